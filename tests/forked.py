@@ -41,7 +41,7 @@ _LOADED = (
     "proxy.store.admin.archive", "proxy.store.admin.parquet", "proxy.web", "psycopg",
     "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.markdown", "rich.status",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
-    "truezero.sdk.client", "truezero.runner.demo", "truezero.runner.doctor",
+    "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
     "truezero.runner.drills", "truezero.cli.data", "truezero.cli.output", "truezero.runner.run",
     "typer._adapters", "typer._click._textwrap", "typer._click.decorators", "typer.rich_utils",
     "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop",

@@ -9,20 +9,23 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from truezero.sdk.batches import AsyncBatch, Batch, BatchRun, Ran
-    from truezero.sdk.client import AsyncClient, Client
+    from truezero.sdk._async.batches import AsyncBatch
+    from truezero.sdk._async.client import AsyncClient
+    from truezero.sdk._async.rollouts import AsyncRollout
+    from truezero.sdk._sync.batches import Batch
+    from truezero.sdk._sync.client import Client
+    from truezero.sdk._sync.rollouts import Rollout
+    from truezero.sdk.batches import BatchRun, Ran
     from truezero.sdk.current import carry, current, headers, httpx_hook
     from truezero.sdk.errors import ServiceError, Undelivered
     from truezero.sdk.events import Event
     from truezero.sdk.outcomes import outcomes_left
     from truezero.sdk.rollouts import (
         AgentError,
-        AsyncRollout,
         EnvironmentError,
         EvaluationFailed,
         ExecutionError,
         ExecutionLoop,
-        Rollout,
         SetupFailed,
         Skipped,
         TaskTimeout,
@@ -58,14 +61,15 @@ __all__ = [
 ]
 
 _ELSEWHERE = {
-    "AsyncBatch": "sdk.batches",
-    "AsyncClient": "sdk.client",
-    "Batch": "sdk.batches",
+    "AsyncBatch": "sdk._async.batches",
+    "AsyncClient": "sdk._async.client",
+    "AsyncRollout": "sdk._async.rollouts",
+    "Batch": "sdk._sync.batches",
     "BatchRun": "sdk.batches",
-    "Client": "sdk.client",
+    "Client": "sdk._sync.client",
     "Event": "sdk.events",
-    "ExecutionLoop": "sdk.rollouts",
     "Ran": "sdk.batches",
+    "Rollout": "sdk._sync.rollouts",
     "ServiceError": "sdk.errors",
     "Undelivered": "sdk.errors",
     "carry": "sdk.current",

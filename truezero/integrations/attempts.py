@@ -7,8 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from truezero import models
-from truezero.sdk.client import Client
+from truezero import Client, models
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import outcomes_left
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
-from truezero import models
+from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
     GREETING_S,
     Contact,
@@ -28,7 +28,6 @@ from truezero.integrations.attempts import (
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
 
 # --- routes ---

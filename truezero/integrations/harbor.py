@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truezero import models
+from truezero import AsyncClient, models
 from truezero.integrations.attempts import NotMeasured, check_service, next_attempt
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import AsyncClient
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import outcomes_left
 from truezero.sdk.rollouts import Skipped

@@ -25,11 +25,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from truezero import models
+from truezero import AsyncClient, models
 from truezero.integrations.attempts import NotMeasured, check_service
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import AsyncClient
 from truezero.sdk.current import DEFAULT_URL, is_service, key_header
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import is_away, outcomes_left, patience_s

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NoReturn
 
-from truezero import models
+from truezero import Client, models
 from truezero.integrations.attempts import (
     check_service,
     next_attempt,
@@ -27,7 +27,6 @@ from truezero.integrations.attempts import (
 )
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client
 from truezero.sdk.current import Identity, WatchedIdentity, current
 from truezero.sdk.errors import ServiceError
 

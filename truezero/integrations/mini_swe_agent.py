@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truezero import models
+from truezero import Client, Rollout, Skipped, models
 from truezero.integrations.attempts import (
     check_service,
     next_attempt,
@@ -25,9 +25,7 @@ from truezero.integrations.attempts import (
     unmeasured_line,
 )
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError
-from truezero.sdk.rollouts import Rollout, Skipped
 
 Instance = Mapping[str, Any]
 Process = Callable[[Instance, Path, dict[str, Any], Any], None]

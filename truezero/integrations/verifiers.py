@@ -23,11 +23,10 @@ from urllib.parse import urlsplit
 
 import typer
 
-from truezero import models
+from truezero import Client, models
 from truezero.integrations.attempts import check_service
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client
 from truezero.sdk.current import is_service, key_header
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.rollouts import Skipped

@@ -26,11 +26,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from truezero import models
+from truezero import Client, models
 from truezero.cli import output
 from truezero.cli.options import progress
 from truezero.runner import embedded
-from truezero.sdk.client import Client
 
 if TYPE_CHECKING:
     from truezero.models import FaultKind

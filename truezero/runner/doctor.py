@@ -13,10 +13,10 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from truezero import models
+from truezero import Client, models
 from truezero.printable import plural
-from truezero.sdk.client import DIRECT, Client
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.rest import DIRECT
 
 # --- results ---
 

@@ -15,11 +15,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from truezero import models
+from truezero import Client, models
 from truezero.runner.equipment import Equipment, equipped
 from truezero.runner.run import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client
 
 TIMEOUT_S = 120.0  # a first answer that takes longer counts as never given
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from truezero import Client
 from truezero.runner.agents import ROLLOUT, ROLLOUT_KEY
-from truezero.sdk.client import Client
 from truezero.sdk.errors import UNREACHABLE, ServiceError
 
 _START_S = 120.0  # a start that fails ends by itself; a busy machine takes its time

@@ -18,12 +18,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from truezero import models
+from truezero import Client, models
 from truezero.printable import visible
 from truezero.runner import agents
 from truezero.runner.equipment import Equipment, equipped
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.client import Client
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.outcomes import log as outcomes_log
 from truezero.sdk.outcomes import outcomes_left

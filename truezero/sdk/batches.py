@@ -1,4 +1,4 @@
-"""A batch of rollouts for a harness: register, run, report, and run again.
+"""Parts of a batch that both clients share: its plan, its samples at once, its settled groups.
 
 Whether a rollout counts and whether to run it again is the service's decision.
 """
@@ -10,21 +10,16 @@ import hashlib
 import json
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, TypedDict, TypeVar
 
 from truezero import models
-from truezero.sdk import endpoints
 from truezero.sdk.arguments import LaneFacts, RolloutFacts, RunFacts
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
-from truezero.sdk.rollouts import AsyncPlayer, AsyncRollout, Rollout, Skipped, SyncPlayer
-from truezero.sdk.steps import Pause, Story, Work
 
 # --- plan ---
 #
@@ -72,49 +67,6 @@ class BatchRun:
     summary: models.BatchSummary
 
 
-R = TypeVar("R", Rollout, AsyncRollout)
-
-
-def run_until_settled(
-    sample: Sample[Any],
-    first: int,
-    begin: Callable[[int], R],
-    play: Callable[[R], Any],
-    again: Callable[[models.Verdict], float | None],
-) -> Story[Ran]:
-    """Run attempts of one sample until the service advises no further one.
-
-    ``play`` runs an attempt and returns the exception it raised; ``again`` returns the wait in
-    seconds before the next one, None to stop.
-    """
-    attempt = first
-    while True:
-        rollout = begin(attempt)
-        error = yield Work(partial(play, rollout))
-        count = attempt - first + 1
-        if isinstance(error, Skipped):
-            return Ran(
-                task=sample.name,
-                repeat=sample.repeat,
-                rollout_id=error.rollout_id,
-                attempts=count - 1,
-                skipped=error.reason,
-            )
-        wait_s = again(rollout.verdict)
-        if wait_s is None:
-            return Ran(
-                task=sample.name,
-                repeat=sample.repeat,
-                rollout_id=rollout.id,
-                attempts=count,
-                result=rollout.result,
-                verdict=rollout.verdict,
-                error=error,
-            )
-        yield Pause(wait_s)
-        attempt += 1
-
-
 def retry_advice(
     max_wait_s: float | None, stopped: Callable[[], bool]
 ) -> Callable[[models.Verdict], float | None]:
@@ -127,17 +79,6 @@ def retry_advice(
         return wait_s
 
     return again
-
-
-def next_attempts(batch: str) -> Story[dict[tuple[str, int | None], int]]:
-    """Return the number of the next attempt per task and repeat; none is reused."""
-    items = yield from endpoints.rollouts(batch=batch)
-    following: dict[tuple[str, int | None], int] = {}
-    for item in items:
-        if item.task is not None:
-            key = item.task, item.repeat
-            following[key] = max(following.get(key, 0), (item.attempt or 0) + 1)
-    return following
 
 
 def planned_samples(
@@ -198,9 +139,111 @@ def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran],
         yield tell
 
 
+# --- samples at once ---
+#
+# The only part that threads and tasks do each in their own way.
+
+
+class Stop(threading.Event):
+    """Set where no further sample starts; a thread waits for it so many seconds at most."""
+
+
+def run_in_threads(
+    plan: Sequence[Sample[Any]],
+    one: Callable[[Sample[Any], Stop], Ran],
+    *,
+    concurrency: int,
+    progress: bool | None,
+) -> tuple[Ran, ...]:
+    """Run samples in threads, so many at once; return what became of them, in their order.
+
+    Arguments:
+        one: runs a sample; a wait between its attempts ends where all is to stop.
+
+    Raises:
+        ServiceError: the service became unavailable; no further sample was started.
+    """
+    stop = Stop()
+
+    def unless_stopped(sample: Sample[Any]) -> Ran | None:
+        if stop.is_set():
+            return None
+        try:
+            return one(sample, stop)
+        except ServiceError:
+            stop.set()  # before this thread takes the next sample
+            raise
+
+    with progress_table(len(plan), progress) as tell:
+        with ThreadPoolExecutor(concurrency, "rollout") as pool:
+            running = [pool.submit(unless_stopped, sample) for sample in plan]
+            try:
+                for finished in as_completed(running):
+                    if (ran := finished.result()) is not None:
+                        tell(ran)
+            except BaseException:
+                stop.set()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return tuple(filter(None, (finished.result() for finished in running)))
+
+
+class AsyncStop:
+    """The same for asyncio."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+        self.is_set = self._event.is_set
+        self.set = self._event.set
+
+    async def wait(self, seconds: float) -> None:
+        """Sleep, unless all is to stop."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._event.wait(), seconds)
+
+
+async def run_in_tasks(
+    plan: Sequence[Sample[Any]],
+    one: Callable[[Sample[Any], AsyncStop], Awaitable[Ran]],
+    *,
+    concurrency: int,
+    progress: bool | None,
+) -> tuple[Ran, ...]:
+    """Run samples in asyncio's tasks, like ``run_in_threads``."""
+    stop, slots = AsyncStop(), asyncio.Semaphore(concurrency)
+
+    async def unless_stopped(sample: Sample[Any]) -> Ran | None:
+        async with slots:
+            if stop.is_set():
+                return None
+            try:
+                ran = await one(sample, stop)
+            except ServiceError:
+                stop.set()
+                raise
+            tell(ran)
+            return ran
+
+    with progress_table(len(plan), progress) as tell:
+        running = [asyncio.ensure_future(unless_stopped(sample)) for sample in plan]
+        finished = await asyncio.gather(*running, return_exceptions=True)
+    for each in finished:
+        if isinstance(each, BaseException):
+            raise each
+    return tuple(each for each in finished if isinstance(each, Ran))
+
+
 # --- groups ---
 #
 # They come as they settle, from the event stream of the batch.
+
+
+class _GroupQuery(TypedDict):
+    batch: str
+    method: models.AdvantageMethod
+    min_valid: int
+    settled: bool
+    task: str | None
 
 
 class SettledGroups:
@@ -224,21 +267,26 @@ class SettledGroups:
         """Whether groups are to be asked for after this event; alive ones count."""
         return not self._open or event.kind in ("group_settled", "batch_ended")
 
-    def after(self, event: Event) -> Story[list[models.Group]]:
-        """Return the groups that have settled since the event before."""
+    def task_of(self, event: Event) -> str | None:
+        """Return the task whose groups are to be asked for; None for all."""
         task = event.data["task"] if self._open and event.kind == "group_settled" else None
         self._open = True
-        pages = yield from self._pages(task)
-        if task is not None and pages[-1].ended:
-            pages = yield from self._pages(None)
-            task = None
-        self.ended = task is None and all(page.ended for page in pages)
-        return [group for page in pages for group in page.items if self._is_new(group)]
+        return task
 
-    def _pages(self, task: str | None) -> Story[list[models.GroupPage]]:
-        return endpoints.group_pages(
-            self._batch, method=self._method, min_valid=self._min_valid, settled=True, task=task
-        )
+    def asked(self, task: str | None) -> _GroupQuery:
+        """Return what to ask for: the settled groups of a task, or of all."""
+        return {
+            "batch": self._batch,
+            "method": self._method,
+            "min_valid": self._min_valid,
+            "settled": True,
+            "task": task,
+        }
+
+    def take(self, pages: list[models.GroupPage], *, all_tasks: bool) -> list[models.Group]:
+        """Return the groups that were not told of before; note whether the batch has ended."""
+        self.ended = all_tasks and all(page.ended for page in pages)
+        return [group for page in pages for group in page.items if self._is_new(group)]
 
     def _is_new(self, group: models.Group) -> bool:
         """Whether it has settled anew, or become final, since it was told of before."""
@@ -260,8 +308,8 @@ def unless_unknown() -> Iterator[None]:
 # --- batches ---
 
 
-class _Batch:
-    """What both kinds of batch share."""
+class BaseBatch:
+    """A batch's name and the facts that its rollouts share."""
 
     def __init__(self, name: str, facts: LaneFacts) -> None:
         self.name = name
@@ -273,338 +321,3 @@ class _Batch:
     def _sample_facts(self, sample: Sample[Task], attempt: int, facts: LaneFacts) -> RunFacts:
         own: RunFacts = {"repeat": sample.repeat, "repeats": sample.repeats, "attempt": attempt}
         return {**facts, **own}
-
-
-class Batch(_Batch):
-    """A named group of rollouts."""
-
-    def __init__(self, client: SyncPlayer, name: str, facts: LaneFacts) -> None:
-        super().__init__(name, facts)
-        self._client = client
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing: a batch holds no resources."""
-
-    def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> Rollout:
-        """Return a rollout of a task; enter it with ``with``."""
-        return Rollout(self._client, self._rollout_facts(task, facts))
-
-    def summary(self) -> models.BatchSummary:
-        """Return counts, tokens, cost, scores, and the rollouts to run again."""
-        return self._client.play(endpoints.summary(self.name))
-
-    def check(self) -> models.Check:
-        """Check whether the batch is a valid measurement."""
-        return self._client.play(endpoints.check(self.name))
-
-    def rerun(self) -> models.Reruns:
-        """Return what to run again, by what is to be done first."""
-        return self._client.play(endpoints.rerun(self.name))
-
-    def breaker(self) -> models.Breaker:
-        """Return the batch's circuit breakers, lane by lane."""
-        return self._client.play(endpoints.breaker(self.name))
-
-    def reset_breaker(self, lane: str | None = None) -> models.Breaker:
-        """Allow one probe (half-open) in one open lane, or in all of them."""
-        return self._client.play(endpoints.reset_breaker(self.name, lane=lane))
-
-    def events(self, *, after: int | None = None) -> Iterator[Event]:
-        """Follow the batch's events from now on; never ends by itself."""
-        return self._client.events(self.name, after=after)
-
-    def groups(
-        self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
-    ) -> Iterator[models.Group]:
-        """Yield the group of each task as it settles, until the batch has ended.
-
-        Those that have settled come first. A group whose rollouts are run again settles again, with
-        the next ``revision``; it is ``final`` if it is not expected to. One settles by itself only
-        if its rollouts are registered with ``repeats``, as ``run`` does. The batch has ended when
-        every ``run`` has returned and every rollout is judged; whoever starts rollouts otherwise
-        calls ``end``.
-
-        Arguments:
-            method: of the advantages: ``grpo``, ``rloo`` (leave one out) or ``mean``.
-            min_valid: a group that cannot have so many measured rollouts is to be dropped.
-        """
-        groups = SettledGroups(self.name, method=method, min_valid=min_valid)
-        for event in self._client.events(self.name, alive=True):
-            if groups.wants(event):
-                found: list[models.Group] = []
-                with unless_unknown():
-                    found = self._client.play(groups.after(event))
-                yield from found
-                if groups.ended:
-                    return
-
-    def begin(self, run: str) -> models.BatchRuns:
-        """Say that you start rollouts of the batch, which does not end before you say so.
-
-        Arguments:
-            run: your name for it; of several who share a batch, each has another.
-        """
-        return self._client.play(endpoints.begin(self.name, run))
-
-    def end(self, run: str | None = None) -> models.BatchRuns:
-        """Say that you start no more rollouts of the batch; without a name, that nobody does.
-
-        Rollouts without an outcome are given up; an outcome that comes later counts all the same.
-        """
-        return self._client.play(endpoints.end(self.name, run))
-
-    def run(
-        self,
-        tasks: Iterable[Task],
-        fn: Callable[[Task, Rollout], Rewards | None],
-        *,
-        name: Callable[[Task], str] = str,
-        repeats: int = 1,
-        concurrency: int = 8,
-        retry: bool = True,
-        max_wait_s: float = 300.0,
-        progress: bool | None = None,
-        **facts: Unpack[LaneFacts],
-    ) -> BatchRun:
-        """Run every task once, in threads, and again where the service advises it.
-
-        Samples start one task after the other, so that the first group settles early. A task that
-        an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``Ran``.
-
-        Arguments:
-            fn: runs one attempt: points an agent at ``rollout.env``, and either calls
-                ``rollout.finish`` or returns the rewards.
-            name: returns the unique name of a task.
-            repeats: how often each task is sampled; each sample is retried by itself.
-            concurrency: maximum number of tasks at once, including those waiting to retry.
-            retry: run transient failures again as the service advises, unless the wait is
-                longer than ``max_wait_s`` seconds.
-            progress: show a bar on standard error; by default if that is a terminal.
-            facts: apply to each rollout (model, upstream, …).
-
-        Raises:
-            ServiceError: the service became unavailable; no further task was started.
-            ValueError: two tasks have the same name.
-        """
-        plan = planned_samples(tasks, name, repeats)
-        this = run_name(plan)
-        self.begin(this)
-        following = self._client.play(next_attempts(self.name))
-        stop = threading.Event()
-        again = retry_advice(max_wait_s if retry else None, stop.is_set)
-
-        def begin(sample: Sample[Task], attempt: int) -> Rollout:
-            return self.rollout(sample.name, **self._sample_facts(sample, attempt, facts))
-
-        def one(sample: Sample[Task]) -> Ran | None:
-            if stop.is_set():
-                return None
-            try:
-                return self._client.play(
-                    run_until_settled(
-                        sample,
-                        following.get((sample.name, sample.repeat), 0),
-                        partial(begin, sample),
-                        lambda rollout: _attempt(rollout, sample.task, fn),
-                        again,
-                    ),
-                    sleep=stop.wait,
-                )
-            except ServiceError:
-                stop.set()  # before this thread takes the next sample
-                raise
-
-        with progress_table(len(plan), progress) as tell:
-            with ThreadPoolExecutor(concurrency, "rollout") as pool:
-                running = [pool.submit(one, sample) for sample in plan]
-                try:
-                    for finished in as_completed(running):
-                        if (ran := finished.result()) is not None:
-                            tell(ran)
-                except BaseException:
-                    stop.set()
-                    pool.shutdown(wait=False, cancel_futures=True)
-                    raise
-            results = tuple(filter(None, (finished.result() for finished in running)))
-        self.end(this)
-        return BatchRun(results=results, summary=self.summary())
-
-
-def _attempt(
-    rollout: Rollout, task: Task, fn: Callable[[Task, Rollout], Rewards | None]
-) -> Exception | None:
-    try:
-        with rollout:
-            rewards = fn(task, rollout)
-            if not rollout.finished:
-                rollout.finish(rewards=rewards)
-    except ServiceError:
-        raise
-    except Exception as error:  # the runner's own code: whatever it raises is the outcome
-        return error
-    return None
-
-
-class AsyncBatch(_Batch):
-    """A named group of rollouts, for asyncio."""
-
-    def __init__(self, client: AsyncPlayer, name: str, facts: LaneFacts) -> None:
-        super().__init__(name, facts)
-        self._client = client
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """Do nothing: a batch holds no resources."""
-
-    def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> AsyncRollout:
-        """Return a rollout of a task; enter it with ``async with``."""
-        return AsyncRollout(self._client, self._rollout_facts(task, facts))
-
-    async def summary(self) -> models.BatchSummary:
-        """Return counts, tokens, cost, scores, and the rollouts to run again."""
-        return await self._client.play(endpoints.summary(self.name))
-
-    async def check(self) -> models.Check:
-        """Check whether the batch is a valid measurement."""
-        return await self._client.play(endpoints.check(self.name))
-
-    async def rerun(self) -> models.Reruns:
-        """Return what to run again, by what is to be done first."""
-        return await self._client.play(endpoints.rerun(self.name))
-
-    async def breaker(self) -> models.Breaker:
-        """Return the batch's circuit breakers, lane by lane."""
-        return await self._client.play(endpoints.breaker(self.name))
-
-    async def reset_breaker(self, lane: str | None = None) -> models.Breaker:
-        """Allow one probe (half-open) in one open lane, or in all of them."""
-        return await self._client.play(endpoints.reset_breaker(self.name, lane=lane))
-
-    def events(self, *, after: int | None = None) -> AsyncIterator[Event]:
-        """Follow the batch's events from now on; never ends by itself."""
-        return self._client.events(self.name, after=after)
-
-    async def groups(
-        self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
-    ) -> AsyncIterator[models.Group]:
-        """Yield the group of each task as it settles, like ``Batch.groups``."""
-        groups = SettledGroups(self.name, method=method, min_valid=min_valid)
-        async with aclosing(self._client.events(self.name, alive=True)) as events:
-            async for event in events:
-                if groups.wants(event):
-                    found: list[models.Group] = []
-                    with unless_unknown():
-                        found = await self._client.play(groups.after(event))
-                    for group in found:
-                        yield group
-                    if groups.ended:
-                        return
-
-    async def begin(self, run: str) -> models.BatchRuns:
-        """Say that you start rollouts of the batch, like ``Batch.begin``."""
-        return await self._client.play(endpoints.begin(self.name, run))
-
-    async def end(self, run: str | None = None) -> models.BatchRuns:
-        """Say that you start no more rollouts of the batch, like ``Batch.end``."""
-        return await self._client.play(endpoints.end(self.name, run))
-
-    async def run(
-        self,
-        tasks: Iterable[Task],
-        fn: Callable[[Task, AsyncRollout], Awaitable[Rewards | None]],
-        *,
-        name: Callable[[Task], str] = str,
-        repeats: int = 1,
-        concurrency: int = 8,
-        retry: bool = True,
-        max_wait_s: float = 300.0,
-        progress: bool | None = None,
-        **facts: Unpack[LaneFacts],
-    ) -> BatchRun:
-        """Run every task once, and again where the service advises it, like ``Batch.run``."""
-        plan = planned_samples(tasks, name, repeats)
-        this = run_name(plan)
-        await self.begin(this)
-        following = await self._client.play(next_attempts(self.name))
-        stop = asyncio.Event()
-        again = retry_advice(max_wait_s if retry else None, stop.is_set)
-        slots = asyncio.Semaphore(concurrency)
-
-        def begin(sample: Sample[Task], attempt: int) -> AsyncRollout:
-            return self.rollout(sample.name, **self._sample_facts(sample, attempt, facts))
-
-        async def one(sample: Sample[Task]) -> Ran | None:
-            async with slots:
-                if stop.is_set():
-                    return None
-                try:
-                    ran = await self._client.play(
-                        run_until_settled(
-                            sample,
-                            following.get((sample.name, sample.repeat), 0),
-                            partial(begin, sample),
-                            lambda rollout: _attempt_async(rollout, sample.task, fn),
-                            again,
-                        ),
-                        sleep=partial(_unless, stop),
-                    )
-                except ServiceError:
-                    stop.set()
-                    raise
-                tell(ran)
-                return ran
-
-        with progress_table(len(plan), progress) as tell:
-            running = [asyncio.ensure_future(one(sample)) for sample in plan]
-            finished = await asyncio.gather(*running, return_exceptions=True)
-        results = tuple(_or_raise(finished))
-        await self.end(this)
-        return BatchRun(results=results, summary=await self.summary())
-
-
-async def _attempt_async(
-    rollout: AsyncRollout,
-    task: Task,
-    fn: Callable[[Task, AsyncRollout], Awaitable[Rewards | None]],
-) -> Exception | None:
-    try:
-        async with rollout:
-            rewards = await fn(task, rollout)
-            if not rollout.finished:
-                await rollout.finish(rewards=rewards)
-    except ServiceError:
-        raise
-    except Exception as error:  # the runner's own code: whatever it raises is the outcome
-        return error
-    return None
-
-
-async def _unless(stop: asyncio.Event, seconds: float) -> None:
-    """Sleep, unless all is to stop."""
-    with suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
-
-
-def _or_raise(finished: Iterable[Ran | BaseException | None]) -> Iterator[Ran]:
-    """Return the results, or raise the first error of the service."""
-    results = list(finished)
-    for one in results:
-        if isinstance(one, BaseException):
-            raise one
-    return (one for one in results if isinstance(one, Ran))

@@ -19,13 +19,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from truezero.printable import plural, visible
 from truezero.sdk.current import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
-from truezero.sdk.steps import Pause, Story
 
 log = logging.getLogger("truezero.outcomes")
 
@@ -36,8 +35,6 @@ _PATIENCE_S = 60.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.25, 2.0
 _SHORTEST_TIMEOUT_S = 5.0  # of an attempt while the service is away
 _LONGEST_NAME = 80
-
-T = TypeVar("T")
 
 
 # --- files ---------------------------------------------------------------------------------
@@ -164,26 +161,22 @@ class Delivery:
         self._not_kept: str | None = None
         self._wait_s = _FIRST_WAIT_S
 
-    def until_answered(self, ask: Callable[[], Story[T]]) -> Story[T]:
-        """Ask until the service answers.
+    def wait_after(self, error: ServiceError) -> float:
+        """Keep it, and return how long to wait before it is sent again, in seconds.
 
         Raises:
-            Undelivered: it was away for too long, or refused what it may take later.
+            Undelivered: the service was away for too long, or refused what it may take later.
             ServiceError: the outcome itself is refused.
         """
-        while True:
-            try:
-                return (yield from ask())
-            except ServiceError as error:
-                if not self._terms.keeps or (self._file is None and _is_final(error)):
-                    raise
-                self._keep()  # tried each time: a disk that was full may have room again
-                wait_s = self._next_wait_s(error)
-            except BaseException as stopped:  # Ctrl-C or a cancellation, while it was under way
-                if self._terms.keeps and not isinstance(stopped, Exception):
-                    self._keep()
-                raise
-            yield Pause(wait_s)
+        if not self._terms.keeps or (self._file is None and _is_final(error)):
+            raise error
+        self._keep()  # tried each time: a disk that was full may have room again
+        return self._next_wait_s(error)
+
+    def interrupted(self, stopped: BaseException) -> None:
+        """Keep it where Ctrl-C or a cancellation stopped it on its way."""
+        if self._terms.keeps and not isinstance(stopped, Exception):
+            self._keep()
 
     def timeout_s(self) -> float | None:
         """Return the timeout of the next attempt: None for the client's own."""

@@ -1,23 +1,15 @@
-"""One rollout for a harness: registered, run, and reported whatever happens in between.
-
-Also a bounded agent loop that records why it stopped.
-"""
+"""Parts of a rollout that both clients share: the agent loop, its errors, its identity."""
 
 from __future__ import annotations
 
 import subprocess
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
-from types import TracebackType
-from typing import Any, ClassVar, Protocol, Self, TypeVar, Unpack
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, ClassVar
 
 from truezero import models
 from truezero.models import TerminationReason
-from truezero.sdk import endpoints
 from truezero.sdk.arguments import OutcomeFacts, RolloutFacts
 from truezero.sdk.current import Identity, current
-from truezero.sdk.errors import ServiceError
-from truezero.sdk.events import Event
-from truezero.sdk.steps import Story
 
 # --- agent loop ---
 
@@ -97,9 +89,6 @@ class ExecutionLoop:
 
 
 # --- exceptions and the outcomes they mean ---
-
-
-T = TypeVar("T")
 
 
 class ExecutionError(Exception):
@@ -182,8 +171,8 @@ def outcome_of(error: Exception) -> OutcomeFacts:
 # --- one rollout ---
 
 
-class _Rollout:
-    """What both kinds of rollout share."""
+class BaseRollout:
+    """A rollout's identity, its loop and its end, for both kinds of client."""
 
     def __init__(self, facts: RolloutFacts) -> None:
         self._facts = facts
@@ -270,26 +259,10 @@ class _Rollout:
         self._outer = current.get()
         current.set(self)
 
-    def _begin(self) -> Story[None]:
-        registered = yield from endpoints.register(**self._facts)
-        if not registered.admitted:
-            raise Skipped(registered.id, registered.error or "skipped")
-        self._registered = registered
-
-    def _finish(self, outcome: OutcomeFacts) -> Story[models.Result]:
+    def _reported(self, outcome: OutcomeFacts) -> OutcomeFacts:
+        """Return what to report: what was registered and counted, and then the outcome."""
         counted = self._counted(outcome.get("status", "success"))
-        facts: OutcomeFacts = {**self._named, **counted, **outcome}
-        self._ended = yield from endpoints.ended(self.id, **facts)
-        return self._ended[0]
-
-    def _leave(self, error: BaseException | None) -> Story[None]:
-        """Report the outcome of the block; an interrupted block reports nothing."""
-        if self.finished or isinstance(error, ServiceError):
-            return
-        if error is None:
-            yield from self._finish({})
-        elif isinstance(error, Exception):
-            yield from self._finish(outcome_of(error))
+        return {**self._named, **counted, **outcome}
 
     @property
     def _named(self) -> OutcomeFacts:
@@ -310,101 +283,3 @@ class _Rollout:
         if status == "success":
             counted["termination_reason"] = self._loop.termination_reason
         return counted
-
-
-class SyncPlayer(Protocol):
-    """A client that blocks."""
-
-    def play(self, story: Story[T], *, sleep: Callable[[float], object] | None = None) -> T:
-        """Run an endpoint's generator to its end."""
-        ...
-
-    def events(
-        self, batch: str, *, after: int | None = None, alive: bool = False
-    ) -> Iterator[Event]:
-        """Follow a batch's events."""
-        ...
-
-
-class AsyncPlayer(Protocol):
-    """A client that is awaited."""
-
-    async def play(
-        self, story: Story[T], *, sleep: Callable[[float], Awaitable[object]] | None = None
-    ) -> T:
-        """Run an endpoint's generator to its end."""
-        ...
-
-    def events(
-        self, batch: str, *, after: int | None = None, alive: bool = False
-    ) -> AsyncGenerator[Event, None]:
-        """Follow a batch's events."""
-        ...
-
-
-class Rollout(_Rollout):
-    """A rollout: registered on entry, reported at the latest when its block is left.
-
-    An exception that leaves the block is reported as the matching status and propagates.
-    Ctrl-C, which is no ``Exception``, propagates without a report: the outcome is unknown.
-
-    Raises:
-        Skipped: on entry, if the batch's breaker does not admit it.
-        ServiceError: the service is unreachable or rejects the request.
-    """
-
-    def __init__(self, client: SyncPlayer, facts: RolloutFacts) -> None:
-        super().__init__(facts)
-        self._client = client
-
-    def __enter__(self) -> Self:
-        self._client.play(self._begin())
-        self._become_current()
-        return self
-
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        current.set(self._outer)
-        self._client.play(self._leave(exc))
-
-    def finish(self, **outcome: Unpack[OutcomeFacts]) -> models.Result:
-        """Report the outcome, success by default; return the record to store."""
-        return self._client.play(self._finish(outcome))
-
-    def peek(self) -> models.Verdict:
-        """Return the verdict so far; ``doomed`` means that the rollout cannot succeed any more."""
-        return self._client.play(endpoints.verdict(self.id))
-
-
-class AsyncRollout(_Rollout):
-    """A rollout for ``async with``."""
-
-    def __init__(self, client: AsyncPlayer, facts: RolloutFacts) -> None:
-        super().__init__(facts)
-        self._client = client
-
-    async def __aenter__(self) -> Self:
-        await self._client.play(self._begin())
-        self._become_current()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        current.set(self._outer)
-        await self._client.play(self._leave(exc))
-
-    async def finish(self, **outcome: Unpack[OutcomeFacts]) -> models.Result:
-        """Report the outcome, success by default; return the record to store."""
-        return await self._client.play(self._finish(outcome))
-
-    async def peek(self) -> models.Verdict:
-        """Return the verdict so far; ``doomed`` means that the rollout cannot succeed any more."""
-        return await self._client.play(endpoints.verdict(self.id))

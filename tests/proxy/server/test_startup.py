@@ -14,7 +14,7 @@ from tests.proxy.api.test_routes import serving
 UNNEEDED = {
     "alembic", "botocore", "fastapi", "genai_prices", "httpx", "jinja2", "opentelemetry.sdk",
     "proxy.control.rollouts", "proxy.web", "psycopg", "pyarrow", "pygments", "rich",
-    "sqlalchemy.dialects.postgresql", "starlette", "structlog", "truezero.sdk.client",
+    "sqlalchemy.dialects.postgresql", "starlette", "structlog", "truezero.sdk._sync.client",
     "truezero.models",
 }  # fmt: skip
 

@@ -18,10 +18,9 @@ from tests.fakes.provider import Provider
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.cli.test_drill_output import table
-from truezero import models
+from truezero import Client, models
 from truezero.runner import drills
 from truezero.runner.drills import DRILLS, Drilled, DrillError, Plan
-from truezero.sdk.client import Client
 
 # An agent in few lines: asks `calls` times, again up to `tries` times, and ends as told.
 AGENT = """

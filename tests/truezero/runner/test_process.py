@@ -12,8 +12,8 @@ import pytest
 import respx
 
 from tests.truezero.sdk.test_client import URL, VERDICT
+from truezero import Client
 from truezero.runner.run import ProcessResult, _forwarding, _Watch, not_started
-from truezero.sdk.client import Client
 
 GROUP = 4_000_000  # more than there can be
 

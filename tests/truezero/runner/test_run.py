@@ -9,8 +9,8 @@ import pytest
 import respx
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
+from truezero import Client
 from truezero.runner.run import Job, job_of, record, run
-from truezero.sdk.client import Client
 
 
 def test_the_dashes_before_a_command_are_no_part_of_it() -> None:

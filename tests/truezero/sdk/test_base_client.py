@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.fakes.provider import closed_port
-from truezero.sdk.client import AsyncClient, Client
+from truezero import AsyncClient, Client
 from truezero.sdk.errors import ServiceError
 
 

@@ -15,8 +15,7 @@ import pytest
 import respx
 
 from tests.fakes.provider import closed_port
-from truezero import models
-from truezero.sdk.client import AsyncClient, Client, ServiceError
+from truezero import AsyncClient, Client, ServiceError, models
 
 URL = "http://truezero.test"
 VERDICT: dict[str, object] = {

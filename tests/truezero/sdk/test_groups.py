@@ -8,13 +8,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.truezero.driving import Accounts, call, service
 from truezero import AsyncClient, Client, ServiceError, models
+from truezero.sdk._sync.batches import settled_since
 from truezero.sdk.batches import SettledGroups, unless_unknown
 from truezero.sdk.events import Event
-from truezero.sdk.steps import Request, Story
 
 _numbers = itertools.count(1)
 both = pytest.mark.parametrize("kind", ["sync", "async"])
@@ -221,26 +222,27 @@ def group_of(*rollout_ids: str, ended: bool = False, **said: Any) -> dict[str, o
     return {"items": [one], "ended": ended, "next": None}
 
 
-def played(
-    story: Story[list[models.Group]], *answers: dict[str, object]
-) -> tuple[Request[Any], list[models.Group]]:
-    """Play a story with one answer after the other; its last request, and what it returns."""
-    request = next(story)
-    for answer in answers:
-        assert isinstance(request, Request)
-        last = request
-        try:
-            request = story.send(request.read(answer))
-        except StopIteration as end:
-            return last, end.value
-    raise AssertionError("that was enough")
+def settled(
+    groups: SettledGroups, event: Event, *answers: dict[str, object]
+) -> tuple[dict[str, str], list[models.Group]]:
+    """Tell of an event, and answer what is asked then; the last query, and the groups."""
+    waiting, queries = list(answers), list[dict[str, str]]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        queries.append(dict(request.url.params))
+        return httpx.Response(200, json=waiting.pop(0))
+
+    with Client("http://truezero.test", transport=httpx.MockTransport(answer)) as client:
+        found = settled_since(client, groups, event)
+    assert waiting == []
+    return queries[-1], found
 
 
 def test_what_settled_before_is_listed_once_the_stream_is_open() -> None:
     groups = SettledGroups("b", min_valid=3)
     assert groups.wants(ALIVE)
-    request, found = played(groups.after(ALIVE), group_of("r1"))
-    assert (request.params["min_valid"], "task" in request.params) == (3, False)
+    request, found = settled(groups, ALIVE, group_of("r1"))
+    assert (request["min_valid"], "task" in request) == ("3", False)
     assert [group.rollout_ids for group in found] == [["r1"]]
     assert not groups.wants(ALIVE)
     assert not groups.wants(Event(id=3, kind="verdict_given", data={}))
@@ -248,34 +250,34 @@ def test_what_settled_before_is_listed_once_the_stream_is_open() -> None:
 
 def test_a_group_that_was_listed_is_not_told_again_until_other_rollouts_count() -> None:
     groups = SettledGroups("b")
-    played(groups.after(ALIVE), group_of("r1"))
+    settled(groups, ALIVE, group_of("r1"))
     assert groups.wants(SETTLED)
-    request, found = played(groups.after(SETTLED), group_of("r1"))
-    assert (request.params["task"], found) == ("t", [])
-    _, found = played(groups.after(SETTLED), group_of("r2"))
+    request, found = settled(groups, SETTLED, group_of("r1"))
+    assert (request["task"], found) == ("t", [])
+    _, found = settled(groups, SETTLED, group_of("r2"))
     assert [group.rollout_ids for group in found] == [["r2"]]
-    _, found = played(groups.after(SETTLED), group_of("r2", revision=2))
+    _, found = settled(groups, SETTLED, group_of("r2", revision=2))
     assert [group.revision for group in found] == [2]  # other rewards, of the same rollouts
-    _, found = played(groups.after(SETTLED), group_of("r2", revision=2, final=True))
+    _, found = settled(groups, SETTLED, group_of("r2", revision=2, final=True))
     assert [group.final for group in found] == [True]
 
 
 def test_all_groups_are_asked_for_once_more_when_the_batch_ends() -> None:
     groups = SettledGroups("b")
-    played(groups.after(ALIVE), group_of("r1"))
+    settled(groups, ALIVE, group_of("r1"))
     assert (groups.wants(ENDED), groups.ended) == (True, False)
-    request, found = played(groups.after(ENDED), group_of("r1", ended=True, final=True))
-    assert ("task" in request.params, [group.final for group in found]) == (False, [True])
+    request, found = settled(groups, ENDED, group_of("r1", ended=True, final=True))
+    assert ("task" in request, [group.final for group in found]) == (False, [True])
     assert groups.ended
 
 
 def test_a_batch_that_ends_between_two_events_is_noticed_with_the_next_one() -> None:
     groups = SettledGroups("b")
-    played(groups.after(ALIVE), group_of("r1"))
-    request, _ = played(groups.after(SETTLED), group_of("r1", ended=True), group_of(ended=True))
-    assert ("task" in request.params, groups.ended) == (False, True)
+    settled(groups, ALIVE, group_of("r1"))
+    request, _ = settled(groups, SETTLED, group_of("r1", ended=True), group_of(ended=True))
+    assert ("task" in request, groups.ended) == (False, True)
     again = SettledGroups("b")
-    played(again.after(ALIVE), {**group_of("r1", ended=True), "next": "t"}, group_of("r2"))
+    settled(again, ALIVE, {**group_of("r1", ended=True), "next": "t"}, group_of("r2"))
     assert not again.ended, "it went on before the last page was read"
 
 

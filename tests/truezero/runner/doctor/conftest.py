@@ -9,8 +9,8 @@ import pytest
 
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import lists
+from truezero import Client
 from truezero.runner import doctor
-from truezero.sdk.client import Client
 
 
 @pytest.fixture(scope="package")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Request
+from truezero import Client
 from truezero.runner.doctor import DoctorCheck, Wanted, examine
-from truezero.sdk.client import Client
 
 OPENAI = {"OPENAI_API_KEY": "sk-alive"}
 SECRETS = ("sk-alive", "sk-dead", "sk-held")

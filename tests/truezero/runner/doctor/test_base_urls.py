@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service
 from tests.truezero.runner.doctor.looking import look
-from truezero.sdk.client import Client
+from truezero import Client
 
 
 def test_a_base_url_that_leads_past_the_proxy(client: Client, service: Service) -> None:

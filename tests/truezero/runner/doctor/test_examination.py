@@ -8,9 +8,9 @@ from pathlib import Path
 from tests.proxy.api.test_routes import Service
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.runner.doctor.looking import OPENAI, look
+from truezero import Client
 from truezero.runner import doctor
 from truezero.runner.doctor import Wanted
-from truezero.sdk.client import Client
 
 
 def test_where_all_is_well_nothing_has_failed(client: Client) -> None:

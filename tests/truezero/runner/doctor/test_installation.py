@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.truezero.runner.doctor.looking import look
+from truezero import Client
 from truezero.runner import doctor
-from truezero.sdk.client import Client
 
 
 def test_another_project_that_owns_the_name_proxy(

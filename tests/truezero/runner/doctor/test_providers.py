@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.fakes.provider import Provider
 from tests.proxy.api.test_routes import serving
 from tests.truezero.runner.doctor.looking import lists, look
+from truezero import Client
 from truezero.runner.doctor import Wanted
-from truezero.sdk.client import Client
 
 
 def test_each_provider_is_asked_in_its_own_way(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ import pytest
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, look
+from truezero import Client
 from truezero.runner.doctor import Wanted, examine
-from truezero.sdk.client import Client
 
 
 def test_calls_that_name_no_rollout_and_how_they_name_one(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_something_else_at_the_address(service: Service) -> None:
 
 def test_another_version(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.greet()  # the service knows its own from its first answer on
-    monkeypatch.setattr("truezero.sdk.endpoints.metadata.version", lambda _name: "9.9.9")
+    monkeypatch.setattr("truezero.sdk.rest.metadata.version", lambda _name: "9.9.9")
     found = look(client)["service"]
     assert found.health == "failed"
     assert "9.9.9" in found.told

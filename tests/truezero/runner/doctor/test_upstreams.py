@@ -8,8 +8,8 @@ from tests.fakes import answers
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, listed, lists, look
+from truezero import Client
 from truezero.runner.doctor import Wanted
-from truezero.sdk.client import Client
 
 
 def test_a_dead_key(client: Client) -> None:

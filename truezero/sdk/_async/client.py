@@ -1,0 +1,423 @@
+"""The client of the REST API, for runners and for the command line.
+
+A service that does not answer is an error, never a healthy verdict.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+import httpx
+from pydantic import BaseModel
+
+from truezero import models
+from truezero.sdk import outcomes, rest
+from truezero.sdk._async.batches import AsyncBatch
+from truezero.sdk.arguments import DrillFacts, LaneFacts, OutcomeFacts, RolloutFilters
+from truezero.sdk.current import DEFAULT_URL
+from truezero.sdk.errors import ServiceError, checked_url, refused, unreachable
+from truezero.sdk.events import Event, Events
+from truezero.sdk.rest import Parameters, of_batch, of_rollout, present
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+P = TypeVar(
+    "P",
+    models.ExchangePage,
+    models.RolloutPage,
+    models.GroupPage,
+    models.BatchComparison,
+    models.Reruns,
+)
+
+
+class AsyncClient:
+    """A client of one service, for asyncio.
+
+    Every method raises ``ServiceError`` if the service is unreachable or rejects the request, and
+    so does making one with an address that is no URL.
+
+    Arguments:
+        url: by default ``TRUEZERO_URL``, else the address ``truezero serve`` listens on.
+        token: by default ``TRUEZERO_ADMIN_TOKEN``; required if the service has one.
+        timeout_s: timeout of one request, in seconds.
+        keep_outcomes: keep an outcome while the service is away, and wait for it.
+        transport, sleep, clock: for tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        keep_outcomes: bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[object]] = rest.async_sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.url = checked_url((url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/"))
+        self._terms = outcomes.DeliveryTerms(
+            url=self.url,
+            folder=outcomes.folder(),
+            patience_s=outcomes.patience_s(),
+            timeout_s=timeout_s,
+            clock=clock,
+            keeps=keep_outcomes,
+        )
+        self._sleep = sleep
+        connection = rest.connection(self.url, token, timeout_s)
+        self._http = httpx.AsyncClient(transport=transport, **connection)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    # -- rollouts ----------------------------------------------------------------------
+
+    async def greet(self) -> models.Alive:
+        """Check that the service is reachable and of a compatible version.
+
+        Raises:
+            ServiceError: ``other_version`` if it is not of this client's release.
+        """
+        alive = await self._get(models.Alive, "/healthz")
+        rest.check_version(alive)
+        return alive
+
+    async def register(self, **facts: Unpack[DrillFacts]) -> models.RolloutRegistered:
+        """Register a rollout."""
+        return await self._post(models.RolloutRegistered, rest.ROLLOUTS, facts)
+
+    async def register_many(self, rollouts: Sequence[DrillFacts]) -> list[models.BulkItem]:
+        """Register any number of rollouts, and return the answer to each, in their order.
+
+        One that is refused has a ``problem`` and keeps no other back. Repeating it is harmless.
+        """
+        items: list[models.BulkItem] = []
+        for start in range(0, len(rollouts), models.MOST_REGISTRATIONS):
+            body = {"rollouts": [*rollouts[start : start + models.MOST_REGISTRATIONS]]}
+            items += (await self._post(models.BulkRegistered, "/rollouts/bulk", body)).items
+        return items
+
+    async def report(self, rollout_id: str, **outcome: Unpack[OutcomeFacts]) -> models.Result:
+        """Report what the runner observed; safe to repeat.
+
+        Waits for a service that is away, and keeps the outcome in a file until it has arrived.
+
+        Raises:
+            Undelivered: the service was away for longer than ``TRUEZERO_OUTCOME_PATIENCE_S``.
+        """
+        delivery, made = await self._delivered(rollout_id, outcome)
+        delivery.arrived()
+        return made
+
+    async def ended(
+        self, rollout_id: str, **outcome: Unpack[OutcomeFacts]
+    ) -> tuple[models.Result, models.Verdict]:
+        """Report a rollout whose agent has exited, and wait for its last calls to end.
+
+        Waits for a service that is away, and keeps the outcome, like ``report``.
+
+        Raises:
+            Undelivered: the service was away for longer than ``TRUEZERO_OUTCOME_PATIENCE_S``.
+        """
+        delivery, made = await self._delivered(rollout_id, outcome)
+        judged = await self._until_answered(
+            delivery, lambda: self.verdict(rollout_id, settled=True)
+        )
+        if (made.model_extra or {}).get("provisional") and not judged.provisional:
+            made = await self._until_answered(delivery, lambda: self.result(rollout_id))
+        delivery.arrived()
+        return made, judged
+
+    async def verdict(
+        self,
+        rollout_id: str,
+        *,
+        settled: bool = False,
+        timeout_s: float = 10.0,
+        policy: str | None = None,
+    ) -> models.Verdict:
+        """Judge a rollout; ``settled`` waits up to ``timeout_s`` for its calls in flight."""
+        params: dict[str, str | float] = {}
+        if settled:
+            params = {"wait": "settled", "timeout_s": timeout_s}
+        if policy:
+            params["policy"] = policy
+        return await self._get(models.Verdict, of_rollout(rollout_id, "/verdict"), params)
+
+    async def result(self, rollout_id: str) -> models.Result:
+        """Return the record to store as ``result.json``."""
+        return await self._get(models.Result, of_rollout(rollout_id, "/result"))
+
+    async def exchanges(self, rollout_id: str) -> list[models.Exchange]:
+        """Return every call of a rollout, oldest first."""
+        pages = await self._pages(models.ExchangePage, of_rollout(rollout_id, "/exchanges"), {})
+        return [call for page in pages for call in page.items]
+
+    async def rollouts(self, **filters: Unpack[RolloutFilters]) -> list[models.RolloutItem]:
+        """Return every rollout that matches the filters, oldest first unless asked otherwise."""
+        params = present(**filters, limit=1000)
+        pages = await self._pages(models.RolloutPage, rest.ROLLOUTS, params)
+        return [item for page in pages for item in page.items]
+
+    async def rollout_page(
+        self, *, after: str | None = None, limit: int = 1000, **filters: Unpack[RolloutFilters]
+    ) -> models.RolloutPage:
+        """Return a page of rollouts; its ``next`` is the ``after`` of the following one."""
+        params = present(**filters, after=after, limit=limit)
+        return await self._get(models.RolloutPage, rest.ROLLOUTS, params)
+
+    async def iter_rollouts(
+        self, **filters: Unpack[RolloutFilters]
+    ) -> AsyncIterator[models.RolloutItem]:
+        """Yield rollouts that match the filters, page by page as they are taken."""
+        after: str | None = None
+        while True:
+            page = await self.rollout_page(after=after, **filters)
+            for item in page.items:
+                yield item
+            after = page.next
+            if after is None:
+                return
+
+    async def rollouts_csv(self, **filters: Unpack[RolloutFilters]) -> AsyncIterator[str]:
+        """Yield rollouts that match the filters as a CSV file, a line at a time."""
+        async for line in self._lines(rest.ROLLOUTS, filters, rest.CSV):
+            yield line
+
+    async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
+        """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
+        async for line in self._lines(rest.EXPORT, present(batch=batch), {}):
+            yield line
+
+    # -- batches -----------------------------------------------------------------------
+
+    def batch(self, name: str, **facts: Unpack[LaneFacts]) -> AsyncBatch:
+        """Return a batch; ``facts`` (model, upstream, …) apply to each of its rollouts."""
+        return AsyncBatch(self, name, facts)
+
+    async def batch_page(self, *, after: str | None = None, limit: int = 20) -> models.BatchPage:
+        """Return a page of batches, the newest first."""
+        return await self._get(models.BatchPage, "/batches", present(after=after, limit=limit))
+
+    async def iter_batches(self) -> AsyncIterator[models.BatchItem]:
+        """Yield batches, the newest first, page by page as they are taken."""
+        after: str | None = None
+        while True:
+            page = await self.batch_page(after=after)
+            for item in page.items:
+                yield item
+            after = page.next
+            if after is None:
+                return
+
+    async def summary(self, batch: str) -> models.BatchSummary:
+        """Return a batch's counts, tokens, cost, scores, and the rollouts to run again."""
+        return await self._get(models.BatchSummary, of_batch(batch))
+
+    async def check(self, batch: str) -> models.Check:
+        """Check whether a batch is a valid measurement."""
+        return await self._get(models.Check, of_batch(batch, "/check"))
+
+    async def begin(self, batch: str, run: str) -> models.BatchRuns:
+        """Say that rollouts of a batch are going to be started."""
+        return await self._post(models.BatchRuns, of_batch(batch, "/begin"), {"run": run})
+
+    async def end(self, batch: str, run: str | None = None) -> models.BatchRuns:
+        """Say that a run of a batch is over; without its name, all of them."""
+        return await self._post(models.BatchRuns, of_batch(batch, "/end"), {"run": run})
+
+    async def groups(
+        self,
+        batch: str,
+        *,
+        method: models.AdvantageMethod = "grpo",
+        min_valid: int = 2,
+        settled: bool | None = None,
+        task: str | None = None,
+    ) -> list[models.Group]:
+        """Return the groups of a batch, by task; ``settled`` leaves out the others."""
+        pages = await self.group_pages(
+            batch, method=method, min_valid=min_valid, settled=settled, task=task
+        )
+        return [group for page in pages for group in page.items]
+
+    async def group_pages(
+        self,
+        batch: str,
+        *,
+        method: models.AdvantageMethod = "grpo",
+        min_valid: int = 2,
+        settled: bool | None = None,
+        task: str | None = None,
+    ) -> list[models.GroupPage]:
+        """Return the pages of a batch's groups, each with whether the batch had ended by then."""
+        params = present(
+            method=method,
+            min_valid=min_valid,
+            settled=None if settled is None else str(settled).lower(),
+            task=task,
+            limit=1000,
+        )
+        return await self._pages(models.GroupPage, of_batch(batch, "/groups"), params)
+
+    async def compare(self, a: str, b: str) -> models.BatchComparison:
+        """Compare batch ``b`` with batch ``a``, task by task."""
+        params = present(a=a, b=b, limit=10_000)
+        pages = await self._pages(models.BatchComparison, "/compare", params)
+        return rest.joined_comparison(pages)
+
+    async def rerun(self, batch: str) -> models.Reruns:
+        """Return what a batch has to run again, by what is to be done first."""
+        params = present(limit=models.LONGEST_PAGE)
+        pages = await self._pages(models.Reruns, of_batch(batch, "/rerun"), params)
+        return rest.joined_reruns(pages)
+
+    async def usage(
+        self, batch: str, *, by: Sequence[models.UsageDimension] = ("model", "upstream", "role")
+    ) -> models.BatchUsage:
+        """Add up a batch's calls: tokens, cost, seconds, and what is not known of them."""
+        return await self._get(models.BatchUsage, of_batch(batch, "/usage"), {"by": ",".join(by)})
+
+    async def breaker(self, batch: str) -> models.Breaker:
+        """Return the circuit breakers of a batch, lane by lane."""
+        return await self._get(models.Breaker, of_batch(batch, "/breaker"))
+
+    async def reset_breaker(self, batch: str, *, lane: str | None = None) -> models.Breaker:
+        """Allow one probe (half-open) in one open lane, or in all of them."""
+        path = of_batch(batch, "/breaker/reset")
+        return await self._post(models.Breaker, path, params=present(lane=lane))
+
+    async def fingerprints(self) -> list[models.Fingerprint]:
+        """Return the causes of failures across batches, with the rollouts each affected."""
+        return (await self._get(models.Fingerprints, "/fingerprints")).items
+
+    async def events(
+        self, batch: str, *, after: int | None = None, alive: bool = False
+    ) -> AsyncGenerator[Event, None]:
+        """Follow a batch's events from now on, or after an event's id; never ends by itself.
+
+        ``alive`` also yields heartbeats, several a second.
+        """
+        reader = Events(batch, after)
+        while True:
+            try:
+                async for event in self._connection(reader):
+                    if alive or event.kind != "alive":
+                        yield event
+            except httpx.HTTPError as error:
+                reader.lost(self.url, error)
+            await self._sleep(rest.RECONNECT_S)
+
+    # -- requests ----------------------------------------------------------------------
+
+    async def _delivered(
+        self, rollout_id: str, outcome: OutcomeFacts
+    ) -> tuple[outcomes.Delivery, models.Result]:
+        """Report an outcome; what is kept of it stays until its runner has all it waits for."""
+        body = {"status": "success", **outcome}
+        delivery = outcomes.Delivery(self._terms, rollout_id, body)
+        path = of_rollout(rollout_id, "/outcome")
+        made = await self._until_answered(
+            delivery,
+            lambda: self._post(models.Result, path, body, timeout_s=delivery.timeout_s()),
+        )
+        return delivery, made
+
+    async def _until_answered(
+        self, delivery: outcomes.Delivery, ask: Callable[[], Awaitable[T]]
+    ) -> T:
+        """Ask until the service answers, or has been away for too long."""
+        while True:
+            try:
+                return await ask()
+            except ServiceError as error:
+                wait_s = delivery.wait_after(error)
+            except BaseException as stopped:  # Ctrl-C or a cancellation, while it was under way
+                delivery.interrupted(stopped)
+                raise
+            await self._sleep(wait_s)
+
+    async def _get(self, model: type[M], path: str, params: Parameters | None = None) -> M:
+        return self._read(model, path, await self._send("GET", path, params, None, None))
+
+    async def _post(
+        self,
+        model: type[M],
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        params: Parameters | None = None,
+        timeout_s: float | None = None,
+    ) -> M:
+        return self._read(model, path, await self._send("POST", path, params, body, timeout_s))
+
+    async def _pages(self, model: type[P], path: str, params: Parameters) -> list[P]:
+        """Read every page of a list, one after the other."""
+        pages = [await self._get(model, path, params)]
+        while (after := pages[-1].next) is not None:
+            pages.append(await self._get(model, path, {**params, "after": after}))
+        return pages
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        params: Parameters | None,
+        body: Mapping[str, Any] | None,
+        timeout_s: float | None,
+    ) -> httpx.Response:
+        timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
+        try:
+            return await self._http.request(
+                method, path, params=params or {}, json=body, timeout=timeout
+            )
+        except httpx.HTTPError as error:
+            raise unreachable(self.url, error) from error
+
+    def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
+        if response.is_error:
+            raise refused(response.status_code, response.content, self.url)
+        status = response.status_code
+        answer = rest.parse(model, response.content, path=path, url=self.url, status=status)
+        outcomes.answered(self._terms.service)
+        return answer
+
+    async def _lines(
+        self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> AsyncIterator[str]:
+        try:
+            async with self._http.stream("GET", path, params=params, headers=headers) as response:
+                if response.is_error:
+                    raise refused(response.status_code, await response.aread(), self.url)
+                async for line in response.aiter_lines():
+                    yield line
+        except httpx.HTTPError as error:
+            raise unreachable(self.url, error) from error
+
+    async def _connection(self, reader: Events) -> AsyncIterator[Event]:
+        async with self._http.stream(
+            "GET", reader.path, params=reader.params, timeout=rest.STREAM_S
+        ) as response:
+            if response.is_error:
+                raise refused(response.status_code, await response.aread(), self.url)
+            async for line in response.aiter_lines():
+                if event := reader.line(line):
+                    yield event

@@ -1,0 +1,250 @@
+# Made of truezero/sdk/_async by `python -m tests.sync_client`: change it there.
+"""A batch of rollouts for a harness: register, run, report, and run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from truezero import models
+from truezero.sdk._sync.rollouts import Rollout
+from truezero.sdk.arguments import LaneFacts, RunFacts
+from truezero.sdk.batches import (
+    BaseBatch,
+    BatchRun,
+    Ran,
+    Rewards,
+    Sample,
+    SettledGroups,
+    Stop,
+    Task,
+    planned_samples,
+    retry_advice,
+    run_in_threads,
+    run_name,
+    unless_unknown,
+)
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.events import Event
+from truezero.sdk.rest import next_attempts
+from truezero.sdk.rollouts import Skipped
+
+if TYPE_CHECKING:
+    from truezero.sdk._sync.client import Client
+
+
+class Batch(BaseBatch):
+    """A named group of rollouts; safe to share between threads."""
+
+    def __init__(self, client: Client, name: str, facts: LaneFacts) -> None:
+        super().__init__(name, facts)
+        self._client = client
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Do nothing: a batch holds no resources."""
+
+    def rollout(self, task: str | None = None, **facts: Unpack[RunFacts]) -> Rollout:
+        """Return a rollout of a task; enter it with ``with``."""
+        return Rollout(self._client, self._rollout_facts(task, facts))
+
+    def summary(self) -> models.BatchSummary:
+        """Return counts, tokens, cost, scores, and the rollouts to run again."""
+        return self._client.summary(self.name)
+
+    def check(self) -> models.Check:
+        """Check whether the batch is a valid measurement."""
+        return self._client.check(self.name)
+
+    def rerun(self) -> models.Reruns:
+        """Return what to run again, by what is to be done first."""
+        return self._client.rerun(self.name)
+
+    def breaker(self) -> models.Breaker:
+        """Return the batch's circuit breakers, lane by lane."""
+        return self._client.breaker(self.name)
+
+    def reset_breaker(self, lane: str | None = None) -> models.Breaker:
+        """Allow one probe (half-open) in one open lane, or in all of them."""
+        return self._client.reset_breaker(self.name, lane=lane)
+
+    def events(self, *, after: int | None = None) -> Iterator[Event]:
+        """Follow the batch's events from now on; never ends by itself."""
+        return self._client.events(self.name, after=after)
+
+    def groups(
+        self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
+    ) -> Iterator[models.Group]:
+        """Yield the group of each task as it settles, until the batch has ended.
+
+        Those that have settled come first. A group whose rollouts are run again settles again, with
+        the next ``revision``; it is ``final`` if it is not expected to. One settles by itself only
+        if its rollouts are registered with ``repeats``, as ``run`` does. The batch has ended when
+        every ``run`` has returned and every rollout is judged; whoever starts rollouts otherwise
+        calls ``end``.
+
+        Arguments:
+            method: of the advantages: ``grpo``, ``rloo`` (leave one out) or ``mean``.
+            min_valid: a group that cannot have so many measured rollouts is to be dropped.
+        """
+        groups = SettledGroups(self.name, method=method, min_valid=min_valid)
+        with closing(self._client.events(self.name, alive=True)) as events:
+            for event in events:
+                if groups.wants(event):
+                    found: list[models.Group] = []
+                    with unless_unknown():
+                        found = settled_since(self._client, groups, event)
+                    yield from found
+                    if groups.ended:
+                        return
+
+    def begin(self, run: str) -> models.BatchRuns:
+        """Say that you start rollouts of the batch, which does not end before you say so.
+
+        Arguments:
+            run: your name for it; of several who share a batch, each has another.
+        """
+        return self._client.begin(self.name, run)
+
+    def end(self, run: str | None = None) -> models.BatchRuns:
+        """Say that you start no more rollouts of the batch; without a name, that nobody does.
+
+        Rollouts without an outcome are given up; an outcome that comes later counts all the same.
+        """
+        return self._client.end(self.name, run)
+
+    def run(
+        self,
+        tasks: Iterable[Task],
+        fn: Callable[[Task, Rollout], Rewards | None],
+        *,
+        name: Callable[[Task], str] = str,
+        repeats: int = 1,
+        concurrency: int = 8,
+        retry: bool = True,
+        max_wait_s: float = 300.0,
+        progress: bool | None = None,
+        **facts: Unpack[LaneFacts],
+    ) -> BatchRun:
+        """Run every task once, in threads, and again where the service advises it.
+
+        Samples start one task after the other, so that the first group settles early. A task that
+        an open breaker does not admit is returned as skipped; running tasks finish. An exception
+        of ``fn`` becomes the rollout's status and is kept in ``Ran``.
+
+        Arguments:
+            fn: runs one attempt: points an agent at ``rollout.env``, and either calls
+                ``rollout.finish`` or returns the rewards.
+            name: returns the unique name of a task.
+            repeats: how often each task is sampled; each sample is retried by itself.
+            concurrency: maximum number of tasks at once, including those waiting to retry.
+            retry: run transient failures again as the service advises, unless the wait is
+                longer than ``max_wait_s`` seconds.
+            progress: show a bar on standard error; by default if that is a terminal.
+            facts: apply to each rollout (model, upstream, …).
+
+        Raises:
+            ServiceError: the service became unavailable; no further task was started.
+            ValueError: two tasks have the same name.
+        """
+        plan = planned_samples(tasks, name, repeats)
+        this = run_name(plan)
+        self.begin(this)
+        following = next_attempts(self._client.rollouts(batch=self.name))
+
+        def one(sample: Sample[Task], stop: Stop) -> Ran:
+            return run_until_settled(
+                sample,
+                following.get((sample.name, sample.repeat), 0),
+                begin=lambda attempt: self.rollout(
+                    sample.name, **self._sample_facts(sample, attempt, facts)
+                ),
+                play=lambda rollout: _attempt(rollout, sample.task, fn),
+                again=retry_advice(max_wait_s if retry else None, stop.is_set),
+                sleep=stop.wait,
+            )
+
+        results = run_in_threads(plan, one, concurrency=concurrency, progress=progress)
+        self.end(this)
+        return BatchRun(results=results, summary=self.summary())
+
+
+def _attempt(
+    rollout: Rollout,
+    task: Task,
+    fn: Callable[[Task, Rollout], Rewards | None],
+) -> Exception | None:
+    """Run one attempt; return the exception of the runner's own code."""
+    try:
+        with rollout:
+            rewards = fn(task, rollout)
+            if not rollout.finished:
+                rollout.finish(rewards=rewards)
+    except ServiceError:
+        raise
+    except Exception as error:  # whatever the runner's code raises is the outcome
+        return error
+    return None
+
+
+def settled_since(client: Client, groups: SettledGroups, event: Event) -> list[models.Group]:
+    """Return the groups that have settled since the event before."""
+    task = groups.task_of(event)
+    pages = client.group_pages(**groups.asked(task))
+    if task is not None and pages[-1].ended:
+        task = None
+        pages = client.group_pages(**groups.asked(None))
+    return groups.take(pages, all_tasks=task is None)
+
+
+def run_until_settled(
+    sample: Sample[Any],
+    first: int,
+    *,
+    begin: Callable[[int], Rollout],
+    play: Callable[[Rollout], Exception | None],
+    again: Callable[[models.Verdict], float | None],
+    sleep: Callable[[float], object],
+) -> Ran:
+    """Run attempts of one sample until the service advises no further one.
+
+    Arguments:
+        first: number of the first attempt.
+        play: runs an attempt and returns the exception that it raised.
+        again: returns the wait in seconds before the next one, None to stop.
+    """
+    attempt = first
+    while True:
+        rollout = begin(attempt)
+        error = play(rollout)
+        count = attempt - first + 1
+        if isinstance(error, Skipped):
+            return Ran(
+                task=sample.name,
+                repeat=sample.repeat,
+                rollout_id=error.rollout_id,
+                attempts=count - 1,
+                skipped=error.reason,
+            )
+        wait_s = again(rollout.verdict)
+        if wait_s is None:
+            return Ran(
+                task=sample.name,
+                repeat=sample.repeat,
+                rollout_id=rollout.id,
+                attempts=count,
+                result=rollout.result,
+                verdict=rollout.verdict,
+                error=error,
+            )
+        sleep(wait_s)
+        attempt += 1

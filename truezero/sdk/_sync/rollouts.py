@@ -1,0 +1,63 @@
+# Made of truezero/sdk/_async by `python -m tests.sync_client`: change it there.
+"""One rollout for a harness: registered, run, and reported whatever happens in between."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, Unpack
+
+from truezero import models
+from truezero.sdk.arguments import OutcomeFacts, RolloutFacts
+from truezero.sdk.current import current
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.rollouts import BaseRollout, Skipped, outcome_of
+
+if TYPE_CHECKING:
+    from truezero.sdk._sync.client import Client
+
+
+class Rollout(BaseRollout):
+    """A rollout, for ``with``: registered on entry, reported at the latest on leaving.
+
+    An exception that leaves the block is reported as the matching status and propagates.
+    Ctrl-C, which is no ``Exception``, propagates without a report: the outcome is unknown.
+
+    Raises:
+        Skipped: on entry, if the batch's breaker does not admit it.
+        ServiceError: the service is unreachable or rejects the request.
+    """
+
+    def __init__(self, client: Client, facts: RolloutFacts) -> None:
+        super().__init__(facts)
+        self._client = client
+
+    def __enter__(self) -> Self:
+        registered = self._client.register(**self._facts)
+        if not registered.admitted:
+            raise Skipped(registered.id, registered.error or "skipped")
+        self._registered = registered
+        self._become_current()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        current.set(self._outer)
+        if self.finished or isinstance(exc, ServiceError):
+            return
+        if exc is None:
+            self.finish()
+        elif isinstance(exc, Exception):
+            self.finish(**outcome_of(exc))
+
+    def finish(self, **outcome: Unpack[OutcomeFacts]) -> models.Result:
+        """Report the outcome, success by default; return the record to store."""
+        self._ended = self._client.ended(self.id, **self._reported(outcome))
+        return self._ended[0]
+
+    def peek(self) -> models.Verdict:
+        """Return the verdict so far; ``doomed`` means that the rollout cannot succeed any more."""
+        return self._client.verdict(self.id)

@@ -1,0 +1,149 @@
+"""What both clients send and read: addresses, paths, parameters and answers of the REST API."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from truezero import models
+from truezero.sdk.errors import ServiceError, not_truezero
+
+M = TypeVar("M", bound=BaseModel)
+Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
+
+ROLLOUTS = "/rollouts"
+EXPORT = "/rollouts/export"
+CSV = {"accept": "text/csv"}
+# Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
+DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
+STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
+RECONNECT_S = 1.0
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+
+sleep = time.sleep
+
+
+async def async_sleep(seconds: float) -> None:
+    """Sleep under asyncio and trio alike; harnesses use both."""
+    import anyio  # noqa: PLC0415  httpx, which needs it, loads it as late
+
+    await anyio.sleep(seconds)
+
+
+def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
+    """Return the arguments of an httpx client for a service."""
+    token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
+    return {
+        "base_url": url,
+        "headers": {"authorization": f"Bearer {token}"} if token else {},
+        "timeout": timeout_s,
+        "limits": _LIMITS,
+        "mounts": dict.fromkeys(DIRECT),
+    }
+
+
+def present(**params: Any) -> dict[str, str | float]:
+    """Return the parameters of a query that have a value."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def of_rollout(rollout_id: str, part: str = "") -> str:
+    """Return the path of a rollout, or of a part of it."""
+    return f"{ROLLOUTS}/{quote(rollout_id, safe='')}{part}"
+
+
+def of_batch(batch: str, part: str = "") -> str:
+    """Return the path of a batch, or of a part of it."""
+    return f"/batches/{quote(batch, safe='')}{part}"
+
+
+def parse(model: type[M], body: bytes, *, path: str, url: str, status: int = 200) -> M:
+    """Read the answer to a request of a path as its model.
+
+    Raises:
+        ServiceError: it is none.
+    """
+    try:
+        payload = json.loads(body)
+    except ValueError as error:
+        raise not_truezero(url, status) from error
+    try:
+        return model.model_validate(payload)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise ServiceError(
+            f"the response of {url} to {path} does not match truezero "
+            f"{metadata.version('truezero')} ({where or 'whole body'}): "
+            "the service may be another version",
+            code="other_version",
+        ) from error
+
+
+def check_version(alive: models.Alive) -> None:
+    """Check that a service is of this client's release.
+
+    Raises:
+        ServiceError: ``other_version`` if it is not.
+    """
+    ours = metadata.version("truezero")
+    if _release(alive.version) != _release(ours):
+        raise ServiceError(
+            f"the service is truezero {alive.version} and this is truezero {ours}: "
+            "install the same release on both sides",
+            code="other_version",
+        )
+
+
+def _release(version: str) -> list[str]:
+    """Return the part of a version that must match: before 1.0, the minor number too."""
+    return version.split(".")[:2]
+
+
+def joined_comparison(pages: Sequence[models.BatchComparison]) -> models.BatchComparison:
+    """Return a comparison with the tasks of all its pages."""
+    compared, *further = pages
+    for page in further:
+        compared.tasks += page.tasks
+    compared.next = None
+    return compared
+
+
+def joined_reruns(pages: Sequence[models.Reruns]) -> models.Reruns:
+    """Return what to run again, with the items of all pages."""
+    found, *further = pages
+    for name in models.RERUN_NAMES:
+        _join(found.kind(name), [page.kind(name) for page in further])
+    found.next = None
+    return found
+
+
+def _join(kind: models.RerunKind, further: Sequence[models.RerunKind]) -> None:
+    """Add the items of further pages to those of the first, and count what was read."""
+    groups = {(group.cause, group.fix): group for group in kind.groups}
+    for group in (group for page in further for group in page.groups):
+        known = groups.setdefault((group.cause, group.fix), group)
+        if known is not group:
+            known.items += group.items
+    for group in groups.values():
+        group.count = len(group.items)
+    found = [group for group in groups.values() if group.items]
+    kind.groups = sorted(found, key=lambda group: (-group.count, group.cause))
+    kind.count = sum(group.count for group in kind.groups)
+
+
+def next_attempts(items: Sequence[models.RolloutItem]) -> dict[tuple[str, int | None], int]:
+    """Return the number of the next attempt per task and repeat; none is reused."""
+    following: dict[tuple[str, int | None], int] = {}
+    for item in items:
+        if item.task is not None:
+            key = item.task, item.repeat
+            following[key] = max(following.get(key, 0), (item.attempt or 0) + 1)
+    return following
