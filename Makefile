@@ -17,6 +17,7 @@ READY := $(VENV)/.ready
 PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
 PEERS ?= $(VENV)/peers
+CHAOS := $(VENV)/agentchaos
 HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
 	routing telemetry/test_metrics.py wire)
 COMPILED ?= $(VENV)/compiled
@@ -113,8 +114,11 @@ integrations: $(READY) ## the harnesses themselves, from PyPI
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
 		tests/journeys/test_sinks.py $(ARGS)
 
-corpus: $(READY) ## score what is read of answers, and the verdicts, against labels
-	$(BIN)/python -m tests.corpus_score $(ARGS)
+corpus: $(READY) $(CHAOS)/.ready ## score what is read of answers, and verdicts, against labels and a stranger's faults
+	@worst=0; \
+	$(BIN)/python -m tests.corpus_score || worst=$$?; \
+	$(BIN)/python -m tests.chaos --python $(CHAOS)/bin/python $(ARGS) || worst=$$?; \
+	exit $$worst
 
 screenshots: $(READY) ## take docs/screenshots anew; needs chromium
 	$(BIN)/python -m tests.screenshots
@@ -146,6 +150,12 @@ $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
 	$(PYTHON) -m venv $(@D)
 	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<
 	@touch $@
+
+# Faults that others thought of; without a package index their board is left out.
+$(CHAOS)/.ready: tests/chaos/agentchaos.txt | $(READY)
+	$(PYTHON) -m venv $(@D)
+	@$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps --require-hashes -r $< && touch $@ || \
+		echo "agentchaos-sdk cannot be installed here"
 
 # These need a newer Python than we do, and find us as `pip install` leaves us. Where the machine has
 # none that is said, and their tests are skipped.

@@ -88,6 +88,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Benchmarks", "measurements/benchmarks.md"),
             ("Scaling", "measurements/scaling.md"),
             ("Agents", "measurements/agents.md"),
+            ("Faults", "measurements/faults.md"),
             ("Harnesses", "measurements/integrations.md"),
             ("Versions", "measurements/versions.md"),
         ),

@@ -1,0 +1,98 @@
+"""The parts of the board of a stranger's faults, without the package and without a service."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.chaos import __main__ as board
+from tests.chaos import agent, page
+from tests.chaos.__main__ import GOAL, HERE, Fault
+from tests.fakes.provider import Provider
+
+STRUCK = Fault(
+    name="llm_error_single", seed=42, fired=1, shown="another text", verdict="healthy", notes=()
+)
+
+
+def test_the_agent_looks_both_towns_up_and_says_so() -> None:
+    with Provider(agent.answer) as model, httpx.Client(trust_env=False) as client:
+        run = agent.run(client, f"{model.url}/v1")
+    assert [choice["finish_reason"] for choice in run.choices] == [
+        "tool_calls",
+        "tool_calls",
+        "stop",
+    ]
+    assert "Oslo" in run.said
+    assert agent.shown(run.choices, run.choices) == "nothing"
+
+
+def test_the_wire_of_a_spoilt_run_is_told_by_its_differences() -> None:
+    call = {"function": {"name": "weather", "arguments": '{"city": "Bergen"}'}}
+    empty = {"function": {"name": "weather", "arguments": "{}"}}
+    asks = _choice(None, call)
+    says = _choice("Oslo.")
+    for got, told in (
+        ([asks, _choice("[TIMEOUT]")], "another text"),
+        ([asks, _choice("")], "neither text nor tool call"),
+        ([says], "a text in place of a tool call, 1 call, not 2"),
+        ([_choice(None, empty), says], "other arguments"),
+        ([_choice("[API ERROR]", call), says], "a text beside a tool call"),
+        (
+            [asks, {**_choice("Os"), "finish_reason": "length"}],
+            "another text, finish reason length",
+        ),
+    ):
+        assert agent.shown(got, [asks, says]) == told
+
+
+def _choice(text: str | None, *calls: Mapping[str, object]) -> dict[str, Any]:
+    message = {"content": text, "tool_calls": list(calls)}
+    return {"message": message, "finish_reason": "tool_calls" if calls else "stop"}
+
+
+def test_a_fault_is_silent_where_it_struck_and_nothing_says_so() -> None:
+    assert STRUCK.silent
+    assert not replace(STRUCK, fired=0).silent
+    assert not replace(STRUCK, notes=("error_as_answer (suspect)",)).silent
+    assert not replace(STRUCK, verdict="suspected_api_error empty_answers").silent
+
+
+def test_the_table_takes_the_place_of_the_one_before_and_leaves_the_prose() -> None:
+    text = "# Page\n\n<!-- measured -->\nold\n<!-- /measured -->\n\nProse.\n"
+    new = page.rewritten(text, [STRUCK])
+    assert new.startswith("# Page\n") and new.endswith("\n\nProse.\n") and "old" not in new
+    assert "| llm_error_single | 1 | another text | healthy | **none** |" in new
+    assert "Of 1 faults 1 fired; 1 of them left no note." in new
+    with pytest.raises(ValueError, match="no place"):
+        page.rewritten("# Page\n", [STRUCK])
+
+
+def test_every_package_of_the_environment_is_pinned_by_hash() -> None:
+    lines = (HERE / "agentchaos.txt").read_text().splitlines()
+    named = [line for line in lines if line and line[0] not in "# "]
+    assert all(re.fullmatch(r"[\w-]+==[\d.]+ \\", line) for line in named), named
+    assert all("--hash=sha256:" in lines[lines.index(line) + 1] for line in named)
+
+
+def test_without_the_package_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["chaos", "--python", str(tmp_path / "bin" / "python")])
+    assert board.main() == 0
+    assert "not installed here" in capsys.readouterr().out
+
+
+def test_the_page_keeps_to_the_goal_that_it_states() -> None:
+    text = page.PAGE.read_text("utf-8")
+    match = re.search(r"Of (\d+) faults (\d+) fired; (\d+) of them left no note", text)
+    assert match is not None
+    assert text.count("| **none** |") == int(match[3])
+    assert f"At most {GOAL}" in text
