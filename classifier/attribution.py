@@ -25,6 +25,7 @@ from classifier.logical_calls import (
 )
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
 from classifier.verdicts import (
+    NOTHING_READ,
     PROVOKED_SUSPECTED,
     UNCORROBORATED,
     UNTRUSTED,
@@ -438,7 +439,7 @@ def _rest(failed: Exchange) -> Attributed:
 FAILED_BY_AGENT = "failed_by_agent"
 FAILED_BY_PROXY = "calls_failed_by_proxy"
 # What weighing adds to a verdict's warnings, at most one of them.
-WEIGHED = (FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
+WEIGHED = (NOTHING_READ, FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
 
 Find = Callable[[Evidence], Finding]
 
@@ -503,7 +504,8 @@ def _of_the_agent(
 ) -> Weighed:
     """Find anew without the agent's failures, on which the first finding stood."""
     finding = find(kept)
-    if not kept.calls and not unprompted(facts.outcome) and _counts(facts):
+    left_nothing = finding.unproven or (not kept.calls and not unprompted(facts.outcome))
+    if left_nothing and _counts(facts):
         finding = Finding(health=Health.HEALTHY, rule="healthy")
     weighed = Weighed(finding=finding, facts=kept)
     if finding.health is not Health.HEALTHY:
@@ -540,6 +542,8 @@ def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
     """Whether an agent can bring a finding about by itself, without one failure of a call."""
     if finding.health is Health.NOT_JUDGED:
         return not unprompted(facts.outcome)
+    if finding.unproven:
+        return facts.outcome is not None
     return finding.health is Health.SUSPECTED_API_ERROR
 
 
@@ -561,7 +565,8 @@ def _decided(
                 keeps=False,
             )
     if finding.health is not Health.API_ERROR:
-        return replace(weighed, finding=finding)
+        warnings = (NOTHING_READ,) if finding.unproven else ()
+        return replace(weighed, finding=finding, warnings=warnings)
     deciding = [attributed[x.id] for x in finding.strongest or finding.failures]
     proven = _together(deciding)
     to = Counter(each.to for each in deciding).most_common(1)[0][0]

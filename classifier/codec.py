@@ -38,6 +38,8 @@ from classifier.verdicts import (
     Health,
     Layer,
     Level,
+    Proof,
+    ProofSource,
     Retry,
     RoleVerdict,
     Subcategory,
@@ -428,6 +430,7 @@ def encode_verdict(verdict: Verdict) -> Json:
         "provider_s": verdict.provider_s,
         "agent_s": verdict.agent_s,
         "excluded_by": list(verdict.excluded_by),
+        "proof": _plain(verdict.proof),
     }
 
 
@@ -458,6 +461,8 @@ def decode_verdict(source: Mapping[str, object]) -> Verdict:
     values["retry"] = Retry(**retry)
     values["warnings"], values["evidence"] = tuple(values["warnings"]), tuple(values["evidence"])
     values["excluded_by"] = tuple(values["excluded_by"])
+    if values["proof"]:
+        values["proof"] = _proof(values["proof"])
     if values["validity"]:
         values["validity"] = tuple(map(_finding, values["validity"]))
     values["validity_coverage"] = {
@@ -465,6 +470,10 @@ def decode_verdict(source: Mapping[str, object]) -> Verdict:
     }
     values["roles"] = {role: _role(each) for role, each in values["roles"].items()}
     return Verdict(*_IN_ORDER(values))  # by position: a batch may have thousands
+
+
+def _proof(source: Mapping[str, Any]) -> Proof:
+    return Proof(**{**source, "source": ProofSource(source["source"])})
 
 
 def _finding(source: Mapping[str, Any]) -> ValidityFinding:

@@ -10,8 +10,11 @@ from typing import ClassVar, Self, TypeVar
 
 from classifier.records import TerminationReason
 from classifier.verdicts import (
+    ANSWERS_UNSEEN,
     ENDED_ON_UNEXPLAINED_REJECTION,
+    ENDED_ON_UNREAD_ANSWERS,
     ERROR_BEFORE_ANY_CALL,
+    NOTHING_READ,
     PROVOKED_SUSPECTED,
     AttributedTo,
     Health,
@@ -69,6 +72,7 @@ _PROVED = {
     "main_model_failed": "the model under test never answered",
     "interrupted": "the agent was cut off",
     "zero_signal": "nothing shows that a model was asked",
+    "unread_answers": "no response could be read as an answer",
     "empty_answers": "every answer was empty",
     "never_answered": "no answer came while the agent waited",
     "unexplained_rejections": "it ended in rejections that nothing explains",
@@ -78,6 +82,18 @@ _PROVED = {
 def proved(rule: str) -> str:
     """Return what a rule proved, in words for a check line."""
     return _PROVED.get(rule, rule.replace("_", " "))
+
+
+# Why nobody can say what the score of a healthy rollout measures, by a warning.
+_UNSCORED = (
+    (ENDED_ON_UNEXPLAINED_REJECTION, "its last request was rejected, and nothing explains why"),
+    (ENDED_ON_UNREAD_ANSWERS, "its last responses could not be read as answers"),
+)
+
+
+def tells_of_missing(warning: str) -> bool:
+    """Whether a verdict's warning says which evidence is missing."""
+    return warning.startswith("calls_") or warning in (ANSWERS_UNSEEN, NOTHING_READ)
 
 
 def rollouts(count: int) -> str:
@@ -263,7 +279,7 @@ class UndecidedInfo(Diagnostic):
         """Apply to every undecided rollout."""
         if verdict.health is not Health.UNDECIDED:
             return None
-        missing = tuple(w for w in verdict.warnings if w.startswith("calls_"))
+        missing = tuple(filter(tells_of_missing, verdict.warnings))
         return cls(missing=missing, evidence=verdict.evidence)
 
     @classmethod
@@ -326,9 +342,8 @@ class UnscoreableInfo(Diagnostic):
         over = verdict.health is Health.HEALTHY and not verdict.provisional
         if not over or verdict.scoreable != "unknown":
             return None
-        rejected = ENDED_ON_UNEXPLAINED_REJECTION in verdict.warnings
-        reason = "its last request was rejected, and nothing explains why"
-        return cls(reason=reason if rejected else "no model is known to have answered")
+        known = (reason for name, reason in _UNSCORED if name in verdict.warnings)
+        return cls(reason=next(known, "no model is known to have answered"))
 
     @classmethod
     def summary(cls, count: int) -> str:

@@ -6,7 +6,7 @@ Evidence is a rollout's counted calls and the runner's outcome.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
@@ -16,6 +16,7 @@ from classifier.fingerprints import Lane
 from classifier.logical_calls import (
     CallState,
     LogicalCall,
+    by_end,
     calls_of,
     canonical,
     counted,
@@ -24,11 +25,13 @@ from classifier.logical_calls import (
     filter_as_answer,
     has_content,
     has_output,
+    proves,
     refused,
     unsized,
     with_continuations,
 )
 from classifier.records import (
+    AnswerState,
     Cause,
     Ending,
     Exchange,
@@ -37,7 +40,7 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
-from classifier.verdicts import SEED, Health, Policy, Subcategory
+from classifier.verdicts import SEED, Health, Policy, Proof, ProofSource, Subcategory
 
 # --- main lane ---
 #
@@ -224,10 +227,7 @@ def taken_over(
 
 def tail_of(main: tuple[LogicalCall, ...], calls: tuple[LogicalCall, ...]) -> Tail:
     """Return what was left failed among the calls ``main``, of all ``calls``."""
-    failed = [call for call in main if call.state is CallState.FAILED]
-    answered = [call for call in main if call.state is CallState.ANSWERED] if failed else []
-    if answered:
-        failed = _not_made_good(main, failed, answered)
+    failed = _left(main, CallState.FAILED)
     if not failed:
         return Tail()
     failures = sorted((x for call in failed for x in call.failures), key=_by_end)
@@ -241,6 +241,13 @@ def tail_of(main: tuple[LogicalCall, ...], calls: tuple[LogicalCall, ...]) -> Ta
         last=strengths[-1],
         continued=taken_over(main, calls, failed),
     )
+
+
+def _left(main: Sequence[LogicalCall], state: CallState) -> list[LogicalCall]:
+    """Return the calls in this state that no answer made good."""
+    left = [call for call in main if call.state is state]
+    answered = [call for call in main if call.state is CallState.ANSWERED] if left else []
+    return _not_made_good(main, left, answered) if answered else left
 
 
 def _by_end(exchange: Exchange) -> tuple[float, str]:
@@ -284,6 +291,22 @@ def _final(answer: Exchange) -> bool:
     return answer.tool_calls == 0 and spoken and not cut_short(answer)
 
 
+# --- batch jobs ---
+
+
+def _jobs(rollout: RolloutRecord) -> list[Exchange]:
+    """Return the calls that tell how the batch jobs of a rollout ended, if any of them failed.
+
+    They count where the rollout made no inference call. A job that failed says so in an answer
+    whose status is a success; a refused upload is no job.
+    """
+    works = [x for x in _works(rollout) if x.kind is Kind.ACTIVITY]
+    failed = {x.id for x in works if x.cause and x.status is not None and x.status < 300}
+    if not failed:
+        return []
+    return sorted((x for x in works if x.id in failed or _carries(x)), key=by_end)
+
+
 # --- evidence ---
 
 
@@ -303,7 +326,8 @@ class Evidence:
     it is one, ``failures`` those that failed;
     ``calls``: the same as logical calls, ``main`` those to the model under test, which
     registration names where ``bound``; ``unseen``: no call was to the registered model;
-    ``answers``: the answers of all that were answered; ``tail``: what was left failed.
+    ``answers``: the answers of all that were answered; ``tail``: what was left failed;
+    ``proof``: that the model under test answered, which the seed policy does not ask for.
     """
 
     rollout: RolloutRecord
@@ -317,6 +341,7 @@ class Evidence:
     answers: list[Exchange]
     states: frozenset[CallState]
     tail: Tail
+    proof: Proof | None
 
     @classmethod
     def of(cls, rollout: RolloutRecord, policy: Policy) -> Evidence:
@@ -325,7 +350,7 @@ class Evidence:
             exchanges = counted(rollout.exchanges)
             calls = calls_of(exchanges, settled=True)
         else:
-            exchanges = with_continuations(rollout.exchanges)
+            exchanges = with_continuations(rollout.exchanges) or _jobs(rollout)
             if any(x.cause is not None for x in exchanges):
                 on_requests = (rollout.content_filter or policy.content_filter) == "answer"
                 exchanges = [filter_as_answer(x, on_requests=on_requests) for x in exchanges]
@@ -346,19 +371,36 @@ class Evidence:
             states=frozenset({call.state for call in calls}),
             answers=[call.last for call in calls if call.state is CallState.ANSWERED],
             tail=tail_of(main.calls, calls),
+            proof=None if policy.name == SEED.name else proof_of(calls, main, rollout),
         )
 
     @property
     def activity(self) -> bool:
-        """Whether a call was answered of which no tokens are read: a picture, a batch, a file.
+        """Whether output of a model came by a call of which no tokens are read.
 
-        So is a background response that this rollout did not begin.
+        That is a picture, speech, a film, the lines of a batch; or a background response that
+        this rollout did not begin. What was recorded before answers had a state is taken for
+        output where it succeeded.
         """
-        return any(
-            x.role == "agent" and _answered_unread(x)
-            for x in self.rollout.exchanges
-            if x.kind is Kind.ACTIVITY or x.kind is Kind.CONTINUATION
-        )
+        return any(map(_carries, _works(self.rollout)))
+
+    @property
+    def unseen_answers(self) -> list[Exchange]:
+        """The answers of the model under test that nobody could look at."""
+        works = (x for x in _works(self.rollout) if _to_main(x, self.rollout, self.bound))
+        answers = (call.last for call in self.main if call.state is CallState.ANSWERED)
+        return [x for x in (*answers, *works) if x.answer_state is AnswerState.UNSEEN]
+
+    @property
+    def left_unread(self) -> list[LogicalCall]:
+        """The calls to the model under test that nobody could read, where no answer followed.
+
+        Empty where another model went on with the work.
+        """
+        if not self.any(CallState.UNREAD):
+            return []
+        left = _left(self.main, CallState.UNREAD)
+        return [] if taken_over(self.main, self.calls, left) else left
 
     @property
     def outcome(self) -> Outcome | None:
@@ -373,6 +415,25 @@ class Evidence:
     def any(self, *states: CallState) -> bool:
         """Whether any call is in one of these states."""
         return not self.states.isdisjoint(states)
+
+
+def proof_of(
+    calls: tuple[LogicalCall, ...], main: MainLane, rollout: RolloutRecord
+) -> Proof | None:
+    """Return the first and the last exchange with output of the model under test.
+
+    Without a registered model that was called, any model's output counts. Where the wire shows
+    none, the runner's own counts are the proof.
+    """
+    read = _first_and_last(main.calls)
+    if read is None and not main.bound and len(main.calls) < len(calls):
+        read = _first_and_last(calls)
+    if read is None:
+        works = [x for x in _works(rollout) if _carries(x) and _to_main(x, rollout, main.bound)]
+        read = (min(works, key=by_end), max(works, key=by_end)) if works else None
+    if read is not None:
+        return Proof(ProofSource.WIRE, read[0].id, read[1].id)
+    return Proof(ProofSource.REPORTED) if reported_activity(rollout.outcome) else None
 
 
 def unprompted(outcome: Outcome | None) -> bool:
@@ -412,12 +473,47 @@ def any_output(calls: tuple[LogicalCall, ...]) -> bool:
     return any(has_output(attempt) for call in calls for attempt in call.attempts)
 
 
-def _answered_unread(exchange: Exchange) -> bool:
-    whole = exchange.cause is None and exchange.ending is Ending.COMPLETE
-    if exchange.kind is Kind.CONTINUATION:
-        return whole and bool(has_content(exchange))
-    status = exchange.status
-    return whole and status is not None and status < 300 and exchange.response_bytes > 0
+def _first_and_last(calls: Sequence[LogicalCall]) -> tuple[Exchange, Exchange] | None:
+    """Return the first and the last exchange in which output was read."""
+    for call in calls:
+        for first in call.attempts:
+            if proves(first):
+                backwards = (x for each in reversed(calls) for x in reversed(each.attempts))
+                return first, next(x for x in backwards if proves(x))
+    return None
+
+
+def _works(rollout: RolloutRecord) -> Iterator[Exchange]:
+    """Yield the agent's calls for pictures, sound, films, files and batches.
+
+    And those that fetch a response; where this rollout began it, they are part of a call.
+    """
+    kinds = (Kind.ACTIVITY, Kind.CONTINUATION)
+    return (x for x in rollout.exchanges if x.kind in kinds and x.role == "agent")
+
+
+def _to_main(work: Exchange, rollout: RolloutRecord, bound: bool) -> bool:
+    """Whether such a call went to the model that is registered, where that binds."""
+    if not bound:
+        return True
+    if rollout.upstream is not None and work.upstream != rollout.upstream:
+        return False
+    names = {canonical(name) for name in rollout.models}
+    called = {canonical(name) for name in (work.model, work.answered_model) if name}
+    return not (names and called) or not names.isdisjoint(called)
+
+
+def _carries(work: Exchange) -> bool:
+    """Whether such a call brought output of a model."""
+    if work.cause is not None:
+        return False
+    if work.answer_state is not None:
+        return work.answer_state is AnswerState.READ
+    if work.ending is not Ending.COMPLETE:
+        return False
+    if work.kind is Kind.CONTINUATION:
+        return bool(has_content(work))
+    return work.status is not None and work.status < 300 and work.response_bytes > 0
 
 
 def main_lane(facts: Evidence) -> str | None:
@@ -440,6 +536,7 @@ class Finding:
 
     ``failures`` decided it, by their ends, and ``strongest`` of them name it (all of them
     where it is empty); ``share`` says how many calls that is; ``evidence`` are exchange ids.
+    ``unproven``: undecided only because no output of the model was read.
     """
 
     health: Health
@@ -449,6 +546,7 @@ class Finding:
     share: str = ""
     evidence: tuple[str, ...] = ()
     sentence: str | None = None
+    unproven: bool = False
 
 
 Rule = Callable[[Evidence], Finding | None]

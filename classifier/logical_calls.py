@@ -9,7 +9,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
-from classifier.records import Ending, Exchange, Kind
+from classifier.records import AnswerState, Ending, Exchange, Kind
 
 # --- model names ---
 #
@@ -103,6 +103,7 @@ class CallState(Enum):
     """The state of a call, as far as the provider is concerned."""
 
     ANSWERED = auto()
+    UNREAD = auto()  # a response came whole, and neither output nor an error was found in it
     FAILED = auto()
     UNANSWERED = auto()  # no output, and nobody's failure: the agent did not wait for it
     PENDING = auto()
@@ -143,7 +144,8 @@ def ended_at(exchange: Exchange) -> float:
     return timing.started_at + (timing.duration_s or 0.0)
 
 
-def _by_end(exchange: Exchange) -> tuple[float, float, str]:
+def by_end(exchange: Exchange) -> tuple[float, float, str]:
+    """Return what exchanges are sorted by: end, start and id."""
     timing = exchange.timing
     started = timing.started_at
     return (started + (timing.duration_s or 0.0), started, exchange.id)
@@ -152,16 +154,20 @@ def _by_end(exchange: Exchange) -> tuple[float, float, str]:
 def counted(exchanges: Iterable[Exchange]) -> list[Exchange]:
     """Return the inference calls by role agent, in the order of their ends.
 
-    Ends, not starts: a success follows a failure when the agent got it later.
+    Ends, not starts: a success follows a failure when the agent got it later. What is an
+    inference call by its shape alone is none here: the first release knew none.
     """
     inference = Kind.INFERENCE
-    return sorted((x for x in exchanges if x.kind is inference and x.role == "agent"), key=_by_end)
+    return sorted(
+        (x for x in exchanges if x.kind is inference and x.role == "agent" and not x.inferred),
+        key=by_end,
+    )
 
 
 def with_continuations(exchanges: Iterable[Exchange]) -> list[Exchange]:
-    """Return the same and what fetches a background response."""
+    """Return all inference calls by role agent, and what fetches a background response."""
     kinds = (Kind.INFERENCE, Kind.CONTINUATION)
-    return sorted((x for x in exchanges if x.kind in kinds and x.role == "agent"), key=_by_end)
+    return sorted((x for x in exchanges if x.kind in kinds and x.role == "agent"), key=by_end)
 
 
 def output_tokens(exchange: Exchange) -> int | None:
@@ -236,6 +242,8 @@ def proven_empty(exchange: Exchange) -> bool:
     seen = has_content(exchange)
     if seen or bare_reason(exchange.finish_reason) in _ANSWERS_WITHOUT_CONTENT:
         return False
+    if exchange.answer_state is AnswerState.EMPTY:
+        return True
     return seen is False or output_tokens(exchange) == 0
 
 
@@ -263,7 +271,25 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
         and bare_reason(exchange.finish_reason) == _CANCELLED
     ):
         return CallState.UNANSWERED
+    if whole and exchange.answer_state is AnswerState.UNREAD and not refused(exchange):
+        return CallState.UNREAD
     return CallState.ANSWERED if whole or has_output(exchange) else CallState.UNANSWERED
+
+
+def proves(exchange: Exchange) -> bool:
+    """Whether output of a model was read in it.
+
+    What was recorded before answers had a state is proven as it was then: by output that was
+    seen, or by an answer that is not known to be empty.
+    """
+    state = exchange.answer_state
+    if state is AnswerState.READ:
+        return True
+    if state is not None:
+        return exchange.cause is None and refused(exchange)
+    if exchange.cause is not None or has_output(exchange):
+        return has_output(exchange)
+    return not proven_empty(exchange) and state_of(exchange) is CallState.ANSWERED
 
 
 def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
@@ -300,11 +326,14 @@ def _retries(exchange: Exchange, earlier: Exchange) -> bool:
     )
 
 
+_NO_ANSWER = (CallState.UNANSWERED, CallState.UNREAD)  # neither makes a failure good
+
+
 def _call(attempts: Sequence[Exchange], *, settled: bool) -> LogicalCall:
     last = attempts[-1]
     state = state_of(last, settled=settled)
     failures = tuple([x for x in attempts if x.cause is not None])
-    if state is CallState.UNANSWERED and failures and not last.pending:
+    if failures and state in _NO_ANSWER and not last.pending:
         state = CallState.FAILED
     return LogicalCall(tuple(attempts), failures, state, canonical(attempts[0].model))
 
@@ -319,5 +348,5 @@ def calls_of(ordered: Sequence[Exchange], *, settled: bool = False) -> tuple[Log
     if not any(x.sdk_retry or x.kind is not Kind.INFERENCE for x in ordered):
         return tuple([_call((x,), settled=settled) for x in ordered])
     groups = _joined(ordered)
-    groups.sort(key=lambda group: _by_end(group[-1]))
+    groups.sort(key=lambda group: by_end(group[-1]))
     return tuple([_call(group, settled=settled) for group in groups])

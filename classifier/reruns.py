@@ -13,8 +13,16 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, slots
+from classifier.diagnostics import tells_of_missing
 from classifier.retries import repetitions
-from classifier.verdicts import EVIDENCE, Health, Policy, Subcategory
+from classifier.verdicts import (
+    ANSWERS_UNSEEN,
+    EVIDENCE,
+    NOTHING_READ,
+    Health,
+    Policy,
+    Subcategory,
+)
 
 
 class Rerun(StrEnum):
@@ -44,6 +52,7 @@ FIXES: Mapping[str, str] = {
 }
 _LOOK = {
     "zero_signal": "no call came through the proxy: check the agent's base URL",
+    "unread_answers": "no response could be read as an answer: look at what came back",
     "empty_answers": "every answer was empty: look at the calls",
     "never_answered": "the agent left before an answer: raise its timeout, or ask the provider",
     "unexplained_rejections": "look at the last calls: they were rejected without a reason",
@@ -58,6 +67,10 @@ _NOT_MEASURED = {
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
 _SKIPPED = "fix the cause and reset the breaker, then register again"
+_UNPROVEN = {
+    ANSWERS_UNSEEN: "no response could be looked at: too long, or encoded otherwise",
+    NOTHING_READ: "no output of the model was read: look at the calls",
+}
 _UNDECIDED = "the record has gaps: look at the service's log, then run it again"
 
 
@@ -221,8 +234,8 @@ def _why(last: RerunEntry, kind: Rerun) -> RerunReason:
         case Rerun.SKIPPED, _:
             return RerunReason(kind, _opened_by(last.skipped or ""), _SKIPPED)
         case Rerun.UNDECIDED, _:
-            missing = (name for name in last.warnings if name.startswith("calls_"))
-            return RerunReason(kind, next(missing, "no_call_seen"), _UNDECIDED)
+            missing = next(filter(tells_of_missing, last.warnings), "no_call_seen")
+            return RerunReason(kind, missing, _UNPROVEN.get(missing, _UNDECIDED))
         case Rerun.UNMEASURED, Health.HEALTHY:
             return RerunReason(kind, *_left_out(last))
         case Rerun.UNMEASURED, _:

@@ -15,6 +15,7 @@ from classifier.verdicts import (
     AttributedTo,
     Coverage,
     Health,
+    Proof,
     RoleVerdict,
     Subcategory,
     ValidityFinding,
@@ -81,6 +82,7 @@ class Result:
     provider_s: float | None = None
     lost_s: float | None = None
     agent_s: float | None = None
+    proof: Proof | None = None
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
@@ -132,6 +134,7 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         provider_s=verdict.provider_s,
         lost_s=verdict.lost_s,
         agent_s=verdict.agent_s,
+        proof=verdict.proof,
     )
 
 

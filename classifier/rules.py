@@ -38,6 +38,7 @@ from classifier.logical_calls import (
     refused,
 )
 from classifier.records import (
+    AnswerState,
     Ending,
     Exchange,
     ExecutionStatus,
@@ -53,8 +54,10 @@ from classifier.validity import Examined, examine, spoils
 from classifier.validity.measurement import Measurement
 from classifier.validity.serving import ways_of
 from classifier.verdicts import (
+    ANSWERS_UNSEEN,
     CALLS_UNATTRIBUTED,
     ENDED_ON_UNEXPLAINED_REJECTION,
+    ENDED_ON_UNREAD_ANSWERS,
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     INJECTED,
@@ -176,6 +179,19 @@ def _seen(rollout: RolloutRecord) -> str:
     return ", ".join(
         f"{count} {name}" + (f" ({failed[name]} failed)" if failed[name] else "")
         for name, count in sorted(Counter(names).items())
+    )
+
+
+def unread_answers(facts: Evidence) -> Finding | None:
+    """Fire where responses of the model under test came, and not one could be read."""
+    unread = [] if facts.exempt else facts.left_unread
+    if not unread or any(call.state is CallState.ANSWERED for call in facts.main):
+        return None
+    return _suspected(
+        "unread_answers",
+        f"{len(unread)} of {plural(len(facts.main), 'call')} came back with HTTP success and "
+        "neither an output nor an error that could be read",
+        (call.last for call in unread),
     )
 
 
@@ -354,7 +370,8 @@ def _any_answer(applies: Callable[[Exchange], bool]) -> Callable[[Evidence], boo
 
 
 def _never_answered(facts: Evidence) -> bool:
-    return bool(facts.calls) and not facts.any(CallState.ANSWERED, CallState.FAILED)
+    answered = (CallState.ANSWERED, CallState.UNREAD, CallState.FAILED)
+    return bool(facts.calls) and not facts.any(*answered)
 
 
 def _unseen_activity(facts: Evidence) -> bool:
@@ -373,6 +390,13 @@ def _repeats(facts: Evidence) -> bool:
     return max(counts.values()) >= facts.policy.request_repeats
 
 
+def _ended_unread(facts: Evidence) -> bool:
+    """Whether the last two answers or more could not be read, after one that could."""
+    if not facts.any(CallState.UNREAD) or len(facts.left_unread) < 2:
+        return False
+    return any(call.state is CallState.ANSWERED for call in facts.main)
+
+
 def _closed_at_outcome(facts: Evidence) -> bool:
     return Ending.CLOSED_AT_OUTCOME in {x.ending for x in facts.exchanges}
 
@@ -389,6 +413,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("bound_model_not_seen", lambda facts: facts.unseen and not facts.exempt),
     ("ended_on_rejection", _ended_on_rejection),
     (ENDED_ON_UNEXPLAINED_REJECTION, _ended_unexplained),
+    (ENDED_ON_UNREAD_ANSWERS, _ended_unread),
     ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
     ("context_length", _reason("context_length")),
     ("content_filter", _filtered),
@@ -401,6 +426,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("usage_missing", _usage(UsageSource.ABSENT)),
     ("usage_partial", _usage(UsageSource.PARTIAL)),
     ("answers_unread", lambda facts: any(x.deaf is not None for x in facts.exchanges)),
+    (ANSWERS_UNSEEN, _any_answer(lambda x: x.answer_state is AnswerState.UNSEEN)),
     (INJECTED, lambda facts: any(x.injected for x in facts.exchanges)),
 )
 
@@ -426,14 +452,27 @@ def _kept_out(facts: Evidence) -> bool:
 
 def _undecided(facts: Evidence) -> Finding | None:
     lost = [call.last for call in facts.calls if call.state is CallState.LOST]
-    if not (lost or facts.rollout.gaps or _nothing_yet(facts)):
-        return None
-    return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(lost))
+    if lost or facts.rollout.gaps or _nothing_yet(facts):
+        return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(lost))
+    unseen = facts.unseen_answers if _wants_proof(facts) else ()
+    return _unproven(unseen) if unseen else None
+
+
+def _wants_proof(facts: Evidence) -> bool:
+    """Whether no output of the model was read, and the agent should have called it here."""
+    return facts.proof is None and not facts.exempt
+
+
+def _unproven(evidence: Iterable[Exchange] = ()) -> Finding:
+    return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(evidence), unproven=True)
+
+
+_NOT_ENDED = frozenset((CallState.PENDING, CallState.LOST))
 
 
 def _nothing_yet(facts: Evidence) -> bool:
     """Whether the rollout is in progress and no call has ended yet."""
-    if facts.any(CallState.ANSWERED, CallState.FAILED, CallState.UNANSWERED):
+    if not facts.states <= _NOT_ENDED:
         return False
     return facts.outcome is None or facts.any(CallState.PENDING)
 
@@ -450,6 +489,7 @@ RULES: tuple[Rule, ...] = (
     main_model_failed,
     interrupted,
     zero_signal,
+    unread_answers,
     empty_answers,
     never_answered,
     unexplained_rejections,
@@ -472,7 +512,7 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
 
 def _first(facts: Evidence) -> Finding:
     finding = next((f for f in (rule(facts) for rule in RULES) if f is not None), None)
-    return finding or _healthy(facts)
+    return finding or (_unproven() if _wants_proof(facts) else _healthy(facts))
 
 
 def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
@@ -517,6 +557,7 @@ def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
         provider_s=time.provider_s,
         agent_s=time.agent_s,
         excluded_by=excluded_by,
+        proof=kept.proof,
         servings=tuple(ways_of(measured.main)),
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
@@ -649,7 +690,7 @@ def _excluded_by(facts: Evidence, examined: Examined) -> tuple[str, ...]:
 def _scoreable(
     facts: Evidence, health: Health, excluded_by: tuple[str, ...], *, keeps: bool
 ) -> str:
-    """Return ``yes``, ``no``, or ``unknown`` where it is not known if a model was reached.
+    """Return ``yes``, ``no``, or ``unknown`` where nobody can say what the score measures.
 
     Where nothing that an agent can cause may lower it (``keeps``), a healthy one counts.
     """
@@ -659,19 +700,13 @@ def _scoreable(
         return "no"
     if keeps:
         return "yes"
-    if _ends_unexplained(facts):
-        return "unknown"
-    reached = facts.exempt or _reached(facts)
-    return "yes" if reached or facts.activity or reported_activity(facts.outcome) else "unknown"
+    return "unknown" if _wants_proof(facts) or _ends_in_doubt(facts) else "yes"
 
 
-def _reached(facts: Evidence) -> bool:
-    """Whether a model answered; the registered one, where calls to it were seen."""
-    if not facts.bound:
-        return facts.any(CallState.ANSWERED) or any_output(facts.calls)
-    return any_output(facts.main) or any(call.state is CallState.ANSWERED for call in facts.main)
-
-
-def _ends_unexplained(facts: Evidence) -> bool:
+def _ends_in_doubt(facts: Evidence) -> bool:
+    """Whether nobody can say if the agent came to its end or was cut off."""
+    if facts.exempt:
+        return False
     tail = facts.tail
-    return tail.strength is Strength.UNEXPLAINED and not (tail.continued or facts.exempt)
+    unexplained = tail.strength is Strength.UNEXPLAINED and not tail.continued
+    return unexplained or _ended_unread(facts)

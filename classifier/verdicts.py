@@ -25,6 +25,9 @@ CALLS_UNATTRIBUTED = "calls_unattributed"
 INJECTED = "faults_injected"
 ERROR_BEFORE_ANY_CALL = "error_before_any_call"
 ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
+ENDED_ON_UNREAD_ANSWERS = "ended_on_unread_answers"
+ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
+NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 
 
 class Subcategory(StrEnum):
@@ -126,6 +129,25 @@ class RoleVerdict:
     evidence: tuple[str, ...] = ()
 
 
+class ProofSource(StrEnum):
+    """Who saw the output of the model under test."""
+
+    WIRE = "wire"
+    REPORTED = "reported"  # only the runner, which counted tokens or tool calls
+
+
+@noun
+class Proof:
+    """That the model under test answered: the first and the last exchange with output of it.
+
+    Output that only the runner reports has no exchanges.
+    """
+
+    source: ProofSource
+    first: str | None = None
+    last: str | None = None
+
+
 @noun
 class Retry:
     """Whether to retry the rollout; ``after_s`` is the least wait in seconds."""
@@ -146,7 +168,8 @@ class Verdict:
     ``excluded_by``: for what the policy leaves a healthy one's score out, "max_steps" and the
     names of checks. ``corroborated``: whether other rollouts failed alike (True), were answered
     (False), or nobody else called (None). ``validity``: what was found of a measurement whose
-    model was reached; it never changes ``health``.
+    model was reached; it never changes ``health``. ``proof``: that the model under test answered;
+    None where nothing shows it, and in verdicts stored before it was looked for.
     """
 
     rollout_id: str
@@ -191,6 +214,7 @@ class Verdict:
     provider_s: float | None = None  # waited for answers; with lost_s and agent_s the wall time
     agent_s: float | None = None
     excluded_by: tuple[str, ...] = ()
+    proof: Proof | None = None
     provider_wait_s: float | None = None  # asked for by the deciding failure; not in the contract
     servings: tuple[tuple[str | None, ...], ...] = ()  # of main calls; not in the contract
 

@@ -12,7 +12,10 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            although the call failed or was left), ``nousage``, ``unread``, ``refusal``,
            ``length``, ``thought`` (hidden tokens only), ``reasoned`` (reasoning to be read, no
            more); ``queued`` and ``polled`` (a background response: not there yet when it was
-           begun, or when it was asked for; ``fetched`` is the same once it is there)
+           begun, or when it was asked for; ``fetched`` is the same once it is there); how the
+           answer was found, where it was looked at: ``read``, ``blank`` (nothing in it),
+           ``garbled`` (neither an output nor an error) and ``unseen``; the other words are of
+           calls recorded before that
            why it failed: a subcategory or a reason inside one (``quota``,
            ``context_length``, ``truncated``…); in a 200 it makes it a failure.
            ``transient`` and ``permanent`` say otherwise than the subcategory does
@@ -20,7 +23,8 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            ``large`` (a shorter and a longer request), ``again`` (the same request as before),
            ``override``, ``operators``, ``added`` (whose key), ``twice`` (two models in the
            body), ``held`` (the agent sent or read nothing), ``beta`` (it chose a version),
-           ``judge``, ``embed``, ``probe``, ``media`` (images, audio, files, batches), ``other``
+           ``judge``, ``embed``, ``probe``, ``media`` (images, audio, files, batches), ``other``,
+           ``shaped`` (an inference call by its shape alone)
 ``@``      the model, ``>`` the one that answered, ``#`` the key's digest, ``%`` the upstream
 ``^n``     the SDK's n-th retry of the request before
 ``~s``     the provider asks for a wait of that many seconds
@@ -40,6 +44,7 @@ from typing import Any
 
 from classifier.causes import status_only
 from classifier.records import (
+    AnswerState,
     Cause,
     Ending,
     Exchange,
@@ -99,6 +104,9 @@ _FETCH: dict[str, Any] = {
     "kind": Kind.CONTINUATION, "method": "GET", "response_digest": "b1", "model": None,
     "has_tools": None, "request_bytes": 0, "request_digest": None,
 }  # fmt: skip
+_UNKNOWN: dict[str, Any] = {
+    "usage": Usage(), "output_seen": None, "tool_calls": None, "finish_reason": None,
+}  # fmt: skip
 _WORDS: dict[str, dict[str, Any]] = {
     "tool": {"tool_calls": 1, "output_seen": True, "usage": _SPOKEN},
     "text": {"tool_calls": 0, "output_seen": True, "usage": _SPOKEN},
@@ -107,6 +115,16 @@ _WORDS: dict[str, dict[str, Any]] = {
     "unread": {"usage": Usage(), "output_seen": None, "tool_calls": None, "deaf": "encoding"},
     "refusal": {"output_seen": False, "usage": _MUTE, "finish_reason": "refusal"},
     "length": {"finish_reason": "length"},
+    "read": {"answer_state": AnswerState.READ},
+    "blank": {
+        "answer_state": AnswerState.EMPTY,
+        "tool_calls": 0,
+        "output_seen": False,
+        "usage": _MUTE,
+    },
+    "garbled": _UNKNOWN | {"answer_state": AnswerState.UNREAD},
+    "unseen": _UNKNOWN | {"answer_state": AnswerState.UNSEEN},
+    "shaped": {"inferred": True, "api": "opaque", "answer_state": AnswerState.READ},
     "thought": {"output_seen": False, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
     "reasoned": {"output_seen": True, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
     "queued": _QUEUED,

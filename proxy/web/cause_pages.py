@@ -25,7 +25,6 @@ _BY_REASON: Mapping[str, str] = {
     "unsupported": "Remove the parameter that the model does not support.",
     "malformed": "Correct the request that the agent builds.",
     "wrong_endpoint": "Correct the base URL or path that the agent calls.",
-    "proxy_auth": "Give the proxy between here and the provider its credentials.",
     "stalled": "Wait for the provider, or choose another region or model.",
 }
 _BY_SUBCATEGORY: Mapping[str, str] = {
@@ -38,6 +37,7 @@ _BY_SUBCATEGORY: Mapping[str, str] = {
 }
 _BY_RULE: Mapping[str, str] = {
     "zero_signal": "Check that the agent calls its model through the proxy: truezero doctor.",
+    "unread_answers": "Open one of the calls: what came back is no answer in any known form.",
     "empty_answers": "Look at the model's settings: its answers hold no text and no tool call.",
     "never_answered": "Raise the agent's timeout: it gives up before an answer.",
     "unexplained_rejections": "Send one of the requests by hand: the provider gives no reason.",

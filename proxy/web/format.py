@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from classifier.verdicts import CALLS_UNATTRIBUTED, PROVOKED_SUSPECTED, UNCORROBORATED
+from classifier.verdicts import (
+    CALLS_UNATTRIBUTED,
+    NOTHING_READ,
+    PROVOKED_SUSPECTED,
+    UNCORROBORATED,
+)
 
 UNKNOWN = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -119,15 +124,16 @@ def shell(text: str) -> str:
 
 RULES: Mapping[str, str] = {
     "not_judged": "no prompt was executed, or the agent failed before it made a call",
-    "undecided": "evidence is missing, or no call has ended yet",
+    "undecided": "evidence is missing, no call has ended yet, or no output of the model was read",
     "all_failed": "every call of the agent failed without an output token",
     "main_model_failed": "every call to the model under test failed, while other models answered",
     "interrupted": "the last calls failed and none succeeded after them",
     "zero_signal": "a prompt was executed, but no inference call, token or tool call was recorded",
+    "unread_answers": "calls succeeded, but nothing that came could be read as an answer",
     "empty_answers": "calls succeeded, but none returned a text or a tool call",
     "never_answered": "the agent gave up every call to the model under test before an answer",
     "unexplained_rejections": "the last requests were rejected alike, and nothing explains why",
-    "healthy": "no rule finds that the model failed, or was not reached",
+    "healthy": "output of the model was read, and no rule finds that it failed",
 }
 
 WARNINGS: Mapping[str, str] = {
@@ -141,6 +147,7 @@ WARNINGS: Mapping[str, str] = {
     "bound_model_not_seen": "no call asked for the registered model",
     "ended_on_rejection": "the last request was rejected as invalid",
     "ended_on_unexplained_rejection": "the last request was rejected without a reason",
+    "ended_on_unread_answers": "the last responses could not be read as answers",
     "ended_on_failure": "the last call failed and the agent continued with another model",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",
@@ -153,11 +160,13 @@ WARNINGS: Mapping[str, str] = {
     "usage_missing": "some responses had no token counts",
     "usage_partial": "some token counts are of truncated responses",
     "answers_unread": "some responses could not be parsed",
+    "answers_unseen": "some responses were too long or encoded in a way that is not read",
     "faults_injected": "failures were injected for a drill",
 }
 
-# Warnings of how failures were attributed, beside those of the classifier's table.
-ATTRIBUTION_WARNINGS: Mapping[str, str] = {
+# Warnings of how a finding was weighed, beside those of the classifier's table.
+WEIGHED_WARNINGS: Mapping[str, str] = {
+    NOTHING_READ: "no output of the model was read",
     PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",
     UNCORROBORATED: "no other rollout called meanwhile: an untrusted agent may have failed its "
     "own calls",
@@ -203,9 +212,9 @@ def _reached(verdict: Mapping[str, Any]) -> str:
 
 
 def _unknown(verdict: Mapping[str, Any]) -> str:
-    if "ended_on_unexplained_rejection" in verdict.get("warnings", ()):
-        return "the last request was rejected without a reason"
-    return "no model is known to have answered"
+    ended_on = ("ended_on_unexplained_rejection", "ended_on_unread_answers")
+    told = (WARNINGS[name] for name in ended_on if name in verdict.get("warnings", ()))
+    return next(told, "no model is known to have answered")
 
 
 def _doubt(verdict: Mapping[str, Any]) -> str | None:
@@ -272,6 +281,8 @@ def _undecided(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) ->
         return "No call has finished yet."
     if CALLS_UNATTRIBUTED in verdict.get("warnings", ()):
         return f"No verdict is possible: {WARNINGS[CALLS_UNATTRIBUTED]}."
+    if NOTHING_READ in verdict.get("warnings", ()):
+        return "No failure is shown, and no output of the model was read: no verdict is possible."
     return "Evidence is missing: no verdict is possible yet."
 
 

@@ -126,6 +126,6 @@ def _templates() -> Environment:
         plural=plural,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
-        warnings={**format.WARNINGS, **format.ATTRIBUTION_WARNINGS},
+        warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},
     )
     return environment

@@ -227,9 +227,11 @@ def test_a_batch_that_is_not_over_is_not_valid() -> None:
     )
 
 
-def test_a_rollout_that_no_model_answered_is_suspect() -> None:
+def test_a_rollout_that_no_model_answered_is_not_decided() -> None:
     told = check(slots([record("302+empty", id="r3")]))
-    assert told.lines == ("r3: suspect measurement: no model is known to have answered",)
+    assert told.lines == (
+        "r3: not decided: evidence is missing (calls never answered, nothing read)",
+    )
 
 
 def aborted(name: str, **policy: Any) -> Entry:

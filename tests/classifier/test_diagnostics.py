@@ -161,7 +161,11 @@ def test_every_unhealthy_health_has_a_kind() -> None:
                 "its last request was rejected, and nothing explains why"
             ),
         ),
-        ("302+empty", {}, "task-7: suspect measurement: no model is known to have answered"),
+        (
+            "302+empty",
+            {},
+            "task-7: not decided: evidence is missing (calls never answered, nothing read)",
+        ),
     ],
 )
 def test_a_check_line_says_what_is_wrong_and_why(

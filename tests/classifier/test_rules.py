@@ -140,7 +140,7 @@ def test_a_call_ends_with_its_last_attempt() -> None:
 
 def test_a_redirect_is_no_answer() -> None:
     verdict = judge(rollout("302+empty"))
-    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
+    assert (verdict.health, verdict.scoreable) == (Health.UNDECIDED, "unknown")
 
 
 # ── the main lane ────────────────────────────────────────────────────────────
@@ -252,7 +252,9 @@ WORDS = [
     "400+context_length", "net", "timeout", "left", "left+text", "lost", "pending", "401+side",
     "200+judge", "429+judge", "404+probe", "200@o4", "503@o4", "400+malformed", "200+thought",
     "503+toolless", "200+toolless+small", "401+small", "200+queued", "200+polled", "200+fetched",
-    "503+polled", "200+media", "401+embed", "200%azure", "503%azure",
+    "503+polled", "200+media", "401+embed", "200%azure", "503%azure", "200+read", "200+garbled",
+    "200+tool+read", "200+blank", "200+unseen", "200+garbled+side", "200+media+garbled",
+    "200+media+read", "404", "200+shaped%azure",
 ]  # fmt: skip
 SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 

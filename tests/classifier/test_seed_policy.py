@@ -262,11 +262,19 @@ class LaterExchange(Exchange):
     recap: bool | None = None
 
 
+_READ = {"inferred"}
+
+
 def with_later_fields(exchange: Exchange) -> Exchange:
-    """Return the exchange with a value in each field that the first release did not have."""
+    """Return the exchange with a value in each field that the first release did not have.
+
+    But for ``inferred``, which says that the first release knew no such call.
+    """
     hints = get_type_hints(LaterExchange)
     known = {name: getattr(exchange, name) for name in FIRST_FIELDS}
-    return LaterExchange(**known | {name: _some(hints[name]) for name in hints.keys() - known})
+    return LaterExchange(
+        **known | {name: _some(hints[name]) for name in hints.keys() - known - _READ}
+    )
 
 
 def _some(hint: Any) -> object:

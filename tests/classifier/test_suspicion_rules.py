@@ -59,9 +59,9 @@ def test_never_answered_names_each_call_that_was_given_up() -> None:
 
 
 def test_never_answered_waits_for_the_outcome_and_for_calls_in_flight() -> None:
-    assert judge(rollout("left*2", running=True)).rule == "healthy"
-    assert judge(rollout("left*2 pending")).rule == "healthy"
-    assert judge(rollout("left*2 302+empty")).rule == "healthy"
+    assert judge(rollout("left*2", running=True)).rule == "undecided"
+    assert judge(rollout("left*2 pending")).rule == "undecided"
+    assert judge(rollout("left*2 302+empty")).rule == "undecided"
 
 
 def test_another_model_with_tools_may_have_done_the_work() -> None:

@@ -52,6 +52,7 @@ CONTRACT_VERDICT = [
     "provider_s",
     "agent_s",
     "excluded_by",
+    "proof",
 ]
 
 

@@ -398,7 +398,7 @@ untold("200+tool 503*2", "interrupted provider_error:503", "healthy", "cut off, 
        running=True)  # fmt: skip
 untold("pending", "undecided", QUIET, "reported before the call came to its end")
 untold("200+tool pending", "healthy", "healthy", "a call in flight fails nothing")
-untold("left", "healthy", "healthy", "an abandoned call", running=True)
+untold("left", "undecided", "healthy", "an abandoned call", running=True)
 
 # Empty answers: they succeeded, and carried nothing.
 lost("200+empty", "empty_answers suspected:empty_answers", "healthy",

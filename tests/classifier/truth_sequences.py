@@ -14,6 +14,7 @@ SEQUENCES: list[Row] = []
 _EMPTY = "empty_answers suspected:empty_answers"
 _NEVER = "never_answered suspected:never_answered"
 _REJECTED = "unexplained_rejections suspected:unexplained_rejections"
+_UNREAD = "unread_answers suspected:unread_answers"
 _QUIET = "zero_signal suspected:zero_signal"
 
 
@@ -191,7 +192,7 @@ fair("left*2", "it has its own subscription beside us", usage_channel="none")
 lost("left@o5*2 200+tool@o4", _NEVER, "another model was no substitute", model="o5")
 fair("left@o5*2 200+tool@o4*3", "nobody said which: the other did the work")
 fair("left+text*2 left", "it had read what it wanted")
-unknown("left pending", "the second call may still be answered")
+untold("left pending", "undecided", "the second call may still be answered")
 
 # Compaction of a conversation that grew too long.
 fair("200+tool*9 400+context_length 200+toolless+large 200+tool 200", "too long, summed up, done")
@@ -305,7 +306,58 @@ lost("401+embed*3", _QUIET, "no vector, and no word either")
 lost("200+other*2", _QUIET, "a page of the provider's is no answer")
 lost("200+media 401*3", "all_failed auth:401", "a picture, and never a word")
 fair("401+media 200+tool 200", "no picture, but words")
-unknown("200+embed*3", "it crashed on its own before it asked a model", status="agent_error")
+untold("200+embed*3", "undecided", "it crashed on its own before it asked a model",
+       status="agent_error")  # fmt: skip
 fair("200+tool 200+judge 503+embed", "the judge and the vectors are other people's business")
 untold("200+tool 401+judge 503+embed", "healthy", "the agent ran whole, and nobody could score it")
 fair("429+side*9 200+tool 200 429+side*9", "titles throttled before and after")
+
+# Answers that were looked at: read, empty, unread or unseen.
+fair("200+read", "an answer was read")
+fair("200+tool+read*9 200+read", "so were ten")
+lost("200+garbled", _UNREAD, "an empty object with a status of success is no answer")
+lost("200+garbled*40", _UNREAD, "nor are forty")
+lost("200+garbled left*2", _UNREAD, "and then it gave up")
+lost("200+read+side 200+garbled*3", _UNREAD, "a title was read, the model under test never was")
+lost("200+garbled*2", _UNREAD, "whatever the runner counted", total_tokens=900)
+lost("200+garbled*3", _UNREAD, "nor does an unread retry make a retry good", status="agent_error")
+lost("401*2 200+garbled", "all_failed auth:401", "an unread answer makes no failure good")
+lost("200+garbled 401*2", "all_failed auth:401", "in any order")
+lost("200+tool+read 503 200+garbled", "interrupted provider_error:503", "nor at the end")
+lost("200+tool+read 503 200+garbled^1", "interrupted provider_error:503", "nor as an SDK's retry")
+lost("200+side+read 404@o3*2 200+garbled@o3", "main_model_failed model_not_found:404",
+     "nor on the main lane alone", model="o3")  # fmt: skip
+fair("200+tool+read 503 200+garbled 200+read", "a read one after it does")
+fair("200+garbled 200+tool+read", "one that could not be read on the way")
+fair("200+tool+read 200+garbled*2 200+read", "two")
+fair("200+tool+read 200+garbled", "one at the end: the work was under way")
+unknown("200+tool+read 200+garbled*2", "two at the end: cut off or done, nobody knows")
+unknown("200+tool+read 200+garbled*9 left", "and then it hung up")
+unknown("200+tool+read 200+garbled 400+malformed 200+garbled", "a rejection in between")
+fair("200+tool+read@o4 200+garbled@o4*2 200+tool+read@o5", "another model went on")
+fair("200+tool+read 200+read 200+garbled+toolless*2", "recaps after a final answer")
+fair("200+garbled*2", "its own subscription", usage_channel="none")
+lost("200+blank*2", _EMPTY, "read, and nothing in it")
+lost("200+blank 200+garbled", _EMPTY, "nothing that could be read had anything in it")
+fair("200+tool+read 200+blank", "an empty last turn is an end")
+untold("200+unseen", "undecided", "nobody could look at the only answer")
+untold("200+unseen*3 401", "undecided", "nor at three, whatever failed afterwards")
+untold("200+unseen 200+garbled", "undecided", "what cannot be looked at may have been one")
+fair("200+unseen 200+read", "another one could be read")
+fair("200+tool+read 503 200+unseen", "what came last may well be an answer")
+fair("200+unseen", "the runner counted its tokens", total_tokens=900)
+fair("200+unseen*2", "its own subscription again", usage_channel="none")
+
+# Calls at which no tokens are read: only output of a model carries a zero.
+fair("200+media+read", "a picture was read in the answer")
+lost("200+media+garbled*3", _QUIET, "a file was sent, a list was read")
+lost("200+media+garbled 200+media+blank", _QUIET, "a batch that was begun and never ended")
+untold("200+media+unseen", "undecided", "a picture or a page, nobody could look")
+untold("200+media+garbled*3", "undecided", "an upload, and an error of its own",
+       status="agent_error")  # fmt: skip
+lost("200+media+garbled*2 200+media+quota", "all_failed quota:200", "a batch that failed")
+lost("200+media+read 200+media+quota*2", "interrupted quota:200",
+     "a batch that was done, and one that failed")  # fmt: skip
+fair("200+media+read 503+embed", "a picture, and no vector")
+untold("302+empty@o5 200+media+read@o4", "undecided", "another model's picture", model="o5")
+fair("302+empty@o5 200+media+read@o5", "its own picture", model="o5")

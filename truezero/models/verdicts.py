@@ -78,6 +78,17 @@ class BatchFinding(BaseModel):
     )
 
 
+class Proof(BaseModel):
+    """That the model under test answered."""
+
+    source: Literal["wire", "reported"] = Field(
+        description="`wire`: its output was read in calls; `reported`: only the runner counted "
+        "tokens or tool calls"
+    )
+    first: str | None = Field(default=None, description="id of the first call with output of it")
+    last: str | None = Field(default=None, description="id of the last one")
+
+
 # Fields that a verdict and a result have alike.
 Findings = Annotated[
     list[ValidityFinding],
@@ -93,6 +104,11 @@ Roles = Annotated[
 ]
 ProviderSeconds = Annotated[
     float | None, Field(description="seconds in which answers were waited for")
+]
+
+Proven = Annotated[
+    Proof | None,
+    Field(description="that the model under test answered; null if nothing shows it"),
 ]
 
 
@@ -186,6 +202,7 @@ class Verdict(BaseModel):
         description="for what the policy leaves a healthy rollout's score out: `max_steps` and "
         "names of checks",
     )
+    proof: Proven = None
 
     @property
     def spoilt(self) -> str | None:
@@ -234,3 +251,4 @@ class Result(BaseModel):
     validity_coverage: Coverages
     roles: Roles
     provider_s: ProviderSeconds = None
+    proof: Proven = None

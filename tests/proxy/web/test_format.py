@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from classifier.rules import RULES, WARNINGS
-from classifier.verdicts import PROVOKED_SUSPECTED, UNCORROBORATED, Health
+from classifier.verdicts import NOTHING_READ, PROVOKED_SUSPECTED, UNCORROBORATED, Health
 from proxy.web import format
 
 
@@ -178,9 +178,13 @@ def test_every_rule_and_warning_has_words() -> None:
     assert {name for name, _ in WARNINGS} == format.WARNINGS.keys()
 
 
-def test_every_warning_of_attribution_has_words() -> None:
-    assert set(format.ATTRIBUTION_WARNINGS) == {PROVOKED_SUSPECTED, UNCORROBORATED}
-    assert format.ATTRIBUTION_WARNINGS.keys().isdisjoint(format.WARNINGS)
+def test_every_warning_of_weighing_has_words() -> None:
+    assert set(format.WEIGHED_WARNINGS) == {
+        NOTHING_READ,
+        PROVOKED_SUSPECTED,
+        UNCORROBORATED,
+    }
+    assert format.WEIGHED_WARNINGS.keys().isdisjoint(format.WARNINGS)
 
 
 def test_a_stored_value_is_written_as_json_has_it() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.rules import empty_answers, never_answered, unexplained_rejections
+from classifier.rules import (
+    empty_answers,
+    never_answered,
+    unexplained_rejections,
+    unread_answers,
+)
 from classifier.verdicts import Subcategory
 from proxy.web.cause_pages import advice
 
@@ -24,8 +29,8 @@ def test_a_known_reason_has_its_own_advice() -> None:
 
 
 def test_every_suspicion_has_advice() -> None:
-    rules = ["zero_signal", *(r.__name__ for r in (empty_answers, never_answered))]
-    rules.append(unexplained_rejections.__name__)
+    ruled = (unread_answers, empty_answers, never_answered, unexplained_rejections)
+    rules = ["zero_signal", *(rule.__name__ for rule in ruled)]
     said = {advice(f"suspected:{rule}", None, None) for rule in rules}
-    assert len(said) == 4
+    assert len(said) == 5
     assert advice("suspected:of_later", None, None) not in said

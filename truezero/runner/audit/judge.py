@@ -25,6 +25,8 @@ from classifier.verdicts import (
     Health,
     Layer,
     Policy,
+    Proof,
+    ProofSource,
     Subcategory,
     Verdict,
 )
@@ -179,6 +181,7 @@ def _of_records(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, .
         layer=Layer.AUDIT,
         provisional=False,
         evidence=(),
+        proof=None if verdict.proof is None else Proof(ProofSource.REPORTED),
         lane=verdict.lane if run.calls is not None else run.model,
         warnings=tuple(each for each in verdict.warnings if each not in _OF_A_PROXY),
     )

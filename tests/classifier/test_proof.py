@@ -1,0 +1,232 @@
+"""A score counts because output of the model was read, and the verdict says where."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from classifier import Health, RolloutRecord, Verdict, judge
+from classifier.codec import decode_verdict, encode_result, encode_verdict
+from classifier.diagnostics import check_lines
+from classifier.records import AnswerState
+from classifier.results import result
+from classifier.verdicts import SEED, Proof, ProofSource
+from tests.builders import calls, rollout
+from tests.classifier.truth import TABLE
+from tests.classifier.truth_sequences import SEQUENCES
+from tests.tables import each
+
+REPORTED = Proof(ProofSource.REPORTED)
+
+
+def wire(first: str, last: str) -> Proof:
+    return Proof(ProofSource.WIRE, first, last)
+
+
+@each(
+    "text, said, proof",
+    [
+        ("200+read", {}, wire("x0", "x0")),
+        ("503 200+tool+read 200+garbled 200+read 200+blank left", {}, wire("x1", "x3")),
+        ("200+tool+read 503*3", {}, wire("x0", "x0")),  # of a failed one too
+        ("200+text+truncated 200+tool+read", {}, wire("x0", "x1")),  # half an answer is output
+        ("200+refusal+read", {}, wire("x0", "x0")),
+        ("200+queued 200+polled 200+fetched+read", {}, wire("x2", "x2")),
+        ("503 503^1 200+read^2", {}, wire("x2", "x2")),
+        # of the model under test, where one is known
+        ("200+read+side 200+tool+read 200+read+side", {}, wire("x1", "x1")),
+        ("200+read@o4 200+read@o5", {"model": "o5"}, wire("x1", "x1")),
+        ("200+read@o4 302+empty@o5", {"model": "o5"}, None),
+        ("200+read@o4 302+empty@o5", {"model": "o6"}, wire("x0", "x0")),
+        ("200+read+judge 302+empty", {}, None),
+        # what was recorded before answers had a state
+        ("200", {}, wire("x0", "x0")),
+        ("200+empty 200+tool 200+empty", {}, wire("x1", "x1")),
+        ("200+unread", {}, wire("x0", "x0")),
+        ("200+nousage 401", {}, wire("x0", "x0")),
+        ("200+media*2", {}, wire("x0", "x1")),
+        # pictures, speech, lines of a batch; an upload is none
+        ("200+media+garbled 200+media+read", {}, wire("x1", "x1")),
+        ("302+empty 200+media+read", {}, wire("x1", "x1")),
+        ("302+empty@o5 200+media+read@o4", {"model": "o5"}, None),
+        ("302+empty%azure 200+media+read%groq", {"upstream": "azure"}, None),
+        ("200+media+garbled", {}, None),
+        # no output
+        ("", {}, None),
+        ("401*3", {}, None),
+        ("200+garbled 200+blank 200+unseen", {}, None),
+        ("left pending", {}, None),
+        # the runner's own counts
+        ("", {"total_tokens": 900}, REPORTED),
+        ("200+unseen", {"tool_calls": 2}, REPORTED),
+        ("", {"total_tokens": 0, "tool_calls": 0}, None),
+        ("200+read", {"total_tokens": 900}, wire("x0", "x0")),
+        ("", {"usage_channel": "none"}, None),
+    ],
+)
+def test_the_proof_names_the_first_and_the_last_call_with_output(
+    text: str, said: dict[str, Any], proof: Proof | None
+) -> None:
+    seen = rollout(text, **said)
+    verdict = judge(seen)
+    assert verdict.proof == proof
+    assert result(seen, verdict).proof == proof
+    assert judge(seen, policy=SEED).proof is None
+
+
+def test_the_proof_does_not_depend_on_the_order_in_which_calls_arrived() -> None:
+    seen = calls("200+tool+read[0-9] 200+tool+read[1-3] 200+read[2-6]")
+    assert judge(rollout(exchanges=seen[::-1])).proof == wire("x1", "x0")
+
+
+def excepted(seen: RolloutRecord, verdict: Verdict) -> bool:
+    """Whether the design lets a score count without proof."""
+    return seen.usage_channel == "none" or verdict.attributed_to == "agent"
+
+
+def test_no_score_counts_without_proof() -> None:
+    for row in (*TABLE, *SEQUENCES):
+        verdict = judge(row.rollout)
+        if verdict.scoreable == "yes" and not excepted(row.rollout, verdict):
+            assert verdict.proof is not None, str(row)
+        if verdict.health is Health.HEALTHY:
+            assert verdict.proof or excepted(row.rollout, verdict), str(row)
+
+
+WORDS = ["200+read", "200+tool+read", "200+garbled", "200+blank", "200+unseen", "200+queued",
+         "401", "404", "429+quota", "503", "400", "400+malformed", "left",
+         "left+text", "302+empty", "pending", "200+text+truncated", "200+media+garbled",
+         "200+media+read", "200+media+quota", "200", "200+empty"]  # fmt: skip
+LIFE = st.lists(st.sampled_from(WORDS), max_size=8)
+SAID = st.sampled_from([{}, {"model": "gpt-5"}, {"status": "agent_error"}, {"total_tokens": 9}])
+
+
+@given(LIFE, SAID)
+def test_no_life_counts_without_proof(words: list[str], said: dict[str, Any]) -> None:
+    seen = rollout(" ".join(words), **said)
+    verdict = judge(seen)
+    if verdict.scoreable == "yes":
+        assert verdict.proof is not None or excepted(seen, verdict)
+
+
+@given(LIFE, SAID, st.integers(0, 8), st.integers(1, 3))
+def test_an_unread_answer_never_makes_a_score_count(
+    words: list[str], said: dict[str, Any], at: int, times: int
+) -> None:
+    before = judge(rollout(" ".join(words), **said))
+    answered = words[:at] + ["200+garbled"] * times + words[at:]
+    after = judge(rollout(" ".join(answered), **said))
+    if before.scoreable != "yes":
+        assert after.scoreable != "yes"
+
+
+@given(LIFE, SAID)
+def test_an_unread_answer_at_the_end_makes_no_failure_good(
+    words: list[str], said: dict[str, Any]
+) -> None:
+    assume("200+media+quota" not in words)  # a batch job counts where nothing else was asked
+    before = judge(rollout(" ".join(words), **said))
+    after = judge(rollout(" ".join([*words, "200+garbled"]), **said))
+    if before.health is Health.API_ERROR:
+        assert after.health is Health.API_ERROR
+
+
+def test_unread_answers_say_which_and_how_many() -> None:
+    seen = rollout("200+read+side 200+garbled left 200+garbled")
+    verdict = judge(seen)
+    assert verdict.error == (
+        "suspected_api_error: 2 of 3 calls came back with HTTP success and neither an output nor "
+        "an error that could be read"
+    )
+    assert (verdict.rule, verdict.evidence) == ("unread_answers", ("x1", "x3"))
+    assert (verdict.fingerprint, verdict.layer) == ("suspected:unread_answers", "zero_signal")
+    assert (verdict.scoreable, verdict.retry.eligible) == ("no", False)
+    assert result(seen, verdict).rewards is None
+    assert check_lines(verdict, "t")[0].startswith(
+        "t: suspect measurement: no response could be read as an answer (2 of 3 calls"
+    )
+
+
+@each(
+    "text, scoreable, warned",
+    [
+        ("200+tool+read 200+garbled", "yes", False),
+        ("200+tool+read 200+garbled*2", "unknown", True),
+        ("200+tool+read 200+garbled*2 200+read", "yes", False),
+        ("200+tool+read 200+garbled 200+blank 200+garbled", "yes", False),
+        ("200+tool+read[0-9] 200+garbled[1-2] 200+garbled[2-3]", "unknown", True),
+        ("200+garbled[0-1] 200+garbled[1-2] 200+tool+read[3-4]", "yes", False),
+    ],
+)
+def test_two_unread_answers_at_the_end_are_in_doubt(
+    text: str, scoreable: str, warned: bool
+) -> None:
+    verdict = judge(rollout(text))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, scoreable)
+    assert ("ended_on_unread_answers" in verdict.warnings) is warned
+
+
+def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
+    for text, missing in (
+        ("302+empty", "calls never answered, nothing read"),
+        ("200+unseen", "answers unseen, nothing read"),
+    ):
+        verdict = judge(rollout(text))
+        assert (verdict.rule, verdict.scoreable) == ("undecided", "unknown"), text
+        assert check_lines(verdict, "t") == [f"t: not decided: evidence is missing ({missing})"]
+    assert judge(rollout("200+unseen*2")).evidence == ("x0", "x1")
+
+
+@each("text", ["200+garbled*3", "200+unseen", "302+empty", "200+media+garbled", "200+blank*2"])
+def test_nothing_unread_lowers_an_untrusted_agents_score(text: str) -> None:
+    verdict = judge(rollout(text, agents="untrusted"))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "yes")
+    assert "provoked_suspected" in verdict.warnings
+    assert verdict.proof is None
+
+
+def test_an_untrusted_agents_last_unread_answers_put_no_score_in_doubt() -> None:
+    verdict = judge(rollout("200+tool+read 200+garbled*2", agents="untrusted"))
+    assert (verdict.scoreable, verdict.warnings) == ("yes", ("ended_on_unread_answers",))
+
+
+def test_a_judge_whose_answers_nobody_could_read_has_not_judged() -> None:
+    verdict = judge(rollout("200+tool+read 200+garbled+judge"))
+    assert verdict.roles["judge"].rule == "unread_answers"
+    assert (verdict.scoreable, verdict.excluded_by) == ("no", ("judge_failed",))
+
+
+# ── stored verdicts ──────────────────────────────────────────────────────────
+
+
+def test_a_proof_is_encoded_as_the_contract_says() -> None:
+    cases: tuple[tuple[str, dict[str, Any], object], ...] = (
+        ("200+read*2", {}, {"source": "wire", "first": "x0", "last": "x1"}),
+        ("", {"total_tokens": 9}, {"source": "reported", "first": None, "last": None}),
+        ("401", {}, None),
+    )
+    for text, said, expected in cases:
+        seen = rollout(text, **said)
+        verdict = judge(seen)
+        told = json.loads(json.dumps(encode_verdict(verdict)))
+        assert told["proof"] == expected
+        assert encode_result(result(seen, verdict))["proof"] == expected
+        assert decode_verdict(told).proof == verdict.proof
+
+
+def test_a_verdict_stored_before_keeps_its_score_and_has_no_proof() -> None:
+    told = encode_verdict(judge(rollout("200")))
+    del told["proof"]
+    verdict = decode_verdict(told)
+    assert (verdict.scoreable, verdict.proof) == ("yes", None)
+
+
+def test_an_answer_recorded_before_is_proven_as_it_was() -> None:
+    for text in ("200", "200+nousage", "200+unread", "200+tool 401 200", "200+length", "200+media"):
+        seen = rollout(text)
+        assert all(x.answer_state is None for x in seen.exchanges)
+        assert judge(seen).scoreable == "yes", text
+    assert AnswerState.READ in {x.answer_state for x in calls("200+read")}
