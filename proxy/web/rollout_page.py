@@ -164,8 +164,10 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
 
 def _numbers(page: RolloutDetail) -> Mapping[str, int]:
     """Return the numbers of the calls that prove something, by id."""
+    proof = page.verdict.get("proof") or {}
+    wanted = {*page.marked, proof.get("first"), proof.get("last")}
     return {
         call["id"]: number
         for number, call in enumerate(page.calls, start=1)
-        if call["id"] in page.marked
+        if call["id"] in wanted
     }

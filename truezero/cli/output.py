@@ -75,9 +75,13 @@ def print_calls(
 
 
 def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
-    """Return what each call is shown for, by its id: evidence, and checks with a finding."""
-    proof = [] if verdict.health == "undecided" else verdict.evidence
-    marks = {call: ["evidence"] for call in proof}
+    """Return what each call is shown for, by its id: evidence, proof, checks with a finding."""
+    decided = [] if verdict.health == "undecided" else verdict.evidence
+    marks = {call: ["evidence"] for call in decided}
+    proof = verdict.proof
+    for call in dict.fromkeys((proof.first, proof.last) if proof else ()):
+        if call:
+            marks.setdefault(call, []).append("proof")
     for found in verdict.validity:
         for call in found.evidence:
             marks.setdefault(call, []).append(found.check)
@@ -195,6 +199,7 @@ def print_verdict(
         "fingerprint": verdict.fingerprint,
         "lane": verdict.lane,
         "scoreable": verdict.scoreable,
+        "proof": _proof(verdict.proof),
         "retry": f"{'yes' if verdict.retry.eligible else 'no'}: {verdict.retry.reason}",
         "tokens": _tokens(verdict),
         "time": _time(verdict),
@@ -227,6 +232,16 @@ def _role_line(role: str, verdict: models.RoleVerdict) -> str:
     why = " ".join(filter(None, (verdict.subcategory, verdict.error)))
     health = _styled(verdict.health, HEALTH_STYLE)
     return f"{escape(role)}: {health} ({escape(why or calls)})"
+
+
+def _proof(proof: models.Proof | None) -> str | None:
+    """Name the calls that prove that the model answered, as the table of calls does."""
+    if proof is None:
+        return None
+    calls = dict.fromkeys(call[-8:] for call in (proof.first, proof.last) if call)
+    if not calls:
+        return "reported by the runner, not seen in a call"
+    return f"call {' and '.join(calls)}"
 
 
 def _time(verdict: models.Verdict) -> str | None:
