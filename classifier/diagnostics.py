@@ -11,6 +11,7 @@ from typing import ClassVar, Self, TypeVar
 from classifier.records import TerminationReason
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
+    ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
     ENDED_ON_UNREAD_ANSWERS,
     ERROR_BEFORE_ANY_CALL,
@@ -88,6 +89,7 @@ def proved(rule: str) -> str:
 _UNSCORED = (
     (ENDED_ON_UNEXPLAINED_REJECTION, "its last request was rejected, and nothing explains why"),
     (ENDED_ON_UNREAD_ANSWERS, "its last responses could not be read as answers"),
+    (ENDED_ON_LOST_STATE, "at its end the provider had lost the response that it went on from"),
 )
 
 

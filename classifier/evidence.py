@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from classifier.logical_calls import (
     has_output,
     proves,
     refused,
+    state_of,
     unsized,
     with_continuations,
 )
@@ -117,19 +118,27 @@ def _weight(item: tuple[str | None, list[LogicalCall]]) -> tuple[bool, int, int,
 # The failures on the main lane that nothing had made good when the rollout ended.
 
 
+LOST_STATE = "lost_state"  # the reason of a cause
+# platform.openai.com/docs/api-reference/responses/create#responses-create-previous_response_id
+_LOST_RESPONSE = "previous_response_not_found"  # the code of one
+
+
 class Strength(IntEnum):
     """How strongly a failure says that the agent was cut off, weakest first."""
 
     EXPLAINED = 1  # a rejection with a reason: the agent's own doing
-    UNEXPLAINED = 2  # a rejection that only a status speaks for: nobody knows whose
-    TRANSIENT = 3  # rate_limit, provider_error
-    PERMANENT = 4  # auth, quota, model_not_found
+    LOST_STATE = 2  # the provider no longer knows the response that the request goes on from
+    UNEXPLAINED = 3  # a rejection that only a status speaks for: nobody knows whose
+    TRANSIENT = 4  # rate_limit, provider_error
+    PERMANENT = 5  # auth, quota, model_not_found
 
     @classmethod
     def of(cls, cause: Cause) -> Strength:
         """Return the strength of a cause."""
         if cause.subcategory is not Subcategory.REJECTED_REQUEST:
             return cls.TRANSIENT if cause.transient else cls.PERMANENT
+        if cause.reason == LOST_STATE or cause.code == _LOST_RESPONSE:
+            return cls.LOST_STATE
         return cls.UNEXPLAINED if cause.reason is None else cls.EXPLAINED
 
 
@@ -291,7 +300,56 @@ def _final(answer: Exchange) -> bool:
     return answer.tool_calls == 0 and spoken and not cut_short(answer)
 
 
-# --- batch jobs ---
+# --- causes that only the rollout decides ---
+
+
+_BARE_404 = "status.404"  # the row of a 404 that says nothing but its status
+
+
+def _without_words(exchanges: list[Exchange]) -> list[Exchange]:
+    """Take the reason from each bare 404 on a lane that has answered before.
+
+    Where nothing ever answered the route is wrong; where something did, nobody knows why.
+    """
+    if not any(x.cause is not None and x.cause.rule == _BARE_404 for x in exchanges):
+        return exchanges
+    answered: set[tuple[str, str | None]] = set()
+    judged: list[Exchange] = []
+    for exchange in exchanges:
+        cause, lane = exchange.cause, _lane(exchange)
+        bare = cause is not None and cause.rule == _BARE_404 and lane in answered
+        judged.append(_unexplained(exchange) if bare else exchange)
+        if state_of(exchange) is CallState.ANSWERED:
+            answered.add(lane)
+    return judged
+
+
+def _unexplained(rejected: Exchange) -> Exchange:
+    cause = rejected.cause
+    return replace(rejected, cause=None if cause is None else replace(cause, reason=None))
+
+
+def _lane(exchange: Exchange) -> tuple[str, str | None]:
+    return exchange.upstream, canonical(exchange.model)
+
+
+def _failures_by_shape(rollout: RolloutRecord, exchanges: Iterable[Exchange]) -> list[Exchange]:
+    """Return the failed POSTs at paths of no dialect that were inference calls.
+
+    They are known by their lane: one that answered this rollout by its shape, or that is
+    registered by upstream and model. Telemetry goes elsewhere or names no model.
+    """
+    failed = [
+        x
+        for x in rollout.exchanges
+        if x.cause is not None and x.kind is Kind.OTHER and x.method == "POST" and x.role == "agent"
+    ]
+    if not failed:
+        return []
+    lanes = {_lane(x) for x in exchanges if x.inferred}
+    if rollout.upstream is not None:
+        lanes |= {(rollout.upstream, canonical(model)) for model in rollout.models}
+    return [x for x in failed if _lane(x) in lanes]
 
 
 def _jobs(rollout: RolloutRecord) -> list[Exchange]:
@@ -351,9 +409,13 @@ class Evidence:
             calls = calls_of(exchanges, settled=True)
         else:
             exchanges = with_continuations(rollout.exchanges) or _jobs(rollout)
+            failures = _failures_by_shape(rollout, exchanges)
+            if failures:
+                exchanges = sorted((*exchanges, *failures), key=by_end)
             if any(x.cause is not None for x in exchanges):
                 on_requests = (rollout.content_filter or policy.content_filter) == "answer"
                 exchanges = [filter_as_answer(x, on_requests=on_requests) for x in exchanges]
+                exchanges = _without_words(exchanges)
             calls = calls_of(exchanges, settled=rollout.outcome is not None)
             if any(x.kind is Kind.CONTINUATION for x in exchanges):
                 read = {x.id for call in calls for x in call.attempts}

@@ -56,6 +56,7 @@ from classifier.validity.serving import ways_of
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     CALLS_UNATTRIBUTED,
+    ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
     ENDED_ON_UNREAD_ANSWERS,
     ERROR_BEFORE_ANY_CALL,
@@ -342,8 +343,18 @@ def _ended_unexplained(facts: Evidence) -> bool:
     return Strength.UNEXPLAINED in (facts.tail.strength, facts.tail.last)
 
 
+def _ended_on_lost_state(facts: Evidence) -> bool:
+    """Whether the provider had lost what the last requests went on from, and nothing else failed.
+
+    A conversation kept by the provider (previous_response_id) is the provider's to keep.
+    """
+    return facts.tail.strength is Strength.LOST_STATE
+
+
 def _ended_on_rejection(facts: Evidence) -> bool:
-    return facts.tail.last is Strength.EXPLAINED and not _ended_unexplained(facts)
+    if _ended_unexplained(facts) or _ended_on_lost_state(facts):
+        return False
+    return facts.tail.last is Strength.EXPLAINED
 
 
 def _reason(name: str) -> Callable[[Evidence], bool]:
@@ -414,6 +425,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("ended_on_rejection", _ended_on_rejection),
     (ENDED_ON_UNEXPLAINED_REJECTION, _ended_unexplained),
     (ENDED_ON_UNREAD_ANSWERS, _ended_unread),
+    (ENDED_ON_LOST_STATE, _ended_on_lost_state),
     ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
     ("context_length", _reason("context_length")),
     ("content_filter", _filtered),
@@ -708,5 +720,5 @@ def _ends_in_doubt(facts: Evidence) -> bool:
     if facts.exempt:
         return False
     tail = facts.tail
-    unexplained = tail.strength is Strength.UNEXPLAINED and not tail.continued
-    return unexplained or _ended_unread(facts)
+    doubtful = tail.strength in (Strength.UNEXPLAINED, Strength.LOST_STATE)
+    return (doubtful and not tail.continued) or _ended_unread(facts)

@@ -26,6 +26,7 @@ INJECTED = "faults_injected"
 ERROR_BEFORE_ANY_CALL = "error_before_any_call"
 ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 ENDED_ON_UNREAD_ANSWERS = "ended_on_unread_answers"
+ENDED_ON_LOST_STATE = "ended_on_lost_state"  # the provider no longer knew an earlier response
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 

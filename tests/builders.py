@@ -67,6 +67,7 @@ REASONS = {
     "context_length": Subcategory.REJECTED_REQUEST,
     "content_filter": Subcategory.REJECTED_REQUEST,
     "wrong_endpoint": Subcategory.REJECTED_REQUEST,
+    "lost_state": Subcategory.REJECTED_REQUEST,
     "unsupported": Subcategory.REJECTED_REQUEST,
     "malformed": Subcategory.REJECTED_REQUEST,
     "too_large": Subcategory.REJECTED_REQUEST,

@@ -148,6 +148,7 @@ WARNINGS: Mapping[str, str] = {
     "ended_on_rejection": "the last request was rejected as invalid",
     "ended_on_unexplained_rejection": "the last request was rejected without a reason",
     "ended_on_unread_answers": "the last responses could not be read as answers",
+    "ended_on_lost_state": "at the end the provider had lost the response that requests continued",
     "ended_on_failure": "the last call failed and the agent continued with another model",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",
@@ -212,7 +213,7 @@ def _reached(verdict: Mapping[str, Any]) -> str:
 
 
 def _unknown(verdict: Mapping[str, Any]) -> str:
-    ended_on = ("ended_on_unexplained_rejection", "ended_on_unread_answers")
+    ended_on = ("ended_on_unexplained_rejection", "ended_on_unread_answers", "ended_on_lost_state")
     told = (WARNINGS[name] for name in ended_on if name in verdict.get("warnings", ()))
     return next(told, "no model is known to have answered")
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from classifier import Health, RolloutRecord, Verdict, judge
+from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.diagnostics import check_lines
-from classifier.records import AnswerState
+from classifier.records import Answer, AnswerState, Ending, Exchange, Kind
 from classifier.results import result
 from classifier.verdicts import SEED, Proof, ProofSource
-from tests.builders import calls, rollout
+from tests.builders import calls, exchange, rollout
 from tests.classifier.truth import TABLE
 from tests.classifier.truth_sequences import SEQUENCES
 from tests.tables import each
@@ -36,6 +38,7 @@ def wire(first: str, last: str) -> Proof:
         ("200+refusal+read", {}, wire("x0", "x0")),
         ("200+queued 200+polled 200+fetched+read", {}, wire("x2", "x2")),
         ("503 503^1 200+read^2", {}, wire("x2", "x2")),
+        ("200+shaped", {}, wire("x0", "x0")),
         # of the model under test, where one is known
         ("200+read+side 200+tool+read 200+read+side", {}, wire("x1", "x1")),
         ("200+read@o4 200+read@o5", {"model": "o5"}, wire("x1", "x1")),
@@ -97,9 +100,9 @@ def test_no_score_counts_without_proof() -> None:
 
 
 WORDS = ["200+read", "200+tool+read", "200+garbled", "200+blank", "200+unseen", "200+queued",
-         "401", "404", "429+quota", "503", "400", "400+malformed", "left",
+         "401", "404", "429+quota", "503", "400", "400+malformed", "400+lost_state", "left",
          "left+text", "302+empty", "pending", "200+text+truncated", "200+media+garbled",
-         "200+media+read", "200+media+quota", "200", "200+empty"]  # fmt: skip
+         "200+media+read", "200+media+quota", "503+other", "200", "200+empty"]  # fmt: skip
 LIFE = st.lists(st.sampled_from(WORDS), max_size=8)
 SAID = st.sampled_from([{}, {"model": "gpt-5"}, {"status": "agent_error"}, {"total_tokens": 9}])
 
@@ -197,6 +200,86 @@ def test_a_judge_whose_answers_nobody_could_read_has_not_judged() -> None:
     verdict = judge(rollout("200+tool+read 200+garbled+judge"))
     assert verdict.roles["judge"].rule == "unread_answers"
     assert (verdict.scoreable, verdict.excluded_by) == ("no", ("judge_failed",))
+
+
+# ── 404s, lost states, failures at paths of no dialect ───────────────────────
+
+
+def bare(at: int, **said: Any) -> Exchange:
+    """A 404 that says nothing, with the cause that it gets as it ends."""
+    answer = Answer(
+        upstream="openai", api="openai.chat", kind=Kind.INFERENCE, status=404,
+        ending=Ending.COMPLETE,
+    )  # fmt: skip
+    return replace(exchange(404, at=float(at), cause=classify(answer)), id=f"b{at}", **said)
+
+
+def test_a_bare_404_is_a_wrong_route_only_where_nothing_answered_before() -> None:
+    read = calls("200+tool+read")
+    never = judge(rollout(exchanges=(bare(1), bare(2))))
+    assert (never.rule, never.cause) == (
+        "all_failed",
+        "v1:rejected_request:openai:404:wrong_endpoint",
+    )
+    once = judge(rollout(exchanges=(*read, bare(1))))
+    assert (once.health, once.scoreable) == (Health.HEALTHY, "unknown")
+    assert once.warnings == ("ended_on_unexplained_rejection",)
+    twice = judge(rollout(exchanges=(*read, bare(1), bare(2))))
+    assert (twice.rule, twice.evidence) == ("unexplained_rejections", ("b1", "b2"))
+    first = judge(rollout(exchanges=(bare(1), *calls("200+read[3-4]"))))
+    assert (first.health, first.scoreable) == (Health.HEALTHY, "yes")
+
+
+def test_an_answer_of_another_lane_says_nothing_of_a_bare_404() -> None:
+    read = calls("200+tool+read")
+    for elsewhere in ({"model": "o4"}, {"upstream": "groq"}):
+        verdict = judge(rollout(exchanges=(*read, bare(1, **elsewhere))))
+        assert "ended_on_unexplained_rejection" not in verdict.warnings, elsewhere
+    unread = judge(rollout(exchanges=(*calls("200+garbled"), bare(1), bare(2))))
+    assert unread.cause == "v1:rejected_request:openai:404:wrong_endpoint"
+
+
+def test_a_lost_state_at_the_end_leaves_the_score_unknown() -> None:
+    verdict = judge(rollout("200+tool+read 400+lost_state*3"))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
+    assert verdict.warnings == ("ended_on_lost_state",)
+    assert check_lines(verdict, "t") == [
+        "t: suspect measurement: at its end the provider had lost the response that it went on from"
+    ]
+    untrusted = judge(rollout("200+tool+read 400+lost_state", agents="untrusted"))
+    assert untrusted.scoreable == "yes"
+
+
+@each(
+    "text, said, rule",
+    [
+        ("200+shaped 503+other", {}, "interrupted"),
+        ("200+shaped 503+other@o4", {}, "healthy"),
+        ("200+shaped 503+other%sentry", {}, "healthy"),
+        ("200+shaped 503+other+judge", {}, "healthy"),
+        ("200+tool+read 503+other", {}, "healthy"),
+        ("200+tool+read 503+other", {"model": "gpt-5"}, "healthy"),
+        ("200+tool+read 503+other", {"model": "gpt-5", "upstream": "openai"}, "interrupted"),
+        ("200+tool+read 503+other@o4", {"model": "gpt-5", "upstream": "openai"}, "healthy"),
+        ("503+other*2", {"model": ["gpt-5"], "upstream": "openai"}, "all_failed"),
+    ],
+)
+def test_a_failure_at_a_path_of_no_dialect_counts_by_its_upstream_and_model(
+    text: str, said: dict[str, Any], rule: str
+) -> None:
+    said = said | ({"model": said["model"][0]} if isinstance(said.get("model"), list) else {})
+    assert judge(rollout(text, **said)).rule == rule
+
+
+def test_a_get_of_a_page_is_no_call_to_a_model() -> None:
+    read, failed = calls("200+shaped 503+other")
+    assert judge(rollout(exchanges=(read, replace(failed, method="GET")))).rule == "healthy"
+
+
+def test_calls_by_their_shape_are_none_of_the_seeds() -> None:
+    seen = rollout("200+shaped*3 401")
+    verdict = judge(seen, policy=SEED)
+    assert (verdict.rule, verdict.total_requests, verdict.total_tokens) == ("all_failed", 1, 0)
 
 
 # ── stored verdicts ──────────────────────────────────────────────────────────

@@ -254,7 +254,7 @@ WORDS = [
     "503+toolless", "200+toolless+small", "401+small", "200+queued", "200+polled", "200+fetched",
     "503+polled", "200+media", "401+embed", "200%azure", "503%azure", "200+read", "200+garbled",
     "200+tool+read", "200+blank", "200+unseen", "200+garbled+side", "200+media+garbled",
-    "200+media+read", "404", "200+shaped%azure",
+    "200+media+read", "404", "400+lost_state", "503+other", "200+shaped%azure",
 ]  # fmt: skip
 SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=9).map(" ".join)
 

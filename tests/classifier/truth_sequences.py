@@ -361,3 +361,24 @@ lost("200+media+read 200+media+quota*2", "interrupted quota:200",
 fair("200+media+read 503+embed", "a picture, and no vector")
 untold("302+empty@o5 200+media+read@o4", "undecided", "another model's picture", model="o5")
 fair("302+empty@o5 200+media+read@o5", "its own picture", model="o5")
+
+# 404s that say nothing but their status, and states that the provider lost.
+unknown("200+tool+read 404+lost_state", "the provider no longer knew the conversation")
+unknown("200+tool+read 400+lost_state*4", "however often it was asked")
+unknown("200+tool+read 400+lost_state 400+malformed", "it tried something else then")
+lost("400+lost_state*2", "all_failed rejected_request:400", "nothing was ever answered")
+lost("200+tool+read 400+lost_state 503", "interrupted provider_error:503", "an outage, too")
+fair("200+tool+read 400+lost_state 200+read", "it sent the whole conversation instead")
+
+# Inference by its shape, at a path of no dialect.
+fair("200+shaped", "what was read there was an answer")
+lost("200+shaped 503+other", "interrupted provider_error:503", "and then it was down")
+fair("200+shaped 503+other 200+shaped", "and came back")
+fair("200+shaped 503+other@o4", "another model on that server is not this one")
+fair("200+shaped 503+other%langfuse", "telemetry goes elsewhere")
+fair("200+tool+read 503+other", "what was never answered by its shape is no inference call")
+lost("200+tool+read 401+other*2", "interrupted auth:401", "but for what is registered",
+     model="gpt-5", upstream="openai")  # fmt: skip
+lost("401+other*3", "all_failed auth:401", "from the first call on",
+     model="gpt-5", upstream="openai")  # fmt: skip
+lost("401+other*3", _QUIET, "which nobody can know where nothing is registered")
