@@ -18,6 +18,7 @@ from classifier.records import (
     Ending,
     Exchange,
     Flaw,
+    Kind,
     Timing,
     Usage,
     UsageSource,
@@ -166,16 +167,20 @@ def finished_exchange(
         state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
     else:
         state = None
+    kind = route.kind
+    if payloads.inferred or payloads.finder is not None:
+        kind = payloads.kind(reading, head.status)
+        state = None if kind is Kind.EMBEDDING else state
     # By position, and in parts: names take twice the time, and so does a call with over thirty
     # arguments, which Python collects in a list one by one.
     asked = (
-        call.id, call.rollout_id, call.upstream, payloads.api, timing, route.kind, call.method,
+        call.id, call.rollout_id, call.upstream, payloads.api, timing, kind, call.method,
         call.role, route.model or model, reading.model, head.status, ending, streamed,
     )  # fmt: skip
     answered = (
         counts,
         reading.finish_reason,
-        len(reading.calls) if understood else None,
+        len(reading.calls) if understood or reading.calls else None,
         reading.output if understood or reading.output else None,
         reading.content if understood or reading.content else None,
         has_tools, cause, head.request_id, request.body.size, size,
@@ -195,8 +200,7 @@ def finished_exchange(
         head.served_by or reading.served_by,
         reading.system_fingerprint,
         reading.weight_version,
-        state,
-        None, None, None,
+        state, payloads.inferred, None, None,
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(asked + answered + checked))
@@ -228,9 +232,10 @@ def _state(
         return AnswerState.UNSEEN
     if ending is not Ending.COMPLETE:
         return None
-    if reading.has_part or reading.pending:
-        return AnswerState.EMPTY
-    return AnswerState.UNREAD if payloads.is_text else AnswerState.UNSEEN
+    if not payloads.seen:
+        return AnswerState.UNSEEN
+    empty = reading.has_part or reading.pending
+    return AnswerState.EMPTY if empty else AnswerState.UNREAD
 
 
 def _usage(
@@ -494,16 +499,19 @@ class CallObserver:
             # A flaw counts only where status and ending are good.
             if not success or self._unreadable is not None:
                 flaw = None
-            return self._exchange(ended, at, result, self._cause(ended, at, flaw))
+            return self._exchange(ended, at, result, self._cause(result[0], ended, at, flaw))
         except Exception as error:
             self._mark_unreadable(f"{type(error).__name__} while the end was read")
             response.payloads.error = None
         try:  # by its status alone
-            return self._exchange(ending, at, _NOTHING_READ, self._cause(ending, at, None))
+            cause = self._cause(_NOTHING_READ[0], ending, at, None)
+            return self._exchange(ending, at, _NOTHING_READ, cause)
         except Exception:
             return self._exchange(ending, at, _NOTHING_READ, None)
 
-    def _cause(self, ending: Ending, at: float, flaw: Flaw | None) -> Cause | None:
+    def _cause(
+        self, reading: Reading, ending: Ending, at: float, flaw: Flaw | None
+    ) -> Cause | None:
         payloads = self._response.payloads
         causes = self._causes
         request = self._request
@@ -514,7 +522,7 @@ class CallObserver:
             Answer(
                 upstream=call.upstream,
                 api=payloads.api,
-                kind=request.route.kind,
+                kind=payloads.kind(reading, head.status),
                 status=head.status,
                 ending=ending,
                 error=payloads.error,

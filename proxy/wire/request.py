@@ -227,7 +227,20 @@ class RequestReader:
             except Exception:  # observing must not break relaying, nor what follows here
                 self._facts = None
         tools = not _TOOL_KEYS.isdisjoint(payload) and _has_tools(payload)
-        return model_name(payload.get("model")), payload.get("stream") is True, tools
+        model = model_name(payload.get("model")) or _other_model(payload)
+        return model, payload.get("stream") is True, tools
+
+
+# watsonx, OCI's serving mode, and servers of one's own.
+_OTHER_MODELS = ("model_id", "modelId", "model_name")
+
+
+def _other_model(payload: Payload) -> str | None:
+    for holder in (payload, part(payload.get("servingMode"))):
+        for key in _OTHER_MODELS:
+            if key in holder:
+                return model_name(holder[key])
+    return None
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist

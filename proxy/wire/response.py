@@ -12,9 +12,9 @@ from functools import lru_cache
 import orjson
 
 from classifier.logical_calls import is_abort
-from classifier.records import Flaw, ProviderError
+from classifier.records import Flaw, Kind, ProviderError
 from proxy.wire import routes
-from proxy.wire.dialect import Dialect, Headers, Reading, part
+from proxy.wire.dialect import Dialect, Headers, Payload, Reading, part
 from proxy.wire.framing import (
     Decoder,
     EventStreamFeeder,
@@ -26,6 +26,7 @@ from proxy.wire.framing import (
     Unreadable,
     decoder,
 )
+from proxy.wire.generic import NATIVE, WINDOW, OutputFinder, beginning, ending, known_shape
 from proxy.wire.provider_error import is_exception, read_error, read_text_error
 from proxy.wire.written_call import TRIGGER, WrittenCall
 
@@ -48,22 +49,26 @@ class PayloadReader:
 
     ``dialect`` and ``api`` follow the first payload where two dialects share a path.
     ``repeated`` is the newest unparsed event of a cumulative dialect: it only repeats the
-    counts. ``any_object`` is true once a JSON object came, in whatever shape. ``is_text`` is false
-    once a body came that is none. ``written`` looks for a tool call in the text; None where nobody
+    counts. ``any_object`` is true once a JSON object came, in whatever shape. ``seen`` is false
+    once something was left out, or is no text. ``inferred`` is true once output was read by its
+    shape, not by the path's dialect; None where none is looked for. ``finder`` looks for output in
+    a format that is not known. ``written`` looks for a tool call in the text; None where nobody
     does.
     """
 
-    __slots__ = ("_shapes", "any_object", "api", "dialect", "error", "is_text", "repeated",
-                 "written")  # fmt: skip
+    __slots__ = ("any_object", "api", "dialect", "error", "finder", "inferred", "repeated",
+                 "route", "seen", "written")  # fmt: skip
 
     def __init__(self, route: routes.Route) -> None:
-        self._shapes = route.shapes
+        self.route = route
+        self.finder: OutputFinder | None = None
         self.dialect: Dialect = route.dialect
         self.api = route.api
         self.error: ProviderError | None = None
         self.repeated: bytes | None = None
         self.any_object = False
-        self.is_text = True
+        self.seen = True
+        self.inferred: bool | None = False if route.answers else None
         self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
@@ -85,6 +90,19 @@ class PayloadReader:
 
     def read_document(self, reading: Reading, data: bytes, event: str | None) -> None:
         """Add a JSON document to the reading; ``event`` is its name in the stream."""
+        finder = self.finder
+        if finder is not None and event != "error" and not finder.wants(data):
+            return
+        self._read_now(reading, data, event)
+
+    def read_kept(self, reading: Reading) -> None:
+        """Add the last documents of a long stream of an unknown format to the reading."""
+        if self.finder is not None:
+            self.seen = self.seen and self.finder.whole
+            for data in self.finder.kept():
+                self._read_now(reading, data, None)
+
+    def _read_now(self, reading: Reading, data: bytes, event: str | None) -> None:
         payload = parse_json(data)
         if isinstance(payload, dict):
             self.read(reading, payload, event)
@@ -94,10 +112,13 @@ class PayloadReader:
 
     def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
-        if self._shapes and not reading.understood:
-            found = routes.by_shape(payload, self._shapes)
+        route = self.route
+        if route.shapes and not reading.understood:
+            found = routes.by_shape(payload, route.shapes)
             self.dialect, self.api = found or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
+        if not reading.understood and route.by_shape:
+            self._read_by_shape(reading, payload, event)
         if self.written is not None:
             self._look_for_call(self.written, reading, payload, event)
         self.repeated = None
@@ -105,6 +126,37 @@ class PayloadReader:
         self.any_object = True
         if self.error is None and (not known or _hints_at_error(payload, event)):
             self.error = read_error(payload, event=event)
+
+    def kind(self, reading: Reading, status: int | None) -> Kind:
+        """Return what the call was for, as its answer shows."""
+        route = self.route
+        if status is None or not 200 <= status < 300:
+            return route.kind
+        if route.infers and self.inferred and reading.content:
+            return Kind.INFERENCE
+        if self.finder is not None and self.finder.vectors and not reading.content:
+            return Kind.EMBEDDING if route.kind is Kind.INFERENCE else route.kind
+        return route.kind
+
+    def _read_by_shape(self, reading: Reading, payload: Payload, event: str | None) -> None:
+        """Read what the path's dialect does not understand."""
+        try:
+            found = known_shape(payload, event)
+            if found is not None:
+                self.dialect, self.api = found
+                self.dialect.read(reading, payload, event)
+                self.inferred = self.inferred or reading.understood
+                self.finder = None
+                return
+            if self.finder is None:
+                route = self.route
+                self.finder = OutputFinder(trusting=not route.infers and not route.dialect.known)
+            self.finder.take(reading, payload)
+        except RecursionError:
+            return
+        if reading.content:
+            self.inferred = True
+            self.dialect = self.dialect if self.dialect.known else NATIVE
 
     def written_call(self, reading: Reading) -> bool | None:
         """Whether the text ends in a call that was left unparsed; None where nobody looked."""
@@ -202,6 +254,8 @@ _TEXT_BYTES = 4096  # of a plain-text error
 def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
     """Read a whole body; an error in it is left in ``payloads.error``."""
     reading = Reading()
+    if payloads.route.windows and len(body) > 2 * WINDOW and status < 400:
+        return _read_windows(reading, body, payloads)
     payload = parse_json(body)
     if isinstance(payload, dict):
         payloads.read(reading, payload, None)
@@ -216,6 +270,23 @@ def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
     if isinstance(payload, str) and status >= 400:
         payloads.error = read_text_error(payload)
     return reading, False, None
+
+
+def _read_windows(reading: Reading, body: bytes, payloads: PayloadReader) -> ReadResult:
+    """Read the beginning and the end of a long body of an unknown format."""
+    payloads.seen = False
+    start = body[:WINDOW]
+    lines = _documents(start[: start.rfind(b"\n") + 1])
+    if len(lines) > 1:
+        ends = body[-WINDOW:]
+        lines += _documents(ends[ends.find(b"\n") + 1 :])
+    else:
+        begun = beginning(body)
+        first = begun if isinstance(begun, list) else [begun]
+        lines = [one for one in (*first, *ending(body)) if isinstance(one, dict)]
+    for document in lines:
+        payloads.read(reading, document, None)
+    return reading, True, None
 
 
 def _read_no_json(
@@ -233,7 +304,7 @@ def _read_no_json(
         return reading, reading.ended, truncation(reading, payloads)
     if body.lstrip().startswith((b"{", b"[")):
         return reading, False, Flaw.TRUNCATED
-    payloads.is_text = _is_text(body)
+    payloads.seen = _is_text(body)
     if status >= 400:
         payloads.error = read_text_error(body[:_TEXT_BYTES].decode("utf-8", "replace"))
     return reading, False, None
@@ -268,7 +339,8 @@ def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
         return None
     # Payloads of a shape that the dialect does not know may well be complete.
     foreign = payloads.any_object and not reading.understood
-    return None if foreign or not payloads.dialect.known else Flaw.TRUNCATED
+    # What was read by its shape may have an ending of its own.
+    return None if foreign or payloads.inferred or not payloads.dialect.known else Flaw.TRUNCATED
 
 
 def _aborted(reading: Reading) -> Flaw | None:
@@ -523,7 +595,7 @@ class ResponseReader:
         """Return a copy of the reading with the unfinished end; ``reading`` is not changed."""
         remains = self._feeder.remains() if self._feeder is not None else []
         payloads = self.payloads
-        if not remains and payloads.repeated is None:
+        if not remains and payloads.repeated is None and payloads.finder is None:
             return self.reading
         reading = copy.copy(self.reading)
         reading.calls = set(reading.calls)
@@ -535,6 +607,7 @@ class ResponseReader:
                 payloads.read_event(reading, rest)
             elif isinstance(rest, bytes):
                 payloads.read_document(reading, rest, None)
+        payloads.read_kept(reading)
         payloads.written = written
         return reading
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 from urllib.parse import unquote
@@ -38,7 +38,10 @@ class Route:
     ``model`` is named by the path at some providers. ``streams`` is True where the path
     alone asks for a stream. ``shapes`` are the dialects that share the path, so that the first
     payload decides. ``continues`` is the id of the response that the path names. ``answers`` is
-    true where a model's output is looked for in what comes back.
+    true where a model's output is looked for in what comes back, ``by_shape`` where that is done by
+    shape too, in what the dialect does not understand. ``infers``: output that is found makes it an
+    inference call, whatever the kind. ``windows``: only the beginning and the end of a long answer
+    are read.
     """
 
     dialect: Dialect
@@ -49,6 +52,9 @@ class Route:
     shapes: Shapes = ()
     continues: str | None = None
     answers: bool = False
+    by_shape: bool = False
+    infers: bool = False
+    windows: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +89,9 @@ _CHATS: Final[Shapes] = (
 # TGI and vLLM have the same path, in formats that cannot be read.
 _GENERATES: Final[Shapes] = ((others.SGLANG_GENERATE, "sglang.generate"),)
 _POSTS: Final = (
+    # A message that is put into a conversation, which asks no model:
+    # platform.openai.com/docs/api-reference/messages, chat rooms.
+    _row("/(?:threads|channels|rooms)/[^/]+/messages", others.OPAQUE, "opaque", _OTHER),
     # Counting and looking things up are probes: they make no model answer.
     _row("/messages/count_tokens", others.OPAQUE, "anthropic.count_tokens", _PROBE),
     _row("/count-tokens(?:@[^/]*)?:rawPredict", others.OPAQUE, "anthropic.count_tokens", _PROBE),
@@ -176,9 +185,12 @@ _PROBES: Final = re.compile(
     r"(?:^|/(?:models(?:/.*)?|api/(?:hello|tags|ps|version|claude_cli/.*)|inference-profiles"
     r"|health(?:z|_check)?|readyz?|ping|version|key|credits|user|props))/?$"
 )
-# The model or deployment that a path names: Gemini and Vertex, Azure, Bedrock, Workers AI.
+# The model or deployment that a path names: Gemini and Vertex, Azure, Bedrock; Databricks and
+# SageMaker, Workers AI, Replicate, Triton and KServe.
 _MODELS: Final = re.compile(
-    r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/",
+    r"/models/([^/:]+):[a-zA-Z]+$|/deployments/([^/]+)/|/model/(.+)/[a-z-]+$|/engines/([^/]+)/"
+    r"|/(?:serving-)?endpoints/([^/]+)/(?:invocations(?:-response-stream)?)$|/ai/run/(.+)$"
+    r"|/models/(.+)/predictions$|/v2/models/([^/]+)/(?:generate(?:_stream)?|infer)$",
     re.IGNORECASE,
 )
 _RESPONSE_ID: Final = re.compile(r"/responses/([^/]+)(?:/cancel)?$")
@@ -188,6 +200,15 @@ _DECODINGS: Final = 3
 _END_OF_PATH: Final = re.compile(r"[?#\x00]")
 _AROUND_SEGMENT: Final = re.compile(r"^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$")
 _OPAQUE: Final = Route(dialect=others.OPAQUE, api="opaque", kind=_OTHER)
+_UNKNOWN: Final = Route(
+    dialect=others.OPAQUE,
+    api="opaque",
+    kind=_OTHER,
+    answers=True,
+    by_shape=True,
+    infers=True,
+    windows=True,
+)
 _PROBED: Final = Route(dialect=others.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=others.OPAQUE, api="websocket", kind=_PROBE)
 
@@ -212,7 +233,11 @@ def route(method: str, path: bytes) -> Route:
             if row.suffix.search(text):
                 return _route(row, text)
     lists = method not in ("POST", WEBSOCKET) and _PROBES.search(text)
-    return _respelled(rows, raw, text) or (_PROBED if lists else _OPAQUE)
+    found = _respelled(rows, raw, text)
+    if found is None and method == "POST":
+        model = _model(text)
+        return replace(_UNKNOWN, model=model) if model else _UNKNOWN
+    return found or (_PROBED if lists else _OPAQUE)
 
 
 def _respelled(rows: Sequence[_RouteRow], path: str, text: str) -> Route | None:
@@ -259,6 +284,8 @@ def _route(row: _RouteRow, path: str) -> Route:
         shapes=row.shapes,
         continues=_response_id(path) if row.kind is _CONTINUATION else None,
         answers=row.kind in _GENERATING,
+        by_shape=row.kind in _GENERATING and row.kind is not _ACTIVITY,
+        windows=row.kind is _INFERENCE and not (row.dialect.known or row.shapes),
     )
 
 

@@ -133,5 +133,5 @@ def test_each_fact_of_a_call_has_its_own_name() -> None:
         attribution=Attribution.HEADER, key_digest="key-1", injected=True, deaf=None,
         selector_digest=selection.digest((("openai-project", b"p"),), SALT),
         key_source=KeySource.AGENT, model_ambiguous=False, held=True, output_limit=7,
-        answer_state=AnswerState.EMPTY, traceparent=TRACE,
+        answer_state=AnswerState.EMPTY, inferred=False, traceparent=TRACE,
     )  # fmt: skip

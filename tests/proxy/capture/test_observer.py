@@ -121,7 +121,7 @@ def test_a_whole_json_array_is_complete_though_the_transport_broke() -> None:
 
 
 def test_a_model_asked_in_an_unknown_shape_is_neither_empty_nor_truncated() -> None:
-    exchange = observed(dump({"generated_text": "Yes"}), "/generate")
+    exchange = observed(dump({"said": "Yes"}), "/generate")
     assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")
     assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
     assert exchange.usage.source is UsageSource.ABSENT

@@ -145,7 +145,7 @@ def test_a_stream_that_is_not_read_is_no_silence_of_the_provider() -> None:
 def test_every_event_of_an_unknown_shape_is_content() -> None:
     observer = observing("/generate_stream", type_=SSE)
     for at in (300.0, 500.0):
-        observer.on_response_body(b'data: {"token": {"text": "a"}}\n\n', at)
+        observer.on_response_body(b'data: {"piece": {"said": "a"}}\n\n', at)
     assert not stalled(observer, 800.0)
     assert stalled(observer, 800.1)
 

@@ -62,10 +62,9 @@ def test_the_counts_of_several_prompts_are_not_added_up() -> None:
     assert facts(both) == ("sglang.generate", "stop", True, "step-41", False, (None, None))
 
 
-def test_what_others_answer_there_stays_unread() -> None:
-    for body in (
-        {"generated_text": "a", "details": {"finish_reason": "length"}},  # TGI
-        {"choices": [{"token_ids": [1, 2], "finish_reason": "stop"}]},  # vLLM, tokens in and out
-    ):
-        exchange = observed(dump(body), PATH)
-        assert facts(exchange) == ("opaque", None, None, None, False, (None, None)), body
+def test_what_others_answer_there_is_read_by_its_shape() -> None:
+    tgi = {"generated_text": "a", "details": {"finish_reason": "length", "generated_tokens": 3}}
+    read = observed(dump(tgi), PATH)
+    assert facts(read) == ("opaque", "length", True, None, False, (None, 3))
+    vllm = {"choices": [{"token_ids": [1, 2], "finish_reason": "stop"}]}  # tokens in and out
+    assert facts(observed(dump(vllm), PATH)) == ("opaque", "stop", True, None, False, (None, None))
