@@ -5,6 +5,7 @@ A row renames a failure that the table found. It never makes a failure of an ans
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -167,6 +168,25 @@ def _cause(row: OperatorRow, cause: Cause, names: Sequence[str], wait_s: float |
         code=storable((matched, cause.code)),
         retry_after_s=wait_s if waits else None,
     )
+
+
+def suggested_row(upstream: str, status: int | None, code: str | None, cause: Subcategory) -> str:
+    """Write a row for failures that nothing explains, in TOML, to be completed and pasted.
+
+    Arguments:
+        cause: what they count as now.
+    """
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", "-".join(filter(None, (upstream, code or str(status)))))
+    lines = [
+        "[[causes]]",
+        f"name = {json.dumps(name[:48])}",
+        f"upstream = {json.dumps(upstream)}",
+        *([] if status is None else [f"status = {status}"]),
+        *([] if code is None else [f"code = {json.dumps(code)}"]),
+        *([] if code else ['# words = "a part of the provider\'s sentence, to be more exact"']),
+        f'cause = "{cause.value}"  # as it counts now; one of {", ".join(Subcategory)}',
+    ]
+    return "\n".join(lines) + "\n"
 
 
 # --- rows as settings --------------------------------------------------------------------------

@@ -92,6 +92,10 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "POST /batches/{batch}/end": ("open: POST /batches/nightly/end", _all),
     "GET /batches/{batch}": ("open: GET /batches/nightly", _all),
     "GET /fingerprints": ("open: GET /fingerprints #2", _of_quota),
+    "GET /fingerprints/unexplained": (
+        "open: GET /fingerprints/unexplained?since=0&until=4000000000",
+        _first,
+    ),
     "POST /key/generate": ("open: POST /key/generate", _all),
     "GET /key/info": ("open: info after a call", _all),
     "POST /key/delete": ("open: delete a key", _all),

@@ -23,6 +23,16 @@ TABLE: Final = (*COINED, *PHRASES, *BROAD, *STATUSES)
 ROWS: Final = (*TABLE, *ENDINGS.values(), *FLAWS.values(), NO_ANSWER)
 """Every row there is; each id once."""
 
+UNEXPLAINED: Final = frozenset(
+    (
+        *(row.id for row in STATUSES if row.id.startswith("status.")),
+        "in_band.unnamed",
+        "any.rejected_name",
+        "any.not_found_name",
+    )
+)
+"""Rows for which only a status speaks, or a name that any failure may have."""
+
 __all__ = [
     "BROAD",
     "COINED",
@@ -33,4 +43,5 @@ __all__ = [
     "ROWS",
     "STATUSES",
     "TABLE",
+    "UNEXPLAINED",
 ]

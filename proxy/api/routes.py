@@ -311,6 +311,30 @@ async def fingerprints(services: Services) -> dict[str, Any]:
     return await services.batches.fingerprints()
 
 
+@router.get(
+    "/fingerprints/unexplained",
+    response_model=models.UnexplainedErrors,
+    tags=["batches"],
+    operation_id="list_unexplained",
+)
+async def unexplained(
+    services: Services,
+    since: Annotated[
+        Moment | None, Query(description="seconds since the epoch; seven days ago by default")
+    ] = None,
+    until: Annotated[
+        Moment | None, Query(description="seconds since the epoch; now by default")
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="errors that are listed")] = 100,
+) -> dict[str, Any]:
+    """List errors that nothing explains, by upstream, status and code.
+
+    Of failed calls for which only a status speaks, or a name that any error may have, and of
+    answers that could not be read. `row` is to be completed and put into `truezero.toml`.
+    """
+    return (await services.pages.causes.unexplained(since, until, limit=limit)).to_dict()
+
+
 async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
     async for event in events:
         if event.kind:

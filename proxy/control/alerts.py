@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from classifier.fingerprints import Lane
+from classifier.operator_causes import suggested_row
+from classifier.verdicts import Subcategory
 from proxy.control.batches import BatchService
 from proxy.control.queries import Queries, path_of, run_in_thread
 from proxy.control.upstreams import UpstreamService, round_step
@@ -134,6 +136,7 @@ class AlertWatch:
 
 
 _STEPS = 30  # of a trend, roughly
+_UNEXPLAINED_S = 7 * 86_400.0  # looked at, if no time is chosen
 
 Facts = Mapping[str, Any]
 
@@ -178,6 +181,41 @@ class CausePage:
     start: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexplainedCalls:
+    """Calls with one error that nothing explains; times in epoch seconds, as they began.
+
+    ``subcategory`` and ``rule`` are None of answers that could not be read, and so is ``row``, the
+    row of `[[causes]]` to be completed. ``exchange_id`` is the last one with a rollout.
+    """
+
+    upstream: str
+    status: int | None
+    error_code: str | None
+    subcategory: str | None
+    rule: str | None
+    calls: int
+    first_seen: float
+    last_seen: float
+    exchange_id: str | None
+    rollout_id: str | None
+    row: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnexplainedPage:
+    """The most frequent of them, and how many there are; a range in epoch seconds."""
+
+    since: float
+    until: float
+    total: int
+    items: Sequence[UnexplainedCalls]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as REST has it."""
+        return asdict(self)
+
+
 class CauseService:
     """Reads causes.
 
@@ -208,6 +246,30 @@ class CauseService:
         )
         items = await run_in_thread(_summed, rows, over_time, steps)
         return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
+
+    async def unexplained(
+        self, since: float | None = None, until: float | None = None, *, limit: int
+    ) -> UnexplainedPage:
+        """Return calls that failed without an explanation, by upstream, status and code.
+
+        Arguments:
+            since: in epoch seconds, by default seven days ago, as is ``until``, by default now.
+        """
+        now = self._wall()
+        ended = now if until is None else until
+        began = now - _UNEXPLAINED_S if since is None else since
+        rows, total = await self._queries.read(
+            statistics.unexplained, since=began, until=ended, limit=limit
+        )
+        items = [UnexplainedCalls(**row, row=_suggested(row)) for row in rows]
+        return UnexplainedPage(since=began, until=ended, total=total, items=items)
+
+
+def _suggested(row: Facts) -> str | None:
+    if row["subcategory"] is None:
+        return None
+    cause = Subcategory(row["subcategory"])
+    return suggested_row(row["upstream"], row["status"], row["error_code"], cause)
 
 
 def _summed(

@@ -18,21 +18,26 @@ from sqlalchemy import (
     Integer,
     RowMapping,
     Select,
+    and_,
     bindparam,
+    case,
     cast,
     func,
     literal,
     or_,
     select,
+    text,
     union_all,
 )
 
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
+from classifier.cause_table import UNEXPLAINED
 from classifier.records import UNATTRIBUTED
 from proxy.store.batches import newest
 from proxy.store.events import decode_state
 from proxy.store.tables import (
+    FAILED,
     StoreCounts,
     batches,
     breakers,
@@ -170,8 +175,8 @@ def _healths(connection: Connection) -> Counter[str]:
     """Count rollouts by health: those of batches from what is summed up, others one by one."""
     healths: Counter[str] = Counter()
     counted = select(batches.c.counts).where(batches.c.counts.is_not(None))
-    for text in connection.execute(counted).scalars():
-        for key, count in json.loads(text).items():
+    for stored in connection.execute(counted).scalars():
+        for key, count in json.loads(stored).items():
             kind, _, name = key.partition(":")
             if kind == "health":
                 healths[name] += count
@@ -269,6 +274,78 @@ def causes_over_time(connection: Connection, *, since: float, step_s: int) -> li
         .group_by(*_CAUSE, step)
     )
     return [dict(row) for row in connection.execute(query).mappings()]
+
+
+# --- failures that nothing explains ------------------------------------------------------------
+
+
+# The condition of the index `exchanges_failed`, word for word, so that it is used.
+_FAILED = text(FAILED)
+_BY = (
+    exchanges.c.upstream,
+    exchanges.c.status,
+    exchanges.c.error_code,
+    exchanges.c.subcategory,
+    exchanges.c.rule,
+)
+_SEPARATOR = "\x1f"  # in no id
+_UNREAD = exchanges.c.subcategory.is_(None)  # and failed: only an answer that was not read
+# The field that an error names explains a rejection that has no other reason.
+_UNNAMED = and_(
+    exchanges.c.rule.in_(sorted(UNEXPLAINED)),
+    or_(exchanges.c.reason.is_(None), exchanges.c.reason != "malformed"),
+)
+
+
+def unexplained(
+    connection: Connection, *, since: float, until: float, limit: int
+) -> tuple[list[Facts], int]:
+    """Count calls that failed without an explanation, and answers that could not be read.
+
+    Arguments:
+        since: began at or after it, and before ``until``, in epoch seconds.
+        limit: groups that are listed, those with most calls.
+
+    Returns:
+        Rows of ``upstream``, ``status``, ``error_code``, ``subcategory`` and ``rule`` (None of
+        answers that were not read), ``calls``, ``first_seen`` and ``last_seen`` (starts in epoch
+        seconds), and ``exchange_id`` and ``rollout_id`` of the last call that names a rollout;
+        and how many groups there are.
+    """
+    query = unexplained_query(since=since, until=until, limit=limit)
+    rows = [dict(row) for row in connection.execute(query).mappings()]
+    found = 0
+    for row in rows:
+        found = row.pop("groups")
+        exchange_id, _, rollout_id = (row.pop("example") or "").partition(_SEPARATOR)
+        row |= {"exchange_id": exchange_id or None, "rollout_id": rollout_id or None}
+    return rows, found
+
+
+def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
+    """Return the query of ``unexplained``."""
+    named = case(
+        (
+            exchanges.c.rollout_id != UNATTRIBUTED,
+            exchanges.c.id + literal(_SEPARATOR) + exchanges.c.rollout_id,
+        )
+    )
+    calls = func.count().label("calls")
+    return (
+        select(
+            *_BY,
+            calls,
+            func.min(exchanges.c.started_at).label("first_seen"),
+            func.max(exchanges.c.started_at).label("last_seen"),
+            func.max(named).label("example"),
+            func.count().over().label("groups"),
+        )
+        .where(_FAILED, exchanges.c.started_at >= since, exchanges.c.started_at < until)
+        .where(or_(_UNNAMED, _UNREAD), exchanges.c.injected.is_(False))
+        .group_by(*_BY)
+        .order_by(calls.desc(), func.max(exchanges.c.started_at).desc())
+        .limit(limit)
+    )
 
 
 # --- upstreams and models ----------------------------------------------------------------------

@@ -110,6 +110,12 @@ rollouts = Table(
     Index("rollouts_drilled", "id", sqlite_where=text("fault IS NOT NULL")),
 )
 
+# Calls that failed, and answers of models that could not be read.
+FAILED = (
+    "(subcategory IS NOT NULL"
+    " OR (answer_state = 'unread' AND kind IN ('inference', 'continuation')))"
+)
+
 # Clustered by rollout: a verdict reads neighbours, whatever the table's size. On PostgreSQL a
 # partition for each month of `started_at`, which is then part of the key.
 exchanges = Table(
@@ -181,6 +187,7 @@ exchanges = Table(
     Column("output_digest", _text(32)),
     Column("output_reads_as", _text(20)),
     Index("exchanges_started", "started_at"),
+    Index("exchanges_failed", "started_at", sqlite_where=text(FAILED)),
     sqlite_with_rowid=False,
 )
 

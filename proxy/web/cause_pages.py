@@ -64,6 +64,7 @@ def advice(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
 CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
 BATCHES = 3  # of a cause that are named
+UNEXPLAINED = 50  # errors on the page
 
 router = page_router()
 
@@ -77,7 +78,9 @@ async def _causes(
     until: Bound = None,
 ) -> Response:
     chosen = read_time_range(context.dashboard.now(), window, since, until)
-    page = await context.services.pages.causes.page(chosen.since, chosen.until)
+    causes = context.services.pages.causes
+    page = await causes.page(chosen.since, chosen.until)
+    unexplained = await causes.unexplained(chosen.since, chosen.until, limit=UNEXPLAINED)
     # Those of any time are listed, unless a time was chosen.
     shown = [each for each in page.items if each.recent or chosen.window is not None]
     most = max((count for each in shown for count in each.trend), default=0) or 1
@@ -93,6 +96,8 @@ async def _causes(
         chosen=chosen,
         windows=CAUSE_WINDOWS_S,
         most_batches=BATCHES,
+        unexplained=unexplained,
+        badge_of=badges.of_cause,
         live="",
     )
 

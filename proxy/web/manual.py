@@ -55,6 +55,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Reinforcement learning", "guides/rl.md"),
             ("Audit finished runs", "guides/audit.md"),
             ("Drill an agent", "guides/drill.md"),
+            ("Unknown errors", "guides/unknown-errors.md"),
             ("Phoenix, Langfuse, MLflow", "guides/sinks.md"),
             ("Bedrock and Vertex", "guides/bedrock-and-vertex.md"),
             ("Self-hosting", "guides/self-hosting.md"),

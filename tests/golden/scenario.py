@@ -86,6 +86,7 @@ class Scenario:
                 self._breaker()
                 self._keys()
                 self._refusals()
+                self._unexplained()
                 self.metrics = http.get("/metrics").text
                 self._without_storage()
             with self._scene("token", ADMIN_TOKEN="t0ken"):
@@ -93,6 +94,12 @@ class Scenario:
             with self._scene("strict", REQUIRE_REGISTRATION="1", REGISTRATIONS_PER_S="0.0001",
                              BODY_LIMIT="200"):  # fmt: skip
                 self._strict()
+
+    def _unexplained(self) -> None:
+        error = {"message": "Something is off.", "type": "odd", "code": "E1042"}
+        self._call("odd", answers.whole({"error": error}, 400))
+        self.player.get("/fingerprints/unexplained?since=0&until=4000000000")
+        self.player.get("/fingerprints/unexplained?limit=0")
 
     @contextlib.contextmanager
     def _scene(self, name: str, **settings: str) -> Iterator[httpx.Client]:

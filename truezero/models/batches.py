@@ -179,6 +179,39 @@ class Fingerprints(BaseModel):
     items: list[Fingerprint] = Field(description="the causes")
 
 
+class UnexplainedError(BaseModel):
+    """Failed calls with one error that nothing explains, or answers that could not be read.
+
+    Times are starts of calls, in seconds since the epoch.
+    """
+
+    upstream: str = Field(description="the upstream that answered")
+    status: int | None = Field(description="HTTP status; null: no answer came")
+    error_code: str | None = Field(description="a name of the error, if it has one")
+    subcategory: Subcategory | None = Field(
+        description="what the calls count as now; null: an answer that could not be read"
+    )
+    rule: str | None = Field(description="what says so; null likewise")
+    calls: int = Field(description="calls with it")
+    first_seen: float = Field(description="when the first of them began")
+    last_seen: float = Field(description="when the last of them began")
+    exchange_id: str | None = Field(description="the last of them that names a rollout")
+    rollout_id: str | None = Field(description="its rollout")
+    row: str | None = Field(
+        description="a row of `[[causes]]` that explains them, to be completed; null: an answer "
+        "that could not be read"
+    )
+
+
+class UnexplainedErrors(BaseModel):
+    """Errors that nothing explains, the most frequent first."""
+
+    since: float = Field(description="seconds since the epoch")
+    until: float = Field(description="seconds since the epoch")
+    total: int = Field(description="how many there are, listed or not")
+    items: list[UnexplainedError] = Field(description="the most frequent")
+
+
 # --- groups ---
 #
 # The rollouts of one task, compared with each other for training.

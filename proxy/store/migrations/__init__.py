@@ -25,7 +25,7 @@ from proxy.store.connections import Lock, hold
 from proxy.store.errors import UnusableDatabase, refuse_encoding
 from proxy.store.tables import DERIVED, metadata
 
-HEAD = "0014"  # a test compares it with the newest file of versions/
+HEAD = "0015"  # a test compares it with the newest file of versions/
 
 
 # Its presence marks a database that is being copied into.

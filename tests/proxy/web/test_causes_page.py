@@ -5,17 +5,21 @@ from __future__ import annotations
 import html as entities
 import re
 import time
+import tomllib
 from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from classifier.operator_causes import operator_rows
 from proxy.store.database import Database
 from proxy.web.cause_pages import LISTED
 from proxy.web.format import local
+from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.test_verdicts import verdict
-from tests.proxy.web.test_pages import DEAD, LIMITED, page, play, words
+from tests.proxy.web.test_pages import DEAD, LIMITED, PROMPT, page, play, words
 
 AT = "/ui/causes"
 
@@ -74,3 +78,84 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
 def test_the_page_of_the_first_release_leads_there(service: Service) -> None:
     answer = service.http.get("/ui/fingerprints")
     assert (answer.status_code, answer.headers["location"]) == (303, AT)
+
+
+STRANGE = answers.whole(
+    {"error": {"message": f"Something is off: {PROMPT}", "code": "E1042", "type": "odd"}}, 400
+)
+
+
+def test_what_nothing_explains_is_listed_with_a_row_to_complete(service: Service) -> None:
+    play(service, "strange", STRANGE)
+    play(service, "again", STRANGE, batch="other")
+    play(service, "bare", answers.whole({}, 400))
+    play(service, "dead", DEAD)
+    html = page(service, AT)
+    listed = html[html.index('id="unexplained"') :]
+    said = words(listed)
+    assert "openai 400 E1042 rejected_request status.400 2" in said
+    assert "openai 400 – rejected_request status.400 1" in said
+    assert "auth" not in re.sub(r"one of auth", "", said), "what is explained is not there"
+    assert 'href="/ui/rollouts/again"' in listed
+    row = re.search(r'data-copy="(\[\[causes\]\][^"]+)"', listed)
+    assert row is not None
+    told = tomllib.loads(entities.unescape(row[1]))["causes"]
+    assert operator_rows(told)[0].codes == {"e1042"}
+    assert PROMPT not in html
+    assert page(service, "/ui/help/guides/unknown-errors.md")
+
+
+def test_without_unexplained_errors_the_page_has_no_such_part(service: Service) -> None:
+    play(service, "dead", DEAD)
+    assert 'id="unexplained"' not in page(service, AT)
+    play(service, "strange", STRANGE)
+    now = time.time()
+    assert 'id="unexplained"' in page(service, AT)
+    before = page(service, AT, since=local(now - 9000), until=local(now - 8000))
+    assert 'id="unexplained"' not in before
+
+
+def test_an_answer_that_could_not_be_read_has_no_row(service: Service) -> None:
+    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
+    listed = page(service, AT)
+    assert "neither output nor an error was found" in words(listed)
+    assert "[[causes]]" not in listed
+
+
+def test_rest_lists_what_nothing_explains(service: Service) -> None:
+    assert service.get("/fingerprints/unexplained")["items"] == []
+    began = time.time()
+    for name in ("one", "two"):
+        play(service, name, STRANGE)
+    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
+    got = service.get("/fingerprints/unexplained", since=began - 1)
+    first, second = got["items"]
+    assert got["total"] == 2
+    assert (first["upstream"], first["status"], first["error_code"]) == ("openai", 400, "E1042")
+    assert (first["subcategory"], first["rule"]) == ("rejected_request", "status.400")
+    assert (first["calls"], first["rollout_id"]) == (2, "two")
+    assert began - 1 <= first["first_seen"] <= first["last_seen"] <= time.time()
+    (call,) = service.get("/rollouts/two/exchanges")["items"]
+    assert first["exchange_id"] == call["id"]
+    (row,) = operator_rows(tomllib.loads(first["row"])["causes"])
+    assert (row.name, row.rule) == ("openai-E1042", "operator:openai-E1042")
+    assert (second["status"], second["subcategory"], second["row"]) == (200, None, None)
+    limited = service.get("/fingerprints/unexplained", limit=1)
+    assert (len(limited["items"]), limited["total"]) == (1, 2)
+    assert service.get("/fingerprints/unexplained", until=began - 1)["items"] == []
+    assert service.http.get("/fingerprints/unexplained", params={"since": "x"}).status_code == 422
+
+
+def test_a_row_that_was_completed_explains_the_same_error(
+    service: Service, services: Callable[..., Service], tmp_path: Path
+) -> None:
+    """What the page suggests is what a service takes, and its call is listed no more."""
+    play(service, "strange", STRANGE)
+    (found,) = service.get("/fingerprints/unexplained")["items"]
+    file = tmp_path / "truezero.toml"
+    file.write_text(found["row"].replace('"rejected_request"', '"quota"'), encoding="utf-8")
+    other = services(CONFIG=str(file))
+    play(other, "strange", STRANGE)
+    (call,) = other.get("/rollouts/strange/exchanges")["items"]
+    assert (call["subcategory"], call["rule"]) == ("quota", "operator:openai-E1042")
+    assert other.get("/fingerprints/unexplained")["items"] == []
