@@ -233,12 +233,14 @@ def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
 def test_the_commands_of_the_page_run(folder: Path) -> None:
     page = (ROOT / "docs" / "operations" / "data.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    row = "[[causes]]\nstatus = 418\ncause = 'quota'\n"
+    (folder / "truezero.toml").write_text(row, encoding="utf-8")
     for line in "".join(blocks).splitlines():
         command, *words = shlex.split(line)
         assert command == "truezero"
         assert told(truezero(*words, folder=folder))[0] == 0, line
-    made = {path.name for path in folder.iterdir()} - {"truezero.db"}
-    assert made == {"kept.db", "night.jsonl", "night", "other.db", "copied.db"}
+    made = {path.name for path in folder.iterdir()} - {"truezero.db", "truezero.toml"}
+    assert made == {"kept.db", "night.jsonl", "night", "other.db", "judged.jsonl", "copied.db"}
 
 
 def test_the_page_knows_every_schema() -> None:
