@@ -1,9 +1,10 @@
 """Scores causes, usages and verdicts against labels: ``python -m tests.corpus_score``.
 
 The sets of ``tests/labelled`` are scored everywhere, labelled real answers where they are. Each of
-those is also scored without the rows and words that only its own provider has: so will the
-answers of a provider be read that nobody has seen. None of their text is in the project: the corpus
-lies beside it, or where TRUEZERO_CORPUS says.
+those is also scored without the rows and words that only its own provider has: so will the answers
+of a provider be read that nobody has seen; and those in another language than English without the
+words of that language: so will a language be read that nobody has learnt. None of their text is in
+the project: the corpus lies beside it, or where TRUEZERO_CORPUS says.
 """
 
 from __future__ import annotations
@@ -21,12 +22,15 @@ from typing import Any
 
 from classifier.cause_table import COINED, PHRASES
 from classifier.causes import CauseRow, CauseTable, classify, status_only
-from classifier.grammar import Grammar
-from classifier.grammar.reader import clauses, split_name
+from classifier.grammar import GRAMMAR, Grammar
+from classifier.grammar.language import Tongues
+from classifier.grammar.languages import LANGUAGES
+from classifier.grammar.reader import split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
 from classifier.records import Answer, Cause, Ending, Exchange
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
+from tests.classifier.grammar.language_samples import REPORTS, Report
 from tests.labelled import score as labelled_score
 
 _PATHS = {
@@ -227,7 +231,6 @@ def without(provider: str, extra: frozenset[str] = frozenset()) -> CauseTable:
 _PHRASES = frozenset(
     " ".join(phrase) for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases()
 )
-_WORDS = frozenset(word for phrase in _PHRASES for word in phrase.split())
 
 
 def phrases_of(answer: Answer | None) -> frozenset[str]:
@@ -236,7 +239,7 @@ def phrases_of(answer: Answer | None) -> frozenset[str]:
     if answer is None or error is None:
         return frozenset()
     names = (error.code, error.type, *error.reasons, answer.stated_type)
-    said = [" ".join(clause.words) for clause in clauses(error.message or "", _WORDS)]
+    said = [" ".join(clause.words) for clause in GRAMMAR.clauses(error.message or "")]
     named = [" ".join(split_name(name)) for name in names if name]
     texts = [f" {text} " for text in (*said, *named)]
     return frozenset(p for p in _PHRASES if any(f" {p} " in text for text in texts))
@@ -258,10 +261,69 @@ def score_left_out(rows: Iterable[Labelled], *, words: bool = True) -> dict[str,
     for provider, own in sorted(by_provider.items()):
         alone = frozenset(p for p, families in used.items() if families == {family(provider)})
         table = without(provider, alone)
-        scores[provider] = Score(
-            judged=tuple(Judged(row=row, cause=classify_by(table, row)) for row in own)
-        )
+        scores[provider] = _scored(table, own)
     return scores
+
+
+# -- without one language -------------------------------------------------------------------
+
+_CHINESE = re.compile("[㐀-鿿]")
+_TONGUES = Tongues(LANGUAGES, frozenset(word for phrase in _PHRASES for word in phrase.split()))
+
+
+def language_of(message: str) -> str:
+    """The language of an error's sentence, "en" where no other is told."""
+    told = _TONGUES.of(message)
+    chinese = "zh" if _CHINESE.search(message) else "en"
+    return told[0].code if told else chinese
+
+
+def without_language(code: str) -> CauseTable:
+    """The cause table without every word of one language."""
+    chinese = frozenset(phrase for phrase in _PHRASES if _CHINESE.search(phrase))
+    return CauseTable(
+        grammar=Grammar(
+            leave_out=chinese if code == "zh" else frozenset(),
+            languages=tuple(language for language in LANGUAGES if language.code != code),
+        )
+    )
+
+
+def score_by_language(rows: Iterable[Labelled]) -> dict[str, tuple[Score, Score]]:
+    """Score the answers in each language but English, with its words and without."""
+    by_language: dict[str, list[Labelled]] = {}
+    for row in rows:
+        answer = answer_of(row)
+        message = answer.error.message if answer is not None and answer.error else None
+        if (code := language_of(message or "")) != "en":
+            by_language.setdefault(code, []).append(row)
+    return {
+        code: (score(own), _scored(without_language(code), own))
+        for code, own in sorted(by_language.items())
+    }
+
+
+def _scored(table: CauseTable, rows: Iterable[Labelled]) -> Score:
+    return Score(judged=tuple(Judged(row=row, cause=classify_by(table, row)) for row in rows))
+
+
+def as_answers(reports: Iterable[Report]) -> list[Labelled]:
+    """Make answers of sentences, in the envelope of an OpenAI-compatible service."""
+    return [
+        Labelled(
+            id=f"{report.language}-{report.status}-{n}",
+            provider="gateway",
+            api="openai.chat",
+            path=_PATHS["openai.chat"],
+            status=report.status,
+            headers=((b"content-type", b"application/json"),),
+            body=json.dumps({"error": {"message": report.message}}).encode(),
+            category=report.gives.value,
+            transient=report.gives.transient,
+            doubt=False,
+        )
+        for n, report in enumerate(reports)
+    ]
 
 
 def classify_by(table: CauseTable, row: Labelled) -> Cause | None:
@@ -360,6 +422,8 @@ def main() -> int:
         sys.stdout.write(f"{name}\n{_report(result)}\n")
     sys.stdout.write(_left_out_report(left_out, out))
     sys.stdout.write(f"without its rows and attributed words only  {rows_out.category:.1f} %\n")
+    sys.stdout.write(_language_report("corpus", score_by_language(failed)))
+    sys.stdout.write(_language_report("own sentences", score_by_language(as_answers(REPORTS))))
     sys.stdout.write(f"healthy answers misread  {len(misread)}\n")
     sys.stdout.writelines(f"{line}\n" for line in misread)
     sys.stdout.write(_usage_report(usages))
@@ -395,6 +459,14 @@ def _left_out_report(by_provider: Mapping[str, Score], every: Score) -> str:
         f"  mean over providers    {mean:5.1f} % of {len(by_provider)}",
     )
     return "\n".join((*head, *lines, *every.misses, "", ""))
+
+
+def _language_report(where: str, by_language: Mapping[str, tuple[Score, Score]]) -> str:
+    lines = (
+        f"  {code}  {whole.category:5.1f} % of {len(whole.judged)}, without {bare.category:5.1f} %"
+        for code, (whole, bare) in by_language.items()
+    )
+    return "\n".join((f"each language with and without its own words, {where}", *lines, "", ""))
 
 
 def _usage_report(usages: Usages) -> str:

@@ -259,6 +259,13 @@ STATUSES: Final = (
         on=statuses(405),
         source=HTTP,
     ),
+    CauseRow(
+        id="status.407",
+        gives=AUTH,
+        reason="proxy_auth",
+        on=statuses(407),
+        source="RFC 9110 §15.5.8: a proxy on the way wants credentials of its own",
+    ),
     CauseRow(id="status.408", gives=PROVIDER, reason="timeout", on=statuses(408), source=HTTP),
     CauseRow(
         id="status.409",

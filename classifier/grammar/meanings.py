@@ -87,7 +87,8 @@ MEANINGS: Final = (
         gives=QUOTA,
         subjects=_terms("balance credits"),
         predicates=_terms(
-            "insufficient exhausted exceeded zero overdue required none_left no ended expired"
+            "insufficient not_enough exhausted exceeded zero overdue required none_left no ended"
+            " expired"
             " missing"
         ),
     ),
@@ -95,7 +96,9 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         subjects=_terms("billing payment"),
-        predicates=_terms("required set_up suspended overdue exceeded not_active insufficient"),
+        predicates=_terms(
+            "required set_up suspended overdue exceeded not_active insufficient not_enough"
+        ),
     ),
     Meaning(
         rank=MONEY,
@@ -110,7 +113,7 @@ MEANINGS: Final = (
         gives=QUOTA,
         reason="spend_limit",
         subjects=_terms("spend"),
-        predicates=_terms("exceeded exhausted insufficient error no"),
+        predicates=_terms("exceeded exhausted insufficient not_enough error no"),
     ),
     Meaning(
         rank=MONEY,
@@ -136,7 +139,7 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=RATE,
         subjects=_terms("quota"),
-        predicates=_terms("exceeded exhausted insufficient per_minute"),
+        predicates=_terms("exceeded exhausted insufficient not_enough per_minute"),
         beside=_SHORT,
         without=_terms("per_day"),
         on=_RATE_STATUSES,
@@ -145,9 +148,9 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         reason="daily",
-        subjects=_terms("usage quota allotment requests limit rate credits plan"),
+        subjects=_terms("usage quota allotment requests limit token_limit rate credits plan"),
         predicates=_terms("per_day"),
-        also=_terms("exceeded exhausted insufficient too_fast"),
+        also=_terms("exceeded exhausted insufficient not_enough too_fast"),
         without=_terms("per_minute"),
         on=_ANY - statuses(404),
     ),
@@ -155,7 +158,7 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         reason="daily",
-        subjects=_terms("usage quota allotment requests limit rate credits plan"),
+        subjects=_terms("usage quota allotment requests limit token_limit rate credits plan"),
         predicates=_terms("per_day"),
         without=_terms("per_minute"),
         on=statuses(402, 413, 429),
@@ -165,7 +168,9 @@ MEANINGS: Final = (
         gives=QUOTA,
         reason="plan",
         subjects=_terms("usage allotment"),
-        predicates=_terms("exceeded exhausted insufficient ended expired no none_left error"),
+        predicates=_terms(
+            "exceeded exhausted insufficient not_enough ended expired no none_left error"
+        ),
         without=_terms("per_minute"),
     ),
     Meaning(
@@ -196,7 +201,14 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         subjects=_terms("quota"),
-        predicates=_terms("exceeded exhausted insufficient no none_left"),
+        predicates=_terms("exceeded exhausted insufficient not_enough no none_left"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        subjects=_terms("quota"),
+        predicates=_terms("failed"),
+        on=statuses(402, 403, 429),
     ),
     # -- what the sentence is about -------------------------------------------------------
     Meaning(
@@ -276,9 +288,18 @@ MEANINGS: Final = (
         gives=AUTH,
         reason="region",
         nearest=True,
-        subjects=_terms("region"),
+        subjects=_terms("region location"),
         predicates=_terms("unsupported not_supported not_allowed suspended not_available denied"),
         any_status_named=True,
+        on=NOT_SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=AUTH,
+        reason="region",
+        subjects=_terms("location"),
+        predicates=_terms("not_supported lacks only_supports"),
+        within=10,
         on=NOT_SERVER,
     ),
     Meaning(
@@ -296,7 +317,7 @@ MEANINGS: Final = (
         predicates=_terms(
             "invalid expired revoked missing suspended not_valid not_found unknown required"
             " only_for denied not_supported not_allowed not_validated failed unavailable no"
-            " violates unparsed"
+            " violates unparsed gone not_active"
         ),
         any_status_named=True,
         on=statuses(400, 401, 403, 404, 422, 498) | NO_STATUS | SERVER,
@@ -332,9 +353,16 @@ MEANINGS: Final = (
     Meaning(
         rank=SPECIFIC,
         gives=MODEL,
-        subjects=_terms("model deployment engine"),
+        subjects=_terms("model deployment engine channel"),
         predicates=_terms("gone not_open"),
         direct=True,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=MODEL,
+        subjects=_terms("channel"),
+        predicates=_terms("no not_available not_found unknown"),
+        beside=_terms("model"),
     ),
     Meaning(
         rank=SPECIFIC,
@@ -407,7 +435,8 @@ MEANINGS: Final = (
         gives=AUTH,
         subjects=_terms("auth"),
         predicates=_terms(
-            "failed invalid missing denied insufficient not_validated required error expired"
+            "failed invalid missing denied insufficient not_enough not_validated required expected"
+            " error expired"
             " not_allowed no suspended violates"
         ),
         any_status_named=True,
@@ -445,7 +474,8 @@ MEANINGS: Final = (
         gives=PROVIDER,
         subjects=_terms("server engine capacity connection memory"),
         predicates=_terms(
-            "crashed unavailable not_available not_healthy failed loading exhausted insufficient no"
+            "crashed unavailable not_available not_healthy failed loading exhausted insufficient"
+            " not_enough no"
         ),
         on=statuses(400, 408, 409, 424, 429, 498) | NO_STATUS | SERVER,
     ),

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
+from classifier.grammar.language import Language, Tongues, fold, simplify
+from classifier.grammar.languages import LANGUAGES
 from classifier.grammar.meanings import MEANINGS, MONEY, Meaning
 from classifier.grammar.vocabulary import (
     ADVICE,
@@ -51,7 +53,8 @@ _OUTER: Final = re.compile(r"""\s*(["'`])([^"'`]*)\1\s*""")
 _WRAPPED: Final = re.compile(r"""["']message["']: ?(["'])(.{0,500}?)\1""")  # LiteLLM: a repr
 _QUOTED: Final = re.compile(
     r"(?<![\w])'([^'\n]{0,300})'(?!\w)|\"([^\"\n]{0,300})\"|`([^`\n]{0,300})`"
-    r"|“([^”\n]{0,300})”|‘([^’\n]{0,300})’|「([^」\n]{0,300})」|《([^》\n]{0,300})》"
+    r"|„([^“”\n]{0,300})[“”]|“([^”\n]{0,300})”|‘([^’\n]{0,300})’|「([^」\n]{0,300})」"
+    r"|『([^』\n]{0,300})』|《([^》\n]{0,300})》|«([^»\n]{0,300})»"
 )
 _FIELD: Final = re.compile(
     r"[a-z]\w*(?:_\w+)+(?:[.\[][\w.\[\]]*)?|[A-Za-z]\w*(?:\[\d*\])[\w.\[\]]*|[a-z]+[A-Z]\w*"
@@ -62,12 +65,21 @@ _RATIO: Final = re.compile(
 )
 _SHORT_NOT: Final = re.compile(r"n['’]t\b")
 _PIECE: Final = re.compile(
-    r"[A-Za-z][A-Za-z0-9]*(?:[_'’.\-/\[\]][A-Za-z0-9_]+)*|\$?\d+(?:[.,]\d+)*|[㐀-鿿]+"
-    r"|<=?|[.;!?\n。；！？，,…|:：—–·∙•\x01\x02]| - "
+    r"[A-Za-z][A-Za-z0-9]*(?:[_'’.\-/\[\]][A-Za-z0-9_]+)*|\$?\d+(?:[.,]\d+)*|[㐀-鿿ぁ-ヺー々]+"
+    r"|[а-яА-Я]+|[가-힣]+|、|<=?|[.;!?\n。；！？，,…|:：—–·∙•\x01\x02]| - "
 )
 _SNAKE: Final = re.compile(r"[a-z]\w*_\w+(?:\[[\w.\[\]]*)?")
+_TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[ぁ-鿿가-힣])")
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
 _OPENAI_POLICY: Final = ("invalid", "prompt")  # "Invalid prompt: your prompt was flagged …"
+_NOT_A_LETTER: Final = re.compile(r"[^a-z]+")
+_NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
+_JOINS: Final = frozenset(("and", "or", "和", "或"))
+_SIZES: Final = (6, 5, 4, 3, 2)
+_LONG_SIZES: Final = (12, 11, 10, 9, 8, 7, *_SIZES)
+_PARTICLES: Final = frozenset(
+    ("", "이", "가", "은", "는", "을", "를", "의", "로", "에", "와", "과", "도", "만", "입니다")
+)
 _BRANDS: Final = frozenset(("openai", "github", "deepseek", "openrouter"))  # one word each
 _CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
@@ -81,43 +93,139 @@ class Clause:
 
 
 def split_name(name: str) -> tuple[str, ...]:
-    """Split a code or type into lower-case words: camel case, snake case, dots, hyphens."""
+    """Split a code or type into lower-case words: camel case, snake case, dots, hyphens.
+
+    One that is no ASCII is a word by itself.
+    """
+    if not name.isascii():
+        return (name[:NAME_CAP].lower(),)
     return tuple(word.lower() for word in _CAMEL.findall(name[:NAME_CAP]))
 
 
-def clauses(text: str, known: frozenset[str]) -> Iterator[Clause]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speech:
+    """How the languages of one text cut, deny, advise and refer; English is always among them."""
+
+    known: frozenset[str]  # words of the vocabulary, at which text without blanks is cut
+    negations: frozenset[str] = NEGATIONS
+    none_of: frozenset[str] = _NONE_OF
+    ends_negation: frozenset[str] = ENDS_NEGATION
+    advice: frozenset[str] = ADVICE
+    conditions: frozenset[str] = CONDITIONS
+    turns: frozenset[str] = TURNS
+    prepositions: frozenset[str] = PREPOSITIONS
+    echoes: frozenset[str] = ECHOES
+    continues: frozenset[str] = frozenset(("which",))
+    relatives: frozenset[str] = frozenset()
+    postpositions: frozenset[str] = frozenset()
+    conditions_behind: frozenset[str] = frozenset()
+    denials: tuple[str, ...] = ()
+    inabilities: tuple[str, ...] = ()
+    none_behind: tuple[str, ...] = ()
+    advice_endings: tuple[str, ...] = ()
+    pauses: tuple[str, ...] = ()
+    heads: tuple[str, ...] = ()
+    links: frozenset[str] = _JOINS
+    joins: bool = False  # characters that mean nothing are one word, not one each
+
+    @classmethod
+    def of(cls, languages: tuple[Language, ...], phrases: frozenset[str]) -> Speech:
+        """Join English, whose phrases are among those given, and some other languages."""
+
+        def join(name: str, base: frozenset[str] = frozenset()) -> frozenset[str]:
+            return base.union(*(lang.listed(getattr(lang, name)) for lang in languages))
+
+        def ends(name: str) -> tuple[str, ...]:
+            return tuple(sorted(join(name), key=len, reverse=True))
+
+        function_words = frozenset[str]().union(
+            *map(join, ("negations", "denials", "inabilities", "none_behind", "turns")),
+            *map(join, ("conditions_behind", "postpositions", "ends_negation")),
+        )
+        return cls(
+            known=phrases | NEGATIONS | ADVICE | CONDITIONS | function_words,
+            negations=join("negations", NEGATIONS),
+            none_of=join("none_of", _NONE_OF),
+            ends_negation=join("ends_negation", ENDS_NEGATION),
+            advice=join("advice", ADVICE),
+            conditions=join("conditions", CONDITIONS),
+            turns=join("turns", TURNS),
+            prepositions=join("prepositions", PREPOSITIONS),
+            echoes=join("echoes", ECHOES),
+            continues=join("continues", frozenset(("which",))),
+            relatives=join("relatives"),
+            postpositions=join("postpositions"),
+            conditions_behind=join("conditions_behind"),
+            denials=ends("denials") + ends("inabilities"),
+            inabilities=ends("inabilities"),
+            none_behind=ends("none_behind"),
+            advice_endings=ends("advice_endings"),
+            pauses=ends("pauses"),
+            heads=ends("heads"),
+            links=join("ends_negation", _JOINS),
+            joins=any(lang.denials for lang in languages),
+        )
+
+
+def clauses(text: str, speech: Speech) -> Iterator[Clause]:
     """Yield the clauses of a message, in order.
 
     Args:
         text: the provider's sentence or sentences.
-        known: words of the vocabulary, at which Chinese is cut.
+        speech: the languages it is written in.
     """
     words: list[str] = []
     count = 0
-    pieces = [*_pieces(_plain(text[:TEXT_CAP]), known), "\n"]
+    pieces = [*_pieces(_plain(text[:TEXT_CAP]), speech), "\n"]
+    if speech.relatives:
+        pieces = _without_relatives(pieces, speech.relatives)
     for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
-        if piece == "," and after == "which":
+        if piece == "," and after in speech.continues:
             continue
-        if piece not in _ENDS and piece not in TURNS:
+        if piece not in _ENDS and piece not in speech.turns:
             words.append(piece)
             if len(words) < WORD_CAP:
                 continue
         if words:
-            yield _clause(words)
+            yield _clause(words, speech)
             count += 1
             if count >= CLAUSE_CAP:
                 return
         words = []
 
 
-def _clause(words: list[str]) -> Clause:
-    cut = next((i for i, word in enumerate(words) if word in CONDITIONS), len(words))
+def _clause(words: list[str], speech: Speech) -> Clause:
+    hint = words[0] in speech.advice
+    if speech.advice_endings:
+        hint = hint or words[-1].endswith(speech.advice_endings)
+        behind = (at for at, word in enumerate(words) if word in speech.conditions_behind)
+        words = words[max(behind, default=-1) + 1 :]
+    conditions = speech.conditions
+    cut = next((i for i, word in enumerate(words) if word in conditions), len(words))
     cut = next((i for i, word in enumerate(words[:cut]) if word in ECHOES_PLAIN), cut)
-    return Clause(tuple(words[:cut]), hint=words[0] in ADVICE)
+    return Clause(tuple(words[:cut]), hint=hint)
+
+
+def _without_relatives(pieces: list[str], relatives: frozenset[str]) -> list[str]:
+    """Drop clauses between two commas that only describe the noun before them."""
+    kept: list[str] = []
+    at = 0
+    while at < len(pieces):
+        piece = pieces[at]
+        if piece == "," and at + 1 < len(pieces) and pieces[at + 1] in relatives:
+            end = next(i for i in range(at + 1, len(pieces)) if pieces[i] in _ENDS)
+            if pieces[end] == ",":
+                at = end + 1
+                continue
+        kept.append(piece)
+        at += 1
+    return kept
 
 
 def _plain(text: str) -> str:
     """Drop links and markup, and replace what is quoted."""
+    if not text.isascii():
+        text = _TOUCHING.sub(" ", simplify(fold(text))[:TEXT_CAP])
     text = _TAG.sub(" ", _LINK.sub(" ", text))
     if outer := _OUTER.fullmatch(text):
         text = outer[2]
@@ -127,13 +235,13 @@ def _plain(text: str) -> str:
 
 
 def _placeholder(quoted: re.Match[str]) -> str:
-    inner = next((part for part in quoted.groups() if part is not None), "")
+    inner = next((part for part in quoted.groups() if part is not None), "").strip()
     if inner in PLAIN_FIELDS or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
         return f" {inner} " if _SNAKE.fullmatch(inner) else f" {FIELD} "
     return f" {NAME} "
 
 
-def _pieces(text: str, known: frozenset[str]) -> Iterator[str]:
+def _pieces(text: str, speech: Speech) -> Iterator[str]:
     before = earlier = ""
     skip_line = False
     for found in _PIECE.finditer(text):
@@ -143,21 +251,27 @@ def _pieces(text: str, known: frozenset[str]) -> Iterator[str]:
         elif skip_line:
             continue
         if piece in (":", "："):
-            skip_line = before in ECHOES and (earlier, before) != _OPENAI_POLICY
+            skip_line = before in speech.echoes and (earlier, before) != _OPENAI_POLICY
             if _PATH.fullmatch(before):
                 yield STATES
         elif piece in _ENDS or piece in (FIELD, NAME):
             yield piece
+        elif piece == "、":
+            if text[: found.start()].endswith(speech.pauses):
+                yield ","
         elif piece[0] > "\u2fff":
-            yield from _chinese(piece, known)
+            yield from _unspaced(piece, speech)
+        elif piece[0] > "\u03ff":
+            yield piece.lower()
         else:
-            yield from _word(piece, known)
+            yield from _word(piece, speech)
         earlier, before = before, piece.lower()
 
 
-def _word(piece: str, known: frozenset[str]) -> Iterable[str]:
+def _word(piece: str, speech: Speech) -> Iterable[str]:
     if piece[0] in "$<" or piece[0].isdigit():
         return (piece,)
+    known = speech.known
     piece = piece.replace("’", "'").removesuffix("'s")
     lowered = piece.lower()
     if lowered in known:
@@ -178,26 +292,59 @@ def _word(piece: str, known: frozenset[str]) -> Iterable[str]:
         return (FIELD if piece.partition(".")[0] in PLAIN_FIELDS else NAME,)
     if any(char.isdigit() for char in piece):
         return (NAME,)
+    if lowered.endswith(speech.heads):
+        return _compound(lowered, speech)
     return (lowered,) if lowered in _BRANDS else split_name(piece)
 
 
-def _chinese(run: str, known: frozenset[str]) -> Iterator[str]:
-    """Cut a run of Chinese characters at the longest known words; others stand alone."""
-    at = 0
+def _compound(word: str, speech: Speech) -> tuple[str, ...]:
+    """Cut a compound before the noun that it ends in: "Tageslimit" is a limit."""
+    parts = _NOT_A_LETTER.split(word)
+    head = next((head for head in speech.heads if parts[-1].endswith(head)), "")
+    first = parts[-1].removesuffix(head)
+    return (*parts[:-1], first, head) if first and head else tuple(parts)
+
+
+def _unspaced(run: str, speech: Speech) -> Iterator[str]:
+    """Cut characters without blanks at the longest known words.
+
+    Others stand alone in Chinese, and together where words have endings.
+    """
+    known, joins = speech.known, speech.joins
+    sizes = _LONG_SIZES if joins else _SIZES
+    hangul = run[0] >= "가"
+    at = kept = 0
     while at < len(run):
-        size = next((n for n in (6, 5, 4, 3, 2) if run[at : at + n] in known), 1)
-        yield run[at : at + size]
-        at += size
+        size = next((n for n in sizes if run[at : at + n] in known), 0)
+        if size == 0 and not joins:
+            yield run[at]
+        elif size == 0 and run[at] in known and (not hangul or _stands_alone(run, at, speech)):
+            size = 1
+        if size and joins:
+            if kept < at:
+                yield run[kept:at]
+            kept = at + size
+        if size:
+            yield run[at : at + size]
+        at += size or 1
+    if joins and kept < len(run):
+        yield run[kept:]
+
+
+def _stands_alone(run: str, at: int, speech: Speech) -> bool:
+    """Whether a Korean syllable that begins a word is that word, with no more than a particle."""
+    return at == 0 and (run[1:] in _PARTICLES or run.startswith(speech.denials))
 
 
 # --- subjects and predicates ---
 
 
 _NEGATES: Final = 4  # words that a negation reaches
-_NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
+_FAILED: Final = "failed"  # "could not" denies what follows it, too: "could not be found"
+_DENIES: Final = 6  # words behind a predicate where another language may deny it
+_DENIES_OUTRIGHT: Final = 2
 _BARE: Final = 3  # words of a clause that only names something
 _MARKS: Final = 8  # subjects, and predicates, of one clause
-_JOINS: Final = frozenset(("and", "or", "和", "或"))
 _NAMES: Final = 16  # names of one error that are read
 _HOUR_S: Final = 3_600.0
 _UNITS: Final = {"s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
@@ -206,6 +353,28 @@ _WAIT: Final = re.compile(
     r"(\d{1,9}(?:\.\d{1,9})?) ?(days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|d|h|m|s)(?![a-z])",
     re.IGNORECASE,
 )
+
+
+# Other languages: a number of hours behind "in", or before "later".
+_UNITS_ELSEWHERE: Final = (
+    *((start, 1.0) for start in ("сек", "sek", "seg", "sec", "秒", "초")),
+    *((start, 60.0) for start in ("мин", "min", "分", "분")),
+    *((start, _HOUR_S) for start in ("час", "stu", "hor", "heu", "時", "小", "시")),
+    *((start, 86_400.0) for start in ("д", "су", "tag", "d", "jou", "日", "天", "일")),
+)
+_WAIT_ELSEWHERE: Final = re.compile(
+    r"(?:через|dans|em|en|dentro de|daqui a|após|après) (\d{1,9}) ?"
+    r"(сек|мин|час|дн|день|сут|segundo|minut|hora|d[ií]a|seconde|heure|jour)"
+    r"|(?:in|nach) (\d{1,9}) ?(sekunde|minuten|stunde|tag)"
+    r"|(\d{1,9}) ?(秒|分|時間|小时|小時|天|日|초|분|시간|일)(?:间|間|钟|鐘)? ?(?:後|后|후|뒤)"
+)
+
+
+def _waits_elsewhere(text: str) -> Iterator[tuple[float, str]]:
+    """Yield the waits that a text states in other languages than English, with their units."""
+    for found in _WAIT_ELSEWHERE.finditer(text):
+        number, unit = (part for part in found.groups() if part)
+        yield float(number), unit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -223,6 +392,7 @@ class _Mark:
     start: int
     end: int
     oblique: bool = False  # behind a preposition: "not enabled for this model"
+    of: int | None = None  # where the subject starts that it denies, if only that one
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,52 +407,80 @@ class _Marked:
 
 
 class _Lexicon:
-    """Phrases by their first word, the longest first."""
+    """Phrases by their first word, those with stems by its first letters; the longest first."""
 
-    def __init__(self, terms: Iterable[Term], leave_out: frozenset[str]) -> None:
+    def __init__(self, entries: Iterable[tuple[tuple[str, ...], str]]) -> None:
         self._phrases: dict[str, list[tuple[tuple[str, ...], str]]] = {}
-        self._stems: dict[str, str] = {}
-        for term in terms:
-            for phrase in term.phrases():
-                if " ".join(phrase) not in leave_out:
-                    self._add(phrase, term.id)
-        for entries in self._phrases.values():
-            entries.sort(key=lambda entry: -len(entry[0]))
-
-    def _add(self, phrase: tuple[str, ...], term: str) -> None:
-        if phrase[0].endswith("*"):
-            self._stems[phrase[0][:-1]] = term
-        else:
-            self._phrases.setdefault(phrase[0], []).append((phrase, term))
+        self._stems: dict[str, list[tuple[tuple[str, ...], str]]] = {}
+        for phrase, term in entries:
+            if any(word.endswith("*") for word in phrase):
+                key = phrase[0].rstrip("*")[:_BEGINNING]
+                self._stems.setdefault(key, []).append((phrase, term))
+            else:
+                self._phrases.setdefault(phrase[0], []).append((phrase, term))
+        for listed in (*self._phrases.values(), *self._stems.values()):
+            listed.sort(key=lambda entry: (-len(entry[0]), -len(" ".join(entry[0]))))
 
     def words(self) -> frozenset[str]:
         return frozenset(w for list_ in self._phrases.values() for p, _ in list_ for w in p)
 
     def at(self, words: tuple[str, ...], start: int) -> tuple[str, int] | None:
         """Return the term that starts at a word, and where it ends."""
-        for phrase, term in self._phrases.get(words[start], ()):
+        found = None
+        word = words[start]
+        for phrase, term in self._phrases.get(word, ()):
             end = start + len(phrase)
             if words[start:end] == phrase:
+                found = term, end
+                break
+        for phrase, term in self._stems.get(word[:_BEGINNING], ()):
+            end = start + len(phrase)
+            if found is not None and end <= found[1]:
+                break
+            if end <= len(words) and all(map(_fits, words[start:end], phrase)):
                 return term, end
-        for stem, term in self._stems.items():
-            if words[start].startswith(stem):
-                return term, start + 1
-        return None
+        return found
+
+
+def _fits(word: str, entry: str) -> bool:
+    return word.startswith(entry[:-1]) if entry[-1] == "*" else word == entry
+
+
+_BEGINNING: Final = 3  # letters of a stem at least
+
+
+@dataclass(frozen=True, slots=True)
+class _Hearing:
+    """The words and the habits of the languages of one text."""
+
+    subjects: _Lexicon
+    predicates: _Lexicon
+    speech: Speech
 
 
 class Grammar:
     """The vocabulary and the table of meanings, ready to read; immutable.
 
-    ``leave_out`` are phrases that are not read: it measures what is understood without the words
-    of one provider.
+    ``leave_out`` are phrases that are not read, ``languages`` those that are read beside English
+    and Chinese: both measure what is understood without some words.
     """
 
-    def __init__(self, *, leave_out: frozenset[str] = frozenset()) -> None:
-        self._subjects = _Lexicon(SUBJECTS, leave_out)
-        self._predicates = _Lexicon(PREDICATES, leave_out)
+    def __init__(
+        self,
+        *,
+        leave_out: frozenset[str] = frozenset(),
+        languages: tuple[Language, ...] = LANGUAGES,
+    ) -> None:
+        self._leave_out = leave_out
         self._negated = frozenset(term.id for term in PREDICATES if term.negated)
-        both = self._subjects.words() | self._predicates.words()
-        self._known = both | NEGATIONS | ADVICE | CONDITIONS
+        english = frozenset(
+            word
+            for term in (*SUBJECTS, *PREDICATES)
+            for phrase in term.phrases()
+            for word in phrase
+        )
+        self._tongues = Tongues(languages, english)
+        self._hearings: dict[tuple[str, ...], _Hearing] = {}
 
     def read(
         self,
@@ -301,8 +499,10 @@ class Grammar:
             retry_after_s: the stated wait, in seconds.
         """
         listed = tuple(names)[:_NAMES]
-        named = [self._name(name) for name in listed]
-        marked = [*self._sentence(message or "", named), *named]
+        parts = [split_name(name) for name in listed]
+        hearing = self._hearing(" ".join((message or "", *chain.from_iterable(parts))))
+        named = [self._name(*name, hearing) for name in zip(listed, parts, strict=True)]
+        marked = [*self._sentence(message or "", named, hearing), *named]
         present = _circumstances(message or "", listed, retry_after_s)
         for clause in marked:
             terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
@@ -323,43 +523,84 @@ class Grammar:
 
     def names_field(self, message: str) -> bool:
         """Whether a sentence names a field of the request, or a part such as its tool calls."""
+        hearing = self._hearing(message)
         return any(
-            FIELD in clause.words or self._names_part(clause.words)
-            for clause in clauses(message, self._known)
+            FIELD in clause.words or _names_part(clause.words, hearing)
+            for clause in clauses(message, hearing.speech)
         )
 
-    def _names_part(self, words: tuple[str, ...]) -> bool:
-        found = _scan(self._subjects, words)
-        return any(term == "field" and end - start > 1 for term, start, end in found)
+    def clauses(self, message: str) -> Iterator[Clause]:
+        """Yield the clauses of a message, cut as its languages are."""
+        return clauses(message, self._hearing(message).speech)
 
-    def _sentence(self, message: str, named: Iterable[_Marked]) -> Iterator[_Marked]:
+    def _hearing(self, text: str) -> _Hearing:
+        """Return the words and the habits of the languages that a text is written in."""
+        languages = self._tongues.of(text[:TEXT_CAP])
+        codes = tuple(language.code for language in languages)
+        if codes not in self._hearings:
+            said_of = _Lexicon(self._entries(SUBJECTS, languages, "subjects"))
+            said = _Lexicon(self._entries(PREDICATES, languages, "predicates"))
+            speech = Speech.of(languages, said_of.words() | said.words())
+            self._hearings[codes] = _Hearing(subjects=said_of, predicates=said, speech=speech)
+        return self._hearings[codes]
+
+    def _entries(
+        self, terms: Iterable[Term], languages: Iterable[Language], part: str
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Yield the phrases of English and of some languages, each with the id of its term."""
+        for term in terms:
+            listed = [*term.phrases()]
+            for language in languages:
+                listed += language.written(getattr(language, part).get(term.id, ""))
+            for phrase in listed:
+                if " ".join(phrase) not in self._leave_out:
+                    yield phrase, term.id
+
+    def _sentence(
+        self, message: str, named: Iterable[_Marked], hearing: _Hearing
+    ) -> Iterator[_Marked]:
         """Read each clause; a bare "model: x" is told by the predicate of a name."""
-        borrowed = tuple(replace(p, start=0, end=0) for name in named for p in name.predicates)
-        for clause in clauses(message, self._known):
-            marked = self._marked(clause)
+        borrowed = tuple(
+            replace(p, start=0, end=0, of=None) for name in named for p in name.predicates
+        )
+        for clause in clauses(message, hearing.speech):
+            marked = self._marked(clause, hearing)
             bare = not marked.predicates and 1 < len(clause.words) <= _BARE
             yield replace(marked, predicates=borrowed) if bare else marked
 
-    def _name(self, name: str) -> _Marked:
-        return self._marked(Clause(split_name(name)), name)
+    def _name(self, name: str, parts: tuple[str, ...], hearing: _Hearing) -> _Marked:
+        if name.isascii():
+            return self._marked(Clause(parts), hearing, name)
+        written = next(clauses(name[:NAME_CAP], hearing.speech), Clause(()))
+        return self._marked(written, hearing, name)
 
-    def _marked(self, clause: Clause, name: str | None = None) -> _Marked:
+    def _marked(self, clause: Clause, hearing: _Hearing, name: str | None = None) -> _Marked:
         words = clause.words
+        speech = hearing.speech
         subjects = tuple(
-            _Mark(term, start, end, oblique=_oblique(words, start))
-            for term, start, end in islice(_scan(self._subjects, words), _MARKS)
+            _Mark(term, start, end, oblique=_oblique(words, start, end, speech))
+            for term, start, end in islice(_scan(hearing.subjects, words), _MARKS)
         )
-        predicates = tuple(islice(self._affirmed(words), _MARKS)) + tuple(_lacking(words, subjects))
-        breaks = tuple(at for at, word in enumerate(words) if word in _JOINS)
+        predicates = tuple(islice(self._affirmed(words, hearing), _MARKS)) + tuple(
+            _lacking(words, subjects, speech)
+        )
+        links = speech.links
+        breaks = tuple(at for at, word in enumerate(words) if word in links)
         return _Marked(subjects, predicates, clause.hint, name, breaks)
 
-    def _affirmed(self, words: tuple[str, ...]) -> Iterator[_Mark]:
+    def _affirmed(self, words: tuple[str, ...], hearing: _Hearing) -> Iterator[_Mark]:
         """Yield predicates that report a failure: plain ones not negated, others negated."""
+        speech = hearing.speech
+        negations, ends = speech.negations, speech.ends_negation
         free = 0  # a negation inside an earlier phrase is spent
-        for term, start, end in _scan(self._predicates, words):
-            if _negated(words, max(free, start - _NEGATES), start) == (term in self._negated):
+        for term, start, end in _scan(hearing.predicates, words):
+            fails_negated = term in self._negated
+            denied = _negated(words, max(free, start - _NEGATES), start, negations, ends)
+            if speech.denials and not denied:
+                denied = _denied(words, end, speech, outright=not fails_negated)
+            if denied == fails_negated:
                 yield _Mark(term, start, end)
-            if not NEGATIONS.isdisjoint(words[start:end]):
+            if term != _FAILED and not negations.isdisjoint(words[start:end]):
                 free = end
 
 
@@ -384,25 +625,49 @@ def _scan(lexicon: _Lexicon, words: tuple[str, ...]) -> Iterator[tuple[str, int,
         at = end
 
 
-def _negated(words: tuple[str, ...], first: int, start: int) -> bool:
+def _negated(
+    words: tuple[str, ...], first: int, start: int, negations: frozenset[str], ends: frozenset[str]
+) -> bool:
     for at in range(start - 1, first - 1, -1):
-        if words[at] in ENDS_NEGATION:
+        if words[at] in ends:
             return False
-        if words[at] in NEGATIONS:
+        if words[at] in negations:
             return True
     return False
 
 
-def _oblique(words: tuple[str, ...], start: int) -> bool:
-    return not PREPOSITIONS.isdisjoint(words[max(0, start - 2) : start])
+def _denied(words: tuple[str, ...], end: int, speech: Speech, *, outright: bool) -> bool:
+    """Whether a word behind a predicate denies it; ``outright``, not that it can be."""
+    for word in words[end : end + (_DENIES_OUTRIGHT if outright else _DENIES)]:
+        if word in speech.ends_negation:
+            return False
+        if word.startswith(speech.denials):
+            return not (outright and word.startswith(speech.inabilities))
+    return False
 
 
-def _lacking(words: tuple[str, ...], subjects: Iterable[_Mark]) -> Iterator[_Mark]:
-    """Yield the predicate ``no`` before each subject of which there is none."""
+def _names_part(words: tuple[str, ...], hearing: _Hearing) -> bool:
+    found = _scan(hearing.subjects, words)
+    return any(term == "field" and end - start > 1 for term, start, end in found)
+
+
+def _oblique(words: tuple[str, ...], start: int, end: int, speech: Speech) -> bool:
+    if not speech.prepositions.isdisjoint(words[max(0, start - 2) : start]):
+        return True
+    return not speech.postpositions.isdisjoint(words[end : end + 1])
+
+
+def _lacking(words: tuple[str, ...], subjects: Iterable[_Mark], speech: Speech) -> Iterator[_Mark]:
+    """Yield the predicate ``no`` beside each subject of which there is none."""
     for subject in subjects:
         for at in range(max(0, subject.start - 2), subject.start):
-            if words[at] in _NONE_OF:
-                yield _Mark("no", at, at + 1)
+            if words[at] in speech.none_of:
+                yield _Mark("no", at, at + 1, of=subject.start)
+        if speech.none_behind:
+            for at in range(subject.end, min(subject.end + 2, len(words))):
+                if words[at].startswith(speech.none_behind):
+                    yield _Mark("no", at, at + 1, of=subject.start)
+                    yield _Mark("missing", at, at + 1, of=subject.start)
 
 
 def _holds(row: Meaning, present: set[str]) -> bool:
@@ -444,6 +709,8 @@ def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:
         for subject in clause.subjects:
             if subject.term not in row.subjects or (row.direct and subject.oblique):
                 continue
+            if predicate.of is not None and predicate.of != subject.start:
+                continue
             gap = _gap(subject, predicate)
             if gap < best and not (row.nearest and _closer(clause, predicate, gap)):
                 best, pair = gap, (subject.term, predicate.term)
@@ -482,7 +749,12 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
 
 def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     """Return the longest wait that is stated, in seconds; None where none is."""
-    waits = [float(n) * _UNITS[unit[0].lower()] for n, unit in _WAIT.findall(message[:TEXT_CAP])]
+    text = message[:TEXT_CAP]
+    waits = [float(n) * _UNITS[unit[0].lower()] for n, unit in _WAIT.findall(text)]
+    waits += [
+        number * next(seconds for start, seconds in _UNITS_ELSEWHERE if unit.startswith(start))
+        for number, unit in _waits_elsewhere(text.lower())
+    ]
     if retry_after_s is not None:
         waits.append(retry_after_s)
     return max(waits, default=None)

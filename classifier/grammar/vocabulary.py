@@ -100,7 +100,7 @@ SUBJECTS: Final = (
     ),
     Term(
         id="billing",
-        words="billing|billing account|billing limit|账单|计费",
+        words="billing|billing account|billing limit|账单|计费|扣费",
         source=_MONEY,
     ),
     Term(
@@ -156,7 +156,7 @@ SUBJECTS: Final = (
         words="api key|api keys|apikey|x api key|access key|subscription key|virtual key"
         "|secret id|secret key|api token|access token|auth token|bearer token|oauth token"
         "|authentication token|security token|credential|credentials|auth credentials"
-        "|authorization header|密钥|令牌|签名|凭证|秘钥",
+        "|authorization header|密钥|令牌|签名|凭证|秘钥|金钥|签名校验|验签",
         source=_KEYS,
     ),
     Term(
@@ -169,7 +169,7 @@ SUBJECTS: Final = (
         words="authentication|authorization|auth|login|permission|permissions|access|scopes"
         "|organization policy|org policy|organization policy constraint"
         "|service control policy|access policy"
-        "|身份验证|鉴权|认证|权限|authenticate|auth failure|authenticated",
+        "|身份验证|鉴权|认证|权限|授权|authenticate|auth failure|authenticated",
         source=_KEYS,
     ),
     Term(
@@ -179,6 +179,11 @@ SUBJECTS: Final = (
         source=_KEYS,
     ),
     Term(
+        id="location",
+        words="current location|geographic location|所在地区|所在地",
+        source="ai.google.dev/gemini-api/docs/available-regions",
+    ),
+    Term(
         id="model",
         words="model|models|model id|model name|model names|model identifier|publisher model"
         "|model version|specified version|模型|base model",
@@ -186,8 +191,11 @@ SUBJECTS: Final = (
     ),
     Term(
         id="deployment",
-        words="deployment|deployments|endpoints|inference profile|adapter|channel|渠道|推理接入点",
+        words="deployment|deployments|endpoints|inference profile|adapter|推理接入点",
         source=_MODELS,
+    ),
+    Term(
+        id="channel", words="channel|channels|渠道|通道", source="QuantumNous/new-api:i18n/locales"
     ),
     Term(
         id="engine",
@@ -248,7 +256,7 @@ SUBJECTS: Final = (
         "|file|files|file format|pdf|document|documents|token ids|contents"
         "|chat template|character|extraneous key|unexpected key"
         "|required key|image|images|content block"
-        "|content blocks|temperature|audio format|grammar|字段|图片"
+        "|content blocks|temperature|audio format|grammar|字段|图片|消息内容|消息"
         "|data url|base64",
         source=_REQUESTS,
     ),
@@ -288,8 +296,7 @@ PREDICATES: Final = (
     # -- enough of it ---------------------------------------------------------------------
     Term(
         id="insufficient",
-        words="insufficient|not enough|not sufficient|too low|lack of|lacks|lacking|negative"
-        "|not have enough|only afford|不足|不够",
+        words="insufficient|too low|lack of|lacks|lacking|negative|only afford|不足|不够",
         source=_MONEY,
     ),
     Term(
@@ -322,7 +329,7 @@ PREDICATES: Final = (
         id="recharge",
         words="recharge|top up|add funds|add credits|add money|upgrade|purchase|buy"
         "|subscribe"
-        "|pay|充值|续费|续订|购买",
+        "|pay|充值|储值|续费|续订|购买",
         source=_MONEY,
     ),
     Term(
@@ -339,13 +346,14 @@ PREDICATES: Final = (
     Term(id="expired", words="expired|expire|expires|expiry|过期|已过期|失效|已失效", source=_KEYS),
     Term(
         id="revoked",
-        words="revoked|invalidated|leaked|compromised|rotated|deleted|archived|吊销",
+        words="revoked|invalidated|leaked|compromised|rotated|deleted|archived|吊销|撤销|作废",
         source=_KEYS,
     ),
     Term(
         id="missing",
         words="missing|absent|not provided|not specified|not set|no such|omitted|未提供|缺少|缺失"
-        "|未收到|不能为空|cannot be empty|is empty|empty|is blank",
+        "|未收到|不能为空|为空|不允许为空|不得为空|不可为空|cannot be empty|can not be empty"
+        "|must not be empty|is empty|empty|is blank",
         source=_KEYS,
     ),
     Term(
@@ -357,10 +365,14 @@ PREDICATES: Final = (
     Term(
         id="denied",
         words="denied|forbidden|cannot use|can not use|may not use|unauthorized|refused"
-        "|rejected|prohibited|无权|拒绝|not permitted",
+        "|rejected|prohibited|无权|没有权限|没有调用|没有访问|没有使用|拒绝|not permitted",
         source=_KEYS,
     ),
-    Term(id="failed", words="failed|fails|failure|fail|unable|could not|失败|异常", source=_KEYS),
+    Term(
+        id="failed",
+        words="failed|fails|failure|fail|unable|could not|失败|异常|未通过|不通过",
+        source=_KEYS,
+    ),
     Term(
         id="verify",
         words="must be verified|needs to be verified|verify your|be verified|verification",
@@ -378,7 +390,10 @@ PREDICATES: Final = (
     ),
     Term(
         id="only_supports",
-        words="not a multimodal|not a chat|only support|only supports|enabled only"
+        words="不支持图片|不支持图像|不支持函数|不支持工具|不支持流式|不支持该参数|不支持此参数"
+        "|不支持该功能"
+        "|不支持多模态|不支持视觉|不支持联网|不支持思考|不支持语音|不支持音频|仅支持|只支持"
+        "|not a multimodal|not a chat|only support|only supports|enabled only"
         "|only supported|only works",
         source="help.aliyun.com/model-studio/error-code",
     ),
@@ -397,7 +412,7 @@ PREDICATES: Final = (
     ),
     Term(
         id="not_open",
-        words="未开通|未开放|暂未开放|无可用渠道|无可用|non serverless",
+        words="尚未开通|没有开通|还未开通|未开通|未开放|暂未开放|无可用渠道|无可用|non serverless",
         source="volcengine.com/docs/82379/1299023; docs.bigmodel.cn/cn/faq/api-code",
     ),
     Term(id="unavailable", words="unavailable|inaccessible|不可用", source=_SERVERS),
@@ -534,6 +549,12 @@ PREDICATES: Final = (
         words="validate|validated|authenticate|verify|verified",
         negated=True,
         source=_KEYS,
+    ),
+    Term(
+        id="not_enough",
+        words="enough|sufficient|suffice|sufficiently",
+        negated=True,
+        source=_MONEY,
     ),
     Term(id="none_left", words="left|remaining|remain|included", negated=True, source=_MONEY),
     Term(

@@ -25,6 +25,7 @@ _BY_REASON: Mapping[str, str] = {
     "unsupported": "Remove the parameter that the model does not support.",
     "malformed": "Correct the request that the agent builds.",
     "wrong_endpoint": "Correct the base URL or path that the agent calls.",
+    "proxy_auth": "Give the proxy between here and the provider its credentials.",
     "stalled": "Wait for the provider, or choose another region or model.",
 }
 _BY_SUBCATEGORY: Mapping[str, str] = {

@@ -764,7 +764,7 @@ ANTHROPIC = (
         status=404,
         body=_anthropic("not_found_error", "model: no-such-model"),
         gives=MODEL,
-        rule="said.model_not_found:model+no",
+        rule="said.model_not_found:model+missing",
     ),
     Sample(
         fact="a 404 about something else is no missing model",
@@ -2601,6 +2601,15 @@ STATUSES = (
         gives=REJECTED,
         rule="status.405",
         reason="wrong_endpoint",
+    ),
+    Sample(
+        fact="a proxy on the way wants credentials",
+        upstream="openai",
+        status=407,
+        body="<html><body>Proxy Authentication Required</body></html>",
+        gives=AUTH,
+        rule="status.407",
+        reason="proxy_auth",
     ),
     Sample(
         fact="a page of HTML as a 404 names no model",

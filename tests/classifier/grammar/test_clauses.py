@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.grammar.reader import CLAUSE_CAP, FIELD, NAME, clauses, split_name
+from classifier.grammar.reader import CLAUSE_CAP, FIELD, NAME, Speech, clauses, split_name
 from tests.tables import each
 
-KNOWN = frozenset(("余额", "不足", "max_seq_len"))
+SPEECH = Speech(known=frozenset(("余额", "不足", "max_seq_len")))
 
 
 def cut(text: str) -> list[str]:
     shown = {FIELD: "<field>", NAME: "<name>"}
     return [
-        " ".join(shown.get(word, word) for word in clause.words) for clause in clauses(text, KNOWN)
+        " ".join(shown.get(word, word) for word in clause.words) for clause in clauses(text, SPEECH)
     ]
 
 
@@ -61,7 +61,7 @@ def test_a_text_is_cut_into_clauses(text: str, expected: list[str]) -> None:
 
 
 def test_advice_is_a_hint_and_a_report_is_not() -> None:
-    found = list(clauses("Credits are gone. Please buy credits. 请充值", KNOWN))
+    found = list(clauses("Credits are gone. Please buy credits. 请充值", SPEECH))
     assert [clause.hint for clause in found] == [False, True, True]
 
 

@@ -1,0 +1,214 @@
+"""Errors in other languages than English, and what in them is no error."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from classifier.causes import classify
+from classifier.grammar import GRAMMAR, Grammar, stated_wait
+from classifier.grammar.language import Language, Tongues, fold, simplify
+from classifier.grammar.languages import LANGUAGES
+from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.records import Answer, Ending, Kind, ProviderError
+from classifier.verdicts import Subcategory
+from proxy.wire.provider_error import read_error
+from tests import corpus_score
+from tests.classifier.grammar.fresh_samples import FRESH, LATER
+from tests.classifier.grammar.language_samples import ADVICE, LOOKALIKES, REPORTS, Report
+from tests.classifier.grammar.test_reader import LOOKALIKES as ENGLISH
+from tests.tables import each
+
+EVERY = pytest.mark.parametrize("language", LANGUAGES, ids=lambda lang: lang.code)
+ENGLISH_WORDS = frozenset(
+    word for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases() for word in phrase
+)
+TONGUES = Tongues(LANGUAGES, ENGLISH_WORDS)
+
+
+def answer(status: int, error: ProviderError | None) -> Answer:
+    return Answer(
+        upstream="mygateway",
+        api="openai.chat",
+        kind=Kind.INFERENCE,
+        status=status,
+        ending=Ending.COMPLETE,
+        error=error,
+    )
+
+
+def told(text: str) -> list[str]:
+    return [language.code for language in TONGUES.of(text)]
+
+
+# -- what is said ------------------------------------------------------------------------------
+
+
+@each("report", REPORTS, ids=lambda r: f"{r.language}-{r.status}-{r.message[:30]}")
+def test_an_error_in_another_language_is_understood(report: Report) -> None:
+    cause = classify(answer(report.status, read_error({"error": {"message": report.message}})))
+    assert cause is not None
+    assert cause.subcategory is report.gives, cause.rule
+    assert report.reason is None or cause.reason == report.reason
+
+
+def test_without_its_words_a_language_is_hardly_read() -> None:
+    """What remains are statuses, English words, and words that neighbours share."""
+    scores = corpus_score.score_by_language(corpus_score.as_answers(REPORTS))
+    assert scores.keys() == {language.code for language in LANGUAGES} | {"zh"}
+    for code, (whole, without) in scores.items():
+        assert whole.category >= 98, (code, whole.misses)
+        assert without.category < 60, code
+    deaf = Grammar(languages=())
+    assert deaf.read("Ihr Guthaben ist aufgebraucht", (), status=400) is None
+
+
+@each(
+    "body", [(code, body) for code, rows in LOOKALIKES.items() for body in rows], ids=lambda b: b[0]
+)
+def test_an_answer_that_speaks_of_failures_is_no_failure(
+    body: tuple[str, Mapping[str, object]],
+) -> None:
+    row = corpus_score.Labelled(
+        id="lookalike",
+        provider="mygateway",
+        api="openai.chat",
+        path="/v1/chat/completions",
+        status=200,
+        headers=((b"content-type", b"application/json"),),
+        body=json.dumps(body[1], ensure_ascii=False).encode(),
+        category=None,
+        transient=None,
+        doubt=False,
+    )
+    assert corpus_score.score([row]).misread == ()
+
+
+@each(
+    "sentence", [(code, text) for code, texts in ADVICE.items() for text in texts], ids=lambda s: s
+)
+def test_advice_conditions_quotations_and_good_news_report_nothing(
+    sentence: tuple[str, str],
+) -> None:
+    for status in (400, 429, None):
+        assert GRAMMAR.read(sentence[1], (), status=status) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "gives"),
+    [
+        ("SALDO_INSUFICIENTE", Subcategory.QUOTA),
+        ("LimiteDeRequisicoesExcedido", Subcategory.RATE_LIMIT),
+        ("GUTHABEN_AUFGEBRAUCHT", Subcategory.QUOTA),
+        ("モデルが見つかりません", Subcategory.MODEL_NOT_FOUND),
+        ("余额不足", Subcategory.QUOTA),
+    ],
+)
+def test_a_name_in_another_language_is_read(said: str, gives: Subcategory) -> None:
+    cause = classify(answer(400, ProviderError(code=said)))
+    assert cause is not None
+    assert cause.subcategory is gives
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("Повторите через 2 часа", 7_200.0),
+        ("Versuchen Sie es in 5 Minuten erneut", 300.0),
+        ("Réessayez dans 3 heures", 10_800.0),
+        ("Tente novamente em 30 segundos", 30.0),
+        ("Inténtelo de nuevo dentro de 2 días", 172_800.0),
+        ("24時間後に再度お試しください", 86_400.0),
+        ("10분 후에 다시 시도해 주세요", 600.0),
+        ("请在 5 分钟后重试", 300.0),
+        ("Der Wert 24 Stunden ist zu lang", None),
+    ],
+)
+def test_a_wait_is_read_in_other_languages(text: str, seconds: float | None) -> None:
+    assert stated_wait(text, None) == seconds
+
+
+# -- what tells a language ----------------------------------------------------------------------
+
+
+def test_the_language_is_told_by_its_script_or_its_words() -> None:
+    for report in REPORTS:
+        if report.language != "zh":
+            assert report.language in told(report.message), report.message
+    assert told("余额不足，请充值") == []
+    assert told("") == []
+
+
+def test_english_is_read_as_english() -> None:
+    sentences = [sample.message for sample in (*FRESH, *LATER)] + [said for _, _, said in ENGLISH]
+    assert [text for text in sentences if told(text)] == []
+
+
+def test_a_sentence_of_another_language_is_read_inside_an_english_wrapper() -> None:
+    said = "Error from the upstream: Saldo insuficiente. Recargue su cuenta para continuar"
+    assert told(said) == ["es"]
+    cause = classify(answer(400, ProviderError(message=said)))
+    assert cause is not None
+    assert cause.subcategory is Subcategory.QUOTA
+
+
+@pytest.mark.parametrize(
+    ("text", "folded"),
+    [
+        ("Límite de Año", "Limite de Ano"),
+        ("Schlüssel größer", "Schlussel grosser"),
+        ("cœur", "coeur"),
+        ("Истёк", "Истек"),
+        ("ＡＰＩキー", "APIキー"),
+        ("e\u0301puise\u0301", "epuise"),
+        ("plain", "plain"),
+    ],
+)
+def test_each_letter_has_one_spelling(text: str, folded: str) -> None:
+    assert fold(text) == folded
+
+
+def test_traditional_characters_become_simplified_but_not_in_japanese() -> None:
+    assert simplify("帳戶餘額不足，請儲值") == "帐户余额不足，请储值"
+    assert simplify("無効なキー") == "無効なキー"
+
+
+# -- the words themselves -----------------------------------------------------------------------
+
+
+@EVERY
+def test_words_stand_under_terms_that_exist(language: Language) -> None:
+    assert language.subjects.keys() <= {term.id for term in SUBJECTS}
+    assert language.predicates.keys() <= {term.id for term in PREDICATES}
+    assert language.source.strip()
+
+
+@EVERY
+@pytest.mark.parametrize("part", ["subjects", "predicates"])
+def test_no_phrase_of_a_language_means_two_things(language: Language, part: str) -> None:
+    counts = Counter(
+        phrase
+        for words in getattr(language, part).values()
+        for phrase in {*language.written(words)}
+    )
+    assert [phrase for phrase, n in counts.items() if n > 1] == []
+
+
+@EVERY
+def test_stems_are_long_enough_to_be_found_by_their_beginning(language: Language) -> None:
+    first = [phrase[0] for phrase in language.phrases()]
+    assert [word for word in first if word.endswith("*") and len(word) < 4] == []
+    inner = [word for phrase in language.phrases() for word in phrase]
+    assert [word for word in inner if "*" in word[:-1] or word != word.lower()] == []
+
+
+@EVERY
+def test_every_language_has_words_for_every_cause(language: Language) -> None:
+    """A subject and a predicate of each kind that an answer may be lost to."""
+    wanted = ("balance", "key", "model", "requests", "server", "context", "content", "field")
+    assert [term for term in wanted if not language.subjects.get(term)] == []
+    said = ("insufficient", "expired", "not_found", "too_fast", "overloaded", "violates", "missing")
+    assert [term for term in said if not language.predicates.get(term)] == []
