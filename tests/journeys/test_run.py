@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import http.server
 import json
 import os
@@ -91,6 +92,27 @@ def test_an_agents_input_output_and_exit_code_are_its_own(
     assert last.startswith("truezero: ")
     assert "healthy (1 call, 31 in, 5 out" in last
     assert provider.requests[0].header("authorization") == "Bearer sk-own"
+
+
+@pytest.mark.parametrize(
+    ("words", "upstream"),
+    [
+        (("--upstream", "vllm", "--", "./claude"), "vllm"),
+        (("--", "./claude"), "anthropic"),
+        (("--", "./any"), None),  # it may call several
+    ],
+)
+def test_a_rollout_is_registered_for_the_upstream_of_its_agent(
+    service: Service, rollout: str, tmp_path: Path, words: tuple[str, ...], upstream: str | None
+) -> None:
+    for name in ("claude", "any"):
+        file = tmp_path / name
+        file.write_text("#!/bin/sh\n", "utf-8")
+        file.chmod(0o700)
+    command = (*words[:-1], str(tmp_path / words[-1]))
+    assert run("--id", rollout, *command, url=service.url).returncode == 77
+    items = service.get(f"/rollouts?text={rollout}")["items"]
+    assert [item["upstream"] for item in items if item["id"] == rollout] == [upstream]
 
 
 def test_the_rollout_is_recorded_where_the_service_is(
@@ -393,6 +415,44 @@ def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
     assert (done.returncode, done.stdout) == (1, "200\n")
     assert done.stderr.splitlines()[-1].startswith("truezero: cannot reach a truezero service at")
     assert list(tmp_path.iterdir()) == []
+
+
+# --- what an agent can read of what started it ---------------------------------------------
+
+# Says of what started it, of a service beside it and of itself what it can read.
+SPY = """
+def read(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environ, open(f"/proc/{pid}/mem", "rb"):
+            return len(environ.read()) > 0
+    except PermissionError:
+        return False
+parent = os.getppid()
+beside = open(f"/proc/{parent}/task/{parent}/children").read().split()
+others = {pid: read(pid) for pid in [parent, *map(int, beside)] if pid != os.getpid()}
+print(json.dumps({"others": list(others.values()), "own": read(os.getpid())}), flush=True)
+"""
+
+
+def without_tracing() -> None:
+    """Drop what root may do here and no other user may: to trace any process (prctl(2))."""
+    if os.getuid() == 0:
+        ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["a service elsewhere", "its own service"])
+def test_an_agent_cannot_read_the_admin_token_of_what_started_it(
+    service: Service, provider: Provider, nowhere: str, own: bool
+) -> None:
+    given = environment(nowhere if own else service.url, provider, TRUEZERO_ADMIN_TOKEN="secret")
+    done = subprocess.run(
+        [sys.executable, "-m", "truezero", "run", *python(SPY)],
+        cwd=ROOT, env=given, capture_output=True, text=True, check=False,
+        preexec_fn=without_tracing,
+    )  # fmt: skip
+    found = json.loads(done.stdout)
+    assert found["own"] is True
+    assert found["others"] == [False] * (2 if own else 1), done.stderr
 
 
 # --- stopping ------------------------------------------------------------------------------

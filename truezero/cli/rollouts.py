@@ -78,6 +78,10 @@ def run(
     model: Annotated[
         str | None, typer.Option(help="Model under test, if the agent calls others too.")
     ] = None,
+    upstream: Annotated[
+        str | None,
+        typer.Option(help="Upstream of that model.  [default: the agent's, if it has only one]"),
+    ] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="Stop the agent once the rollout cannot succeed.")
     ] = False,
@@ -89,6 +93,10 @@ def run(
 
     Uses the service at TRUEZERO_URL, or starts a temporary one if none answers. The agent's
     input and output are untouched; the verdict is printed to standard error.
+
+    The agent gets neither the admin token nor the service's settings, and cannot read them from
+    the memory of this command or of a temporary service (Linux). It can as root, and where a
+    file of yours holds them (truezero.toml, admin-token beside the database): use another user.
 
     Exit code: the agent's own if the verdict is healthy or the agent did not start (127:
     command not found); 75 transient provider failure, 76 permanent provider failure or open
@@ -109,6 +117,7 @@ def run(
         attempt=attempt,
         id=rollout_id,
         model=model,
+        upstream=upstream,
     )
     # The record has what is said on the way; a reader of JSON is to find nothing else.
     say = _unsaid if as_json else runner.say

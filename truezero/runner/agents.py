@@ -273,7 +273,7 @@ class Agent:
     a key from, each with alternatives; ``login`` is the file under the home directory that
     stores its own account. ``address`` says where it reads its base URL, and ``bypasses`` are
     settings with which it does not use it. ``trajectory`` is the file in which it says how it
-    ended.
+    ended. ``upstream`` is the only one that it calls there; None where that is the user's choice.
     """
 
     name: str
@@ -286,6 +286,7 @@ class Agent:
     home: Home | None = None
     bypasses: tuple[Bypass, ...] = ()
     trajectory: Callable[[Circumstances], PurePath] | None = None
+    upstream: str | None = None
 
 
 _LITELLM = "OPENAI_API_BASE, ANTHROPIC_API_BASE or OPENROUTER_API_BASE, by the model's provider"
@@ -365,6 +366,7 @@ AGENTS: tuple[Agent, ...] = (
         commands=frozenset({"claude", "claude-code"}),
         keys={"ANTHROPIC_API_KEY": ("ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")},
         address="ANTHROPIC_BASE_URL",
+        upstream="anthropic",
         login=".claude/.credentials.json",
         bypasses=CLAUDE_CODE,
     ),
@@ -373,6 +375,7 @@ AGENTS: tuple[Agent, ...] = (
         commands=frozenset({"codex"}),
         keys={"OPENAI_API_KEY": ("CODEX_API_KEY",)},
         address="model_provider in its -c flags, not OPENAI_BASE_URL",
+        upstream="openai",
         login=".codex/auth.json",
         flags=_codex_flags,
         bypasses=CODEX,
@@ -391,6 +394,7 @@ AGENTS: tuple[Agent, ...] = (
         commands=frozenset({"gemini", "gemini-cli"}),
         keys={"GEMINI_API_KEY": ("GOOGLE_API_KEY",)},
         address="GOOGLE_GEMINI_BASE_URL, with the login gemini-api-key",
+        upstream="gemini",
         login=".gemini/oauth_creds.json",
         home=_GEMINI_HOME,
         bypasses=GEMINI_CLI,
@@ -400,6 +404,7 @@ AGENTS: tuple[Agent, ...] = (
         commands=frozenset({"qwen", "qwen-code"}),
         keys={"OPENAI_API_KEY": ()},
         address="OPENAI_BASE_URL, with --auth-type openai",
+        upstream="openai",
         login=".qwen/oauth_creds.json",
         flags=_qwen_flags,
         bypasses=QWEN_CODE,

@@ -23,6 +23,11 @@ _POLL_S = 0.02
 _LISTENS = re.compile(r"listening on (http://\S+)")
 _LOG = "service.log"
 _GRACE_S = "2"
+# What holds an admin token and providers' keys beside an agent of the same user.
+_UNREADABLE = (
+    "from truezero.unreadable import make_unreadable; make_unreadable(); "
+    "from truezero.__main__ import main; main()"
+)
 
 
 class EmbeddedStartError(Exception):
@@ -40,7 +45,8 @@ def service(
 ) -> Iterator[str]:
     """Run a service and yield its URL.
 
-    It runs in a process group of its own, so Ctrl-C does not reach it directly.
+    It runs in a process group of its own, so Ctrl-C does not reach it directly, and no other
+    process of its user reads its environment or memory.
 
     Arguments:
         folder: directory of its log.
@@ -63,7 +69,7 @@ def service(
         "TRUEZERO_KEYFILE": "none",
         **settings,
     }
-    command = [sys.executable, "-m", "truezero", "serve", "--host", "127.0.0.1", "--port", port]
+    command = [sys.executable, "-c", _UNREADABLE, "serve", "--host", "127.0.0.1", "--port", port]
     log = folder / _LOG
     with log.open("wb") as written:
         process = subprocess.Popen(  # noqa: S603  our own command

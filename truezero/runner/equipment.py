@@ -75,12 +75,21 @@ def equipped(command: Sequence[str], rollout: RolloutRegistered, url: str) -> It
             folder=PurePath(folder),
             exists=lambda path: Path(path).is_file(),
             read=_settings,
-            look=lambda word: recognition.look(word, os.environ.get("PATH")),
+            look=_look,
         )
         for path, content in equipment.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
             Path(path).write_text(content, encoding="utf-8")
         yield equipment
+
+
+def upstream_of(command: Sequence[str]) -> str | None:
+    """Return the upstream that a command's agent calls; None of one that may call several."""
+    return recognised(command, _look)[0].upstream
+
+
+def _look(word: str) -> recognition.Program | None:
+    return recognition.look(word, os.environ.get("PATH"))
 
 
 def _settings(path: PurePath) -> str | None:

@@ -21,11 +21,12 @@ from typing import Any
 from truezero import Client, models
 from truezero.printable import visible
 from truezero.runner import agents
-from truezero.runner.equipment import Equipment, equipped
+from truezero.runner.equipment import Equipment, equipped, upstream_of
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.outcomes import log as outcomes_log
 from truezero.sdk.outcomes import outcomes_left
+from truezero.unreadable import make_unreadable
 
 # --- process ---
 #
@@ -67,11 +68,12 @@ class ProcessResult:
 
 
 def started(equipment: Equipment) -> subprocess.Popen[bytes]:
-    """Start the command in a process group of its own.
+    """Start the command in a process group of its own, which cannot read our admin token.
 
     Raises:
         OSError: the command cannot be started.
     """
+    make_unreadable()
     return subprocess.Popen(  # noqa: S603  what the user asked for
         equipment.command, env=dict(equipment.environment), process_group=0
     )
@@ -270,6 +272,7 @@ class Job:
     repeats: int | None = None
     attempt: int | None = None
     model: str | None = None
+    upstream: str | None = None  # None: the agent's only one, where it has one
     fail_fast: bool = False
 
 
@@ -289,7 +292,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     }  # fmt: skip
     rollout = client.register(
         id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
-        attempt=job.attempt, model=job.model,
+        attempt=job.attempt, model=job.model, upstream=job.upstream or upstream_of(job.command),
     )  # fmt: skip
     if not rollout.admitted:
         return Report(
