@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from classifier.evidence import reported_activity
 from classifier.records import Exchange
-from classifier.verdicts import Health
+from classifier.verdicts import Health, ProofSource
 from tests.labelled import play
 from tests.labelled.play import Agent, Life, Played, answered_by
 
@@ -24,6 +25,7 @@ class Case:
 
     ``judged`` are the positions of the calls whose ``state`` and ``kind`` are labelled; either is
     empty where it is not. ``decided`` and they hold every answer that the design leaves open.
+    ``proof`` are the positions of the calls in which output was read, where they are labelled.
     """
 
     id: str
@@ -36,6 +38,7 @@ class Case:
     registered: Mapping[str, Any] | None = None
     outcome: Mapping[str, Any] | None = None
     warning: str | None = None
+    proof: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +149,7 @@ def _judged(case: Case) -> Judgement:
         case=case,
         state=tuple(_state(x) for x in looked),
         kind=tuple(x.kind.value for x in looked),
-        decided=_decided(life),
+        decided=_decided(life, case),
         warnings=life.verdict.warnings,
     )
 
@@ -157,17 +160,17 @@ def _state(exchange: Exchange) -> str:
     return "none" if exchange.answer_state is None else exchange.answer_state.value
 
 
-def _decided(life: Life) -> tuple[str, ...]:
+def _decided(life: Life, case: Case) -> tuple[str, ...]:
     """Every name that a label may have for a verdict, the plainest first.
 
-    ``yes``: the score is kept. ``no proof``: it is not, and no
+    ``yes``: the score is kept, on a proof where one is due. ``no proof``: it is not, and no
     failure is named. ``unknown``: healthy, yet nobody knows. ``not yes``: any of those and of the
     failures. A failure is its subcategory, a rule its name.
     """
     verdict = life.verdict
     names = []
     if verdict.scoreable == "yes":
-        names.append("yes")
+        names.append("yes" if _proven(life, case) else "yes on a wrong proof")
     else:
         names.append("not yes")
         if verdict.health is Health.HEALTHY:
@@ -177,6 +180,21 @@ def _decided(life: Life) -> tuple[str, ...]:
         else:
             names.insert(0, "no proof")
     return (*names, verdict.rule, verdict.health.value)
+
+
+def _proven(life: Life, case: Case) -> bool:
+    """Whether a verdict names the first and the last answer with output, or needs to name none."""
+    proof = life.verdict.proof
+    if proof is None:
+        return life.record.usage_channel == "none"
+    if proof.source is ProofSource.REPORTED:
+        return proof.first is proof.last is None and reported_activity(life.record.outcome)
+    exchanges = {x.id: x for x in life.exchanges}
+    if case.proof:
+        first, last = life.exchanges[case.proof[0]].id, life.exchanges[case.proof[-1]].id
+        return (proof.first, proof.last) == (first, last)
+    named = [exchanges.get(each or "") for each in (proof.first, proof.last)]
+    return all(x is not None and (_state(x) == "read" or x.output_seen) for x in named)
 
 
 # --- answers -------------------------------------------------------------------------------
@@ -234,6 +252,7 @@ def _answer_case(
         kind=_any_of(row["kind"]),
         decided=_any_of(decided),
         registered=row.get("registered"),
+        proof=tuple(at for at, each in enumerate(sequence) if each != "x" or state == "read"),
     )
 
 
