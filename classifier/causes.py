@@ -216,12 +216,12 @@ def wait_of(answer: Answer, error: ProviderError) -> float | None:
 def _stated_status(http: int | None, stated: int | None) -> int | None:
     """Return the status that describes the failure best.
 
-    Inside a 200 only the body can state it. A 400 or a 5xx whose body states another status
-    was flattened on the way (gateways wrap the provider's response).
+    Inside a 200 only the body can state it. A 400, a 424 (SageMaker) or a 5xx whose body states
+    another status was flattened on the way: gateways wrap the provider's response.
     """
     if http is None or http < 400:
         return stated
-    flattened = http == 400 or http >= 500
+    flattened = http in (400, 424) or http >= 500
     return stated if flattened and stated is not None else http
 
 

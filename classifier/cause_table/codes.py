@@ -218,6 +218,14 @@ COINED: Final = (
         source=BEDROCK,
     ),
     CauseRow(
+        id="any.clock_skew",
+        gives=AUTH,
+        reason="signature",
+        names=names("requesttimetooskewed signaturenonceused invalidtimestamp.expired"),
+        source="docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html; help.aliyun.com"
+        "/document_detail/315526.html",
+    ),
+    CauseRow(
         id="openrouter.key",
         gives=AUTH,
         names=names("authentication"),
@@ -353,6 +361,21 @@ COINED: Final = (
         reason="content_filter",
         names=names("invalid_prompt"),
         source="openai/openai-python:src/openai/types/responses/response_error.py (policy)",
+    ),
+    CauseRow(
+        id="openai.lost_state",
+        gives=REJECTED,
+        reason="lost_state",
+        names=names("previous_response_not_found"),
+        source="developers.openai.com/api/docs/guides/conversation-state (the provider has lost or"
+        " never kept what the request goes on with)",
+    ),
+    CauseRow(
+        id="bedrock.unknown_operation",
+        gives=REJECTED,
+        reason="wrong_endpoint",
+        names=names("unknownoperationexception"),
+        source="docs.aws.amazon.com/AmazonECS/latest/APIReference/CommonErrors.html",
     ),
     CauseRow(
         id="openai.encrypted_content",

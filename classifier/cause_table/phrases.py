@@ -67,6 +67,32 @@ PHRASES: Final = (
         says=pattern(r"\bunexpected endpoint or method\b"),
         source="lmstudio.ai/docs/app/api (HTTP 200 to an unknown path)",
     ),
+    CauseRow(
+        id="any.no_such_route",
+        gives=REJECTED,
+        reason="wrong_endpoint",
+        says=pattern(r"\bcannot (?:get|head|post|put|patch|delete) /"),
+        on=statuses(400, 404, 405) | NO_STATUS,
+        source="expressjs.com/en/starter/faq.html: finalhandler's answer to an unknown path",
+    ),
+    CauseRow(
+        id="openai.no_such_response",
+        gives=REJECTED,
+        reason="lost_state",
+        params=names("previous_response_id"),
+        on=statuses(400, 404),
+        source="developers.openai.com/api/docs/guides/conversation-state",
+    ),
+    CauseRow(
+        id="openai.no_such_response_said",
+        gives=REJECTED,
+        reason="lost_state",
+        says=pattern(
+            r"\bprevious response with id\b[^\n]{0,80}\bnot found|\bno response found with id\b"
+        ),
+        on=statuses(400, 404),
+        source="developers.openai.com/api/docs/guides/conversation-state",
+    ),
     # -- the model, in words -------------------------------------------------------------------
     CauseRow(
         id="vertex.publisher_model",
@@ -241,6 +267,8 @@ BROAD: Final = (
 # For calls without an error.
 
 
+UNNAMED: Final = "in_band.unnamed"
+"""The row of an error inside a 200 that nothing explains."""
 STATUSES: Final = (
     CauseRow(id="status.401", gives=AUTH, on=statuses(401), source=HTTP),
     CauseRow(id="status.402", gives=QUOTA, on=statuses(402), source=HTTP),
@@ -319,7 +347,7 @@ STATUSES: Final = (
     CauseRow(id="status.400", gives=REJECTED, on=statuses(400, 422), source=HTTP),
     CauseRow(id="status.4xx", gives=REJECTED, on=CLIENT, source=HTTP),
     CauseRow(
-        id="in_band.unnamed",
+        id=UNNAMED,
         gives=PROVIDER,
         reason="in_band",
         on=NO_STATUS,

@@ -337,10 +337,56 @@ MEANINGS: Final = (
         rank=SPECIFIC,
         gives=AUTH,
         subjects=_terms("bare_key"),
-        predicates=_terms("expired revoked suspended violates only_for"),
+        predicates=_terms("expired revoked suspended offline violates only_for gone not_active"),
         any_status_named=True,
         nearest=True,
         on=statuses(400, 401, 403, 498) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=AUTH,
+        reason="signature",
+        subjects=_terms("signature"),
+        predicates=_terms(
+            "invalid expired failed expected not_valid missing not_validated violates unknown error"
+            " denied required"
+        ),
+        without=_terms("field feature"),
+        any_status_named=True,
+        on=statuses(400, 401, 403, 422, 498) | NO_STATUS,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=PROVIDER,
+        reason="offline",
+        subjects=_terms("tunnel hosted endpoint deployment server"),
+        predicates=_terms("offline"),
+        on=_ANY - statuses(401, 402, 429),
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=PROVIDER,
+        reason="offline",
+        subjects=_terms("tunnel hosted"),
+        predicates=_terms("suspended crashed draining unavailable"),
+        on=statuses(400, 403, 404, 410) | NO_STATUS | SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=PROVIDER,
+        reason="offline",
+        subjects=_terms("server"),
+        predicates=_terms("suspended crashed draining"),
+        on=statuses(404, 410),
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=PROVIDER,
+        reason="offline",
+        subjects=_terms("tunnel"),
+        predicates=_terms("not_found unknown no"),
+        direct=True,
+        on=statuses(404) | SERVER,
     ),
     Meaning(
         rank=SPECIFIC,
@@ -369,7 +415,7 @@ MEANINGS: Final = (
         gives=MODEL,
         subjects=_terms("model deployment"),
         predicates=_terms(
-            "unavailable not_available not_supported not_valid not_active suspended no"
+            "unavailable not_available not_supported not_valid not_active suspended offline no"
         ),
         direct=True,
         nearest=True,
@@ -411,12 +457,33 @@ MEANINGS: Final = (
         direct=True,
         on=statuses(400, 403),
     ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="wrong_endpoint",
+        subjects=_terms("route endpoint"),
+        predicates=_terms(
+            "not_found unknown invalid missing no unsupported not_supported not_allowed gone"
+        ),
+        direct=True,
+        on=statuses(404, 405),
+    ),
+    Meaning(
+        rank=SPECIFIC,
+        gives=REJECTED,
+        reason="wrong_endpoint",
+        subjects=_terms("route"),
+        predicates=_terms("not_found unknown unsupported not_supported"),
+        without=_terms("field feature"),
+        direct=True,
+        on=statuses(400) | NO_STATUS,
+    ),
     # -- general words --------------------------------------------------------------------
     Meaning(
         rank=GENERAL,
         gives=AUTH,
         subjects=_terms("account"),
-        predicates=_terms("suspended not_active revoked not_allowed verify denied"),
+        predicates=_terms("suspended offline not_active revoked not_allowed verify denied"),
         nearest=True,
         direct=True,
         any_status_named=True,

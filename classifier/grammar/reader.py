@@ -340,6 +340,7 @@ def _stands_alone(run: str, at: int, speech: Speech) -> bool:
 
 
 _NEGATES: Final = 4  # words that a negation reaches
+_NAMED: Final = re.compile(r"(?<!\w)['\"`„«「“]\w")  # a quoted name, not a quoted path
 _FAILED: Final = "failed"  # "could not" denies what follows it, too: "could not be found"
 _DENIES: Final = 6  # words behind a predicate where another language may deny it
 _DENIES_OUTRIGHT: Final = 2
@@ -605,7 +606,9 @@ class Grammar:
 
 
 _SURE_MONEY: Final = frozenset(("balance", "credits", "billing", "payment"))
-_ADVISED: Final = _SURE_MONEY | {"recharge", "overdue", "good_standing"}  # told by advice too
+_ADVISED: Final = _SURE_MONEY | {  # told by advice, too
+    "recharge", "overdue", "good_standing", "model", "deployment",
+}  # fmt: skip
 _PAID: Final = frozenset((402, 403))
 _RANKS: Final[Mapping[int, tuple[Meaning, ...]]] = {
     rank: tuple(row for row in MEANINGS if row.rank == rank)
@@ -742,7 +745,7 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
         found.add("wait.short")
     if any(split_name(name) == ("resource", "exhausted") for name in names):
         found.add("name.resource_exhausted")
-    if any(mark in message for mark in "'\"`"):
+    if _NAMED.search(message):
         found.add("name")
     return found
 

@@ -156,13 +156,19 @@ SUBJECTS: Final = (
         words="api key|api keys|apikey|x api key|access key|subscription key|virtual key"
         "|secret id|secret key|api token|access token|auth token|bearer token|oauth token"
         "|authentication token|security token|credential|credentials|auth credentials"
-        "|authorization header|密钥|令牌|签名|凭证|秘钥|金钥|签名校验|验签",
+        "|authorization header|密钥|令牌|凭证|秘钥|金钥",
         source=_KEYS,
     ),
     Term(
         id="bare_key",
-        words="key|keys|token|secret|signature",
+        words="key|keys|token|secret",
         source="a key of a JSON object and a token of a grammar are no credentials",
+    ),
+    Term(
+        id="signature",
+        words="signature|request signature|hmac|sigv4|签名|签名校验|验签|签名验证",
+        source="docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html;"
+        " cloud.tencent.com/document/api/1721/101527",
     ),
     Term(
         id="auth",
@@ -204,6 +210,24 @@ SUBJECTS: Final = (
     ),
     Term(id="generation", words="generation|decoding", source=_ENGINES),
     Term(id="endpoint", words="endpoint|接入点", source=_MODELS),
+    Term(
+        id="route",
+        words="route|routes|url|request url|path|uri|page|endpoint or method|api endpoint|handler"
+        "|method|路由|路径|接口地址|页面",
+        source="expressjs.com/en/starter/faq.html; docs.konghq.com (no Route matched);"
+        " pkg.go.dev/net/http#NotFound; ollama/ollama:server/routes.go",
+    ),
+    Term(
+        id="tunnel",
+        words="tunnel|tunnels|application|隧道",
+        source="ngrok.com/docs/errors/err_ngrok_3200; docs.railway.com (Application not found)",
+    ),
+    Term(
+        id="hosted",
+        words="app|web app|space|site|machine|container|应用",
+        source="huggingface.co/docs/hub/spaces-gpus (paused, sleeping); learn.microsoft.com/azure/"
+        "app-service (stopped); render.com/docs/suspensions",
+    ),
     Term(
         id="context",
         words="context|conversation|context length|context window|context size"
@@ -352,15 +376,24 @@ PREDICATES: Final = (
     Term(
         id="missing",
         words="missing|absent|not provided|not specified|not set|no such|omitted|未提供|缺少|缺失"
-        "|未收到|不能为空|为空|不允许为空|不得为空|不可为空|cannot be empty|can not be empty"
+        "|未收到|不能为空|为空|不允许为空|不得为空|不可为空|cannot be empty|cannot be blank"
+        "|can not be blank|must not be blank|may not be blank|can not be empty"
         "|must not be empty|is empty|empty|is blank",
         source=_KEYS,
     ),
     Term(
         id="suspended",
         words="suspended|disabled|deactivated|locked|banned|terminated|restricted|closed|frozen"
-        "|paused|blacklisted|inactive|封禁|锁定|已被锁定|停用|禁用|冻结|状态不可用",
+        "|blacklisted|inactive|封禁|锁定|已被锁定|停用|禁用|冻结|状态不可用",
         source=_KEYS,
+    ),
+    Term(
+        id="offline",
+        words="offline|paused|hibernat*|scaled to zero|scaled down|spun down|powered off|离线"
+        "|已暂停"
+        "|休眠|已停止",
+        source="ngrok.com/docs/errors/err_ngrok_3200; huggingface.co/docs/inference-endpoints"
+        "/guides/pause_endpoint",
     ),
     Term(
         id="denied",

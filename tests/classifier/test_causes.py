@@ -125,6 +125,15 @@ def test_a_bare_word_proves_nothing(word: str, status: int) -> None:
     assert cause == classify(answer(status=status))
 
 
+def test_the_status_that_a_wrapper_states_is_the_one_that_counts() -> None:
+    """SageMaker answers 424 to whatever a container said."""
+    stated = ProviderError(code="CLIENT_ERROR_FROM_MODEL", status=422)
+    for status in (400, 424, 502):
+        cause = classify(answer(status=status, error=stated))
+        assert cause is not None
+        assert cause.subcategory is Subcategory.REJECTED_REQUEST, status
+
+
 def test_a_code_outranks_a_type_and_a_type_outranks_the_status() -> None:
     both = ProviderError(code="context_length_exceeded", type="rate_limit_error")
     cause = classify(answer(status=429, error=both))

@@ -28,7 +28,11 @@ FRENCH: Final = Language(
         "member": "utilisateur|utilisateurs|équipe",
         "key": "clé|clés|clé d api|clé api|clé d accès|jeton d accès|jeton d authentification"
         "|clef|clefs|identifiants|informations d identification|certificat|mot de passe",
-        "bare_key": "jeton|signature",
+        "bare_key": "jeton",
+        "signature": "signature|signature de la requête",
+        "route": "route|chemin|page|url|adresse",
+        "tunnel": "tunnel",
+        "hosted": "application|conteneur",
         "auth": "authentification|autorisation|accès|droit|droits|permission|permissions"
         "|privilège|privilèges|accéder|connexion utilisateur|session|identité|authentifier"
         "|habilitation",
@@ -85,6 +89,7 @@ FRENCH: Final = Language(
         "|non spécifié*|n a pas été fourni*|n est pas fourni*|n a pas été renseigné*"
         "|ne peut pas être vide|ne doit pas être vide|ne peut être vide|n a pas été spécifié*",
         "suspended": "suspendu*|bloqué*|désactivé*|verrouillé*|restreint*|inactif|inactive|gelé*",
+        "offline": "hors ligne|en pause|en veille|arrêté*",
         "denied": "refusé*|interdit*|rejeté*",
         "failed": "échoué|échec|échoue|impossible",
         "verify": "doit être vérifié*|non vérifié*",
@@ -108,7 +113,7 @@ FRENCH: Final = Language(
         "per_day": "par jour|quotidien*|journalier*|journalière|mensuel*|hebdomadaire*|par mois"
         "|par semaine|ce mois|du mois|aujourd hui|du jour|annuel*|24 heures",
         "overloaded": "surchargé*|saturé*|occupé*|forte demande|surcharge|encombré*",
-        "crashed": "planté|en panne|arrêté|mémoire insuffisante|tombé",
+        "crashed": "planté|en panne|mémoire insuffisante|tombé",
         "timed_out": "délai|temps d attente|expiration du délai|temps de réponse|trop de temps",
         "aborted": "abandonnée|interrompu*|avorté*",
         "loading": "en cours de chargement|en cours de démarrage|chargement",

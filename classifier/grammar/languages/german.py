@@ -32,7 +32,10 @@ GERMAN: Final = Language(
         "key": "schlüssel|schlüssels|api schlüssel|zugangsschlüssel|zugriffsschlüssel"
         "|zugriffstoken|zugangstoken|authentifizierungstoken|anmeldedaten|zugangsdaten"
         "|anmeldeinformationen|zertifikat|passwort|sicherheitstoken",
-        "bare_key": "signatur",
+        "signature": "signatur|signaturen",
+        "route": "route|pfad|seite|url|adresse",
+        "tunnel": "tunnel",
+        "hosted": "anwendung|webanwendung",
         "auth": "authentifizierung|authentifizierungs*|autorisierung|anmeldung|zugriff|zugang"
         "|berechtigung|berechtigungen|zuzugreifen|zugreifen|rechte|zugriffsrechte|identität"
         "|authentisierung|sitzung|zugriffs",
@@ -89,6 +92,7 @@ GERMAN: Final = Language(
         "|leer|leer sein|keine angabe|darf nicht leer sein|nicht übergeben|nicht mitgesendet",
         "suspended": "gesperrt*|deaktiviert*|eingeschränkt|inaktiv*|geschlossen|eingefroren"
         "|stillgelegt",
+        "offline": "offline|pausiert*|angehalten",
         "denied": "verweigert|abgelehnt|untersagt|verboten|zurückgewiesen",
         "failed": "fehlgeschlagen|gescheitert|schlug fehl|konnte nicht|konnten nicht|kann nicht",
         "verify": "verifiziert werden|bestätigt werden",
@@ -97,7 +101,7 @@ GERMAN: Final = Language(
         "unknown": "unbekannt*|unauffindbar|existiert nicht|existieren nicht|gibt es nicht"
         "|nicht vorhanden*",
         "gone": "nicht mehr|abgeschaltet|eingestellt|entfernt|veraltet|abgekündigt|außer betrieb",
-        "unavailable": "nicht erreichbar|ausgefallen|offline",
+        "unavailable": "nicht erreichbar|ausgefallen",
         "too_long": "zu lang|zu groß|zu viele tokens|zu viele token|nicht überschreiten|größer als"
         "|länger als|mehr als|höchstens|zu umfangreich",
         "violates": "verstößt|verstoßen|verletzt|gefiltert|blockiert|unangemessen*|anstößig*"
@@ -112,7 +116,7 @@ GERMAN: Final = Language(
         "|wochen|pro woche|diesen monat|heute|heutig*|jährlich*|24 stunden",
         "overloaded": "überlastet|überlastung|ausgelastet|auslastung|beschäftigt|hohe nachfrage"
         "|hohe last|hoher last",
-        "crashed": "abgestürzt|absturz|nicht genügend arbeitsspeicher|angehalten",
+        "crashed": "abgestürzt|absturz|nicht genügend arbeitsspeicher",
         "timed_out": "zeitüberschreitung|zeitlimit|timeout|zu lange gedauert|zeitablauf",
         "aborted": "abgebrochen|abbruch|unterbrochen",
         "draining": "heruntergefahren|neu gestartet|wartung|wartungsarbeiten",

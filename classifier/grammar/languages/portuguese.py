@@ -28,7 +28,11 @@ PORTUGUESE: Final = Language(
         "member": "usuário|usuários|utilizador|equipe",
         "key": "chave|chaves|chave de api|chave de acesso|chave da api|chave api"
         "|token de acesso|token de autenticação|credencial|credenciais|certificado|senha",
-        "bare_key": "token|assinatura digital",
+        "bare_key": "token",
+        "signature": "assinatura digital|assinatura da requisição",
+        "route": "rota|url|página|endereço",
+        "tunnel": "túnel",
+        "hosted": "aplicação|aplicativo|contêiner",
         "auth": "autenticação|autorização|acesso|acessos|permissão|permissões|privilégio"
         "|privilégios|acessar|aceder|login|sessão|identidade|autenticar*",
         "region": "país|países|região|regiões|território",
@@ -87,6 +91,7 @@ PORTUGUESE: Final = Language(
         "|não foi enviad*|não pode estar vazi*|não pode ser vazi*|não especificad*|não recebid*"
         "|não foi especificad*",
         "suspended": "suspens*|bloquead*|desativad*|desabilitad*|inativ*|restrit*|congelad*",
+        "offline": "offline|desligad*|em pausa|pausad*|desconectad*",
         "denied": "negad*|proibid*|recusad*|rejeitad*",
         "failed": "falhou|falha|falharam|não foi possível|não é possível",
         "verify": "precisa ser verificad*|não verificad*",
@@ -94,7 +99,7 @@ PORTUGUESE: Final = Language(
         "only_supports": "só suporta|suporta apenas|aceita apenas|somente suporta",
         "unknown": "desconhecid*|inexistente|inexistentes",
         "gone": "não está mais|não é mais|não estão mais|já não|descontinuad*|descontinuou"
-        "|aposentad*|obsolet*|desligado",
+        "|aposentad*|obsolet*",
         "unavailable": "indisponível|indisponíveis|fora do ar|fora de serviço",
         "too_long": "muito long*|muito grande|muito extens*|grande demais|long* demais"
         "|não deve exceder|não pode exceder|não deve ultrapassar|não pode ultrapassar|maior que"

@@ -27,7 +27,11 @@ SPANISH: Final = Language(
         "member": "usuario|usuarios|equipo",
         "key": "clave|claves|clave de api|clave de acceso|clave api|llave|llaves|ficha de acceso"
         "|token de acceso|token de autenticación|credencial|credenciales|certificado|contraseña",
-        "bare_key": "token|firma",
+        "bare_key": "token",
+        "signature": "firma|firma de la solicitud",
+        "route": "ruta|url|página|dirección",
+        "tunnel": "túnel",
+        "hosted": "aplicación|contenedor",
         "auth": "autenticación|autorización|autentificación|acceso|accesos|permiso|permisos"
         "|privilegio|privilegios|acceder|sesión|identidad|autenticar*|identificarse|iniciar sesión",
         "region": "país|países|región|regiones|territorio|zona geográfica",
@@ -86,6 +90,7 @@ SPANISH: Final = Language(
         "|no puede estar vaci*|no se indic*|no se recib*|no se ha indicado",
         "suspended": "suspendid*|bloquead*|desactivad*|deshabilitad*|inhabilitad*|cerrad*"
         "|restringid*|inactiv*|congelad*",
+        "offline": "fuera de línea|desconectad*|en pausa|pausad*",
         "denied": "denegad*|prohibid*|rechazad*|rechazo",
         "failed": "fallo|falló|falla|fallado|fallida|fallido|no se pudo|no ha sido posible"
         "|no fue posible|no es posible",

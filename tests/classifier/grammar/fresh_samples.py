@@ -1444,3 +1444,163 @@ LATER = (
     Fresh("gateway", 504, PROVIDER, "The upstream server is timing out", "nginx.org"),
     Fresh("gateway", 429, QUOTA, "Free limit of 50000 events reached. Upgrade.", "github.com"),
 )
+
+
+# -- doors, tunnels, signatures -----------------------------------------------------------------
+
+_ROUTES = "expressjs, FastAPI, Go net/http, Kong, Apache and nginx as they answer an unknown path"
+_TUNNELS = (
+    "ngrok.com/docs/errors; developers.cloudflare.com/cloudflare-one/networks/connectors; "
+    "huggingface.co/docs/inference-endpoints; render.com/docs; railway.com/docs"
+)
+_SIGNED = (
+    "docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-troubleshooting.html; "
+    "cloud.tencent.com/document/api/1721/101527; cloud.baidu.com/doc/Reference"
+)
+
+ELSEWHERE = (
+    Fresh(
+        "any",
+        404,
+        REJECTED,
+        "Unknown path: POST /v1/chat/complete",
+        _ROUTES,
+        reason="wrong_endpoint",
+    ),
+    Fresh("any", 404, REJECTED, "Cannot POST /v1/v1/messages", _ROUTES, reason="wrong_endpoint"),
+    Fresh("any", 404, REJECTED, "404 page not found", _ROUTES, reason="wrong_endpoint"),
+    Fresh(
+        "any", 404, REJECTED, "no Route matched with those values", _ROUTES, reason="wrong_endpoint"
+    ),
+    Fresh(
+        "any",
+        404,
+        REJECTED,
+        "The requested URL /chat was not found on this server.",
+        _ROUTES,
+        reason="wrong_endpoint",
+    ),
+    Fresh(
+        "any", 404, REJECTED, "Invalid URL (GET /v1/completion)", _ROUTES, reason="wrong_endpoint"
+    ),
+    Fresh(
+        "any",
+        404,
+        REJECTED,
+        "No handler found for POST /api/v3/chat",
+        _ROUTES,
+        reason="wrong_endpoint",
+    ),
+    Fresh("any", 404, REJECTED, "This endpoint does not exist", _ROUTES, reason="wrong_endpoint"),
+    Fresh(
+        "any", 404, REJECTED, "API endpoint not found: /openai/v2", _ROUTES, reason="wrong_endpoint"
+    ),
+    Fresh(
+        "any",
+        405,
+        REJECTED,
+        "Method GET is not allowed for this route",
+        _ROUTES,
+        reason="wrong_endpoint",
+    ),
+    Fresh("any", 400, REJECTED, "Unsupported route /v1/engines", _ROUTES, reason="wrong_endpoint"),
+    Fresh(
+        "any",
+        200,
+        REJECTED,
+        "Unknown endpoint or method: POST /chat",
+        _ROUTES,
+        reason="wrong_endpoint",
+    ),
+    Fresh("any", 404, MODEL, "The endpoint of model m-1 does not exist", _ROUTES),
+    Fresh("any", 404, MODEL, "Deployment m-1 not found", _ROUTES),
+    Fresh("any", 404, PROVIDER, "The tunnel 9f3a.example.dev is offline", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "Tunnel 9f3a.example.io not found", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "Application not found", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "The endpoint is paused, its owner has to resume it", _TUNNELS),
+    Fresh("any", 400, PROVIDER, "Endpoint is scaled to zero", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "This deployment is currently offline.", _TUNNELS),
+    Fresh(
+        "any", 403, PROVIDER, "The web app you have tried to reach is currently stopped", _TUNNELS
+    ),
+    Fresh("any", 404, PROVIDER, "Space is sleeping due to inactivity", _TUNNELS),
+    Fresh("any", 503, PROVIDER, "This service has been suspended by its owner", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "Service is suspended", _TUNNELS),
+    Fresh("any", 200, PROVIDER, "The endpoint x.example.app is offline. ERR_NGROK_3200", _TUNNELS),
+    Fresh("any", 530, PROVIDER, "error code: 1033", _TUNNELS),
+    Fresh("any", 404, PROVIDER, "Instance is stopped", _TUNNELS),
+    Fresh(
+        "bedrock",
+        400,
+        AUTH,
+        "Signature expired: 20261123T1 is now earlier than 20261123T2",
+        _SIGNED,
+    ),
+    Fresh(
+        "any",
+        400,
+        AUTH,
+        "The request signature we calculated does not match the signature you provided",
+        _SIGNED,
+    ),
+    Fresh("any", 200, AUTH, "IAM signature verification failed", _SIGNED),
+    Fresh("any", 200, AUTH, "signature mismatch", _SIGNED),
+    Fresh(
+        "tencent",
+        200,
+        AUTH,
+        "The provided credentials could not be validated.",
+        _SIGNED,
+        code="AuthFailure.SignatureFailure",
+    ),
+    Fresh(
+        "tencent",
+        200,
+        AUTH,
+        "Something about the time",
+        _SIGNED,
+        code="AuthFailure.SignatureExpire",
+    ),
+    Fresh("any", 400, AUTH, "The time on your side differs", _SIGNED, code="SignatureDoesNotMatch"),
+    Fresh(
+        "any",
+        403,
+        AUTH,
+        "The difference between the request time and the current time is too large",
+        _SIGNED,
+        code="RequestTimeTooSkewed",
+    ),
+    Fresh("spark", 200, AUTH, "HMAC signature cannot be verified", _SIGNED),
+    Fresh("any", 407, AUTH, "Proxy Authentication Required", "RFC 9110"),
+    Fresh("any", 400, AUTH, "Proxy authentication is required to reach this host", "RFC 9110"),
+    Fresh("any", 200, REJECTED, "messages can not be empty", _QIANFAN, reason="malformed"),
+    Fresh("any", 200, REJECTED, "the content of message 2 must not be empty", _QIANFAN),
+    Fresh("any", 400, REJECTED, "prompt may not be blank", _QIANFAN, reason="malformed"),
+    Fresh(
+        "openai",
+        404,
+        REJECTED,
+        "Previous response with id 'resp_9' not found.",
+        "developers.openai.com/api/docs/guides/conversation-state",
+        code="previous_response_not_found",
+        param="previous_response_id",
+        reason="lost_state",
+    ),
+    Fresh(
+        "any",
+        404,
+        REJECTED,
+        "No response found with id resp_9",
+        "developers.openai.com/api/docs/guides/conversation-state",
+        param="previous_response_id",
+        reason="lost_state",
+    ),
+    Fresh("any", 400, REJECTED, "Invalid signature in thinking block", _SIGNED),
+    Fresh("any", 400, REJECTED, "URL of the image is invalid", _ROUTES),
+    Fresh("any", 403, AUTH, "Your account has been paused", _TUNNELS),
+    Fresh("any", 400, QUOTA, "You don't have sufficient credits for this request", _TOGETHER),
+    Fresh("any", 429, QUOTA, "Daily token limit reached for this key", _TOGETHER),
+    Fresh("any", 404, MODEL, "The model could not be found", _TOGETHER),
+    Fresh("any", 400, AUTH, "This key is no longer active", _TOGETHER),
+)
+"""Routes, tunnels and signatures; 29 of these 50 were told before their words were known."""

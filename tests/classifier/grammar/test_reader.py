@@ -17,7 +17,7 @@ from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import Answer, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error
-from tests.classifier.grammar.fresh_samples import FRESH, LATER, Fresh
+from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, Fresh
 from tests.tables import each
 
 AUTH = Subcategory.AUTH
@@ -56,12 +56,24 @@ def subcategory(
 # -- what it was not written for --------------------------------------------------------------
 
 
-@each("sample", [*FRESH, *LATER], ids=lambda s: f"{s.upstream}-{s.status}-{s.message[:40]}")
+@each(
+    "sample",
+    [*FRESH, *LATER, *ELSEWHERE],
+    ids=lambda s: f"{s.upstream}-{s.status}-{s.message[:40]}",
+)
 def test_an_error_that_no_row_lists_is_understood(sample: Fresh) -> None:
     cause = classify(sample.answer())
     assert cause is not None
     assert cause.subcategory is sample.gives, cause.rule
     assert sample.reason is None or cause.reason == sample.reason
+
+
+def test_a_route_that_is_named_is_told_by_words_and_not_by_its_status() -> None:
+    """Rules take ``status.404`` for a 404 that says nothing."""
+    routes = [sample for sample in ELSEWHERE if sample.reason == "wrong_endpoint"]
+    rules = [cause.rule for sample in routes if (cause := classify(sample.answer()))]
+    assert len(rules) == len(routes) >= 10
+    assert [rule for rule in rules if rule.startswith("status.")] == []
 
 
 LOOKALIKES = (
