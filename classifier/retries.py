@@ -1,6 +1,7 @@
 """Advise whether to retry a rollout, and after how long.
 
 Only proven transient failures are retried: of calls, or of answers that an engine aborted midway.
+An error inside a 200 that nothing explains may be anything: it is retried once at most.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from classifier.cause_table.phrases import UNNAMED
 from classifier.records import RolloutRecord
 from classifier.validity import answers
 from classifier.verdicts import (
@@ -125,6 +127,8 @@ def with_advice(
 ) -> Verdict:
     """Return the verdict with retry advice by its rollout and its task's earlier causes."""
     attempt = rollout.attempt or 0
+    if policy.max_retries > 1 and _unnamed(verdict, rollout):
+        policy = replace(policy, max_retries=1)
     retry = advise(
         verdict,
         attempt=attempt,
@@ -133,6 +137,13 @@ def with_advice(
         earlier=earlier,
     )
     return replace(verdict, retry=retry)
+
+
+def _unnamed(verdict: Verdict, rollout: RolloutRecord) -> bool:
+    """Whether the verdict rests on errors inside a 200 alone that nothing explains."""
+    deciding = frozenset(verdict.evidence)
+    failed = [x.cause for x in rollout.exchanges if x.cause is not None and x.id in deciding]
+    return bool(failed) and all(cause.rule == UNNAMED for cause in failed)
 
 
 def _drawn(rollout_id: str, attempt: int) -> float:

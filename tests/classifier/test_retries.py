@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, advise, judge
+from classifier.records import Cause, RolloutRecord
 from classifier.retries import LONGEST_WAIT_S, backoff_s, repetitions
+from classifier.verdicts import Subcategory
 from tests.builders import rollout
 
 
@@ -48,6 +50,33 @@ def test_retries_run_out_and_never_start_over() -> None:
     assert eligible == [True, True, False, False, False]
     assert judge(rollout("503", attempt=2)).retry.eligible is False
     assert judge(rollout("503", attempt=1)).retry.reason == "transient: retry 2 of 2"
+
+
+def _in_band(rule: str, attempt: int) -> RolloutRecord:
+    """A rollout whose calls all failed inside a 200, by a row of the table."""
+    cause = Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule=rule)
+    record = rollout("200+truncated*2", attempt=attempt)
+    calls = tuple(replace(call, cause=cause) for call in record.exchanges)
+    return replace(record, exchanges=calls)
+
+
+def test_what_nothing_explains_inside_a_200_is_run_again_once() -> None:
+    unnamed = [judge(_in_band("in_band.unnamed", attempt)).retry for attempt in range(3)]
+    named = [judge(_in_band("flaw.truncated", attempt)).retry for attempt in range(3)]
+    assert [retry.eligible for retry in unnamed] == [True, False, False]
+    assert [retry.eligible for retry in named] == [True, True, False]
+    assert unnamed[0].reason == "transient: retry 1 of 1"
+    assert unnamed[1].reason == "transient, but the only retry is used"
+    off = judge(_in_band("in_band.unnamed", 0), policy=Policy(max_retries=0)).retry
+    assert off.reason == "transient, but retrying is turned off"
+
+
+def test_an_unexplained_error_beside_an_explained_one_is_run_again_as_ever() -> None:
+    record = _in_band("in_band.unnamed", 1)
+    first, last = record.exchanges
+    assert last.cause is not None
+    named = replace(last, cause=replace(last.cause, rule="flaw.truncated"))
+    assert judge(replace(record, exchanges=(first, named))).retry.eligible
 
 
 def test_the_wait_doubles_up_to_its_cap() -> None:
