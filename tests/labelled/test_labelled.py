@@ -11,7 +11,7 @@ from tests.labelled.score import Case, Tally
 
 # Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
 PROOF_FLOOR = 81.0
-LIVES_FLOOR = 94.0
+LIVES_FLOOR = 96.0
 
 
 @cache
