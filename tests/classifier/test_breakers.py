@@ -86,7 +86,7 @@ def test_transient_failures_neither_feed_nor_break_a_streak() -> None:
     assert Desk().give("401", "401", "503", "401", "429", "401", "401").phase is Phase.OPEN
 
 
-@pytest.mark.parametrize("text", ["lost", "302+empty", "200+tool 400"])
+@pytest.mark.parametrize("text", ["lost", "302+empty", "200+tool 400", "200+unseen"])
 def test_what_proves_nothing_neither_feeds_nor_breaks_a_streak(text: str) -> None:
     assert Desk().give("401", "401", text, "401", "401", "401").phase is Phase.OPEN
 
@@ -111,10 +111,12 @@ def test_a_lane_is_none_of_anothers_business() -> None:
     assert desk["openai/gpt-5/key-aaaa"].streak == 3
 
 
-def test_suspected_failures_open_it_with_their_own_fingerprint() -> None:
-    desk = Desk()
-    state = desk.give(*["200+empty"] * 5)
-    assert (state.phase, state.fingerprint) == (Phase.OPEN, "suspected:empty_answers")
+@pytest.mark.parametrize(
+    ("text", "rule"), [("200+empty", "empty_answers"), ("200+garbled", "unread_answers")]
+)
+def test_suspected_failures_open_it_with_their_own_fingerprint(text: str, rule: str) -> None:
+    state = Desk().give(*[text] * 5)
+    assert (state.phase, state.fingerprint) == (Phase.OPEN, f"suspected:{rule}")
 
 
 def test_rollouts_without_a_call_open_a_lane_on_which_their_batch_made_one() -> None:

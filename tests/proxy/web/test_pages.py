@@ -243,6 +243,31 @@ def test_an_undecided_page_calls_nothing_evidence(service: Service) -> None:
     assert "lost evidence" not in shown
 
 
+def test_a_page_links_the_calls_that_prove_that_the_model_answered(service: Service) -> None:
+    service.provider.plays(DEAD, answers.chat_tools(), answers.whole({}), answers.chat())
+    for turn in range(4):
+        asked = {"model": "gpt-5", "messages": [{"role": "user", "content": str(turn)}]}
+        service.http.post(f"/r/long/openai{CHAT}", json=asked)
+    service.http.post("/rollouts/long/outcome", json={"status": "success", "prompts_executed": 1})
+    shown = page(service, "/ui/rollouts/long")
+    assert "Proof: call 2 and call 4 ." in words(shown)
+    said = shown.partition("Proof: ")[2].partition("</p>")[0]
+    assert re.findall(r"#call-(\d+)", said) == ["2", "4"]
+
+
+def test_a_page_says_what_was_never_read_and_what_only_the_runner_counted(
+    service: Service,
+) -> None:
+    play(service, "mute", answers.whole({}))
+    shown = words(page(service, "/ui/rollouts/mute"))
+    assert "A provider failure is suspected: calls succeeded, but nothing that came" in shown
+    assert "Proof:" not in shown
+    told = {"status": "success", "prompts_executed": 1, "total_tokens": 90, "batch": "b"}
+    service.http.post("/rollouts/elsewhere/outcome", json=told)
+    shown = words(page(service, "/ui/rollouts/elsewhere"))
+    assert "Proof: only the runner counted tokens or tool calls." in shown
+
+
 def test_a_rollout_that_never_called_has_a_page(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "silent"})
     assert "No calls yet" in words(page(service, "/ui/rollouts/silent"))

@@ -81,6 +81,24 @@ def test_a_verdict_shows_findings_roles_and_time(capsys: pytest.CaptureFixture[s
     assert "evidence" not in capsys.readouterr().out
 
 
+def test_a_verdict_names_the_calls_that_prove_it(capsys: pytest.CaptureFixture[str]) -> None:
+    calls = [models.Exchange.model_validate(CALL | {"id": f"x{n}"}) for n in range(9)]
+    seen = {"source": "wire", "first": "x1", "last": "x8"}
+    output.print_verdict(verdict(proof=seen, evidence=["x8"]), calls)
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.split() == ["proof", "call", "x1", "and", "x8"] for line in lines)
+    marked = {line.split()[0]: line for line in lines if line.startswith("x")}
+    assert marked["x1"].rstrip().endswith(" proof")
+    assert marked["x8"].rstrip().endswith(" evidence, proof")
+    output.print_verdict(verdict(proof={**seen, "last": "x1"}), calls)
+    assert "call x1\n" in capsys.readouterr().out
+    output.print_verdict(verdict(proof={"source": "reported"}), calls)
+    assert "proof" in (printed := capsys.readouterr().out)
+    assert "reported by the runner, not seen in a call" in printed
+    output.print_verdict(verdict(proof=None), calls)
+    assert "proof" not in capsys.readouterr().out
+
+
 def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
