@@ -287,8 +287,13 @@ def proves(exchange: Exchange) -> bool:
         return True
     if state is not None:
         return exchange.cause is None and refused(exchange)
-    if exchange.cause is not None or has_output(exchange):
-        return has_output(exchange)
+    if exchange.output_seen or exchange.tool_calls:
+        return True
+    # Anthropic's streams count a token before the first word: no output, where one was looked for.
+    if exchange.output_seen is None and output_tokens(exchange):
+        return True
+    if exchange.cause is not None:
+        return False
     return not proven_empty(exchange) and state_of(exchange) is CallState.ANSWERED
 
 

@@ -13,7 +13,7 @@ from classifier import Health, RolloutRecord, Verdict, judge
 from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.diagnostics import check_lines
-from classifier.records import Answer, AnswerState, Ending, Exchange, Kind
+from classifier.records import Answer, AnswerState, Ending, Exchange, Kind, Usage
 from classifier.results import result
 from classifier.verdicts import SEED, Proof, ProofSource
 from tests.builders import calls, exchange, rollout
@@ -78,6 +78,14 @@ def test_the_proof_names_the_first_and_the_last_call_with_output(
     assert verdict.proof == proof
     assert result(seen, verdict).proof == proof
     assert judge(seen, policy=SEED).proof is None
+
+
+def test_a_token_counted_before_the_first_word_is_no_output() -> None:
+    read, left = calls("200+tool+read left")
+    counted = replace(
+        left, status=200, output_seen=False, content_seen=False, usage=Usage(output_tokens=1)
+    )
+    assert judge(rollout(exchanges=(read, counted))).proof == wire("x0", "x0")
 
 
 def test_the_proof_does_not_depend_on_the_order_in_which_calls_arrived() -> None:
