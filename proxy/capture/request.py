@@ -330,7 +330,7 @@ def head_facts(
     if b"content-encoding" in headers:
         encodings = [v for name, v in request_headers if name == b"content-encoding"]
     selected: request.Selected = ()
-    if query or not request.HEADERS.isdisjoint(headers):
+    if query or request.may_select(headers):
         selected = request.in_head(headers, query, operators_key=operators_key)
     return HeadFacts(
         routes.route(method, path),

@@ -25,7 +25,16 @@ Selected = tuple[tuple[str, bytes], ...]
 _ACCOUNT = frozenset((b"openai-organization", b"openai-project", b"x-goog-user-project"))
 # docs.claude.com/en/api/beta-headers and /versioning; platform.openai.com/docs/assistants
 _OTHERS = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
-HEADERS = _ACCOUNT | _OTHERS  # of which any may choose something
+# Time-outs, retries, routes and providers at gateways: envoyproxy.io/docs (router filter, HTTP
+# headers), portkey.ai/docs/api-reference/headers, docs.litellm.ai/docs/proxy/request_headers,
+# developers.cloudflare.com/ai-gateway/configuration, docs.helicone.ai/helicone-headers.
+_GATEWAYS = re.compile(rb"(?:x-(?:envoy|portkey|litellm)|cf-aig|helicone)-")
+# What only names or describes a call there differs from call to call, and chooses nothing.
+_NOTES = re.compile(
+    rb"trace|span|session|(?:request|call|event|user|customer)-id|metadata|property|-tags?$|otel"
+    rb"|-log|external-address|attempt-count|decorator|original-(?:path|method)"
+)
+_SELECTING = _ACCOUNT | _OTHERS
 # Anthropic's only version, which all its SDKs send: it chooses nothing.
 _USUAL = {b"anthropic-version": b"2023-06-01"}
 _QUERY = "api-version"  # learn.microsoft.com/azure/ai-foundry/openai/reference
@@ -43,16 +52,25 @@ _SPELLINGS = frozenset(
 )
 
 
+def may_select(headers: Mapping[bytes, bytes]) -> bool:
+    """Return True if any header, its name in lower case, may choose something."""
+    return not _SELECTING.isdisjoint(headers) or any(map(_GATEWAYS.match, headers))
+
+
+def _at_a_gateway(name: bytes) -> bool:
+    return _GATEWAYS.match(name) is not None and _NOTES.search(name) is None
+
+
 def in_head(headers: Mapping[bytes, bytes], query: bytes, *, operators_key: bool) -> Selected:
     """Return what headers (names in lower case) and a raw query choose.
 
     Arguments:
         operators_key: the operator's key is put in, and what chooses an account is removed.
     """
-    names = _OTHERS if operators_key else HEADERS
+    names = _OTHERS if operators_key else _SELECTING
     found = [
         (name.decode(), value)
-        for name in sorted(names.intersection(headers))
+        for name in sorted(name for name in headers if name in names or _at_a_gateway(name))
         if (value := headers[name].strip()) and value != _USUAL.get(name)
     ]
     versions = [

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import orjson
+import pytest
 
-from proxy.wire.request import RequestReader, digest, in_body, in_head, writes_model_twice
+from proxy.wire.request import (
+    RequestReader,
+    digest,
+    in_body,
+    in_head,
+    may_select,
+    writes_model_twice,
+)
 
 SALT = b"salt"
 
@@ -22,6 +30,36 @@ def test_headers_and_query_that_choose_are_found() -> None:
     usual, other = {b"anthropic-version": b"2023-06-01"}, {b"anthropic-version": b"2029-01-01"}
     assert in_head(usual, b"", operators_key=False) == ()
     assert in_head(other, b"", operators_key=False) != ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-envoy-upstream-rq-timeout-ms", "x-envoy-max-retries", "x-portkey-config",
+        "x-portkey-custom-host", "x-portkey-request-timeout", "x-litellm-timeout",
+        "x-litellm-num-retries", "cf-aig-request-timeout", "cf-aig-skip-cache",
+        "helicone-target-url", "helicone-fallbacks", "helicone-ratelimit-policy",
+    ],
+)  # fmt: skip
+def test_headers_that_steer_a_gateway_choose(name: str) -> None:
+    head = {b"user-agent": b"a", name.encode(): b"1"}
+    assert may_select(head)
+    for operators_key in (True, False):
+        assert in_head(head, b"", operators_key=operators_key) == ((name, b"1"),)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-portkey-trace-id", "x-portkey-metadata", "x-portkey-parent-span-id",
+        "x-litellm-tags", "x-litellm-spend-logs-metadata", "x-litellm-call-id",
+        "x-litellm-session-id", "cf-aig-metadata", "cf-aig-collect-log", "cf-aig-event-id",
+        "helicone-session-path", "helicone-property-app", "helicone-user-id", "helicone-request-id",
+        "x-envoy-external-address", "x-envoy-attempt-count", "user-agent", "x-request-id",
+    ],
+)  # fmt: skip
+def test_headers_that_only_note_a_call_choose_nothing(name: str) -> None:
+    assert in_head({name.encode(): b"1"}, b"", operators_key=False) == ()
 
 
 def test_fields_of_the_body_that_choose_are_found() -> None:
