@@ -372,6 +372,11 @@ def _plainly_the_operators(failed: Exchange, setting: Setting) -> bool:
     return failed.key_source is KeySource.OPERATOR or failed.selector_digest is None
 
 
+def _closed_on(failed: Exchange, _: Setting) -> bool:
+    """Return True if a WebSocket was closed in answer to what the agent had sent."""
+    return failed.cause is not None and failed.cause.rule.startswith("websocket.close_")
+
+
 # The first that holds; where none does, `_rest`.
 ALWAYS: tuple[tuple[str, AttributedTo, Predicate], ...] = (
     ("own_resources", AttributedTo.PROXY, _ours),
@@ -389,6 +394,7 @@ UNTRUSTED_ROWS: tuple[tuple[str, Predicate], ...] = (
     ("other_selection", _other_selection),
     ("poison_request", lambda failed, setting: failed.request_digest in setting.poison),
     ("own_burst", _own_burst),
+    ("closed_on", _closed_on),
     ("hung_up", _hung_up),
     ("unproven", _unproven),
 )

@@ -486,4 +486,26 @@ COINED: Final = (
         names=names("1120 1200 1230 1234"),
         source=ZAI,
     ),
+    # -- closes of a WebSocket that answer what was sent ------------------------------------
+    CauseRow(
+        id="websocket.close_1003",
+        gives=REJECTED,
+        reason="unsupported",
+        names=names("websocket_close_1003"),
+        source="RFC 6455 §7.4.1 (a type of data that it cannot accept)",
+    ),
+    CauseRow(
+        id="websocket.close_1007",
+        gives=REJECTED,
+        reason="malformed",
+        names=names("websocket_close_1007"),
+        source="RFC 6455 §7.4.1 (data that is not of the message's type)",
+    ),
+    CauseRow(
+        id="websocket.close_1009",
+        gives=REJECTED,
+        reason="too_large",
+        names=names("websocket_close_1009"),
+        source="RFC 6455 §7.4.1 (a message that is too big for it to process)",
+    ),
 )

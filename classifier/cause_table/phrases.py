@@ -178,6 +178,12 @@ PHRASES: Final = (
 
 BROAD: Final = (
     CauseRow(
+        id="websocket.close_1008",
+        gives=REJECTED,
+        names=names("websocket_close_1008"),
+        source="RFC 6455 §7.4.1 (a message that violates its policy, whichever)",
+    ),
+    CauseRow(
         id="openai.tpm_type",
         gives=RATE,
         names=names("requests tokens"),

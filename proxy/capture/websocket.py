@@ -22,6 +22,7 @@ from proxy.wire.dialect import Headers, Payload, model_name, name, part
 
 # Close codes that state no error (RFC 6455 §7.4.1).
 _QUIET_CODES = frozenset((None, 1000, 1001, 1005, 1006, 1012))
+_ANSWERS = frozenset((1003, 1007, 1008, 1009))  # to what was sent: RFC 6455 §7.4.1
 # How OpenAI names why it closes: "invalid_request_error.invalid_api_key" after code 3000.
 _CLOSE_REASON = re.compile(r"([a-z][a-z_]+)(?:\.([a-z][a-z_]+))?\Z")
 
@@ -76,6 +77,8 @@ def close_error(code: int | None, reason: str) -> bytes | None:
     match = _CLOSE_REASON.match(reason)
     kind, inner = match.groups() if match else (None, None)
     error = {"type": kind, "code": inner} if match else {"message": reason or f"closed: {code}"}
+    if code in _ANSWERS and not inner:
+        error["code"] = f"websocket_close_{code}"
     return orjson.dumps({"type": "error", "error": error})
 
 

@@ -2695,7 +2695,27 @@ STATUSES = (
     ),
 )
 
+CLOSES = tuple(
+    Sample(
+        fact=f"RFC 6455: a WebSocket closed with {code} after what was sent to it",
+        upstream="openai",
+        status=200,
+        body={"error": {"message": "closed", "code": f"websocket_close_{code}"}},
+        event="error",
+        gives=REJECTED,
+        reason=reason,
+        rule=f"websocket.close_{code}",
+    )
+    for code, reason in (
+        (1003, "unsupported"),
+        (1007, "malformed"),
+        (1008, None),
+        (1009, "too_large"),
+    )
+)
+
 SAMPLES = (
+    *CLOSES,
     *OPENAI,
     *OPENAI_IN_BAND,
     *ANTHROPIC,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
-from classifier.records import Neighbours
-from classifier.verdicts import EVIDENCE, AttributedTo
+from classifier.records import Cause, Neighbours
+from classifier.verdicts import EVIDENCE, AttributedTo, Subcategory
 from tests.builders import calls, rollout
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER
@@ -72,7 +74,20 @@ def test_a_failure_is_put_on_the_first_row_that_holds() -> None:
 def test_every_row_is_reached() -> None:
     reached = {row for _, _, *rows in ROWS for row in rows}
     assert {row for row, *_ in ALWAYS} - {"own_resources"} <= reached
-    assert {row for row, _ in UNTRUSTED_ROWS} - {"poison_request"} <= reached
+    assert {row for row, _ in UNTRUSTED_ROWS} - {"poison_request", "closed_on"} <= reached
+
+
+@pytest.mark.parametrize("code", [1003, 1007, 1008, 1009])
+def test_a_close_that_answers_what_was_sent_is_an_untrusted_agents_own(code: int) -> None:
+    record = rollout("200@gpt-5 net@gpt-5", **BOUND)
+    rejected = Cause(
+        subcategory=Subcategory.REJECTED_REQUEST, transient=False, rule=f"websocket.close_{code}"
+    )
+    exchanges = (record.exchanges[0], replace(record.exchanges[1], cause=rejected))
+    facts = Evidence.of(replace(record, exchanges=exchanges), EVIDENCE)
+    for agents, to in (("trusted", PROVIDER), ("untrusted", AGENT)):
+        (found,) = attribute(facts, agents=agents).values()
+        assert found.to is to
 
 
 def test_rows_name_agent_operator_and_provider() -> None:

@@ -286,6 +286,27 @@ def test_a_close_frame_may_say_why_no_model_answers(
     assert over.response_bytes == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "reason", "cause", "finer"),
+    [
+        (1003, "", Subcategory.REJECTED_REQUEST, "unsupported"),
+        (1007, "", Subcategory.REJECTED_REQUEST, "malformed"),
+        (1008, "", Subcategory.REJECTED_REQUEST, None),  # unexplained
+        (1009, "", Subcategory.REJECTED_REQUEST, "too_large"),
+        (1009, "message too big", Subcategory.REJECTED_REQUEST, "too_large"),
+        (1008, "invalid_request_error.invalid_api_key", Subcategory.AUTH, None),
+        (1008, "Your account balance is insufficient", Subcategory.QUOTA, None),
+        (1011, "", Subcategory.PROVIDER_ERROR, "in_band"),
+    ],
+)
+def test_a_close_that_answers_a_message_rejects_it_unless_its_reason_says_otherwise(
+    code: int, reason: str, cause: Subcategory, finer: str | None
+) -> None:
+    over = talk().agent(create()).ends(code=code, reason=reason).only
+    assert over.cause is not None
+    assert (over.cause.subcategory, over.cause.reason) == (cause, finer)
+
+
 # --- realtime --------------------------------------------------------------------------------
 
 
