@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS
 from classifier.causes import classify, names_of, storable, wait_of
 from classifier.grammar import MEANINGS, own_words
+from classifier.grammar.language import fold
 from classifier.records import Answer, Cause, Exchange, ProviderError
 from classifier.verdicts import Subcategory
 
@@ -317,6 +318,6 @@ def _phrase(value: object) -> str:
     if not isinstance(value, str) or len(value.strip()) not in _PHRASE:
         raise ValueError(f"{value!r} is not {_PHRASE.start} to {_PHRASE[-1]} characters")
     said = own_words(value)
-    if said != " ".join(value.lower().split()):
+    if said != " ".join(fold(value).lower().split()):
         raise ValueError(f"{value!r} holds a quotation or an echo, which are never read")
     return said

@@ -766,20 +766,22 @@ def stated_wait(message: str, retry_after_s: float | None) -> float | None:
 # --- the provider's own words ---
 
 
-_OPENS: Final = re.compile(r"(?<!\w)['‘]|[\"`“「『《]")
-_CLOSES: Final = re.compile(r"['’](?!\w)|[\"`”」』》]")
+_OPENS: Final = re.compile(r"(?<!\w)['‘‚‹]|[\"`“„”«»「『《]")
+_CLOSES: Final = re.compile(r"['’‘›](?!\w)|[\"`”“«»」』》]")
+_FOLLOWED: Final = ECHOES.union(*(each.listed(each.echoes) for each in LANGUAGES))
 _ECHO: Final = re.compile(
-    rf"\b(?:(?:{'|'.join(sorted(ECHOES))})\s*[:：]|(?:{'|'.join(sorted(ECHOES_PLAIN))})\b)"
+    rf"(?<![a-z])(?:(?:{'|'.join(sorted(_FOLLOWED))})\s*[:：]"
+    rf"|(?:{'|'.join(sorted(ECHOES_PLAIN))})(?![a-z]))"
 )
 
 
 def own_words(text: str) -> str:
-    """Return a message in lower case, without what may be copied from the request.
+    """Return a message without what may be copied from the request, folded and in lower case.
 
     That is all between the first and the last quotation mark, since a quotation may hold marks
     itself, and all behind a word such as ``got`` or ``input:``. Blanks are joined.
     """
-    text = text[:TEXT_CAP].lower()
+    text = fold(text[:TEXT_CAP]).lower()
     if (opens := _OPENS.search(text)) is not None:
         closes = [mark.end() for mark in _CLOSES.finditer(text, opens.end())]
         text = f"{text[: opens.start()]} {NAME} {text[closes[-1] :] if closes else ''}"

@@ -225,6 +225,11 @@ def test_a_word_is_not_found_inside_a_longer_one() -> None:
         "Bad input: you are flat broke.\nyou are flat broke",
         "Cannot parse, received: you are flat broke",
         "Invalid “you are flat broke” and 「flat broke」",
+        "Ungültig: „flat broke“; «flat broke»",
+        "Ungültige Eingabe: flat broke",
+        "Entrée: flat broke",
+        "недопустимый ввод: flat broke",
+        "不正な入力：flat broke",
         "'" + "x" * 400 + " flat broke'",
     ],
 )
@@ -236,6 +241,12 @@ def test_the_providers_words_beside_a_quotation_are_read() -> None:
     causes = one(words="flat broke")
     said = ("Sorry, it's flat broke: 'gpt'", "'gpt' can't run: you are flat broke")
     assert explained(causes, *(answer(message=each) for each in said)) == [True, True]
+
+
+def test_words_of_any_language_are_found_whatever_their_accents() -> None:
+    causes = one(words=["Crédit épuisé", "残高不足", "Guthaben aufgebraucht"])
+    said = ("Votre credit epuise.", "申し訳ありません、残高不足です", "Ihr Guthaben  aufgebraucht")
+    assert explained(causes, *(answer(message=each) for each in said)) == [True, True, True]
 
 
 def test_an_error_inside_a_200_has_rows_and_a_healthy_answer_never() -> None:
