@@ -36,7 +36,8 @@ class Meaning:
     ``within`` is how many words may stand between them. ``direct``: a subject behind a
     preposition does not count; ``nearest``: nor one that another subject is closer than. ``also``
     are predicates of which the same clause must hold one more.
-    ``any_status_named``: a name says it whatever the status is, a sentence only with ``on``.
+    ``any_status_named``: a name says it whatever the status is, a sentence only with ``on``;
+    ``said_only``: a name does not say it.
     """
 
     rank: int
@@ -52,6 +53,7 @@ class Meaning:
     nearest: bool = False
     also: frozenset[str] = _NO_TERMS
     any_status_named: bool = False
+    said_only: bool = False
 
 
 def _terms(words: str) -> frozenset[str]:
@@ -167,7 +169,18 @@ MEANINGS: Final = (
         rank=MONEY,
         gives=QUOTA,
         reason="plan",
-        subjects=_terms("usage allotment"),
+        subjects=_terms("usage"),
+        nearest=True,
+        predicates=_terms(
+            "exceeded exhausted insufficient not_enough ended expired no none_left error"
+        ),
+        without=_terms("per_minute"),
+    ),
+    Meaning(
+        rank=MONEY,
+        gives=QUOTA,
+        reason="plan",
+        subjects=_terms("allotment"),
         predicates=_terms(
             "exceeded exhausted insufficient not_enough ended expired no none_left error"
         ),
@@ -224,6 +237,7 @@ MEANINGS: Final = (
         reason="content_filter",
         subjects=_terms("content context"),
         predicates=_terms("violates"),
+        within=10,
         on=statuses(400, 403, 422, 451, 498, 500) | NO_STATUS,
     ),
     Meaning(
@@ -298,7 +312,9 @@ MEANINGS: Final = (
         gives=AUTH,
         reason="region",
         subjects=_terms("location"),
-        predicates=_terms("not_supported lacks only_supports"),
+        predicates=_terms(
+            "not_supported lacks only_supports unsupported not_available unavailable"
+        ),
         within=10,
         on=NOT_SERVER,
     ),
@@ -607,6 +623,15 @@ MEANINGS: Final = (
         reason="malformed",
         subjects=_terms("context"),
         predicates=_terms("missing required expected"),
+        on=statuses(400, 422) | NO_STATUS,
+    ),
+    Meaning(
+        rank=VAGUE,
+        gives=REJECTED,
+        subjects=_terms("requests"),
+        predicates=_terms("invalid"),
+        within=2,
+        said_only=True,
         on=statuses(400, 422) | NO_STATUS,
     ),
     Meaning(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain, islice
 from typing import Final
 
@@ -434,7 +435,9 @@ class _Lexicon:
             if words[start:end] == phrase:
                 found = term, end
                 break
-        for phrase, term in self._stems.get(word[:_BEGINNING], ()):
+        if (stems := self._stems.get(word[:_BEGINNING])) is None:
+            return found
+        for phrase, term in stems:
             end = start + len(phrase)
             if found is not None and end <= found[1]:
                 break
@@ -509,10 +512,10 @@ class Grammar:
             terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
             present |= terms & _ADVISED if clause.hint else terms
         said = [clause for clause in marked if clause.name is None and not clause.hint]
-        for rank, group in _RANKS.items():
-            rows = [row for row in group if _holds(row, present)]
-            here = [row for row in rows if row.on is None or status in row.on]
-            anywhere = [r for r in rows if r.any_status_named or r.on is None or status in r.on]
+        for rank in _RANKS:
+            possible, possible_named = _rows(rank, status)
+            here = [row for row in possible if _holds(row, present)]
+            anywhere = [row for row in possible_named if _holds(row, present)]
             first = _strongest if rank == MONEY else _first
             if found := first(said, here) or first(named, anywhere):
                 return found
@@ -673,16 +676,26 @@ def _lacking(words: tuple[str, ...], subjects: Iterable[_Mark], speech: Speech) 
                     yield _Mark("missing", at, at + 1, of=subject.start)
 
 
+@lru_cache(maxsize=256)
+def _rows(rank: int, status: int | None) -> tuple[tuple[Meaning, ...], tuple[Meaning, ...]]:
+    """Return the rows of a rank that a sentence, and that a name, can support at a status."""
+    here = tuple(row for row in _RANKS[rank] if row.on is None or status in row.on)
+    named = (row for row in _RANKS[rank] if row.any_status_named or row in here)
+    return here, tuple(row for row in named if not row.said_only)
+
+
 def _holds(row: Meaning, present: set[str]) -> bool:
-    return (not row.beside or not row.beside.isdisjoint(present)) and row.without.isdisjoint(
-        present
-    )
+    if row.beside and row.beside.isdisjoint(present):
+        return False
+    return not row.without or row.without.isdisjoint(present)
 
 
 def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading | None:
     """Return what the first clause says that says something, by the first row that holds."""
     rows = tuple(rows)
     for clause in marked:
+        if not (clause.subjects and clause.predicates):
+            continue
         subjects = {mark.term for mark in clause.subjects}
         predicates = {mark.term for mark in clause.predicates}
         for row in rows:
@@ -697,7 +710,9 @@ def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading |
 
 def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading | None:
     """Return what any clause says by the first row that holds."""
-    every = tuple(marked)
+    every = tuple(clause for clause in marked if clause.subjects and clause.predicates)
+    if not every:
+        return None
     return next((found for row in rows if (found := _first(every, (row,)))), None)
 
 

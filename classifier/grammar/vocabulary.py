@@ -147,7 +147,7 @@ SUBJECTS: Final = (
     Term(
         id="account",
         words="account|accounts|organization|organisation|org|workspace|project|user account"
-        "|账户|账号|用户|组织|帐号",
+        "|账户|帐户|账号|用户|组织|帐号",
         source=_KEYS,
     ),
     Term(id="member", words="user|users|team|tenant|seat", source=_KEYS),
@@ -175,7 +175,8 @@ SUBJECTS: Final = (
         words="authentication|authorization|auth|login|permission|permissions|access|scopes"
         "|organization policy|org policy|organization policy constraint"
         "|service control policy|access policy"
-        "|身份验证|鉴权|认证|权限|授权|authenticate|auth failure|authenticated",
+        "|身份验证|鉴权|认证|权限|授权|无权访问|无权使用|无权调用|authenticate|auth failure"
+        "|authenticated",
         source=_KEYS,
     ),
     Term(
@@ -186,13 +187,14 @@ SUBJECTS: Final = (
     ),
     Term(
         id="location",
-        words="current location|geographic location|所在地区|所在地",
+        words="current location|geographic location|所在地区|所在地|位置",
         source="ai.google.dev/gemini-api/docs/available-regions",
     ),
     Term(
         id="model",
         words="model|models|model id|model name|model names|model identifier|publisher model"
-        "|model version|specified version|模型|base model",
+        "|model version|specified version|模型|base model|所请求的模型|请求的模型|您请求的模型"
+        "|不支持此模型|不支持该模型|不支持的模型",
         source=_MODELS,
     ),
     Term(
@@ -201,7 +203,9 @@ SUBJECTS: Final = (
         source=_MODELS,
     ),
     Term(
-        id="channel", words="channel|channels|渠道|通道", source="QuantumNous/new-api:i18n/locales"
+        id="channel",
+        words="channel|channels|渠道|通道|可用的通道|可用通道|可用的渠道|可用渠道",
+        source="QuantumNous/new-api:i18n/locales",
     ),
     Term(
         id="engine",
@@ -398,7 +402,8 @@ PREDICATES: Final = (
     Term(
         id="denied",
         words="denied|forbidden|cannot use|can not use|may not use|unauthorized|refused"
-        "|rejected|prohibited|无权|没有权限|没有调用|没有访问|没有使用|拒绝|not permitted",
+        "|rejected|prohibited|无权|无权访问|无权使用|无权调用|没有权限|没有调用|没有访问|没有使用"
+        "|拒绝|not permitted",
         source=_KEYS,
     ),
     Term(
@@ -418,14 +423,15 @@ PREDICATES: Final = (
     ),
     Term(
         id="unsupported",
-        words="unsupported|not implemented|不支持|暂不支持",
+        words="unsupported|not implemented|不支持|暂不支持|不支持此模型|不支持该模型|不支持的模型",
         source=_REQUESTS,
     ),
     Term(
         id="only_supports",
         words="不支持图片|不支持图像|不支持函数|不支持工具|不支持流式|不支持该参数|不支持此参数"
         "|不支持该功能"
-        "|不支持多模态|不支持视觉|不支持联网|不支持思考|不支持语音|不支持音频|仅支持|只支持"
+        "|不支持所请求|不支持多模态|不支持视觉|不支持联网|不支持思考|不支持语音|不支持音频|仅支持"
+        "|只支持"
         "|not a multimodal|not a chat|only support|only supports|enabled only"
         "|only supported|only works",
         source="help.aliyun.com/model-studio/error-code",
