@@ -16,6 +16,11 @@ _NOT_FOUND = {"message": "The model `x` does not exist", "code": "model_not_foun
 _QUOTA = {"message": "You exceeded your current quota", "code": "insufficient_quota"}
 _TOO_LONG = {"message": "maximum context length is 8 tokens", "code": "context_length_exceeded"}
 
+_CODED = Answer(
+    headers=(("content-type", "application/json"), ("content-encoding", "x-own")),
+    body=(b"\x93\x01\xf0",),
+)
+
 
 def _untrusted(stage: Stage, **asked: object) -> Rollout:
     return stage.rollout(policy=_UNTRUSTED, **asked)
@@ -143,6 +148,41 @@ def burst(stage: Stage) -> None:
 @claim("making no call at all takes no zero away")
 def no_call(stage: Stage) -> None:
     _assert_counted(stage, _untrusted(stage))
+
+
+@claim("asking for answers in a coding that nobody reads takes no zero away")
+def unseen_answers(stage: Stage) -> None:
+    def script(request: Request) -> Answer:
+        coded = b"x-own" in str(request.headers).encode()
+        return _CODED if coded else answers.chat_tools()
+
+    stage.provider.plays(script)
+    rollout = _untrusted(stage)
+    assert stage.chat(rollout, "accept-encoding: x-own", body=_asking()).body == _CODED.content
+    assert [each["answer_state"] for each in stage.exchanges(rollout)] == ["unseen"]
+    _assert_counted(stage, rollout)
+
+
+@claim("answers that nobody can read take no zero away, be they all or the last two")
+def unread_answers(stage: Stage) -> None:
+    for read in (0, 1):
+        rollout = _untrusted(stage)
+        stage.provider.plays(*[answers.chat_tools()] * read, answers.whole({}))
+        for _ in range(read + 2):
+            assert stage.chat(rollout, body=_asking()).status == 200
+        verdict = stage.judged(rollout)
+        assert (verdict["scoreable"], verdict["retry"]["eligible"]) == ("yes", False), verdict
+        result = stage.service.get(f"/rollouts/{rollout.id}/result")
+        assert result["rewards"] == {"reward": 0.0}, result
+
+
+@claim("an agent that only uploads files has a zero that counts")
+def only_uploads(stage: Stage) -> None:
+    stage.provider.plays(answers.whole({"id": "file-1", "object": "file"}))
+    rollout = _untrusted(stage)
+    own = f"authorization: Bearer {BOGUS}"
+    assert stage.call(f"{rollout.path}/together/v1/files", own).status == 200
+    _assert_counted(stage, rollout)
 
 
 @claim("five rollouts with bogus keys open no breaker, and doom nobody")
