@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from classifier.operator_causes import OperatorCauses, operator_rows
 from classifier.records import Ending, Kind
+from classifier.verdicts import Subcategory
+from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.capture.request import Call
 from proxy.outbound.websocket import UpgradeRefusedError
 from proxy.relay.handshake import HandshakeCall, UpgradeRequest, is_handshake_header, use_http
@@ -14,8 +19,8 @@ from tests.fakes.relaying import KEYRING, Book, make_context
 JSON = [(b"Content-Type", b"application/json")]
 
 
-def handshake(path: bytes, query: bytes = b"") -> HandshakeCall:
-    context = make_context("http://provider", Book())
+def handshake(path: bytes, query: bytes = b"", **rules: Any) -> HandshakeCall:
+    context = make_context("http://provider", Book(), **rules)
     target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/openai" + path, query, [])
     call = Call(
         id="x1", rollout_id="r1", upstream="openai", method="UPGRADE", path=path,
@@ -69,3 +74,15 @@ def test_the_agent_is_sent_to_http_by_a_426() -> None:
 def test_the_handshakes_own_headers_are_not_forwarded() -> None:
     names = (b"host", b"sec-websocket-key", b"authorization")
     assert [is_handshake_header(name) for name in names] == [True, True, False]
+
+
+def test_the_operators_rows_name_the_cause_of_a_refused_upgrade() -> None:
+    rows = operator_rows([{"name": "closed", "code": "e7", "cause": "provider_error"}])
+    causes = CauseRules(silence=SilenceLimits(), classify=OperatorCauses(rows).classify)
+    body = b'{"error":{"code":"E7","message":"No."}}'
+    call = handshake(b"/v1/realtime", b"model=gpt-realtime", causes=causes)
+    exchange = call.refused(UpgradeRefusedError(401, JSON, body), 1.0)
+    assert exchange.cause is not None
+    assert (exchange.cause.rule, exchange.cause.subcategory) == (
+        "operator:closed", Subcategory.PROVIDER_ERROR,
+    )  # fmt: skip
