@@ -228,8 +228,8 @@ def _state(
         return AnswerState.READ
     if cause is not None or payloads.error is not None:
         return None
-    if unseen:
-        return AnswerState.UNSEEN
+    if unseen:  # of a picture or a sound there is nothing to be read
+        return AnswerState.READ if payloads.route.media else AnswerState.UNSEEN
     if ending is not Ending.COMPLETE:
         return None
     if not payloads.seen:

@@ -27,6 +27,7 @@ from proxy.wire.dialects import anthropic, bedrock, gemini, openai, others
 WINDOW: Final = 65_536  # bytes, at the beginning and at the end of an answer, that are read
 _MEMBERS: Final = 64  # of an object
 _ITEMS: Final = 16  # of a list
+_BLANKS: Final = 3  # in a sentence, at least
 _DEPTH: Final = 6  # of objects and lists
 _OBJECTS: Final = 512  # of one document
 
@@ -190,14 +191,16 @@ class OutputFinder:
     ``vectors``: there were embeddings. ``whole``: nothing was left out between the windows.
 
     Arguments:
-        trusting: the path is one of model calls, so that a text needs no sign beside it.
+        trusting: the path is one of model calls in any format: a text needs no sign beside it.
+        guarded: nobody knows of the path what is there: what repeats a request is no answer.
     """
 
-    __slots__ = ("_facts", "_left", "_named", "_plain", "_seen", "_signs", "_tail", "_tail_size",
-                 "_trusting", "vectors", "whole")  # fmt: skip
+    __slots__ = ("_facts", "_guarded", "_left", "_named", "_plain", "_seen", "_signs", "_tail",
+                 "_tail_size", "_trusting", "vectors", "whole")  # fmt: skip
 
-    def __init__(self, *, trusting: bool) -> None:
+    def __init__(self, *, trusting: bool, guarded: bool) -> None:
         self._trusting = trusting
+        self._guarded = guarded
         self._facts = Reading()  # taken over once there is output
         self._named = False  # a text of a usual name was seen
         self._plain = False  # a text was seen
@@ -256,9 +259,14 @@ class OutputFinder:
         role = "ai" if role is None and isinstance(kind, str) and kind in _AI else role
         if isinstance(role, str) and role.lower() in _OTHERS:
             return
-        if not self._trusting and any(map(members.get, _ECHOED)):
+        ends = "finishreason" in members
+        if self._guarded and not ends and any(map(members.get, _ECHOED)):
             return
         self._take_facts(members)
+        if isinstance(members.get("history"), list):  # of a chat: docs.nlpcloud.com (chatbot)
+            self._signs = True
+        if ends and isinstance(members.get("messages"), list):  # docs.z.ai (agents)
+            self._take_value("message", members["messages"], depth, speaks=False, foreign=False)
         if not _VECTORS.isdisjoint(members):
             self.vectors = self.vectors or any(map(_is_vector, map(members.get, _VECTORS)))
         if "shape" in members and _is_vector(members.get("data")):  # Workers AI
@@ -310,8 +318,11 @@ class OutputFinder:
         sentence = any(isinstance(text, str) and " " in text for text in texts)
         if key in _REPLIES and sentence:
             self._facts.note_content("reply")
-        elif key == "predictions" and not sentence and not self._trusting:
-            pass  # classes
+        elif key == "predictions" and not self._trusting:
+            # A class may have a name and a blank in it; a sentence has more.
+            self._named = self._named or sentence
+            if any(isinstance(text, str) and text.count(" ") > _BLANKS for text in texts):
+                self._facts.note_content("prediction")
         elif key in _NAMED:
             self._named = True
         elif key in _PLAIN:

@@ -13,7 +13,7 @@ import orjson
 
 from classifier.logical_calls import is_abort
 from classifier.records import Flaw, Kind, ProviderError
-from proxy.wire import routes
+from proxy.wire import jobs, routes
 from proxy.wire.dialect import Dialect, Headers, Payload, Reading, part
 from proxy.wire.framing import (
     Decoder,
@@ -118,6 +118,8 @@ class PayloadReader:
             self.dialect, self.api = found or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
         if not reading.understood and route.by_shape:
+            if route.jobs and self._read_job(reading, payload):
+                return
             self._read_by_shape(reading, payload, event)
         if self.written is not None:
             self._look_for_call(self.written, reading, payload, event)
@@ -138,8 +140,16 @@ class PayloadReader:
             return Kind.EMBEDDING if route.kind is Kind.INFERENCE else route.kind
         return route.kind
 
+    def _read_job(self, reading: Reading, payload: Payload) -> bool:
+        """Read a job or a line of results; whether it is one. An answered one excuses errors."""
+        is_job, error = jobs.read(reading, payload)
+        self.error = None if reading.content else self.error or error
+        return is_job
+
     def _read_by_shape(self, reading: Reading, payload: Payload, event: str | None) -> None:
         """Read what the path's dialect does not understand."""
+        if self.route.jobs:
+            return
         try:
             found = known_shape(payload, event)
             if found is not None:
@@ -150,7 +160,9 @@ class PayloadReader:
                 return
             if self.finder is None:
                 route = self.route
-                self.finder = OutputFinder(trusting=not route.infers and not route.dialect.known)
+                self.finder = OutputFinder(
+                    trusting=not route.infers and not route.dialect.known, guarded=route.infers
+                )
             self.finder.take(reading, payload)
         except RecursionError:
             return
@@ -248,6 +260,7 @@ def _is_bare_error(payload: dict[str, object]) -> bool:
 ReadResult = tuple[Reading, bool, Flaw | None]
 
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a]")  # no text has these control characters
 _TEXT_BYTES = 4096  # of a plain-text error
 
 
@@ -297,6 +310,9 @@ def _read_no_json(
         return reading, False, Flaw.EMPTY_BODY
     if _HTML.match(body):
         return reading, False, Flaw.HTML_BODY
+    if payloads.route.media and status < 300:
+        reading.output = reading.content = True
+        return reading, True, None
     documents = _documents(body)
     if len(documents) > 1:
         for document in documents:
@@ -313,7 +329,7 @@ def _read_no_json(
 def _is_text(body: bytes) -> bool:
     """Whether a body begins as UTF-8 text does."""
     start = body[:_TEXT_BYTES]
-    if b"\x00" in start:
+    if _BINARY.search(start):
         return False
     # A character that the cut divides is no fault.
     return "\ufffd" not in start.decode("utf-8", "replace")[:-1]

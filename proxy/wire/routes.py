@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from urllib.parse import unquote
 
 from classifier.records import Kind
+from proxy.wire import jobs
 from proxy.wire.dialect import NAME_LIMIT, Dialect, Payload, model_name
 from proxy.wire.dialects import (
     anthropic,
@@ -41,7 +42,7 @@ class Route:
     true where a model's output is looked for in what comes back, ``by_shape`` where that is done by
     shape too, in what the dialect does not understand. ``infers``: output that is found makes it an
     inference call, whatever the kind. ``windows``: only the beginning and the end of a long answer
-    are read.
+    are read. ``jobs``: batches and their results; ``media``: bytes that are no text are output too.
     """
 
     dialect: Dialect
@@ -55,6 +56,8 @@ class Route:
     by_shape: bool = False
     infers: bool = False
     windows: bool = False
+    jobs: bool = False
+    media: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +106,19 @@ _POSTS: Final = (
     # What is generated without tokens that are read: platform.openai.com/docs/api-reference,
     # docs.claude.com/en/api/creating-message-batches, docs.mistral.ai/api, ai.google.dev/api
     # (batch mode, Imagen, Veo), docs.aws.amazon.com/bedrock/latest/APIReference.
-    _row("/images/(?:generations|edits|variations)", openai.LISTS, "openai.images",
-         _ACTIVITY),
-    _row("/audio/(?:speech|transcriptions|translations)", others.OPAQUE, "openai.audio",
-         _ACTIVITY),
-    _row("/videos(?:/[^/]+/remix)?", others.OPAQUE, "openai.videos", _ACTIVITY),
-    _row("/messages/batches", others.OPAQUE, "anthropic.batches", _ACTIVITY),
-    _row("/batches|/batch/jobs", others.OPAQUE, "openai.batches", _ACTIVITY),
+    _row("/images/(?:generations|edits|variations)", jobs.MEDIA, "openai.images", _ACTIVITY),
+    _row("/audio/(?:speech|transcriptions|translations)", jobs.MEDIA, "openai.audio", _ACTIVITY),
+    _row("/videos(?:/[^/]+/remix)?", jobs.JOBS, "openai.videos", _ACTIVITY),
+    _row("/messages/batches(?:/[^/]+/cancel)?", jobs.JOBS, "anthropic.batches", _ACTIVITY),
+    _row("/(?:batches|batch/jobs)(?:/[^/]+/cancel)?", jobs.JOBS, "openai.batches", _ACTIVITY),
     _row("/files|/uploads(?:/[^/]+/(?:parts|complete))?", others.OPAQUE, "openai.files",
          _ACTIVITY),
-    _row("/ocr", others.OPAQUE, "mistral.ocr", _ACTIVITY),
-    _row(":batchGenerateContent|/models/(?:imagen|veo|lyria)[^/:]*:predict(?:LongRunning)?",
-         others.OPAQUE, "gemini.media", _ACTIVITY),
-    _row("/model-invocation-job|/async-invoke", others.OPAQUE, "bedrock.jobs", _ACTIVITY),
+    _row("/ocr", jobs.MEDIA, "mistral.ocr", _ACTIVITY),
+    _row("/models/(?:imagen|lyria)[^/:]*:predict", jobs.MEDIA, "gemini.media", _ACTIVITY),
+    _row(":batchGenerateContent|/models/(?:imagen|veo|lyria)[^/:]*:(?:predictLongRunning"
+         "|fetchPredictOperation|predict)|/batchPredictionJobs", jobs.JOBS, "gemini.media",
+         _ACTIVITY),
+    _row("/model-invocation-job|/async-invoke", jobs.JOBS, "bedrock.jobs", _ACTIVITY),
     # OpenAI and compatible APIs. platform.openai.com/docs/api-reference
     _row("/chat/completions", openai.CHAT, "openai.chat"),
     _row("/completions", openai.CHAT, "openai.completions"),
@@ -166,9 +169,13 @@ _POSTS: Final = (
 _GETS: Final = (
     _row("/responses/[^/]+", openai.RESPONSES, "openai.responses", _CONTINUATION),
     # What a batch or a job generated, once it is there.
-    _row("/files/[^/]+/content", others.OPAQUE, "openai.files", _ACTIVITY),
-    _row("/videos/[^/]+/content", others.OPAQUE, "openai.videos", _ACTIVITY),
-    _row("/messages/batches/[^/]+/results", others.OPAQUE, "anthropic.batches", _ACTIVITY),
+    _row("/files/[^/]+/content|/files/[^/]+:download", jobs.JOBS, "openai.files", _ACTIVITY),
+    _row("/videos/[^/]+/content", jobs.MEDIA, "openai.videos", _ACTIVITY),
+    _row("/videos/[^/]+", jobs.JOBS, "openai.videos", _ACTIVITY),
+    _row("/messages/batches/[^/]+(?:/results)?", jobs.JOBS, "anthropic.batches", _ACTIVITY),
+    _row("/(?:batches|batch/jobs)/[^/]+", jobs.JOBS, "openai.batches", _ACTIVITY),
+    _row("/(?:operations|batchPredictionJobs)/[^/]+", jobs.JOBS, "gemini.media", _ACTIVITY),
+    _row("/model-invocation-job/.+|/async-invoke/.+", jobs.JOBS, "bedrock.jobs", _ACTIVITY),
 )
 
 # Over a WebSocket every message that requests a response is a call of its own: OpenAI's
@@ -284,7 +291,9 @@ def _route(row: _RouteRow, path: str) -> Route:
         shapes=row.shapes,
         continues=_response_id(path) if row.kind is _CONTINUATION else None,
         answers=row.kind in _GENERATING,
-        by_shape=row.kind in _GENERATING and row.kind is not _ACTIVITY,
+        by_shape=row.kind in (_INFERENCE, _CONTINUATION) or row.dialect is jobs.JOBS,
+        jobs=row.dialect is jobs.JOBS,
+        media=row.dialect is jobs.MEDIA,
         windows=row.kind is _INFERENCE and not (row.dialect.known or row.shapes),
     )
 

@@ -90,7 +90,7 @@ def test_embeddings_are_no_inference(path: str) -> None:
     ("method", "path"),
     [("GET", "/v1/responses"), ("DELETE", "/v1/responses/resp_1"), ("DELETE", "/v1/files/f"),
      ("GET", "/v1/responses/resp_1/input_items"), ("GET", "/v1/files"), ("GET", "/v1/files/f"),
-     ("GET", "/v1/batches/b"), ("POST", "/v1/moderations"), ("POST", "/v1/rerank")],
+     ("POST", "/v1/threads/t/messages"), ("POST", "/v1/moderations"), ("POST", "/v1/rerank")],
 )  # fmt: skip
 def test_all_else_is_other(method: str, path: str) -> None:
     assert routes.route(method, path.encode()).kind is Kind.OTHER
@@ -117,7 +117,11 @@ def test_fetching_a_response_continues_the_call_that_began_it(method: str, path:
      ("POST", "/v1beta/models/g:batchGenerateContent"), ("POST", "/model-invocation-job"),
      ("POST", "/v1beta/models/imagen-4:predict"), ("GET", "/v1/files/f/content"),
      ("POST", "/v1beta/models/veo-3:predictLongRunning"),
-     ("GET", "/v1/messages/batches/b/results"), ("GET", "/v1/videos/v/content")],
+     ("GET", "/v1/messages/batches/b/results"), ("GET", "/v1/videos/v/content"),
+     ("GET", "/v1/batches/b"), ("GET", "/v1/messages/batches/b"), ("GET", "/v1/videos/v"),
+     ("POST", "/v1/batches/b/cancel"), ("GET", "/v1beta/models/veo-3/operations/o"),
+     ("GET", "/v1beta/batches/b"), ("GET", "/async-invoke/arn%3Aaws%3Abedrock%3A1"),
+     ("GET", "/v1beta/files/f:download"), ("GET", "/model-invocation-job/j")],
 )  # fmt: skip
 def test_what_is_generated_without_tokens_is_activity(method: str, path: str) -> None:
     assert routes.route(method, path.encode()).kind is Kind.ACTIVITY

@@ -1,0 +1,210 @@
+"""Read batch and media jobs, and what they leave: counts of answered requests, lines of results.
+
+A job that is under way is nothing yet. One that was refused, failed, expired or was cancelled is a
+failure, unless some of its requests were answered. No tokens are read of them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from classifier.records import ProviderError
+from proxy.wire import usage
+from proxy.wire.dialect import Dialect, Payload, Reading, count, name, part, parts
+from proxy.wire.provider_error import read_error
+
+# --- jobs --------------------------------------------------------------------------------------
+
+
+# platform.openai.com/docs/api-reference/batch (request_counts), docs.claude.com/en/api/
+# retrieving-message-batches, docs.mistral.ai/api (batch), ai.google.dev/api/batch-api
+# (batchStats), cloud.google.com/vertex-ai/docs (completionStats), botocore bedrock
+# GetModelInvocationJob.
+_HOLDERS: Final = ("request_counts", "batchStats", "completionStats")
+_ANSWERED: Final = (
+    "completed", "succeeded", "succeeded_requests", "successfulRequestCount", "successfulCount",
+    "successRecordCount",
+)  # fmt: skip
+_STATES: Final = ("processing_status", "status", "state", "task_status", "jobState")
+_PREFIX: Final = re.compile(r"^(?:batch|job)_state_")
+_UNDER_WAY: Final = frozenset((
+    "validating", "in_progress", "inprogress", "finalizing", "cancelling", "canceling", "queued",
+    "pending", "running", "processing", "submitted", "scheduled", "stopping", "updating",
+    "cancellation_requested", "paused",
+))  # fmt: skip
+_ENDED: Final = frozenset(("completed", "complete", "ended", "succeeded", "success",
+                           "partiallycompleted", "partially_succeeded"))  # fmt: skip
+_FAILED: Final = frozenset(("failed", "expired", "cancelled", "canceled", "stopped",
+                            "timeout_exceeded", "rejected", "error"))  # fmt: skip
+_SENTENCES: Final = ("failureMessage", "failure_message", "message")
+
+
+def read(reading: Reading, payload: Payload) -> tuple[bool, ProviderError | None]:
+    """Add a job or a line of results to the reading.
+
+    Returns:
+        Whether it is one, and the error that it states.
+    """
+    if _is_line(payload):
+        return True, _line(reading, payload)
+    job = payload
+    for inner in (payload.get("metadata"), payload.get("output")):
+        if isinstance(inner, dict) and not _STATES_OF.isdisjoint(inner):
+            job = inner  # an operation (Google), a task (DashScope)
+    stated = next((job[key] for key in _STATES if isinstance(job.get(key), str)), None)
+    done = payload.get("done")
+    state = _PREFIX.sub("", stated.lower()) if isinstance(stated, str) else None
+    if state is None and not isinstance(done, bool) and "name" not in payload:
+        return False, None
+    if state not in _ENDED | _FAILED | _UNDER_WAY and not isinstance(done, bool):
+        return _takes_name(reading, payload), None
+    _note_id(reading, payload)
+    reading.pending = done is False or (done is None and state in _UNDER_WAY)
+    reading.has_part |= not reading.pending
+    answered = _answered(job) or _answered(payload)
+    if answered or _media(payload) or _inlined(payload):
+        reading.output = reading.content = True
+    if reading.pending or reading.content:
+        return True, None
+    return True, _failure(payload, job, state)
+
+
+_STATES_OF: Final = frozenset(_STATES)
+
+
+def _takes_name(reading: Reading, payload: Payload) -> bool:
+    """Take an operation that was begun: ``{"name": "…/operations/1"}`` (Google)."""
+    begun = payload.get("name")
+    if not isinstance(begun, str) or "/" not in begun or "error" in payload:
+        return False
+    reading.pending = True
+    _note_id(reading, payload)
+    return True
+
+
+def _note_id(reading: Reading, payload: Payload) -> None:
+    for key in ("id", "name", "jobArn", "invocationArn"):
+        stated = name(payload.get(key))
+        if stated is not None:
+            reading.response_id = stated.rpartition("/")[2]
+            return
+
+
+def _answered(job: Payload) -> bool:
+    for holder in (job, *(part(job.get(key)) for key in _HOLDERS)):
+        for key in _ANSWERED:
+            stated = holder.get(key)
+            number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
+            if count(number):
+                return True
+    return False
+
+
+def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError | None:
+    """Return why a job ended without an answered request; None for one that did not fail."""
+    for holder in (payload, job):
+        errors = holder.get("errors")
+        listed = parts(part(errors).get("data")) or parts(errors)
+        for error in (*listed, holder.get("error")):
+            found = read_error({"error": error}) if error else None
+            if found is not None:
+                return found
+    counts = part(job.get("request_counts"))
+    spoilt = ("failed", "errored", "expired", "canceled")
+    lost = next((key for key in spoilt if count(counts.get(key))), None)
+    if state not in _FAILED and lost is None:
+        return None
+    sentence = next((job[key] for key in _SENTENCES if isinstance(job.get(key), str)), None)
+    kind = state if state in _FAILED else lost
+    return read_error({"error": {"type": f"batch_{kind}", "message": sentence}})
+
+
+# --- media -------------------------------------------------------------------------------------
+
+
+def _media(payload: Payload) -> bool:
+    """Whether a job that ended names what it made: a video, pictures."""
+    response = part(payload.get("response"))  # ai.google.dev/gemini-api/docs/video
+    if response and "inlinedResponses" not in response:
+        return "error" not in response
+    made = payload.get("object") == "video" or "outputDataConfig" in payload
+    status = payload.get("status")
+    return made and isinstance(status, str) and status.lower() in ("completed", "succeeded")
+
+
+# ai.google.dev/api/batch-api: InlinedResponses
+def _inlined(payload: Payload) -> bool:
+    response = part(payload.get("response") or part(payload.get("metadata")).get("output"))
+    inlined = part(response.get("inlinedResponses")).get("inlinedResponses")
+    return any("response" in each for each in parts(inlined))
+
+
+# --- lines of results --------------------------------------------------------------------------
+
+
+_LINE: Final = frozenset(("custom_id", "key", "recordId", "modelOutput"))
+
+
+def _is_line(payload: Payload) -> bool:
+    return not _LINE.isdisjoint(payload) and bool(
+        payload.keys() & {"response", "result", "error", "modelOutput", "status"}
+    )
+
+
+def _line(reading: Reading, payload: Payload) -> ProviderError | None:
+    """Take one line: OpenAI and Mistral, Anthropic, Gemini, Bedrock."""
+    reading.has_part = True
+    response = part(payload.get("response") or payload.get("modelOutput"))
+    result = part(payload.get("result"))
+    status = response.get("status_code")
+    if result:  # docs.claude.com/en/api/retrieving-message-batch-results
+        if result.get("type") == "succeeded" and result.get("message"):
+            reading.output = reading.content = True
+            return None
+        error = part(result.get("error"))
+        kind = name(result.get("type")) or "errored"
+        return read_error({"error": error.get("error") or error or {"type": f"batch_{kind}"}})
+    if response and not payload.get("error") and (type(status) is not int or status < 300):
+        reading.output = reading.content = True
+        return None
+    return read_error(part(response.get("body"))) or read_error(payload)
+
+
+# --- the dialects of these routes --------------------------------------------------------------
+
+
+def _read_nothing(reading: Reading, payload: Payload, event: str | None) -> None:
+    """Read nothing: `read` did."""
+
+
+JOBS: Final[Dialect] = Dialect(
+    name="opaque",
+    read=_read_nothing,
+    totals=usage.inclusive,
+    relevant=re.compile(rb"(?!)"),  # one answered request is enough
+    relevant_reasoning=re.compile(rb"(?!)"),
+    known=False,
+)
+
+
+# Names of what a media route gives: OpenAI (images, transcriptions, audio and its events), Mistral
+# (OCR's pages), Imagen and Lyria (predictions), Stability, Bedrock's Nova.
+_MADE: Final = (
+    "data", "text", "pages", "predictions", "images", "artifacts", "b64_json", "audio", "delta",
+    "segments", "words", "generatedImages",
+)  # fmt: skip
+
+
+def _read_media(reading: Reading, payload: Payload, event: str | None) -> None:
+    for key in _MADE:
+        if key in payload:
+            reading.understood = reading.has_part = True
+            reading.note_content(payload[key])
+    reading.take_model(payload.get("model"))
+    counts = payload.get("usage")
+    usage.take(reading, usage.OPENAI, counts)
+    usage.cost(reading, counts)
+
+
+MEDIA: Final[Dialect] = Dialect(name="media", read=_read_media, totals=usage.inclusive, known=False)
