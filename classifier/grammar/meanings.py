@@ -233,6 +233,14 @@ MEANINGS: Final = (
     ),
     Meaning(
         rank=SPECIFIC,
+        gives=RATE,
+        subjects=_terms("rate"),
+        predicates=_terms("violates"),
+        any_status_named=True,
+        on=_RATE_STATUSES,
+    ),
+    Meaning(
+        rank=SPECIFIC,
         gives=REJECTED,
         reason="content_filter",
         subjects=_terms("content context"),
@@ -333,7 +341,7 @@ MEANINGS: Final = (
         predicates=_terms(
             "invalid expired revoked missing suspended not_valid not_found unknown required"
             " only_for denied not_supported not_allowed not_validated failed unavailable no"
-            " violates unparsed gone not_active"
+            " violates unparsed gone not_active expected"
         ),
         any_status_named=True,
         on=statuses(400, 401, 403, 404, 422, 498) | NO_STATUS | SERVER,
@@ -504,6 +512,13 @@ MEANINGS: Final = (
         direct=True,
         any_status_named=True,
         on=NOT_SERVER,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=AUTH,
+        subjects=_terms("account member"),
+        predicates=_terms("not_validated"),
+        on=statuses(400, 401, 403) | NO_STATUS,
     ),
     Meaning(
         rank=GENERAL,

@@ -70,6 +70,7 @@ _PIECE: Final = re.compile(
     r"|[а-яА-Я]+|[가-힣]+|、|<=?|[.;!?\n。；！？，,…|:：—–·∙•\x01\x02]| - "
 )
 _SNAKE: Final = re.compile(r"[a-z]\w*_\w+(?:\[[\w.\[\]]*)?")
+_ONLY_A_NAME: Final = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z]+)+\.?\s*")
 _TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[ぁ-鿿가-힣])")
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
 _OPENAI_POLICY: Final = ("invalid", "prompt")  # "Invalid prompt: your prompt was flagged …"
@@ -227,6 +228,8 @@ def _plain(text: str) -> str:
     """Drop links and markup, and replace what is quoted."""
     if not text.isascii():
         text = _TOUCHING.sub(" ", simplify(fold(text))[:TEXT_CAP])
+    if _ONLY_A_NAME.fullmatch(text):
+        return text.replace("_", " ")
     text = _TAG.sub(" ", _LINK.sub(" ", text))
     if outer := _OUTER.fullmatch(text):
         text = outer[2]

@@ -127,7 +127,8 @@ SUBJECTS: Final = (
         id="allotment",
         words="allowance|allocation|allotment|free allocated quota|entitlement|free tier"
         "|free quota|free limit|trial limit"
-        "|free usage|free allocation|free credits|free trial|trial|resource pack|resource package"
+        "|token package|your package|data package|free usage|free allocation|free credits"
+        "|free trial|trial|resource pack|resource package"
         "|premium request|premium requests|premium usage|included usage|extra usage"
         "|免费额度|资源包|套餐余量|调用次数限额|流量包",
         source=_PLANS,
@@ -153,7 +154,8 @@ SUBJECTS: Final = (
     Term(id="member", words="user|users|team|tenant|seat", source=_KEYS),
     Term(
         id="key",
-        words="api key|api keys|apikey|x api key|access key|subscription key|virtual key"
+        words="api key|api keys|apikey|x api key|jwt|id token|licence|license|app id|appid|app key"
+        "|app secret|access key|subscription key|virtual key"
         "|secret id|secret key|api token|access token|auth token|bearer token|oauth token"
         "|authentication token|security token|credential|credentials|auth credentials"
         "|authorization header|密钥|令牌|凭证|秘钥|金钥",
@@ -173,7 +175,8 @@ SUBJECTS: Final = (
     Term(
         id="auth",
         words="authentication|authorization|auth|login|permission|permissions|access|scopes"
-        "|organization policy|org policy|organization policy constraint"
+        "|whitelist|allowlist|ip address|organization policy|org policy"
+        "|organization policy constraint"
         "|service control policy|access policy"
         "|身份验证|鉴权|认证|权限|授权|无权访问|无权使用|无权调用|authenticate|auth failure"
         "|authenticated",
@@ -264,7 +267,7 @@ SUBJECTS: Final = (
         words="rate|rate limit|rate limits|request rate|call rate limit|token rate limit|rpm|tpm"
         "|qps|rps|concurrency|concurrency limit|concurrent requests|concurrent request"
         "|request limit"
-        "|requests limit|rpm limit|tpm limit|throttl*|rate limited|ratelimit"
+        "|requests limit|rpm limit|tpm limit|spike arrest|throttl*|rate limited|ratelimit"
         "|速率|速率限制|频率|频率限制|访问频率|请求频率|并发|并发数|限流|流控|流量限制",
         only={"cerebras": "token quota exceeded|request quota exceeded"},
         source=_LIMITS,
@@ -401,7 +404,9 @@ PREDICATES: Final = (
     ),
     Term(
         id="denied",
-        words="denied|forbidden|cannot use|can not use|may not use|unauthorized|refused"
+        words="denied|forbidden|not in the whitelist|not in whitelist|not in the allowlist"
+        "|not in allowlist|not on the allowlist|cannot use|can not use|may not use|unauthorized"
+        "|refused"
         "|rejected|prohibited|无权|无权访问|无权使用|无权调用|没有权限|没有调用|没有访问|没有使用"
         "|拒绝|not permitted",
         source=_KEYS,
@@ -488,7 +493,8 @@ PREDICATES: Final = (
     # -- too fast -------------------------------------------------------------------------
     Term(
         id="too_fast",
-        words="too many requests|too frequent|too frequently|too fast|too quickly|too often"
+        words="too many requests|too many concurrent|too frequent|too frequently|too fast"
+        "|too quickly|too often"
         "|slow down|throttl*|rate limited|too high|过高|过快|过于频繁|频繁|请求过多|控制",
         source=_LIMITS,
     ),
@@ -585,7 +591,7 @@ PREDICATES: Final = (
     Term(id="not_active", words="active|enabled", negated=True, source=_KEYS),
     Term(
         id="not_validated",
-        words="validate|validated|authenticate|verify|verified",
+        words="validate|validated|authenticate|authenticated|verify|verified",
         negated=True,
         source=_KEYS,
     ),

@@ -1602,5 +1602,14 @@ ELSEWHERE = (
     Fresh("any", 429, QUOTA, "Daily token limit reached for this key", _TOGETHER),
     Fresh("any", 404, MODEL, "The model could not be found", _TOGETHER),
     Fresh("any", 400, AUTH, "This key is no longer active", _TOGETHER),
+    Fresh("spark", 200, AUTH, "licc fail: the app has no licence for this function", _SIGNED),
+    Fresh("any", 200, AUTH, "User not authenticated", _SIGNED),
+    Fresh("any", 200, AUTH, "IP 192.0.2.7 is not in the whitelist of this key", _SIGNED),
+    Fresh("any", 200, AUTH, "jwt malformed", _SIGNED),
+    Fresh("any", 200, AUTH, "The app id does not match the api key", _SIGNED),
+    Fresh("any", 200, QUOTA, "Not enough tokens left in your package", _TOGETHER),
+    Fresh("any", 200, RATE, "Too many concurrent requests for this deployment", _TOGETHER),
+    Fresh("any", 200, RATE, "too_many_requests", _TOGETHER),
+    Fresh("apigee", 200, RATE, "Spike arrest violation. Allowed rate: 5 per second", _TOGETHER),
 )
-"""Routes, tunnels and signatures; 29 of these 50 were told before their words were known."""
+"""Routes, tunnels and signatures; 29 of the first 50 were told before."""
