@@ -79,7 +79,7 @@ def test_findings_roles_and_time_are_the_same_of_an_export(service: Service) -> 
     lines = [json.dumps(record) for record in export(service)]
     names = (
         "health", "scoreable", "excluded_by", "validity", "validity_coverage", "roles",
-        "provider_s", "lost_s", "agent_s",
+        "provider_s", "lost_s", "agent_s", "proof",
     )  # fmt: skip
     for judged in map(encode_verdict, judge_export(lines)):
         verdict = service.get(f"/rollouts/{judged['rollout_id']}/verdict")
