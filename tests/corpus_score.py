@@ -96,7 +96,7 @@ class Judged:
 
     @property
     def transient_right(self) -> bool:
-        return (self.cause.transient if self.cause else None) == self.row.transient
+        return self.cause.transient == self.row.transient if self.cause else not self.row.transient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

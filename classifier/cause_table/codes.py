@@ -218,6 +218,13 @@ COINED: Final = (
         source=BEDROCK,
     ),
     CauseRow(
+        id="oci.not_authorized",
+        gives=AUTH,
+        names=names("notauthorizedornotfound"),
+        source="docs.oracle.com/en-us/iaas/Content/API/References/apierrors.htm (404: it does not"
+        " say which; the policies of a tenancy are the usual cause)",
+    ),
+    CauseRow(
         id="any.clock_skew",
         gives=AUTH,
         reason="signature",

@@ -269,7 +269,7 @@ SUBJECTS: Final = (
         "|request limit"
         "|requests limit|rpm limit|tpm limit|spike arrest|throttl*|rate limited|ratelimit"
         "|速率|速率限制|频率|频率限制|访问频率|请求频率|并发|并发数|限流|流控|流量限制",
-        only={"cerebras": "token quota exceeded|request quota exceeded"},
+        only={"cerebras": "token quota exceeded|request quota exceeded", "yandex": "gauge quota"},
         source=_LIMITS,
     ),
     Term(

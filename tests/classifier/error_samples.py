@@ -2068,6 +2068,14 @@ COMPATIBLE = (
         reason="wrong_endpoint",
     ),
     Sample(
+        fact="oracle: who may not see a thing is told that it is not there",
+        upstream="oci",
+        status=404,
+        body={"code": "NotAuthorizedOrNotFound", "message": "Not authorized, or not found."},
+        gives=AUTH,
+        rule="oci.not_authorized",
+    ),
+    Sample(
         fact="express: a route that is none",
         upstream="mygateway",
         status=404,

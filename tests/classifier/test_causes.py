@@ -387,7 +387,7 @@ def test_by_status_alone_is_the_published_table_of_benchflow() -> None:
 
 
 # Sets that the table has seen; others are read as a stranger's answers are.
-WRITTEN_AFTER = ("errors.jsonl", "errors-wild.jsonl")
+WRITTEN_AFTER = ("errors.jsonl", "errors-wild.jsonl", "errors-far.jsonl")
 
 
 def test_real_answers_are_told_apart() -> None:
