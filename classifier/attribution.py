@@ -58,6 +58,7 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
     alike: dict[str, float] = {}  # by rollout, the end that is nearest
     answered: dict[str, list[float]] = {}
     starts, listing_failed = 0, False
+    spellings: set[str | None] = set()  # of the model, that others were answered under
     for other in others:
         if not _same_key(failure, other) or other.injected:
             continue
@@ -72,6 +73,7 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
             continue
         if state_of(other) is CallState.ANSWERED:
             answered.setdefault(other.rollout_id, []).append(ended)
+            spellings.add(other.model)
         elif _alike(failure, other):
             nearest = alike.get(other.rollout_id)
             if nearest is None or abs(ended - at) < abs(nearest - at):
@@ -84,6 +86,7 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
         answered_between=any(first <= end <= last for ends in answered.values() for end in ends),
         listing_failed=listing_failed,
         starts=starts,
+        respelled=bool(spellings) and failure.model not in spellings,
     )
 
 
@@ -164,7 +167,8 @@ Lane = tuple[str, str | None]  # upstream and canonical model
 class Setting:
     """What a rollout shows beside one failed call.
 
-    ``answered`` are the lanes that answered it, ``first_lane`` the first of them, with tools
+    ``answered`` are the lanes that answered it, under the ``spellings`` of the model's name that
+    they were called by, ``first_lane`` the first of them, with tools
     where any call has some; ``first_key`` is the digest of the first key that was answered,
     ``selections`` the digests of what its answered calls selected. ``poison`` are digests of
     requests that failed by themselves, ``starts`` by lane, in order. ``names`` are the canonical
@@ -176,6 +180,7 @@ class Setting:
     names: frozenset[str | None]
     named: bool
     answered: frozenset[Lane]
+    spellings: Mapping[Lane, frozenset[str | None]]
     first_lane: Lane | None
     first_key: str | None
     selections: frozenset[str | None]
@@ -197,6 +202,7 @@ class Setting:
             names=names if rollout.models else frozenset(),
             named=any(x.model and _names_one(x, names) for x in exchanges),
             answered=frozenset(map(_lane, answers)),
+            spellings=_spellings(answers),
             first_lane=_first_lane(facts.calls),
             first_key=next((x.key_digest for x in answers), None),
             selections=frozenset(x.selector_digest for x in answers),
@@ -224,6 +230,13 @@ class Setting:
 
 def _lane(exchange: Exchange) -> Lane:
     return exchange.upstream, canonical(exchange.model)
+
+
+def _spellings(answers: Iterable[Exchange]) -> dict[Lane, frozenset[str | None]]:
+    found: dict[Lane, set[str | None]] = {}
+    for answer in answers:
+        found.setdefault(_lane(answer), set()).add(answer.model)
+    return {lane: frozenset(names) for lane, names in found.items()}
 
 
 def _names_one(exchange: Exchange, names: frozenset[str | None]) -> bool:
@@ -296,6 +309,20 @@ def _ours(failed: Exchange, _: Setting) -> bool:
 
 def _outside_binding(failed: Exchange, setting: Setting) -> bool:
     return setting.outside(failed) and setting.bound(failed)
+
+
+def _respelled(failed: Exchange, setting: Setting) -> bool:
+    """Return True if the model is not found by this spelling, and answered by another one.
+
+    Names are equal for lanes and bindings, never as an excuse.
+    """
+    if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND or failed.model is None:
+        return False
+    own = setting.spellings.get(_lane(failed))
+    if own:
+        return failed.model not in own
+    near = setting.neighbours.get(failed.id)
+    return near is not None and near.respelled
 
 
 def _withheld(failed: Exchange, _: Setting) -> bool:
@@ -383,6 +410,7 @@ ALWAYS: tuple[tuple[str, AttributedTo, Predicate], ...] = (
     ("outside_binding", AttributedTo.AGENT, _outside_binding),
     ("model_ambiguous", AttributedTo.AGENT, lambda failed, _: bool(failed.model_ambiguous)),
     ("withheld", AttributedTo.AGENT, _withheld),
+    ("respelled", AttributedTo.AGENT, _respelled),
     ("explained_rejection", AttributedTo.AGENT, _rejected_by_an_answering_lane),
 )
 # The agent's too where agents are untrusted.

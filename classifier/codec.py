@@ -216,16 +216,21 @@ def _neighbours(name: str, value: object) -> dict[str, Neighbours]:
     return {
         call: Neighbours(**{f: read(f"{name}.{call}.{f}", found[f]) for f, read in _NEAR.items()})
         for call, each in _object(name, value).items()
-        for found in [dict.fromkeys(_NEAR, None) | _object(f"{name}.{call}", each)]
+        for found in [_NEAR_BEFORE | _object(f"{name}.{call}", each)]
     }
 
 
+_NEAR_BEFORE: dict[str, object] = {
+    "alike": None, "answered": None, "answered_between": None, "listing_failed": None,
+    "starts": None, "respelled": False,  # which earlier versions did not look for
+}  # fmt: skip
 _NEAR: Mapping[str, Callable[[str, object], Any]] = {
     "alike": _count,
     "answered": _count,
     "answered_between": _flag,
     "listing_failed": _flag,
     "starts": _count,
+    "respelled": _flag,
 }
 Reader = Callable[[str, object], object]
 # Key in the dict → (field of the noun, how its value is read).

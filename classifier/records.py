@@ -307,7 +307,8 @@ class Neighbours:
     Counts are of rollouts: ``alike`` failed in the same way, ``answered`` were answered.
     ``answered_between``: one of them between this failure and the two nearest alike.
     ``listing_failed``: so did a listing of models, with the same key. ``starts``: calls of
-    others on the lane in the 10 s before it.
+    others on the lane in the 10 s before it. ``respelled``: others were answered by the model
+    under another spelling of its name, and nobody under this one.
     """
 
     alike: int = 0
@@ -315,6 +316,7 @@ class Neighbours:
     answered_between: bool = False
     listing_failed: bool = False
     starts: int = 0
+    respelled: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

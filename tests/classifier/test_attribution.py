@@ -37,7 +37,11 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("200 stalled", {}, "rest", "hung_up"),
     ("200 503%down", BOUND, "outside_binding", "outside_binding"),
     ("200 404@nope", BOUND, "outside_binding", "outside_binding"),
-    ("200 404@gpt-5-2025-08-07", BOUND, "account", "account"),
+    ("200 404@gpt-5-2025-08-07", BOUND, "respelled", "respelled"),
+    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "account"),
+    ("404@gpt-5-2025-08-07", BOUND, "account", "account"),
+    ("200@GPT-5 404", {}, "respelled", "respelled"),
+    ("200 401@gpt-5-2025-08-07", BOUND, "account", "account"),  # a key's, however it is spelled
     ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "account"),
     ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "account"),
     ("404@nope", BOUND, "account", "unproven"),

@@ -82,3 +82,15 @@ def test_its_own_rollouts_and_injected_calls_are_no_neighbours() -> None:
 def test_starts_are_counted_in_the_ten_seconds_before() -> None:
     near = others("429[95-96] 200[99-100]", "200[91-99]", "200[90-99] 200[101.5-102]")
     assert neighbours_of(FAILED, near).starts == 3
+
+
+def test_a_model_that_answers_others_under_another_spelling_is_there() -> None:
+    failed = calls("404@m-2031-01-01[100-101]")[0]
+    for near, respelled in (
+        (("200@m[90-91]",), True),
+        (("200@m[90-91]", "200@m-2031-01-01[95-96]"), False),
+        (("404@m[90-91]",), False),  # nobody was answered
+        (("200@o[90-91]",), False),  # another model
+        (("200@m[10-11]",), False),  # long before
+    ):
+        assert neighbours_of(failed, others(*near)).respelled is respelled, near
