@@ -345,7 +345,7 @@ def _other_lane(failed: Exchange, setting: Setting) -> bool:
     upstream, model = setting.first_lane
     if setting.upstream is None and failed.upstream != upstream:
         return True
-    names_one = failed.kind is Kind.INFERENCE and not setting.names
+    names_one = failed.kind in (Kind.INFERENCE, Kind.OTHER) and not setting.names
     return names_one and canonical(failed.model) != model
 
 

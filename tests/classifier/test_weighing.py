@@ -101,6 +101,12 @@ PROVOCATIONS = (
     Case("a model that only the agent names", "404@nope*3", "all_failed", said={"model": "gpt-5"}),
     Case("an upstream that only the agent chose", "net%down*3", "all_failed"),
     Case("an account of its own choice", "401+beta*3", "all_failed"),
+    Case("a model at a path of no dialect that outweighs the first",
+         "200+tool 200+shaped+large@b 401+other@b*3", "interrupted"),
+    Case("answers that nobody can read", "200+garbled*3", "unread_answers"),
+    Case("answers that nobody can look at", "200+unseen*3", "undecided"),
+    Case("nothing but uploads", "200+media+garbled*3", "zero_signal"),
+    Case("a batch without a body", "200+media+malformed*2", "all_failed"),
 )  # fmt: skip
 
 # Found as before, whoever is trusted.
