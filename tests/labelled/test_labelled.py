@@ -10,8 +10,8 @@ from tests.labelled import play, score
 from tests.labelled.score import Case, Tally
 
 # Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
-PROOF_FLOOR = 81.0
-LIVES_FLOOR = 96.0
+PROOF_FLOOR = 82.0
+LIVES_FLOOR = 98.0
 
 
 @cache
