@@ -35,7 +35,6 @@ _STATUS_ONLY: Final = {
     429: Subcategory.RATE_LIMIT,
 }
 _ANSWERING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.EMBEDDING))
-_STATING: Final = _ANSWERING | {Kind.ACTIVITY}
 _GENERATING: Final = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
 
 
@@ -73,10 +72,9 @@ class Classify(Protocol):
 def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUSES) -> Cause | None:
     """Classify a failed call; None when the provider did not fail it.
 
-    A status from 400 on is a cause for every kind of call; an error inside a 200 only for
-    inference, its continuations, embeddings and activities, a flaw only for the first two. A
-    redirect is no failure: the client follows it, and the next call is classified by itself.
-    LOST is left to the rollout's rules.
+    A status from 400 on is a cause for every kind of call; an error inside a 200 for all but
+    probes, a flaw only for inference and its continuations. A redirect is no failure: the client
+    follows it, and the next call is classified by itself. LOST is left to the rollout's rules.
 
     Args:
         answer: the evidence of one call.
@@ -87,7 +85,7 @@ def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUS
         return None
     if answer.status is not None and answer.status >= 400:
         return _read(answer, table)
-    if answer.error is not None and answer.kind in _STATING:
+    if answer.error is not None and answer.kind is not Kind.PROBE:
         return _read(answer, table)
     row = _failure_without_error(answer, stall_s)
     return None if row is None else _cause(_by_row(row, ()), answer)

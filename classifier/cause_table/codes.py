@@ -150,6 +150,12 @@ COINED: Final = (
         source="google-gemini/gemini-cli:packages/core/src/utils/googleQuotaErrors.ts",
     ),
     CauseRow(
+        id="apigee.spike_arrest",
+        gives=RATE,
+        names=names("policies.ratelimit.spikearrestviolation"),
+        source="docs.cloud.google.com/apigee/docs/api-platform/reference/policies/spike-arrest-policy",
+    ),
+    CauseRow(
         id="any.request_over_minute_allowance",
         gives=REJECTED,
         reason="too_large",
@@ -213,7 +219,7 @@ COINED: Final = (
             "unrecognizedclientexception invalidsignatureexception"
             " expiredtokenexception incompletesignatureexception"
             " missingauthenticationtokenexception notauthorized requestexpired"
-            " incompletesignature optinrequired invalidclienttokenid"
+            " incompletesignature optinrequired invalidclienttokenid signaturedoesnotmatch"
         ),
         source=BEDROCK,
     ),
@@ -237,6 +243,12 @@ COINED: Final = (
         gives=AUTH,
         names=names("authentication"),
         source="openrouter.ai/docs/client-sdks/python/components/apierrortype",
+    ),
+    CauseRow(
+        id="oauth.client",
+        gives=AUTH,
+        names=names("invalid_client unauthorized_client invalid_grant"),
+        source="RFC 6749 §5.2",
     ),
     CauseRow(
         id="minimax.key",

@@ -211,18 +211,20 @@ BROAD: Final = (
     CauseRow(
         id="any.rate_limit_name",
         gives=RATE,
-        names=names("rate_limit resource_exhausted"),
+        names=names("rate_limit resource_exhausted slowdown"),
         on=statuses(400, 424, 429) | NO_STATUS | SERVER,
-        source=ANTHROPIC + "; " + OPENAI_CODES + "; google/rpc/code.proto (8)",
+        source=ANTHROPIC + "; " + OPENAI_CODES + "; google/rpc/code.proto (8)"
+        "; docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html",
     ),
     CauseRow(
         id="any.auth_name",
         gives=AUTH,
         names=names(
             "unauthorized forbidden accessdeniedexception accessdenied authenticationerror"
+            " unauthenticated"
         ),
         on=statuses(400, 401, 403) | NO_STATUS | SERVER,
-        source=ANTHROPIC + "; google/rpc/code.proto (7); " + BOTOCORE,
+        source=ANTHROPIC + "; google/rpc/code.proto (7, 16); " + BOTOCORE,
     ),
     CauseRow(
         id="minimax.parameters",

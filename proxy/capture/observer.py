@@ -325,6 +325,11 @@ _LAST_TURNS = 16  # of decoding, where a call ends before all of its answer was 
 _NOTHING_READ: ReadResult = (Reading(), False, None)
 
 
+def _tells(request: CapturedRequest) -> bool:
+    """Whether an error inside a 2xx says how the call went: what a GET asks for may hold any."""
+    return request.call.method == "POST" or request.route.kind is not Kind.OTHER
+
+
 class CallObserver:
     """Observe one call.
 
@@ -518,6 +523,7 @@ class CallObserver:
         head = self._head
         call = request.call
         request.fail()
+        refused = (head.status or 0) >= 400
         return causes.classify(
             Answer(
                 upstream=call.upstream,
@@ -525,7 +531,7 @@ class CallObserver:
                 kind=payloads.kind(reading, head.status),
                 status=head.status,
                 ending=ending,
-                error=payloads.error,
+                error=payloads.error if refused or _tells(request) else None,
                 flaw=flaw,
                 silent_s=max(0.0, at - self._quiet_since) if self._awaited else 0.0,
                 retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),

@@ -21,6 +21,11 @@ _KEY = re.compile(
     r"(?<![A-Za-z0-9])"
     r"(?:[spr]k[-_]|tz-|gsk_|xai-|hf_|nvapi-|AIza|AKIA|ASIA|eyJ|gh[a-z]_)[\w.-]{16}"
 )
+# Keys of errors with a value, for the patterns of dialects: behind a quote, which one of
+# ``[bdeEfmM]`` has to follow.
+FAILURE = (
+    rb'(?:[eE]rr\w{0,12}|fault\w{0,8}|detail|base_resp)"\s*:\s*[^n\s]|(?:[mM]essage|msg)"\s*:\s*"'
+)
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
 _TEXT_OR_LIST = (str, list)
 _OBJECTS = frozenset((dict,))

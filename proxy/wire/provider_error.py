@@ -9,12 +9,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from html import unescape
+from http import HTTPStatus
 from itertools import islice
 from typing import Final, TypeGuard
 
+from classifier.grammar import GRAMMAR
 from classifier.records import ProviderError
 from proxy.wire.dialect import Headers
 
@@ -23,18 +26,34 @@ from proxy.wire.dialect import Headers
 
 MESSAGE_CAP: Final = 2_000  # characters
 ITEMS: Final = 16  # of any list
-CODE_KEYS: Final = ("code", "error_code", "errorCode", "err_code")
+ERROR_EVENTS: Final = frozenset(("error", "exception", "fault"))  # of any stream
+_CODES: Final = (
+    "error_code", "errorCode", "err_code", "errcode", "errCode", "errorcode", "ErrorCode", "Code",
+    "errno", "err_no", "retcode", "retCode", "ret_code", "ret", "resultCode", "result_code",
+    "returnCode", "return_code",
+)  # fmt: skip
+CODE_KEYS: Final = ("code", *_CODES)
 TYPE_KEYS: Final = ("type", "error_type", "errorType", "exception")
+# Sentences that only an error has.
+_COMPLAINTS: Final = (
+    "error_msg", "errorMessage", "error_message", "errorMsg", "errmsg", "errMsg", "err_msg",
+    "ErrorMessage", "faultstring", "failureReason", "failure_reason", "failureMessage",
+    "OriginalMessage", "error_description",
+)  # fmt: skip
 MESSAGE_KEYS: Final = (
-    "message", "Message", "msg", "error_msg", "errorMessage", "error_message", "status_msg",
-    "error_description", "detail", "title", "description",
+    "message", "Message", "msg", *_COMPLAINTS, "status_msg", "retmsg", "ret_msg", "retMsg",
+    "resultMsg", "result_msg", "resultMessage", "return_msg", "returnMsg", "statusMessage",
+    "status_message", "detail", "title", "description", "explanation",
+)  # fmt: skip
+_STATUS_KEYS: Final = (
+    "status", "status_code", "statusCode", "StatusCode", "http_status_code", "http_status",
+    "originalStatusCode", "OriginalStatusCode",
 )  # fmt: skip
 # A body with one of these is a response, so that a lone ``message`` in it is no error.
 _ANSWER_KEYS: Final = frozenset((
     "choices", "candidates", "output", "content", "data", "usage", "usageMetadata", "embeddings",
     "text", "results", "result", "response", "models", "input_tokens", "totalTokens",
 ))  # fmt: skip
-_SUCCESS: Final = frozenset((0, 200, "0", "200", "success", "Success", "OK", "ok"))
 # Finish reasons of Cohere and OpenRouter.
 _UNFINISHED: Final = frozenset(("ERROR", "TIMEOUT", "error"))
 _BESIDE_RESPONSE: Final = ("code", "message", "error_type")  # its status is the response's
@@ -43,20 +62,35 @@ _LEVELS: Final = 8  # of objects in objects, until nothing was found that has co
 _MEMBERS: Final = 64  # of an object
 
 
-def error_nodes(body: Mapping[str, object], event: str | None) -> Iterator[object]:
-    """Yield the parts of a body that describe an error, innermost first."""
+def error_nodes(
+    body: Mapping[str, object],
+    event: str | None,
+    *,
+    refused: bool = True,
+    answered: bool = False,
+    marked: bool = False,
+) -> Iterator[object]:
+    """Yield the parts of a body that describe an error, innermost first.
+
+    Arguments:
+        refused: the status says that the call failed, so that any sentence is the error's.
+        answered: an output was read, so that a code alone is no error.
+        marked: nothing tells that a model was asked, so that a sentence alone is none either.
+    """
     for place in _PLACES:
         nodes = list(place(body, event))
         if nodes:
             yield from nodes
             return
+    nodes = list(_at_outcome(body, bare=not answered and not marked))
+    yield from nodes or _at_top(body, event, bare=not marked, refused=refused)
 
 
 def _at_error(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
     error = body.get("error")
-    if error is True or isinstance(error, str):
-        if error:
-            yield dict(body)
+    if isinstance(error, str | int):
+        if says(error):
+            yield unquoted(body)
     elif substantial(error):
         yield error
         beside = _BESIDE_RESPONSE if body.get("object") == "response" else _BESIDE
@@ -100,7 +134,7 @@ def _at_cohere_end(body: Mapping[str, object], _event: str | None) -> Iterator[o
     """Cohere v2 ``message-end``: ``delta.error``, or a finish reason that states a failure."""
     delta = body.get("delta")
     end = delta if isinstance(delta, dict) and body.get("type") == "message-end" else body
-    if isinstance(text := end.get("error"), str) and text:
+    if isinstance(text := end.get("error"), str) and says(text):
         yield {"message": text}
     reason = end.get("finish_reason")
     if isinstance(reason, str) and reason in _UNFINISHED:
@@ -116,13 +150,29 @@ def _at_base_resp(body: Mapping[str, object], _event: str | None) -> Iterator[ob
 
 
 def _at_errors(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
-    """Cloudflare's envelope: ``success: false`` and numbered errors."""
+    """Cloudflare's envelope: ``success: false`` and numbered errors; errors by field (Rails)."""
     errors = body.get("errors")
     for item in errors[:ITEMS] if isinstance(errors, list) else ():
         if isinstance(item, dict) and isinstance(item.get("code"), int):
             yield {"reason": f"errors.{item['code']}", "message": item.get("message")}
         elif substantial(item):
             yield item
+    if isinstance(errors, str):
+        if says(errors):
+            yield {"message": errors}
+    elif isinstance(errors, dict) and substantial(errors):
+        yield {k: body[k] for k in _BESIDE if k in body}
+        yield errors
+        yield from errors_by_field(errors)
+
+
+def errors_by_field(errors: Mapping[str, object]) -> Iterator[object]:
+    """Yield what is said of each field of a request: ``{"model": ["is required"]}``."""
+    for field_name, said in islice(errors.items(), ITEMS):
+        if field_name not in MESSAGE_KEYS and isinstance(said, list):
+            for text in said[:ITEMS]:
+                if isinstance(text, str):
+                    yield {"param": field_name, "message": f"{field_name} {text}"}
 
 
 def _at_exception(body: Mapping[str, object], event: str | None) -> Iterator[object]:
@@ -140,14 +190,6 @@ def _at_exception(body: Mapping[str, object], event: str | None) -> Iterator[obj
         yield body[only]
 
 
-def _at_top(body: Mapping[str, object], event: str | None) -> Iterator[object]:
-    """Take the body as the error: ``message`` (AWS, Cohere, Mistral), ``detail`` (FastAPI)."""
-    named = event == "error" or "error" in (body.get("type"), body.get("object"))
-    answers = any(body[key] is not None for key in _ANSWER_KEYS & body.keys())
-    if named or (not answers and not _states_success(body) and _has_message(body)):
-        yield body
-
-
 _PLACES: Final[tuple[Callable[[Mapping[str, object], str | None], Iterator[object]], ...]] = (
     _at_error,
     _at_failed_response,
@@ -156,20 +198,47 @@ _PLACES: Final[tuple[Callable[[Mapping[str, object], str | None], Iterator[objec
     _at_errors,
     _at_exception,
     _at_cohere_end,
-    _at_top,
 )
 
 
-def _states_success(body: Mapping[str, object]) -> bool:
-    code = body.get("code")
-    success = isinstance(code, int | str) and code in _SUCCESS
-    return body.get("success") is True or (success and body.get("success") is not False)
+def _at_top(
+    body: Mapping[str, object], event: str | None, *, bare: bool, refused: bool
+) -> Iterator[object]:
+    """Take the body as the error: ``message`` (AWS, Cohere, Mistral), ``detail`` (FastAPI).
+
+    Inside a 2xx a ``message`` by itself has to say so: gateways greet with it, too.
+    """
+    if event in ERROR_EVENTS or "error" in (body.get("type"), body.get("object")):
+        yield unquoted(body)
+        yield from _inner(body)
+    elif (
+        bare
+        and not _states_success(body)
+        and not _answers(body)
+        and _says_why(body, refused=refused)
+    ):
+        yield unquoted(body)
+
+
+def _says_why(body: Mapping[str, object], *, refused: bool) -> bool:
+    return _has_message(body) if refused else _tells_failure(body)
+
+
+def _answers(body: Mapping[str, object]) -> bool:
+    return any(body[key] is not None for key in _ANSWER_KEYS & body.keys())
 
 
 def _has_message(body: Mapping[str, object]) -> bool:
-    messages = (body.get(key) for key in ("message", "Message", "detail", "msg", "error_msg"))
-    return any(isinstance(s, str | list) and s for s in messages) or (
-        isinstance(body.get("detail"), dict) or body.get("success") is False
+    messages = (body.get(key) for key in ("message", "Message", "detail", "msg"))
+    return any(isinstance(s, str | list) and s for s in messages) or isinstance(
+        body.get("detail"), dict
+    )
+
+
+def _tells_failure(body: Mapping[str, object]) -> bool:
+    sentences = [body.get(key) for key in ("message", "Message", "msg")]
+    return bool(body.get("detail")) or any(
+        isinstance(each, str) and read_text_failure(each) is not None for each in sentences
     )
 
 
@@ -203,6 +272,177 @@ def _without_type(body: Mapping[str, object]) -> dict[str, object]:
 def text_of(payload: object) -> str | None:
     """Return a message as bounded text; None where it is empty or no string."""
     return payload.strip()[:MESSAGE_CAP] or None if isinstance(payload, str) else None
+
+
+# --- negative outcomes -------------------------------------------------------------------------
+
+
+# What an error is called besides ``error`` and ``errors``, which have places of their own.
+_NAMES: Final = ("Error", "Errors", "err", "fault", "Fault", "exception", "last_error",
+                 "lastError")  # fmt: skip
+_WITHIN: Final = ("error", "errors", *_NAMES)
+_FLAGS: Final = ("success", "Success", "ok", "isSuccess", "is_success", "succeeded", "succeed",
+                 "successful")  # fmt: skip
+_OUTCOMES: Final = ("status", "Status", "state", "result", "outcome", "resultStatus",
+                    "return_code")  # fmt: skip
+_FAILED: Final = frozenset(("fail", "failed", "failure", "error", "err"))
+_FINE: Final = re.compile(
+    r"\W*(?:(?:the |your )?(?:request|operation|query|call|api)?\W*(?:was |is |has been )?"
+    r"(?:success\w*|succeed(?:ed)?|ok(?:ay)?|accepted|completed|done|normal)|no errors?|none|null"
+    r"|nil|false|n/a|-|0+|(?:请求|操作|调用|处理)?成功)?\W*",
+    re.IGNORECASE,
+)
+# Whole numbers that say that all is well, besides 200 to 299. Of CLOVA 20000, of others 1000.
+_FINE_CODES: Final = frozenset((0, 1000, 20000))
+_WHOLE_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
+MARKS: Final = frozenset((*_NAMES, *_FLAGS, *_OUTCOMES, *_STATUS_KEYS, *CODE_KEYS, *_COMPLAINTS))
+"""Top-level keys of which any may mark a negative outcome."""
+# What a model wrote, a tool returned or a request said: nothing in it is a provider's word.
+_QUOTED: Final = frozenset((
+    "choices", "candidates", "content", "contents", "output", "outputs", "messages", "input",
+    "inputs", "request", "arguments", "args", "params", "parameters", "metadata", "usage", "tools",
+    "tool_calls", "tool", "tool_result", "tool_results", "toolResult", "function_call",
+    "functions", "prompt", "instructions", "text", "delta", "item", "items", "part", "parts",
+    "content_block", "generations", "generation", "generated_text", "predictions", "prediction",
+    "completion", "completions", "alternatives", "answer", "reply", "echo", "json", "form",
+    "headers", "query", "variables", "config", "options", "settings", "context", "payload",
+    "logs", "promptFeedback", "content_filter_results", "prompt_filter_results", "moderation",
+    "guardrail", "trace", "search_results", "citations", "annotations", "reasoning", "thinking",
+    "embedding", "embeddings", "incomplete_details", "properties", "schema", "response_format",
+    "documents", "conversation", "user", "usageMetadata",
+))  # fmt: skip
+# What gateways put an outcome into. Beside an output nothing else is looked into.
+HOLDERS: Final = frozenset(("header", "Response", "ResponseMetadata", "base_resp", "x_groq"))
+_HOLDING: Final = HOLDERS | {"status"}
+
+
+def _at_outcome(body: Mapping[str, object], *, bare: bool) -> Iterator[object]:
+    """Find a negative outcome at the top or one level down, and the sentences beside and under it.
+
+    Apigee: ``fault``. Tencent Cloud: ``Response.Error``. Volcengine: ``ResponseMetadata.Error``.
+    Spark: ``header.code``. CLOVA Studio: ``status.code``. AWS Lambda: ``errorMessage``.
+
+    Arguments:
+        bare: a mark counts that has no sentence and no name.
+    """
+    inner = list(_inner(body))
+    if marks_failure(body):
+        sentences = [each for each in inner if _has_sentence(each)]
+        if bare or sentences or _has_sentence(body) or (_fails(body) and _has_name(body)):
+            yield from _described(body)
+            for each in inner:
+                yield from _described(each)
+            return
+    if _states_success(body):
+        return
+    for each in inner:
+        if any(says(each.get(key)) for key in _WITHIN) or (
+            marks_failure(each) and _has_sentence(each)
+        ):
+            yield from _described(each)
+            return
+
+
+def _inner(body: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+    """Yield the objects one level down in which an outcome may stand.
+
+    Beside an output or an echo these are `HOLDERS` only: what else is there may be one too.
+    """
+    alone = not any(body[key] for key in _QUOTED & body.keys())
+    for key, value in islice(body.items(), _MEMBERS):
+        if isinstance(value, dict) and (key in _HOLDING or (alone and key not in _CLOSED)):
+            yield value
+
+
+_CLOSED: Final = _QUOTED | {"message", "detail", "error", "errors", "body"}
+
+
+def _described(node: Mapping[str, object]) -> Iterator[object]:
+    for key in _WITHIN:
+        error = node.get(key)
+        if isinstance(error, dict | list):
+            yield error
+        elif isinstance(error, str) and says(error):
+            yield {"message": error}
+    if _fails(node) and isinstance(node.get("body"), str | dict):  # a Lambda's response, unproxied
+        yield node["body"]
+    yield unquoted(node)
+
+
+def unquoted(body: Mapping[str, object]) -> dict[str, object]:
+    """Return a body without the parts that a model, a tool or a request wrote."""
+    return {key: value for key, value in islice(body.items(), _MEMBERS) if key not in _QUOTED}
+
+
+def marks_failure(node: Mapping[str, object]) -> bool:
+    """Whether an object marks a negative outcome: by a flag, a word, a status or a code."""
+    if _fails(node) or any(says(node.get(key)) for key in _NAMES):
+        return True
+    if _states_success(node):
+        return False
+    return any(_is_failing_code(node[key]) for key in CODE_KEYS if key in node) or any(
+        isinstance(node.get(key), str) and says(node[key]) for key in _COMPLAINTS
+    )
+
+
+def _fails(node: Mapping[str, object]) -> bool:
+    """Whether an object says that it failed, in words or by an HTTP status."""
+    for key in _FLAGS:
+        if (flag := node.get(key)) is False or (isinstance(flag, str) and flag.lower() == "false"):
+            return True
+    for key in _OUTCOMES:
+        if isinstance(outcome := node.get(key), str) and outcome.lower() in _FAILED:
+            return True
+    for key in _STATUS_KEYS:
+        status = node.get(key)
+        if _status(status) is not None or (isinstance(status, int) and status < 0):
+            return True
+    return False
+
+
+def _states_success(body: Mapping[str, object]) -> bool:
+    if body.get("success") is False:
+        return False
+    return body.get("success") is True or _is_fine_code(body.get("code"))
+
+
+def _is_fine_code(code: object) -> bool:
+    if isinstance(code, str):
+        if not _WHOLE_NUMBER.fullmatch(code):
+            return bool(code.strip()) and _FINE.fullmatch(code[:80]) is not None
+        code = int(code)
+    if not isinstance(code, int) or isinstance(code, bool):
+        return False
+    return code in _FINE_CODES or 200 <= code <= 299
+
+
+def _is_failing_code(code: object) -> bool:
+    """Whether a number or a name is there that is no success."""
+    if isinstance(code, str):
+        named = _NAME.fullmatch(code) is not None
+    else:
+        named = isinstance(code, int) and not isinstance(code, bool)
+    return named and not _is_fine_code(code)
+
+
+def _has_sentence(node: Mapping[str, object]) -> bool:
+    return any(says(node.get(key)) for key in (*MESSAGE_KEYS, *_WITHIN, "reason")) or (
+        _fails(node) and says(node.get("body"))
+    )
+
+
+def _has_name(node: Mapping[str, object]) -> bool:
+    return any(
+        isinstance(node.get(key), str) and _is_failing_code(node[key])
+        for key in (*CODE_KEYS, "error_type", "errorType", "__type")
+    )
+
+
+def says(value: object) -> bool:
+    """Whether a field for errors has content: no blank, no "none", no "success"."""
+    if isinstance(value, str):
+        return _FINE.fullmatch(value[:80]) is None
+    return substantial(value)
 
 
 # --- waits: Retry-After and the vendors' reset headers -----------------------------------------
@@ -310,14 +550,10 @@ _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a se
 _DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep
 _NODES: Final = 256  # objects, lists and texts that are looked into
 
-_STATUS_KEYS: Final = (
-    "status", "status_code", "statusCode", "StatusCode", "http_status_code", "http_status",
-    "originalStatusCode",
-)  # fmt: skip
 _WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
                      "retry_after_seconds")  # fmt: skip
 _WRAPS: Final = ("error", "errors", "message", "detail", "raw")  # a whole error may sit inside
-_QUALIFIES: Final = ("innererror", "inner_error", "innerError", "details", "metadata")
+_QUALIFIES: Final = ("innererror", "inner_error", "innerError", "details", "metadata", "extensions")
 _METADATA_NAMES: Final = (
     "reason", "error_type", "error_code", "provider_code", "limit_source",
     "quotaId", "quotaMetric", "quota_limit", "quota_metric", "quota_unit",
@@ -382,7 +618,14 @@ class _ErrorFacts:
         )
 
 
-def read_error(payload: object, *, event: str | None = None) -> ProviderError | None:
+def read_error(
+    payload: object,
+    *,
+    event: str | None = None,
+    refused: bool = True,
+    answered: bool = False,
+    marked: bool = False,
+) -> ProviderError | None:
     """Read the error out of a parsed JSON value, or None when it holds none.
 
     Args:
@@ -390,22 +633,29 @@ def read_error(payload: object, *, event: str | None = None) -> ProviderError | 
             (Gemini without ``alt=sse``).
         event: the event's own name, where the framing carries one (SSE ``event:``, AWS
             ``:exception-type``). An exception's name makes any payload an error.
+        refused: the status says that the call failed, so that any sentence is the error's.
+        answered: an output was read before, so that a code alone is no error.
+        marked: nothing tells that a model was asked, so that a sentence alone is none either.
 
     Shapes: openai-python ``APIError.body``, docs.claude.com/en/api/errors, Google
     ``google.rpc.Status``, botocore ``service-2.json``, openrouter.ai/docs/errors,
     docs.mistral.ai, docs.cohere.com, platform.minimax.io errorcode, FastAPI
-    ``HTTPException``, developers.cloudflare.com/workers-ai/platform/errors.
+    ``HTTPException``, developers.cloudflare.com/workers-ai/platform/errors,
+    docs.aws.amazon.com/lambda (``errorMessage``), cloud.google.com/apigee (``fault``),
+    cloud.tencent.com/document/api (``Response.Error``), www.xfyun.cn (``header.code``),
+    docs.aws.amazon.com/sagemaker (InvokeEndpoint, ``OriginalStatusCode``).
     """
     for body in _bodies(payload):
         facts = _ErrorFacts()
-        for node in error_nodes(body, event):
+        nodes = error_nodes(body, event, refused=refused, answered=answered, marked=marked)
+        for node in nodes:
             _gather(node, facts, _DEPTH)
         if facts.any():
             return facts.error()
     if is_exception(event):
         return ProviderError(type=event, message=text_of(payload))
-    if event == "error" and (message := text_of(payload)):
-        return ProviderError(message=message)
+    if event in ERROR_EVENTS:
+        return ProviderError(message=text_of(payload))
     return None
 
 
@@ -413,6 +663,76 @@ def read_text_error(text: str) -> ProviderError | None:
     """Take a short plain-text error body as the message; None for HTML or nothing."""
     message = text.strip()[:MESSAGE_CAP]
     return ProviderError(message=message) if message and not message.startswith("<") else None
+
+
+def with_stated_status(error: ProviderError) -> ProviderError:
+    """Take the status that a reason phrase names: "Too Many Requests", "502 Bad Gateway".
+
+    RFC 9110 §15. Only of an error inside a 2xx: a status line goes before a phrase.
+    """
+    stated = None if error.status is not None else _named_status(error.message or "")
+    return error if stated is None else replace(error, status=stated)
+
+
+def _named_status(text: str) -> int | None:
+    found = _STATUS_LINE.fullmatch(text[:100])
+    if found is None:
+        return None
+    number, phrase = found.groups()
+    stated = _PHRASES.get((phrase or "").strip().lower())
+    return stated or (int(number) if number and (not phrase or len(phrase) < 4) else None)
+
+
+_PHRASES: Final = {each.phrase.lower(): each.value for each in HTTPStatus if each.value >= 400}
+_STATUS_LINE: Final = re.compile(
+    r"\s*(?:HTTP/\d(?:\.\d)?\s+|(?:http )?error:?\s+(?:code:?\s+)?)?([45]\d\d)?[\s:,-]*"
+    r"([A-Za-z' -]{0,40})[.!]?\s*",
+    re.IGNORECASE,
+)
+_SHORT: Final = 500  # characters of a text that is a failure's as a whole
+
+
+def read_text_failure(text: str) -> ProviderError | None:
+    """Read a short text where JSON was expected, in a 2xx; None where it states no failure.
+
+    A reason phrase does, and so does a sentence that the grammar of causes reads.
+    """
+    message = text.strip()
+    if not message or len(message) > _SHORT:
+        return None
+    error = with_stated_status(ProviderError(message=message))
+    if error.status is None and GRAMMAR.read(message, (), status=None) is None:
+        return None
+    return error
+
+
+# -- XML: AWS's query APIs and S3, SOAP faults, RFC 7807 -------------------------------------
+
+
+_XML_ROOT: Final = re.compile(
+    r"\s*(?:<\?xml[^>]{0,200}\?>\s*)?"
+    r"<(?:[\w.-]{1,40}:)?(Error|Errors|ErrorResponse|error|errors|fault|Fault|problem|Envelope)\b"
+)
+_XML_FAULT: Final = re.compile(r"<(?:[\w.-]{1,40}:)?Fault[\s>]")
+_XML_LEAF: Final = re.compile(
+    r"<(?:[\w.-]{1,40}:)?([A-Za-z][\w.-]{0,40})(?:\s[^<>]{0,200})?>\s*(?:<!\[CDATA\[)?"
+    r"([^<]{1,2000}?)(?:\]\]>)?\s*</"
+)
+_XML_NAMES: Final = {"Text": "message", "faultstring": "message", "Reason": "message"}
+
+
+def read_xml_error(text: str) -> ProviderError | None:
+    """Read an XML document whose root is an error, or a SOAP envelope with a fault; else None."""
+    root = _XML_ROOT.match(text)
+    if root is None or (root[1] == "Envelope" and not _XML_FAULT.search(text)):
+        return None
+    node: dict[str, object] = {}
+    for leaf in islice(_XML_LEAF.finditer(text), _MEMBERS):
+        node.setdefault(_XML_NAMES.get(leaf[1], leaf[1]), unescape(leaf[2]))
+    facts = _ErrorFacts()
+    node.pop("Type", None)  # AWS: who is at fault, "Sender"
+    _gather_object(node, facts, 1)
+    return facts.error()
 
 
 # -- bodies --------------------------------------------------------------------------
@@ -471,17 +791,34 @@ def _gather_wrapped_metadata(metadata: object, facts: _ErrorFacts, depth: int) -
         _gather(raw, facts, depth - 1)
 
 
+# google/rpc/code.proto, which gRPC's gateways write as a number.
+_GRPC: Final = (
+    "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND", "ALREADY_EXISTS",
+    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
+    "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
+)  # fmt: skip
+
+
 def _gather_names(node: Mapping[str, object], facts: _ErrorFacts) -> None:
     for key in CODE_KEYS:
         facts.add_code(node.get(key))
+    if isinstance(number := node.get("error"), int):
+        facts.add_code(number)
+    # grpc-gateway: {"code", "message", "details"}, before its version 2 with "error" too
+    code = node.get("code")
+    is_grpc = isinstance(node.get("details"), list) or node.get("error") == node.get("message", "")
+    if is_grpc and type(code) is int and 1 <= code <= len(_GRPC):
+        facts.add_reason(_GRPC[code - 1])
     for key in TYPE_KEYS:
         facts.add_type(node.get(key))
     if isinstance(kind := node.get("__type"), str):
         facts.add_type(bare_exception(kind))
     if isinstance(reason := node.get("reason"), str) and _NAME.fullmatch(reason):
         facts.add_reason(reason)
+    elif isinstance(reason, str):
+        facts.add_message(reason)
     if isinstance(status := node.get("status"), str) and _NAME.fullmatch(status):
-        facts.add_reason("" if _status(status) or status == "error" else status)
+        facts.add_reason("" if _status(status) or status.lower() in _FAILED else status)
     param = node.get("param")
     facts.param = facts.param or (param if isinstance(param, str) else None) or _location(node)
 
@@ -499,8 +836,8 @@ def _gather_messages(node: Mapping[str, object], facts: _ErrorFacts, depth: int)
         if isinstance(text := node.get(key), str):
             _gather_text(text, facts, depth)
     if isinstance(text := node.get("error"), str):
-        has_sentence = any(isinstance(node.get(k), str) for k in ("message", "detail"))
-        if has_sentence:  # {"error": "not_found", "message": "…"}: the first is a name
+        # {"error": "not_found", "message": "…"}: the first is a name
+        if any(isinstance(node.get(key), str) for key in MESSAGE_KEYS):
             facts.add_code(text)
         else:
             _gather_text(text, facts, depth)

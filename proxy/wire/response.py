@@ -27,17 +27,33 @@ from proxy.wire.framing import (
     decoder,
 )
 from proxy.wire.generic import NATIVE, WINDOW, OutputFinder, beginning, ending, known_shape
-from proxy.wire.provider_error import is_exception, read_error, read_text_error
+from proxy.wire.provider_error import (
+    ERROR_EVENTS,
+    HOLDERS,
+    MARKS,
+    is_exception,
+    marks_failure,
+    read_error,
+    read_text_error,
+    read_text_failure,
+    read_xml_error,
+    with_stated_status,
+)
 from proxy.wire.written_call import TRIGGER, WrittenCall
 
 # --- JSON payloads: usage, output, finish reason and error -------------------------------------
 
 
-# Where in a payload errors are found; the rest of a successful response is not searched.
-_ERROR_KEYS = frozenset(("error", "errors", "base_resp", "detail", "error_code", "error_msg"))
-_ERROR_TYPES = ("error", "response.failed")
 _UNFINISHED = ("error", "ERROR", "TIMEOUT")  # finish reasons that name a failure
-_ERROR_HOLDERS = _ERROR_KEYS | {"type", "finish_reason", "response", "delta", "message"}
+_ERROR_TYPES = ("error", "response.failed")
+# Where in a payload errors are found; the rest of a successful response is not searched.
+_ERROR_KEYS = frozenset(("error", "errors", "detail", "__type")) | HOLDERS
+_ERROR_HOLDERS = _ERROR_KEYS | MARKS | {"type", "finish_reason", "response", "delta", "message"}
+# A payload with none of these is no known dialect's, though others of its answer were.
+_USUAL = frozenset((
+    "candidates", "type", "output", "message", "usage", "usageMetadata", "delta", "done",
+    "id", "contentBlockIndex", "stopReason", "meta_info",
+))  # fmt: skip
 # What servers write that is no strict JSON: raw control characters and halves of a character in
 # a string (a message cut short), and the numbers that JSON does not have (log-probabilities).
 _LOOSE = re.compile(rb"[\x00-\x1f]|\\u[dD][89a-fA-F]|NaN|Infinity")
@@ -53,11 +69,11 @@ class PayloadReader:
     once something was left out, or is no text. ``inferred`` is true once output was read by its
     shape, not by the path's dialect; None where none is looked for. ``finder`` looks for output in
     a format that is not known. ``written`` looks for a tool call in the text; None where nobody
-    does.
+    does. ``refused``: the status says that the call failed.
     """
 
-    __slots__ = ("any_object", "api", "dialect", "error", "finder", "inferred", "repeated",
-                 "route", "seen", "written")  # fmt: skip
+    __slots__ = ("any_object", "api", "dialect", "error", "finder", "inferred", "refused",
+                 "repeated", "route", "seen", "written")  # fmt: skip
 
     def __init__(self, route: routes.Route) -> None:
         self.route = route
@@ -69,6 +85,7 @@ class PayloadReader:
         self.any_object = False
         self.seen = True
         self.inferred: bool | None = False if route.answers else None
+        self.refused = False
         self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
@@ -91,7 +108,7 @@ class PayloadReader:
     def read_document(self, reading: Reading, data: bytes, event: str | None) -> None:
         """Add a JSON document to the reading; ``event`` is its name in the stream."""
         finder = self.finder
-        if finder is not None and event != "error" and not finder.wants(data):
+        if finder is not None and event not in ERROR_EVENTS and not finder.wants(data):
             return
         self._read_now(reading, data, event)
 
@@ -106,9 +123,12 @@ class PayloadReader:
         payload = parse_json(data)
         if isinstance(payload, dict):
             self.read(reading, payload, event)
-        elif event == "error" and self.error is None and not data.lstrip().startswith(b"{"):
+        elif not data.lstrip().startswith(b"{"):
             text = payload if isinstance(payload, str) else data.decode("utf-8", "replace")
-            self.error = read_text_error(text)
+            if event in ERROR_EVENTS:
+                self._take_error(read_text_error(text))
+            elif not reading.output:
+                self.read_text(text)
 
     def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
@@ -127,7 +147,36 @@ class PayloadReader:
         known = self.any_object or reading.understood  # else the first payload is of no known shape
         self.any_object = True
         if self.error is None and (not known or _hints_at_error(payload, event)):
-            self.error = read_error(payload, event=event)
+            self._look_for_error(reading, payload, event)
+
+    def _look_for_error(
+        self, reading: Reading, payload: dict[str, object], event: str | None
+    ) -> None:
+        refused = self.refused
+        marked = self.route.kind is Kind.OTHER and not refused
+        self._take_error(
+            read_error(
+                payload, event=event, refused=refused, answered=reading.output, marked=marked
+            )
+        )
+
+    def _take_error(self, error: ProviderError | None) -> None:
+        if error is not None and self.error is None:
+            self.error = error if self.refused else with_stated_status(error)
+
+    def read_text(self, text: str) -> None:
+        """Read a text where JSON was expected; in a refusal all of it is the error."""
+        start, error = text.lstrip()[:1], None
+        if start == "<":
+            error = read_xml_error(text)
+        elif start in ("{", "["):  # JSON inside a string
+            inner = parse_json(text.encode("utf-8", "replace"))
+            error = read_error(inner, refused=self.refused, marked=not self.refused)
+        if error is None and self.refused:
+            error = read_text_error(text)
+        elif error is None and start != "<" and self.dialect.known:
+            error = read_text_failure(text)
+        self._take_error(error)
 
     def kind(self, reading: Reading, status: int | None) -> Kind:
         """Return what the call was for, as its answer shows."""
@@ -218,38 +267,39 @@ def _parse_loosely(data: bytes) -> object:
 
 def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
     """Check cheaply whether a payload may hold an error."""
-    if event == "error":
+    if event in ERROR_EVENTS:
         return True
     if not _ERROR_HOLDERS.isdisjoint(payload) and _holds_error(payload):
         return True
     choices = payload.get("choices")
-    if isinstance(choices, list):
-        for choice in choices:
-            if isinstance(choice, dict) and (
-                choice.get("error") or choice.get("finish_reason") in _UNFINISHED
-            ):
-                return True
+    if not isinstance(choices, list):
+        return _USUAL.isdisjoint(payload)
+    for choice in choices:
+        if isinstance(choice, dict) and (
+            choice.get("error") or choice.get("finish_reason") in _UNFINISHED
+        ):
+            return True
     return False
 
 
 def _holds_error(payload: dict[str, object]) -> bool:
     if not _ERROR_KEYS.isdisjoint(payload) or payload.get("type") in _ERROR_TYPES:
         return True
-    if payload.get("finish_reason") in _UNFINISHED or _is_bare_error(payload):
+    if payload.get("finish_reason") in _UNFINISHED or payload.get("object") == "error":
+        return True
+    if not MARKS.isdisjoint(payload) and _is_marked(payload):
         return True
     response, delta = part(payload.get("response")), part(payload.get("delta"))
-    if response.get("error") or response.get("status") == "failed":
+    if response.get("error") or response.get("status") in ("failed", "error"):
         return True
     if part(response.get("status_details")).get("error"):
         return True
     return bool(delta.get("error")) or delta.get("finish_reason") in _UNFINISHED
 
 
-def _is_bare_error(payload: dict[str, object]) -> bool:
-    """Whether the payload itself is the error: vLLM and Mistral, DashScope."""
-    if payload.get("object") == "error" or payload.get("status") == "error":
-        return True
-    return isinstance(payload.get("message"), str) and "code" in payload
+def _is_marked(payload: dict[str, object]) -> bool:
+    """Whether the payload itself is the error (vLLM, Mistral, DashScope), or its status is."""
+    return isinstance(payload.get("status"), dict) or marks_failure(payload)
 
 
 # --- a body that is no stream: JSON, JSON lines, HTML, text, nothing ---------------------------
@@ -264,10 +314,10 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a]")  # no text has these control char
 _TEXT_BYTES = 4096  # of a plain-text error
 
 
-def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
+def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
     """Read a whole body; an error in it is left in ``payloads.error``."""
     reading = Reading()
-    if payloads.route.windows and len(body) > 2 * WINDOW and status < 400:
+    if payloads.route.windows and len(body) > 2 * WINDOW and not payloads.refused:
         return _read_windows(reading, body, payloads)
     payload = parse_json(body)
     if isinstance(payload, dict):
@@ -279,9 +329,9 @@ def read_body(body: bytes, payloads: PayloadReader, status: int) -> ReadResult:
                 payloads.read(reading, item, None)
         return reading, True, _aborted(reading)
     if payload is None:
-        return _read_no_json(reading, body, payloads, status)
-    if isinstance(payload, str) and status >= 400:
-        payloads.error = read_text_error(payload)
+        return _read_no_json(reading, body, payloads)
+    if isinstance(payload, str):
+        payloads.read_text(payload)
     return reading, False, None
 
 
@@ -302,15 +352,13 @@ def _read_windows(reading: Reading, body: bytes, payloads: PayloadReader) -> Rea
     return reading, True, None
 
 
-def _read_no_json(
-    reading: Reading, body: bytes, payloads: PayloadReader, status: int
-) -> ReadResult:
+def _read_no_json(reading: Reading, body: bytes, payloads: PayloadReader) -> ReadResult:
     """Read what is no JSON value: nothing, a page, JSON lines, half a document, a text."""
     if not body.strip():
         return reading, False, Flaw.EMPTY_BODY
     if _HTML.match(body):
         return reading, False, Flaw.HTML_BODY
-    if payloads.route.media and status < 300:
+    if payloads.route.media and not payloads.refused:
         reading.output = reading.content = True
         return reading, True, None
     documents = _documents(body)
@@ -321,8 +369,8 @@ def _read_no_json(
     if body.lstrip().startswith((b"{", b"[")):
         return reading, False, Flaw.TRUNCATED
     payloads.seen = _is_text(body)
-    if status >= 400:
-        payloads.error = read_text_error(body[:_TEXT_BYTES].decode("utf-8", "replace"))
+    if payloads.seen:
+        payloads.read_text(body[: _TEXT_BYTES + 1].decode("utf-8", "replace"))
     return reading, False, None
 
 
@@ -439,6 +487,8 @@ class ResponseReader:
             Unreadable: the content encoding is unknown.
         """
         self._status = status
+        if status >= 400:
+            self.payloads.refused = True
         self._type = _media_type(by_name.get(b"content-type", b"")[:_TYPE_BYTES])
         if self._type == _EVENT_STREAM:
             self._begin(EventStreamFeeder(self._limits.line_bytes), ResponseReader._take_messages)
@@ -504,7 +554,7 @@ class ResponseReader:
         payloads = self.payloads
         if payloads.written is not None:
             payloads.written.begin()  # it is read whole each time
-        return read_body(b"".join(self._pending), payloads, self._status)
+        return read_body(b"".join(self._pending), payloads)
 
     # -- framing -----------------------------------------------------------------------
 
@@ -564,7 +614,7 @@ class ResponseReader:
         payloads, reading = self.payloads, self.reading
         events = self._feeder.feed(chunk)
         for event in events:
-            if event.name == "error" or payloads.is_worth_parsing(reading, event.data):
+            if event.name in ERROR_EVENTS or payloads.is_worth_parsing(reading, event.data):
                 payloads.read_event(reading, event)
             elif payloads.dialect.cumulative:
                 payloads.repeated = event.data

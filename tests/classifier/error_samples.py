@@ -2292,6 +2292,27 @@ COMPATIBLE = (
         rule="dashscope.arrearage",
     ),
     Sample(
+        fact="oauth: the client is not known to who gives out tokens",
+        upstream="qianfan",
+        status=401,
+        body={"error": "invalid_client", "error_description": "unknown client id"},
+        gives=AUTH,
+        rule="oauth.client",
+    ),
+    Sample(
+        fact="apigee: its spike arrest is no violation of a policy on content",
+        upstream="apigee",
+        status=429,
+        body={
+            "fault": {
+                "faultstring": "Spike arrest violation. Allowed rate : 5pm",
+                "detail": {"errorcode": "policies.ratelimit.SpikeArrestViolation"},
+            }
+        },
+        gives=RATE,
+        rule="apigee.spike_arrest",
+    ),
+    Sample(
         fact="dashscope: throttling in its own shape",
         upstream="qwen",
         status=429,

@@ -166,11 +166,12 @@ def test_a_whole_answer_has_no_cause() -> None:
     assert classify(answer()) is None
 
 
-def test_an_error_inside_a_200_counts_for_inference_and_embeddings() -> None:
+def test_an_error_inside_a_200_counts_for_all_but_probes() -> None:
     error = ProviderError(message="no")
     assert classify(answer(error=error, kind=Kind.EMBEDDING)) is not None
     assert classify(answer(error=error, kind=Kind.PROBE)) is None
-    assert classify(answer(error=error, kind=Kind.OTHER)) is None
+    assert classify(answer(error=error, kind=Kind.OTHER)) is not None
+    assert classify(answer(error=error, kind=Kind.ACTIVITY)) is not None
 
 
 # -- endings -----------------------------------------------------------------------------

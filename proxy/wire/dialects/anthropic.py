@@ -9,14 +9,18 @@ from __future__ import annotations
 import re
 
 from proxy.wire import dialect, usage
-from proxy.wire.dialect import Dialect, Payload, Reading, joined, part, parts
+from proxy.wire.dialect import FAILURE, Dialect, Payload, Reading, joined, part, parts
 
 # A ping is no content, though there is nothing in it to be read.
 _KEYS = rb"message_start|message_delta|message_stop|error|tool_use|ping"
-_RELEVANT = re.compile(rb'"(?:' + _KEYS + rb')"')
+_RELEVANT = re.compile(rb'"(?=[bdeEfmMpt])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.
 _AFTER_REASONING = re.compile(
-    rb'"(?:' + _KEYS + rb'|text|text_delta|completion|server_tool_use|mcp_tool_use)"'
+    rb'"(?=[bcdeEfmMpst])(?:(?:'
+    + _KEYS
+    + rb'|text|text_delta|completion|server_tool_use|mcp_tool_use)"|'
+    + FAILURE
+    + rb")"
 )
 # All other blocks are output, but no call that the agent was asked to make: server_tool_use,
 # mcp_tool_use, and the results of both.

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, joined, name, part, parts
+from proxy.wire.dialect import FAILURE, Dialect, Payload, Reading, joined, name, part, parts
 
-_RELEVANT = re.compile(rb'"(?:finishReason|functionCall|error|promptFeedback)"')
+_RELEVANT = re.compile(
+    rb'"(?=[bdeEfmMp])(?:(?:finishReason|functionCall|error|promptFeedback)"|' + FAILURE + rb")"
+)
 _OUTPUTS = ("text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall")
 _UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 

@@ -9,6 +9,7 @@ import re
 
 from proxy.wire import usage
 from proxy.wire.dialect import (
+    FAILURE,
     FIELDS,
     Dialect,
     Payload,
@@ -22,16 +23,18 @@ from proxy.wire.dialect import (
 )
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
-# "message" is how an error field without an error object says it (llama.cpp, vLLM).
+# "message" is how an error field without an error object says it (llama.cpp, vLLM); the other keys
+# are those of `FAILURE`.
 _CHAT_RELEVANT = re.compile(
-    rb'"(?=[bdefmntux])'  # at which most quotes fail: half the time of a search
-    rb'(?:(?:usage|errors?|error_(?:code|msg|message)|x_groq|timings|base_resp|message|detail)"'
+    rb'"(?=[bdeEfmMntux])'  # at which most quotes fail: half the time of a search
+    rb"(?:(?:usage|[eE]rr\w{0,12}|x_groq|timings|base_resp|[mM]essage|msg|detail|fault\w{0,8}"
+    rb')"'
     rb"(?:: ?[^n ]|\s+:)"
     rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
 )
 # The same, and the first text, while there was only reasoning.
 _CHAT_AFTER_REASONING = re.compile(
-    _CHAT_RELEVANT.pattern.replace(b"[bdefmntux]", b"[abcdefmnrtux]")
+    _CHAT_RELEVANT.pattern.replace(b"[bdeEfmMntux]", b"[abcdeEfmMnrtux]")
     + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"(?:audio|images)"'
 )
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
@@ -186,12 +189,13 @@ CHAT: Dialect = Dialect(
 # openai-python: types/responses/response_stream_event.py
 _RESPONSES_ENDS = frozenset(("response.completed", "response.incomplete", "response.failed"))
 _RESPONSES_KEYS = (
-    rb'"(?:response\.(?:completed|incomplete|failed|output_item\.added|output_item\.done)'
-    rb'|error|keepalive)"'  # which is no content, though there is nothing in it to be read
+    rb'"(?=[bdeEfkmMr])(?:(?:response\.(?:completed|incomplete|failed|output_item\.added|output_item\.done)'
+    rb'|error|keepalive)"|'  # which is no content, though there is nothing in it to be read
+    + FAILURE
 )
-_RESPONSES_RELEVANT = re.compile(_RESPONSES_KEYS)
+_RESPONSES_RELEVANT = re.compile(_RESPONSES_KEYS + rb")")
 _RESPONSES_AFTER_REASONING = re.compile(
-    _RESPONSES_KEYS + rb'|"response\.(?!reasoning)[a-z_.]+\.delta"'
+    _RESPONSES_KEYS + rb'|response\.(?!reasoning)[a-z_.]+\.delta")'
 )
 # developers.openai.com/api/docs/guides/background: until then `GET /responses/{id}` is repeated
 _UNFINISHED = frozenset(("queued", "in_progress"))

@@ -10,11 +10,24 @@ import re
 from typing import Final
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, joined, name, part, parts, take_weights
+from proxy.wire.dialect import (
+    FAILURE,
+    Dialect,
+    Payload,
+    Reading,
+    joined,
+    name,
+    part,
+    parts,
+    take_weights,
+)
 
-_COHERE_KEYS = rb'"(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"'
-_COHERE_RELEVANT = re.compile(_COHERE_KEYS)
-_COHERE_AFTER_REASONING = re.compile(_COHERE_KEYS + rb'|"(?:text|tool_plan)" ?: ?"[^"]')
+_COHERE_KEYS = (
+    rb'"(?=[bdeEfmMst])(?:(?:message-end|stream-end|tool-call-start|tool-calls-generation|error)"|'
+    + FAILURE
+)
+_COHERE_RELEVANT = re.compile(_COHERE_KEYS + rb")")
+_COHERE_AFTER_REASONING = re.compile(_COHERE_KEYS + rb'|(?:text|tool_plan)" ?: ?"[^"])')
 _COHERE_ENDS = frozenset(("message-end", "stream-end"))
 _COHERE_SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
 
@@ -104,9 +117,9 @@ COHERE_LISTS: Dialect = Dialect(name="cohere.lists", read=_read_cohere_list, tot
 # One JSON object, or one a line with the counts on the last.
 
 
-_OLLAMA_KEYS = rb'"done": ?true|"(?:error|tool_calls|done)" ?: ?[^f]'
-_OLLAMA_RELEVANT = re.compile(_OLLAMA_KEYS)
-_OLLAMA_AFTER_REASONING = re.compile(_OLLAMA_KEYS + rb'|"(?:response|content)" ?: ?"[^"]')
+_OLLAMA_KEYS = rb'"(?=[bcdeEfmMrt])(?:done": ?true|(?:error|tool_calls|done)" ?: ?[^f]|' + FAILURE
+_OLLAMA_RELEVANT = re.compile(_OLLAMA_KEYS + rb")")
+_OLLAMA_AFTER_REASONING = re.compile(_OLLAMA_KEYS + rb'|(?:response|content)" ?: ?"[^"])')
 
 
 def _read_ollama(reading: Reading, payload: Payload, event: str | None) -> None:

@@ -17,14 +17,14 @@ def payloads(path: bytes = b"/v1/chat/completions") -> PayloadReader:
 
 
 def test_a_json_body_is_complete() -> None:
-    reading, complete, flaw = read_body(chat(USAGE), payloads(), 200)
+    reading, complete, flaw = read_body(chat(USAGE), payloads())
     assert (reading.input_tokens, reading.output_tokens) == (1, 2)
     assert (complete, flaw) == (True, None)
 
 
 def test_a_list_of_objects_is_read_one_by_one() -> None:
     body = b"[" + chat(USAGE) + b',"text",' + chat(USAGE | {"total_tokens": 9}) + b"]"
-    reading, complete, _ = read_body(body, payloads(), 200)
+    reading, complete, _ = read_body(body, payloads())
     assert (reading.total_tokens, complete) == (9, True)
 
 
@@ -34,21 +34,32 @@ def test_a_list_of_objects_is_read_one_by_one() -> None:
      (b'{"choices":[', Flaw.TRUNCATED), (b"plain", None), (b'"text"', None), (b"12", None)],
 )  # fmt: skip
 def test_what_is_no_object_has_its_flaw(body: bytes, flaw: Flaw | None) -> None:
-    assert read_body(body, payloads(), 200)[1:] == (False, flaw)
+    assert read_body(body, payloads())[1:] == (False, flaw)
 
 
 def test_json_lines_are_events_and_truncated_without_an_end() -> None:
     body = lines(delta(content="a"), delta(content="b"))
-    assert read_body(body, payloads(), 200)[1:] == (False, Flaw.TRUNCATED)
+    assert read_body(body, payloads())[1:] == (False, Flaw.TRUNCATED)
     finished = lines(delta(content="a"), delta("stop"))
-    assert read_body(finished, payloads(), 200)[2] is None
+    assert read_body(finished, payloads())[2] is None
 
 
-@pytest.mark.parametrize("body", [b"over quota", b'"over quota"'])
-def test_a_text_is_an_error_only_where_the_status_is_one(body: bytes) -> None:
+@pytest.mark.parametrize("body", [b"it is raining", b'"it is raining"'])
+def test_a_text_is_an_error_where_the_status_is_one(body: bytes) -> None:
     failed, fine = payloads(), payloads()
-    read_body(body, failed, 429)
-    read_body(body, fine, 200)
+    failed.refused = True
+    read_body(body, failed)
+    read_body(body, fine)
     assert failed.error is not None
-    assert failed.error.message == "over quota"
+    assert failed.error.message == "it is raining"
     assert fine.error is None
+
+
+@pytest.mark.parametrize("body", [b"Rate limit exceeded", b'"Rate limit exceeded"'])
+def test_a_text_is_an_error_where_it_says_so(body: bytes) -> None:
+    chat, opaque = payloads(), payloads(b"/completion")
+    read_body(body, chat)
+    read_body(body, opaque)  # where a text may be what was generated
+    assert chat.error is not None
+    assert chat.error.message == "Rate limit exceeded"
+    assert opaque.error is None

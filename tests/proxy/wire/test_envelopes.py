@@ -1,0 +1,141 @@
+"""Failures inside a 2xx on four wires, alone and midway; and answers that only look like one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from classifier.records import Exchange, Kind
+from tests.proxy.wire.envelopes import (
+    CHAT,
+    GEMINI,
+    HEALTHY,
+    HEALTHY_TEXTS,
+    MESSAGES,
+    OBJECTS,
+    RESPONSES,
+    TEXTS,
+)
+from tests.proxy.wire.observing import observed
+from tests.proxy.wire.samples import JSON, SSE, TEXT_DELTA, delta, dump, gemini, named, sse, text
+from tests.tables import each
+
+STREAM_GEMINI = "/v1beta/models/m:streamGenerateContent"
+# Of each wire: its path, its path where that asks for a stream, a stream's beginning with output.
+WIRES = {
+    "chat": (CHAT, CHAT, sse(delta(content="Yes"), done=False)),
+    "responses": (RESPONSES, RESPONSES, named(TEXT_DELTA)),
+    "messages": (MESSAGES, MESSAGES, named(
+        {"type": "message_start", "message": {"id": "m", "type": "message", "model": "m",
+                                              "content": [], "usage": {"input_tokens": 1}}},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        text(0, "Yes"))),
+    "gemini": (GEMINI, STREAM_GEMINI,
+               sse(gemini({"promptTokenCount": 1}, {"text": "Yes"}, finish=None), done=False)),
+}  # fmt: skip
+
+
+def cause(exchange: Exchange) -> str | None:
+    assert exchange.deaf is None
+    return None if exchange.cause is None else exchange.cause.subcategory.value
+
+
+def assert_fails(exchange: Exchange, expected: str) -> None:
+    said = cause(exchange)
+    assert said == expected if expected else said is not None
+
+
+def named_event(body: object, name: str = "error") -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), dump(body))
+
+
+def needs_no_output(name: str) -> bool:
+    """Whether the envelope is a code alone, which no answer with an output is failed by."""
+    return name.endswith("-alone")
+
+
+# A sentence alone, which marks no failure by itself: where no model was asked it may say anything,
+# and behind an output only FastAPI's key still tells.
+_SENTENCE_ALONE = frozenset(("api-gateway", "api-gateway-token", "kong"))
+_DETAIL_ALONE = frozenset(("fastapi", "fastapi-object", "fastapi-list"))
+# Behind an output an event is parsed for the keys of errors that are usual, which these lack.
+_UNUSUAL = frozenset(("failure-reason", "openstack", "problem", "return-code", "aws-json-bare",
+                      "lambda-proxied"))  # fmt: skip
+
+WHOLE = [(wire, *row) for wire in WIRES for row in OBJECTS]
+NAMED_MIDWAY = [row for row in WHOLE if not needs_no_output(row[1]) and row[1] not in _UNUSUAL]
+MIDWAY = [row for row in NAMED_MIDWAY if row[1] not in _SENTENCE_ALONE]
+IDS: dict[str, Any] = {"ids": lambda case: f"{case[0]}-{case[1]}"}
+
+
+@each("wire, name, body, expected", WHOLE, **IDS)
+def test_an_envelope_alone_is_a_failure(wire: str, name: str, body: object, expected: str) -> None:
+    assert_fails(observed(dump(body), WIRES[wire][0]), expected)
+
+
+@each("wire, name, body, expected", WHOLE, **IDS)
+def test_an_envelope_as_the_only_event_is_a_failure(
+    wire: str, name: str, body: object, expected: str
+) -> None:
+    for stream in (sse(body, done=False), named_event(body)):
+        assert_fails(observed(stream, WIRES[wire][1], type_=SSE), expected)
+
+
+@each("wire, name, body, expected", NAMED_MIDWAY, **IDS)
+def test_an_envelope_named_an_error_midway_is_a_failure(
+    wire: str, name: str, body: object, expected: str
+) -> None:
+    _, path, begun = WIRES[wire]
+    for pieces in ([begun + named_event(body)], [begun, named_event(body)]):
+        assert_fails(observed(pieces, path, type_=SSE), expected)
+
+
+@each("wire, name, body, expected", MIDWAY, **IDS)
+def test_an_envelope_midway_is_a_failure(wire: str, name: str, body: object, expected: str) -> None:
+    _, path, begun = WIRES[wire]
+    for pieces in ([begun + sse(body, done=False)], [begun, sse(body, done=False)]):
+        assert_fails(observed(pieces, path, type_=SSE), expected)
+
+
+@each("wire, name, body, expected", [(w, *row) for w in WIRES for row in TEXTS], **IDS)
+def test_a_text_that_states_a_failure_is_one(
+    wire: str, name: str, body: bytes, expected: str
+) -> None:
+    type_ = JSON if body[:1] in b'[{"' else "text/plain"
+    assert_fails(observed(body, WIRES[wire][0], type_=type_), expected)
+
+
+@each("name, path, body", HEALTHY, ids=lambda case: case[0])
+def test_an_answer_that_looks_like_a_failure_is_none(name: str, path: str, body: object) -> None:
+    assert cause(observed(dump(body), path)) is None
+    assert cause(observed(json.dumps(body, indent=1).encode(), path)) is None
+
+
+@each("name, path, body", HEALTHY_TEXTS, ids=lambda case: case[0])
+def test_a_text_that_states_no_failure_is_none(name: str, path: str, body: bytes) -> None:
+    assert cause(observed(body, path, type_="text/plain")) is None
+
+
+@pytest.mark.parametrize("name", ["metadata", "debug-echo", "filters", "code-alone-beside-output"])
+def test_what_stands_beside_the_output_of_a_stream_is_no_failure(name: str) -> None:
+    body = next(body for each_, _, body in HEALTHY if each_ == name)
+    beside = {key: value for key, value in body.items() if key != "choices"}
+    stream = sse(delta(content="Yes") | beside, beside | {"choices": []}, delta("stop"))
+    assert cause(observed(stream, CHAT, type_=SSE)) is None
+
+
+# -- where no dialect is known -------------------------------------------------------------------
+
+
+@each("name, body, expected", OBJECTS, ids=lambda case: case[0])
+def test_an_envelope_where_no_dialect_is_known_is_a_failure(
+    name: str, body: Any, expected: str
+) -> None:
+    exchange = observed(dump(body), "/serving-endpoints/m/invocations")
+    assert exchange.kind is Kind.OTHER
+    if needs_no_output(name) or name in _SENTENCE_ALONE | _DETAIL_ALONE:
+        assert exchange.cause is None
+    else:
+        assert_fails(exchange, expected)
