@@ -261,7 +261,7 @@ MEANINGS: Final = (
         gives=REJECTED,
         reason="context_length",
         subjects=_terms("context content"),
-        predicates=_terms("exceeded too_long"),
+        predicates=_terms("exceeded too_long too_large"),
         without=_terms("per_minute"),
         on=_UNPAID,
     ),
@@ -270,7 +270,7 @@ MEANINGS: Final = (
         gives=REJECTED,
         reason="context_length",
         subjects=_terms("token_limit"),
-        predicates=_terms("exceeded too_long"),
+        predicates=_terms("exceeded too_long too_large"),
         without=_terms("per_minute"),
         on=statuses(400, 413, 422) | NO_STATUS | SERVER,
     ),
@@ -555,6 +555,7 @@ MEANINGS: Final = (
         subjects=_terms("field"),
         predicates=_terms(
             "invalid missing required expected unknown not_found not_valid not_allowed too_long"
+            " too_large"
             " failed"
         ),
         on=_BODY,
@@ -628,8 +629,16 @@ MEANINGS: Final = (
         rank=GENERAL,
         gives=REJECTED,
         reason="too_large",
+        subjects=_terms("requests parameter"),
+        predicates=_terms("too_large"),
+        on=statuses(400, 413, 422) | NO_STATUS,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="too_large",
         subjects=_terms("field"),
-        predicates=_terms("exceeded too_long"),
+        predicates=_terms("exceeded too_long too_large"),
         on=statuses(400, 413, 422) | NO_STATUS,
     ),
     Meaning(

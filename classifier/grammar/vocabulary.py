@@ -463,12 +463,17 @@ PREDICATES: Final = (
     # -- this request ---------------------------------------------------------------------
     Term(
         id="too_long",
-        words="too long|too large|maximum context length|range of input length|too big"
+        words="too long|maximum context length|range of input length"
         "|longer than|larger than|greater than|more than|above"
         "|too many|must be less than|must be less|must be <=|must be smaller|less than"
         "|not exceed|fewer than|smaller than|超长|过长|太长",
         only={"llamacpp": "shift is disabled"},
         source=_REQUESTS,
+    ),
+    Term(
+        id="too_large",
+        words="too large|too big|oversized|过大的请求|太大",
+        source="RFC 9110 §15.5.14; " + _REQUESTS,
     ),
     Term(
         id="violates",
@@ -552,7 +557,8 @@ PREDICATES: Final = (
     ),
     Term(
         id="error",
-        words="error|errors|exception|internal error|fault|内部错误|故障",
+        words="error|errors|exception|internal error|fault|empty response|empty reply|empty answer"
+        "|invalid response|malformed response|内部错误|故障",
         source=_SERVERS,
     ),
     # -- only under a negation ------------------------------------------------------------

@@ -99,12 +99,12 @@ FRENCH: Final = Language(
         "gone": "n est plus|ne sont plus|n existe plus|retiré*|obsolète|obsolètes|abandonné*"
         "|déprécié*",
         "unavailable": "indisponible|indisponibles|hors service|inaccessible",
-        "too_long": "trop long*|trop grand*|trop volumineu*|trop de tokens|trop de jetons"
-        "|ne doit pas dépasser|ne peut pas dépasser|ne doit pas excéder|ne peut dépasser"
-        "|supérieur* à|plus de",
+        "too_long": "trop long*|trop de tokens|trop de jetons|ne doit pas dépasser"
+        "|ne peut pas dépasser|ne doit pas excéder|ne peut dépasser|supérieur* à|plus de",
+        "too_large": "trop grand*|trop volumineu*",
         "violates": "viole|enfrein*|contrevien*|contraire*|inapproprié*|offensant*|nuisible*"
         "|sensible|sensibles|filtré*|bloqué* par|détecté*",
-        "expected": "doit|doivent|attendu|attendue|inattendu*|hors plage|hors limites",
+        "expected": "devez|doit|doivent|attendu|attendue|inattendu*|hors plage|hors limites",
         "unparsed": "analyser|interpréter|décoder",
         "too_fast": "trop de requêtes|trop de demandes|trop d appels|trop fréquent*"
         "|trop rapide*|trop rapidement|trop élevé*|trop souvent",
@@ -117,7 +117,8 @@ FRENCH: Final = Language(
         "timed_out": "délai|temps d attente|expiration du délai|temps de réponse|trop de temps",
         "aborted": "abandonnée|interrompu*|avorté*",
         "loading": "en cours de chargement|en cours de démarrage|chargement",
-        "error": "erreur|erreurs|exception|panne|erreur interne|maintenance|défaillance",
+        "error": "réponse vide|réponse invalide|réponse mal formée|erreur|erreurs|exception|panne"
+        "|erreur interne|maintenance|défaillance",
         "not_found": "trouvé*|existe|existent|localisé*",
         "not_available": "disponible*|déployé*|accessible*|ouvert*",
         "not_supported": "supporté*|pris en charge|prise en charge|prises en charge"

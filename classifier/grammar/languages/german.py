@@ -36,7 +36,8 @@ GERMAN: Final = Language(
         "route": "route|pfad|seite|url|adresse",
         "tunnel": "tunnel",
         "hosted": "anwendung|webanwendung",
-        "auth": "authentifizierung|authentifizierungs*|autorisierung|anmeldung|zugriff|zugang"
+        "auth": "authentifizieren|sich anmelden|authentifizierung|authentifizierungs*"
+        "|autorisierung|anmeldung|zugriff|zugang"
         "|berechtigung|berechtigungen|zuzugreifen|zugreifen|rechte|zugriffsrechte|identität"
         "|authentisierung|sitzung|zugriffs",
         "region": "land|ländern|region|regionen",
@@ -102,8 +103,9 @@ GERMAN: Final = Language(
         "|nicht vorhanden*",
         "gone": "nicht mehr|abgeschaltet|eingestellt|entfernt|veraltet|abgekündigt|außer betrieb",
         "unavailable": "nicht erreichbar|ausgefallen",
-        "too_long": "zu lang|zu groß|zu viele tokens|zu viele token|nicht überschreiten|größer als"
-        "|länger als|mehr als|höchstens|zu umfangreich",
+        "too_long": "zu lang|zu viele tokens|zu viele token|nicht überschreiten|größer als"
+        "|länger als|mehr als|höchstens",
+        "too_large": "zu groß|zu umfangreich",
         "violates": "verstößt|verstoßen|verletzt|gefiltert|blockiert|unangemessen*|anstößig*"
         "|schädlich*|erkannt|beanstandet|unerlaubt*",
         "expected": "muss|müssen|erwartet*|unerwartet*|außerhalb",
@@ -121,8 +123,10 @@ GERMAN: Final = Language(
         "aborted": "abgebrochen|abbruch|unterbrochen",
         "draining": "heruntergefahren|neu gestartet|wartung|wartungsarbeiten",
         "loading": "geladen wird|wird geladen|startet|gestartet|wird gestartet",
-        "error": "fehler|ausnahme|störung|interner fehler|interner serverfehler|ausfall",
-        "not_found": "gefunden|existiert|existieren|auffindbar|ermittelt|zugeordnet|vorhanden",
+        "error": "leere antwort|ungültige antwort|fehlerhafte antwort|fehler|ausnahme|störung"
+        "|interner fehler|interner serverfehler|ausfall",
+        "not_found": "finden|gefunden|existiert|existieren|auffindbar|ermittelt|zugeordnet"
+        "|vorhanden",
         "not_available": "verfügbar*|erreichbar|freigeschaltet|bereitgestellt|nutzbar|verwendbar"
         "|freigegeben",
         "not_supported": "unterstützt*|unterstützung|bekannt|möglich",

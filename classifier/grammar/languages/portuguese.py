@@ -101,9 +101,10 @@ PORTUGUESE: Final = Language(
         "gone": "não está mais|não é mais|não estão mais|já não|descontinuad*|descontinuou"
         "|aposentad*|obsolet*",
         "unavailable": "indisponível|indisponíveis|fora do ar|fora de serviço",
-        "too_long": "muito long*|muito grande|muito extens*|grande demais|long* demais"
-        "|não deve exceder|não pode exceder|não deve ultrapassar|não pode ultrapassar|maior que"
-        "|mais de|superior a|muitos tokens|tokens demais",
+        "too_long": "muito long*|muito extens*|long* demais|não deve exceder|não pode exceder"
+        "|não deve ultrapassar|não pode ultrapassar|maior que|mais de|superior a|muitos tokens"
+        "|tokens demais",
+        "too_large": "muito grande|grande demais",
         "violates": "viola|violam|violar|violou|infring*|fere|imprópri*|inadequad*|ofensiv*"
         "|nociv*|sensível|sensíveis|filtrad*|bloqueou|detectad*|detectou",
         "expected": "deve|devem|esperad*|esperava|inesperad*|fora do intervalo|precisa ser",
@@ -121,7 +122,8 @@ PORTUGUESE: Final = Language(
         "|tempo de espera|demorou demais|demorou muito",
         "aborted": "abortad*|cancelado|interrompid*",
         "loading": "carregando|inicializando|iniciando",
-        "error": "erro|erros|exceção|erro interno|falha interna|manutenção",
+        "error": "resposta vazia|resposta inválida|resposta malformada|erro|erros|exceção"
+        "|erro interno|falha interna|manutenção",
         "not_found": "encontrad*|encontrou|existe|existem|localizad*|encontramos",
         "not_available": "disponível|disponíveis|implantad*|acessível|liberad*",
         "not_supported": "suportad*|compatível|compatíveis|reconhecid*|aceit*",
@@ -142,7 +144,7 @@ PORTUGUESE: Final = Language(
     " remova selecione revise",
     conditions="caso quando enquanto",
     turns="mas porque pois embora porém",
-    prepositions="para com em no na nos nas por pelo pela sobre a ao",
+    prepositions="para com em no na nos nas por pelo pela sobre ao",
     echoes="entrada recebido obtido valor conteúdo",
     common="o a os as do da dos das seu sua seus é está um uma este esta com para por foi você mais"
     " momento novamente tarde ao",

@@ -100,9 +100,9 @@ SPANISH: Final = Language(
         "unknown": "desconocid*|inexistente|inexistentes",
         "gone": "ya no|retirad*|retiro|obsolet*|descontinuad*|discontinuad*|dado de baja",
         "unavailable": "no disponible|indisponible|fuera de servicio|caído",
-        "too_long": "demasiado larg*|demasiado grande|demasiado extens*|demasiados tokens"
-        "|no debe exceder|no puede exceder|no debe superar|no puede superar|mayor que|más de"
-        "|superior a|demasiados",
+        "too_long": "demasiado larg*|demasiado extens*|demasiados tokens|no debe exceder"
+        "|no puede exceder|no debe superar|no puede superar|mayor que|más de|superior a|demasiados",
+        "too_large": "demasiado grande",
         "violates": "viola|violan|infring*|incumpl*|inapropiad*|inadecuad*|ofensiv*|dañin*"
         "|sensible|filtrad*|bloqueo|bloquead* por|detectad*|detecto|prohibido",
         "expected": "debe|deben|esperaba|se esperaba|inesperad*|fuera de rango|fuera del rango",
@@ -120,7 +120,8 @@ SPANISH: Final = Language(
         "|tiempo límite|tiempo de respuesta",
         "aborted": "abortad*|cancelad*|interrumpid*",
         "loading": "cargándose|se está cargando|iniciándose|arrancando",
-        "error": "error|errores|excepción|avería|error interno|fallo interno|mantenimiento",
+        "error": "respuesta vacía|respuesta inválida|respuesta mal formada|error|errores|excepción"
+        "|avería|error interno|fallo interno|mantenimiento",
         "not_found": "encontr*|existe|existen|halló|hallado|localiz*",
         "not_available": "disponible|disponibles|desplegad*|accesible|puede utilizar|puede usar",
         "not_supported": "soportad*|admitid*|compatible|compatibles|reconocid*|permite",

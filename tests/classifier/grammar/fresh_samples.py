@@ -1610,6 +1610,8 @@ ELSEWHERE = (
     Fresh("any", 200, QUOTA, "Not enough tokens left in your package", _TOGETHER),
     Fresh("any", 200, RATE, "Too many concurrent requests for this deployment", _TOGETHER),
     Fresh("any", 200, RATE, "too_many_requests", _TOGETHER),
+    Fresh("any", 200, REJECTED, "Your request is too large", _ROUTES, reason="too_large"),
+    Fresh("any", 200, PROVIDER, "The model returned an empty response", _ROUTES),
     Fresh("apigee", 200, RATE, "Spike arrest violation. Allowed rate: 5 per second", _TOGETHER),
 )
 """Routes, tunnels and signatures; 29 of the first 50 were told before."""

@@ -1,6 +1,6 @@
 """Errors in other languages, worded as providers, gateways and proxies of those countries do.
 
-They were written before the stems of their languages, when 35 of these 148 were told: by their
+They were written before the stems of their languages, when 35 of the first 148 were told: by their
 status, or by an English word. The sentences are this project's own. ``REPORTS`` are failures;
 ``LOOKALIKES`` are answers of a model that speak of failures; ``ADVICE`` reports nothing.
 """
@@ -231,6 +231,22 @@ REPORTS = (
         (400, R, "该模型不支持图片输入", "unsupported"),
     ),
 )
+
+LATER = (
+    *_reports(
+        "ru",
+        (200, P, "Модель вернула пустой ответ, повторите запрос."),
+        (200, R, "Слишком большой запрос."),
+    ),
+    *_reports("es", (200, R, "La petición es demasiado grande.", "too_large")),
+    *_reports("fr", (200, P, "Le modèle a renvoyé une réponse vide.")),
+    *_reports("de", (200, A, "Sie müssen sich erneut authentifizieren.")),
+    *_reports("pt", (200, R, "A página solicitada não foi encontrada.", "wrong_endpoint")),
+    *_reports("ja", (200, L, "このキーの使用量がレート制限に達しました。")),
+    *_reports("ko", (200, R, "보내신 문서의 길이가 한도를 초과했습니다.", "context_length")),
+    *_reports("zh", (200, A, "您的帳戶已被停用。"), (200, M, "沒有可用的通道來處理該模型。")),
+)
+"""Added after the words, each for a sentence of strangers that was misread."""
 
 # -- what must not be read as a failure -----------------------------------------------------------
 

@@ -17,8 +17,8 @@ from classifier.records import Answer, Ending, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
 from tests import corpus_score
-from tests.classifier.grammar.fresh_samples import FRESH, LATER
-from tests.classifier.grammar.language_samples import ADVICE, LOOKALIKES, REPORTS, Report
+from tests.classifier.grammar import fresh_samples
+from tests.classifier.grammar.language_samples import ADVICE, LATER, LOOKALIKES, REPORTS, Report
 from tests.classifier.grammar.test_reader import LOOKALIKES as ENGLISH
 from tests.tables import each
 
@@ -47,7 +47,7 @@ def told(text: str) -> list[str]:
 # -- what is said ------------------------------------------------------------------------------
 
 
-@each("report", REPORTS, ids=lambda r: f"{r.language}-{r.status}-{r.message[:30]}")
+@each("report", [*REPORTS, *LATER], ids=lambda r: f"{r.language}-{r.status}-{r.message[:30]}")
 def test_an_error_in_another_language_is_understood(report: Report) -> None:
     cause = classify(answer(report.status, read_error({"error": {"message": report.message}})))
     assert cause is not None
@@ -143,7 +143,9 @@ def test_the_language_is_told_by_its_script_or_its_words() -> None:
 
 
 def test_english_is_read_as_english() -> None:
-    sentences = [sample.message for sample in (*FRESH, *LATER)] + [said for _, _, said in ENGLISH]
+    sentences = [sample.message for sample in (*fresh_samples.FRESH, *fresh_samples.LATER)] + [
+        said for _, _, said in ENGLISH
+    ]
     assert [text for text in sentences if told(text)] == []
 
 
