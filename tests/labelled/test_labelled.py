@@ -10,8 +10,8 @@ from tests.labelled import play, score
 from tests.labelled.score import Case, Tally
 
 # Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
-PROOF_FLOOR = 82.0
-LIVES_FLOOR = 98.0
+PROOF_FLOOR = 99.5
+LIVES_FLOOR = 99.0
 
 
 @cache
@@ -29,14 +29,17 @@ def test_lives_are_judged_as_labelled() -> None:
     assert found.right >= LIVES_FLOOR, "\n".join(found.misses)
 
 
+def test_no_healthy_answer_loses_its_score() -> None:
+    assert tally("proof").healthy_misread == ()
+
+
 @pytest.mark.parametrize(
-    ("name", "family"),
-    [("proof", "healthy look-alike"), ("lives", "well"), ("lives", "recovered")],
+    "family", ["well", "recovered", "ends", "nothing read", "no model", "jobs"]
 )
-def test_no_healthy_rollout_loses_its_score(name: str, family: str) -> None:
-    own = [each for each in tally(name).judgements if each.case.family == family]
+def test_no_healthy_life_loses_its_score(family: str) -> None:
+    own = [each for each in tally("lives").judgements if each.case.family == family]
     assert own
-    assert [each.miss for each in own if not each.decided_right] == []
+    assert Tally(judgements=tuple(own)).healthy_misread == ()
 
 
 def test_a_wrong_label_is_a_miss() -> None:
