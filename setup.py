@@ -93,9 +93,7 @@ _HOT = tuple(
         "wire/dialects": ("openai",),
         "outbound": (
             "connection",
-            "pushed",
             "request",
-            "response",
             "transport",
         ),
         "routing": (
@@ -117,7 +115,6 @@ _HOT = tuple(
             "call",
             "context",
             "handshake",
-            "plain",
             "relay",
             "websocket",
         ),

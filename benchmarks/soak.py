@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 import httpx
 import orjson
@@ -28,9 +29,10 @@ from sqlalchemy import Engine, create_engine
 from benchmarks import machine
 from benchmarks.kill import postgresql
 from proxy.outbound import errors
-from proxy.outbound.request import NO_TIMEOUTS, UpstreamRequest, UpstreamResponse
+from proxy.outbound.request import UpstreamRequest
 from proxy.outbound.transport import Http1Transport
 from tests.fakes import answers
+from tests.fakes.asking import Asked, send
 from tests.fakes.provider import Answer, Cut, Pause, Provider, Request
 from tests.journeys.service import Service
 
@@ -119,7 +121,7 @@ async def call(http: Http1Transport, base: str, made: Made, soak: Soak) -> None:
     answered = False
     try:
         async with asyncio.timeout(CALL_S):
-            answer = await http.send(_request(base, made, ask))
+            answer = await send(http, Asked(_request(base, made, ask)))
             try:
                 answered = _note(made, answer, soak)
                 if answered and await _read(made, answer) and made.fate == "whole":
@@ -140,10 +142,10 @@ def _request(base: str, made: Made, ask: dict[str, object]) -> UpstreamRequest:
         (NUMBER.encode(), b"%d" % made.number),
         (FATE.encode(), made.fate.encode()),
     ]
-    return UpstreamRequest("POST", base, target, headers, orjson.dumps(ask), NO_TIMEOUTS)
+    return UpstreamRequest("POST", base, target, headers, orjson.dumps(ask))
 
 
-def _note(made: Made, answer: UpstreamResponse, soak: Soak) -> bool:
+def _note(made: Made, answer: Any, soak: Soak) -> bool:
     """Keep the call under the exchange's id; whether the answer named one."""
     named = dict(answer.headers)
     exchange = named.get(b"x-truezero-exchange")
@@ -155,7 +157,7 @@ def _note(made: Made, answer: UpstreamResponse, soak: Soak) -> bool:
     return True
 
 
-async def _read(made: Made, answer: UpstreamResponse) -> bool:
+async def _read(made: Made, answer: Any) -> bool:
     """Read the answer to its end; False where the agent leaves before."""
     async for _ in answer.body:
         if made.fate == "left":

@@ -26,10 +26,9 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
-from proxy.inbound.http import TakePlain
+from proxy.inbound.http import AgentCalls
 from proxy.outbound.credentials import signers
 from proxy.outbound.dial import is_own_address
-from proxy.outbound.request import UpstreamTransport
 from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.backlog import FlushObserver, SpillFile
@@ -176,7 +175,7 @@ def relay_context(
     settings: Settings,
     environment: Mapping[str, str],
     *,
-    transport: UpstreamTransport,
+    transport: Http1Transport,
     recorder: CallRecorder,
     keyring: Keyring,
     salt: bytes,
@@ -350,15 +349,11 @@ class Application:
         self._webhook = None if agents_only else webhook(settings, database, self._alert_watch)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass agents' calls and WebSockets to the relays, all else to the control plane."""
+        """Pass agents' WebSockets to their relay, all else to the control plane."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
             return
-        agents = self._ports.serves_agents(scope)
         if scope["type"] == "http":
-            if agents and self._relay.claims(scope):
-                await self._relay(scope, receive, send)
-                return
             send = noting_refusals(send, self.notices.control)
             try:
                 self._ports.check(scope)
@@ -366,15 +361,15 @@ class Application:
             except Refusal as refusal:
                 await send_refusal(refusal, send)
                 return
-        elif agents and self._websockets.claims(scope):
+        elif self._ports.serves_agents(scope) and self._websockets.claims(scope["raw_path"]):
             await self._websockets(scope, receive, send)
             return
         control_plane = await self._control_plane.ready()
         await control_plane.app(scope, receive, send)  # type: ignore[arg-type]  # dicts both
 
-    def plain_calls(self, scope: Scope) -> TakePlain | None:
-        """Return what relays a connection's plain calls without a task, if anything does."""
-        return self._relay.plain_calls() if self._ports.serves_agents(scope) else None
+    def agent_calls(self, scope: Scope) -> AgentCalls | None:
+        """Return what relays the calls of a connection; None for one of the control plane."""
+        return self._relay.agent_calls() if self._ports.serves_agents(scope) else None
 
     @property
     def notices(self) -> RequestNotices:

@@ -1,4 +1,4 @@
-"""Types of the ASGI interface, this server's two extensions to it, and refusals as responses.
+"""Types of the ASGI interface, this server's extension to it, and refusals as responses.
 
 Source: asgi.readthedocs.io/en/latest/specs/www.html and /extensions.html. An application may use
 an extension only if ``scope["extensions"]`` names it.
@@ -11,7 +11,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from proxy.routing.errors import REFUSAL_HEADER, Refusal, problem
 from proxy.routing.headers import Pairs, first
@@ -22,42 +22,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
-AGENT_CONNECTION = "truezero.connection"
-"""HTTP extension: the request's `AgentConnection`."""
-
 WEBSOCKET_DRAIN = "truezero.websocket.drain"
 """WebSocket extension, and the message that it adds: end as soon as no call is in flight."""
-
-
-class AgentConnection(Protocol):
-    """Answers one request without a task that waits for the agent to leave.
-
-    ASGI messages do the same, but for `reset`, and cost a turn of the event loop each.
-    """
-
-    @property
-    def paused(self) -> bool:
-        """Whether what is sent next waits for the agent to read; True where that is unknown."""
-        ...
-
-    async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
-        """Send a complete response in one write."""
-        ...
-
-    def pass_on(self, part: bytes) -> bool:
-        """Send a part of the response's body now; False where it must be awaited instead."""
-        ...
-
-    def watch(self, when_gone: Callable[[], None] | None) -> None:
-        """Call ``when_gone`` once, when the agent is gone; None stops watching.
-
-        The rest of the request's body is discarded.
-        """
-        ...
-
-    def reset(self) -> bool:
-        """Reset the agent's connection (RST); False where that is not possible."""
-        ...
 
 
 # --- counts by cause ---------------------------------------------------------------------------

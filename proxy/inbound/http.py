@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import httptools
 from uvicorn.config import Config
@@ -18,7 +18,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from proxy.inbound.asgi import AGENT_CONNECTION, Application, Message, Scope
+from proxy.inbound.asgi import Application, Message, Scope
 from proxy.inbound.connections import Waiting, descriptor_of, table_of
 from proxy.inbound.parser import RepeatedHead, RequestHead, RequestParser
 from proxy.inbound.response import (
@@ -40,7 +40,8 @@ _log = logging.getLogger("uvicorn.error")
 class RequestCycle(AgentResponse):
     """A response on its way out, and the body of its request on its way in.
 
-    The request's body is kept in the parts it came in. It is the `AgentConnection` of its request.
+    The request's body is kept in the parts it came in, until a reader takes it or, of an ASGI
+    application, `receive` is called.
 
     ``client``: the agent's address and port. ``more_body``: of the request. ``expects``: to be told
     that the body may be sent (100 Continue). ``repeated``: what knew its head again.
@@ -74,6 +75,9 @@ class RequestCycle(AgentResponse):
         self._parts_bytes = len(body)
         self._news = not more_body or body != b""  # something that `receive` has yet to return
         self._waiting: list[asyncio.Future[None]] = []  # for news
+        self._reader: Callable[[bytes, bool], None] | None = None  # of the body
+        self._reader_waits = False
+        self._discards = False  # what comes of the body
 
     async def run(self, app: Application, scope: Scope, tasks: set[asyncio.Task[Any]]) -> None:
         """Have an application answer, as one of the server's tasks.
@@ -86,7 +90,6 @@ class RequestCycle(AgentResponse):
         head = self.head
         scope["method"], scope["path"], scope["raw_path"], scope["query_string"] = head[:4]
         scope["http_version"], scope["headers"] = head.version, head.headers
-        scope["extensions"] = {AGENT_CONNECTION: self}
         try:
             await app(scope, self.receive, self.send)
         except BaseException as error:
@@ -106,6 +109,54 @@ class RequestCycle(AgentResponse):
         if len(parts) > 1:
             parts[:] = [b"".join(parts)]
         return parts[0] if parts else b""
+
+    # the body, handed on as it arrives
+
+    def read_body(self, reader: Callable[[bytes, bool], None]) -> None:
+        """Hand on what came of the body, and then what comes, with whether there is more.
+
+        What comes of one read is handed on together. The reader is not called once more behind the
+        last part, nor while it has paused.
+        """
+        self.go_ahead()
+        self._reader = reader
+        self._flow.go_on()
+        self.hand_on()
+
+    def hand_on(self) -> None:
+        """Hand on what came, if anything did and somebody reads it."""
+        reader = self._reader
+        if reader is not None and self._news and not self._reader_waits:
+            self._news = False
+            part = self.peek()
+            self._parts, self._parts_bytes = [], 0
+            if not self.more_body:
+                self._reader = None
+            reader(part, self.more_body)
+
+    def pause_body(self) -> None:
+        """Hand on nothing more for now; what comes is kept, and the agent read no further."""
+        self._reader_waits = True
+
+    def resume_body(self) -> None:
+        """Hand on again."""
+        if self._reader_waits:
+            self._reader_waits = False
+            self._flow.go_on()
+            self.hand_on()
+
+    def discard_body(self) -> None:
+        """Read the rest of the body, and hand on nothing of it."""
+        self._discards, self._reader, self._parts = True, None, []
+        if self._flow.held:
+            self._flow.go_on()
+
+    def go_ahead(self) -> None:
+        """Tell an agent that waits for it that the body is wanted."""
+        flow = self._flow
+        if self.expects and not (self.begun or flow.transport.is_closing()):
+            self.expects = False
+            flow.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     # ASGI
 
@@ -134,9 +185,7 @@ class RequestCycle(AgentResponse):
     async def receive(self) -> Message:
         """Return what came of the request, or that its agent is gone."""
         flow = self._flow
-        if self.expects and not (self.begun or flow.transport.is_closing()):
-            self.expects = False
-            flow.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.go_ahead()
         if not (self.gone or self.complete):
             flow.go_on()
             if not self._news:
@@ -148,24 +197,6 @@ class RequestCycle(AgentResponse):
         self._parts, self._parts_bytes = [], 0
         return {"type": "http.request", "body": body, "more_body": self.more_body}
 
-    # the extension `AGENT_CONNECTION`
-
-    async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
-        """Send a complete response in one write."""
-        flow = self._flow
-        if flow.write_paused and not self.gone:
-            await flow.drain()
-        self.send_now(status, headers, body)
-
-    def watch(self, when_gone: Callable[[], None] | None) -> None:
-        """Call ``when_gone`` once, when the agent is gone; None stops watching.
-
-        The rest of the request's body is discarded.
-        """
-        if when_gone is not None:
-            self._parts, self._parts_bytes = [], 0
-        super().watch(when_gone)
-
     # the connection's
 
     def leave(self) -> None:
@@ -175,12 +206,23 @@ class RequestCycle(AgentResponse):
 
     def on_body_part(self, part: bytes) -> int:
         """Take a part of the request's body; the bytes that wait to be received."""
-        if self.when_gone is not None:
+        if self._discards:
             return 0
         self._parts.append(part)
         self._parts_bytes += len(part)
         self.notify()
-        return self._parts_bytes
+        return 0 if self.is_read else self._parts_bytes
+
+    def on_body_end(self) -> None:
+        """Take the end of the request's body."""
+        self.more_body = False
+        self.notify()
+        self.hand_on()
+
+    @property
+    def is_read(self) -> bool:
+        """Whether what comes of the body is handed on."""
+        return self._reader is not None and not self._reader_waits
 
     def notify(self) -> None:
         """There is something new to be received."""
@@ -202,7 +244,7 @@ class RequestCycle(AgentResponse):
         self.break_off()
 
 
-# --- answers: by the relay's callbacks, or in a task -------------------------------------------
+# --- answers: by the relay's callbacks, or by an application in a task --------------------------
 # An agent's call does not pass `ProxyHeadersMiddleware`, which reads ``x-forwarded-*`` for the
 # control plane: the relay uses the raw path.
 
@@ -215,20 +257,33 @@ _SPLIT_S = 0.002
 # longer one is better sent on at once.
 _LONGEST = 1024 * 1024
 
-# Answers a request of a rollout without a task, or returns False and has done nothing. The set
-# has what the server cancels when its grace is over: tasks, and whatever else has `cancel`.
-TakePlain = Callable[[RequestCycle, set[Any]], bool]
+
+class AgentCalls(Protocol):
+    """Answers agents' requests of one connection."""
+
+    def claims(self, raw_path: bytes) -> bool:
+        """Return True if a request is an agent's."""
+        ...
+
+    def take(self, request: RequestCycle, tasks: set[Any]) -> None:
+        """Answer a request, of whose body there may be more to come.
+
+        Arguments:
+            tasks: what the server cancels when its grace is over: tasks, and whatever else has
+                `cancel`.
+        """
+        ...
 
 
 class Dispatch:
     """Begins the answers to the requests of one connection.
 
     ``fresh``: the request that has yet to begin. ``relaying``: the application itself. Where it has
-    a method ``plain_calls``, that is asked once for each connection, by its scope, for a
-    `TakePlain`, which may be None. ``client``: the agent's address and port.
+    a method ``agent_calls``, that is asked once for each connection, by its scope, for its
+    `AgentCalls`, which may be None. ``client``: the agent's address and port.
     """
 
-    __slots__ = ("_app", "_late", "_loop", "_plain", "_scope", "_state", "_tasks", "client",
+    __slots__ = ("_app", "_calls", "_late", "_loop", "_scope", "_state", "_tasks", "client",
                  "fresh", "relaying")  # fmt: skip
 
     def __init__(
@@ -245,7 +300,7 @@ class Dispatch:
         self._loop = loop
         self._tasks: set[Any] = server.tasks
         self._scope: Scope = {}
-        self._plain: TakePlain | None = None
+        self._calls: AgentCalls | None = None
         self.client: tuple[str, int] | None = None
         self.fresh: RequestCycle | None = None
         self._late: asyncio.TimerHandle | None = None  # begins it without the rest of its body
@@ -262,8 +317,8 @@ class Dispatch:
             "root_path": config.root_path,
             "state": self._state,
         }
-        offers = getattr(self.relaying, "plain_calls", None)
-        self._plain = None if offers is None else offers(self._scope)
+        offers = getattr(self.relaying, "agent_calls", None)
+        self._calls = None if offers is None else offers(self._scope)
 
     def begin_soon(self) -> None:
         """Begin the fresh request: now, or when the rest of a body that is waited for is here."""
@@ -291,20 +346,17 @@ class Dispatch:
 
     def begin(self, cycle: RequestCycle) -> None:
         """Have a request answered."""
-        of_rollout, plain = cycle.head.raw_path.startswith(_ROLLOUTS), self._plain
-        if plain is not None and of_rollout:
-            # All there, and its agent waits for nothing but the response.
-            at_rest = not (cycle.more_body or cycle.expects or cycle.gone)
-            if at_rest and plain(cycle, self._tasks):
-                return
-        app, scope = self.relaying, self._scope.copy()
-        if not of_rollout:
-            app, scope["state"] = self._app, self._state.copy()
+        calls, path = self._calls, cycle.head.raw_path
+        if calls is not None and (path.startswith(_ROLLOUTS) or calls.claims(path)):
+            calls.take(cycle, self._tasks)
+            return
+        app, scope = self._app, self._scope.copy()
+        scope["state"] = self._state.copy()
         self._loop.create_task(cycle.run(app, scope, self._tasks))
 
     def _awaits_body(self, cycle: RequestCycle) -> bool:
-        head = cycle.head
-        if self._plain is None or cycle.expects or not head.raw_path.startswith(_ROLLOUTS):
+        calls, head = self._calls, cycle.head
+        if calls is None or cycle.expects or not calls.claims(head.raw_path):
             return False
         length = first(head.headers, CONTENT_LENGTH)
         return length is not None and length.isdigit() and int(length) <= _LONGEST
@@ -392,6 +444,8 @@ class HttpProtocol(asyncio.Protocol):
             self._close_with(400, [*_PLAIN, (CONTENT_LENGTH, b"%d" % len(_NO_HTTP))], _NO_HTTP)
         if self._dispatch.fresh is not None:  # it is known what came behind it
             self._dispatch.begin_soon()
+        elif (reading := self._reading) is not None:
+            reading.hand_on()
 
     def eof_received(self) -> None:
         """Take that the agent is gone; asyncio closes the connection on return."""
@@ -485,8 +539,7 @@ class HttpProtocol(asyncio.Protocol):
     def on_request_end(self) -> None:
         """Take a request's end."""
         if (cycle := self._reading) is not None:
-            cycle.more_body = False
-            cycle.notify()
+            cycle.on_body_end()
 
     # one request after the other
 

@@ -249,20 +249,16 @@ class AgentResponse:
         """Close the connection, so that the agent sees that the response is not complete."""
         self._flow.transport.close()
 
-    def reset(self) -> bool:
-        """Reset the agent's connection."""
+    def reset(self) -> None:
+        """Reset the agent's connection (RST)."""
         if not self._flow.transport.is_closing():
             self._flow.reset()
-        return True
 
-    def watch(self, when_gone: Callable[[], None] | None) -> None:
-        """Call ``when_gone`` once, when the agent is gone; None stops watching."""
+    def watch(self, when_gone: Callable[[], None]) -> None:
+        """Call ``when_gone`` once, when the agent is gone."""
         self.when_gone = when_gone
-        if when_gone is not None:
-            if self._flow.held:
-                self._flow.go_on()
-            if self.gone:
-                when_gone()
+        if self.gone:
+            when_gone()
 
     def leave(self) -> None:
         """Take that the agent is gone."""

@@ -3,140 +3,274 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import Callable
+from typing import Protocol, cast
 
 import httptools
 
 from proxy.outbound import errors
-from proxy.outbound.request import SerializedRequest, UploadFraming
-from proxy.outbound.response import ResponseBodyStream, ResponseInFlight
+from proxy.outbound.request import ArrivingBody, SerializedRequest, UpstreamRequest
 from proxy.routing.headers import Pairs
 
-# --- requests out ------------------------------------------------------------------------------
-# Written no faster than the provider reads.
+# --- one request and its response --------------------------------------------------------------
 
 
-_ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
+UNREAD_LIMIT = 64 * 1024  # bytes that may wait unread before reading is paused
+
+CONNECTION_LOST = (errors.ReadError, errors.WriteError, errors.RemoteProtocolError)
+"""How a pooled connection fails that its server has closed meanwhile."""
+
+_GONE = "the connection was closed as soon as it was open"
 
 
-class RequestWriter:
-    """The sending side of a connection."""
+class Exchanger(Protocol):
+    """A connection, as far as a request and its response need it.
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
+    ``closed``: of no more use. ``reading_paused``: too much of the response waits for its reader.
+    """
+
+    closed: bool
+    reading_paused: bool
+
+    def begin(self, message: SerializedRequest, response: ResponseHandler) -> None:
+        """Send a request, or as much of it as came; its response is filled in as it arrives."""
+
+    def write_part(self, body: ArrivingBody, framed: bytes) -> None:
+        """Send a part of a body that is arriving."""
+
+    def may_repeat(self, message: SerializedRequest) -> bool:
+        """Return True if a request that failed here was lost with a connection gone stale."""
+
+    def resume_reading(self) -> None:
+        """Read on: the reader has caught up."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+    def fail(self, error: errors.UpstreamError) -> None:
+        """Close the connection at once; the reader gets the error."""
+
+
+class Origin(Protocol):
+    """Where requests are sent: its connections, and what they are to be sent."""
+
+    def compose(self, request: UpstreamRequest) -> SerializedRequest:
+        """Serialize a request; raises an UpstreamError."""
+        ...
+
+    def take(self) -> Exchanger | None:
+        """Return an idle connection, which is the caller's now."""
+        ...
+
+    async def connect(self, connect_s: float | None) -> Exchanger:
+        """Open a connection; raises an UpstreamError."""
+        ...
+
+
+class ResponseHandler:
+    """A request, and the response to it, which is handed on in the callbacks that bring it.
+
+    The reader is a subclass. Its methods are called one after the other: `on_head`, `on_part` for
+    each part, and `on_end`; or, once, `on_failure`. While it is ``held`` none of them is called,
+    and parts are kept: a provider that goes on sending is not read from. Whatever they raise ends
+    it as `on_internal_error` says.
+
+    A request is sent a second time only where a pooled connection died before any byte came back.
+    Its body may still be arriving: `send_part` takes the rest.
+
+    ``message``: the request, until its response begins: a stream may last for minutes.
+    ``bodiless``: a response to HEAD has no body, whatever its head says. ``ended``: the body is
+    complete. ``sent``: the request is. ``watches_writing``: it is to be told that the provider does
+    not read.
+
+    Arguments:
+        loop: runs the task that connects, where no connection is idle.
+    """
+
+    status: int | None = None
+    error: errors.UpstreamError | None = None
+    ended = False
+    sent = False
+    bodiless = False
+    watches_writing = False
+    held = True  # until the head is handed on
+    _begun = False  # the head was handed on
+    _unread = 0
+    _sent_over: Exchanger | None = None  # what the request was sent over
+    _connecting: asyncio.Task[None] | None = None
+
+    def __init__(self, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
+        self.connection: Exchanger | None = None  # a default of the class is lost by mypyc
+        self.message: SerializedRequest | None = None
+        self.headers: Pairs = []
+        self._origin = origin
         self._loop = loop
-        self._drained: asyncio.Future[None] | None = None  # pending while the buffer is full
+        self._parts: list[bytes] = []
 
-    async def send(
-        self,
-        message: SerializedRequest,
-        exchange: ResponseBodyStream,
-        write_s: float | None,
-        *,
-        may_repeat: bool,
-    ) -> None:
-        """Send a request; returns early where the server answers or leaves first.
+    def send(self, message: SerializedRequest, connect_s: float | None) -> None:
+        """Send a request; ``connect_s`` is how long connecting may take, in seconds."""
+        self.message = message
+        self._connect_s = connect_s
+        connection = self._origin.take()
+        if connection is None:
+            self._connecting = self._loop.create_task(self._connect())
+        else:
+            self._sent_over = connection
+            connection.begin(message, self)
 
-        Arguments:
-            write_s: the longest time without progress, in seconds.
-            may_repeat: keep what is sent of a streamed body, to send it again elsewhere.
+    def send_part(self, part: bytes, more: bool) -> None:
+        """Send the next part of the body; none that comes behind the response's head.
 
         Raises:
-            errors.WriteTimeout: there was no progress for ``write_s``.
+            errors.LocalProtocolError: the body is not as long as its content-length.
         """
-        if message.upload is not None:
-            upload = self._upload(message.head, message.upload, exchange, write_s, may_repeat)
-            await self._interruptibly(exchange, upload)
-            return
-        if write_s is None or len(message.body) <= _ONE_WRITE:
-            self.write(message)
-        else:
-            # Until 3.12.9 and 3.13.2, asyncio's writelines() does not call pause_writing()
-            # (github.com/python/cpython/issues/127655): a timeout would never begin.
-            self._transport.write(message.head)
-            self._transport.write(message.body)
-        exchange.sent = True
-        if write_s is not None and self._drained is not None:
-            await self._interruptibly(exchange, self._drain(write_s))
+        message = self.message
+        body = None if message is None else message.arriving
+        if body is not None:
+            framed = body.add(part, more)
+            if self.connection is not None:
+                self.connection.write_part(body, framed)
 
-    def write(self, message: SerializedRequest) -> None:
-        """Write a request whose body is in memory."""
-        if len(message.body) <= _ONE_WRITE:
-            self._transport.write(message.head + message.body)
-        else:
-            self._transport.writelines((message.head, message.body))
-
-    def pause(self) -> None:
-        """Wait before sending more: the transport's buffer is full."""
-        self._drained = self._loop.create_future()
-
-    def resume(self) -> None:
-        """Go on: the transport's buffer has room again, or its connection is gone."""
-        drained, self._drained = self._drained, None
-        if drained is not None and not drained.done():
-            drained.set_result(None)
-
-    async def _upload(
-        self,
-        head: bytes,
-        upload: UploadFraming,
-        exchange: ResponseBodyStream,
-        write_s: float | None,
-        may_repeat: bool,
-    ) -> None:
-        """Send a body as it arrives, after the parts that an earlier attempt has sent."""
-        sent_parts, upload.replay = upload.replay or [], [] if may_repeat else None
-        self._transport.write(head)
-        sent = 0
-        for part in sent_parts:
-            sent += self._write_part(upload, exchange, part, sent)
-        async for part in upload.source:
-            upload.remember(part)
-            if exchange.error is not None:
-                return
-            sent += self._write_part(upload, exchange, part, sent)
-            if self._drained is not None and not exchange.sent:
-                await self._drain(write_s)
-        if exchange.error is None and not exchange.sent:
-            self._transport.write(upload.end(sent))
-            exchange.sent = True
-
-    def _write_part(
-        self, upload: UploadFraming, exchange: ResponseBodyStream, part: bytes, before: int
-    ) -> int:
-        if part:  # an empty chunk would be the last one
-            upload.check(before + len(part))
-            self._transport.write(upload.framed(part))
-            if before + len(part) == upload.length:
-                exchange.sent, exchange.uploader = True, None
-        return len(part)
-
-    async def _interruptibly(self, exchange: ResponseBodyStream, sending: Awaitable[None]) -> None:
-        """Await the sending, unless the server answers or leaves first.
-
-        Cancels the current task and takes that back, as ``asyncio.timeout`` does, so that
-        an upload needs no task of its own.
-        """
-        task = cast("asyncio.Task[object]", asyncio.current_task())
-        cancelled_before = task.cancelling()
-        exchange.uploader = task
+    def release(self) -> None:
+        """Hand on what was kept, and what comes."""
+        self.held = False
         try:
-            await sending
-        except asyncio.CancelledError:
-            if not exchange.interrupted or task.uncancel() > cancelled_before:
-                raise
-        finally:
-            exchange.uploader = None
+            self._hand_on()
+        except Exception as error:
+            self.on_internal_error(error)
 
-    async def _drain(self, write_s: float | None) -> None:
-        if self._drained is None:
-            return
+    def take_parts(self) -> bytes:
+        """Take what came of the body and was not handed on."""
+        parts = self._parts
+        if not parts:
+            return b""
+        self._parts, self._unread = [], 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def stop(self) -> None:
+        """Hand on nothing more; an unfinished response cuts its connection."""
+        self.held = self._begun = True
+        self._parts = []
+        connecting, self._connecting = self._connecting, None
+        if connecting is not None:
+            connecting.cancel()
+        if self.connection is not None:
+            self.connection.abort()
+
+    # the reader's
+
+    def on_connecting(self) -> None:
+        """Take that a connection died, and another is opened."""
+
+    def on_connected(self) -> None:
+        """Take that a new connection has what came of the request."""
+
+    def on_unwritable(self) -> None:
+        """Take that the provider does not read the request at the moment."""
+
+    def on_writable(self) -> None:
+        """Take that it does again."""
+
+    def on_head(self) -> None:
+        """Take that ``status`` and ``headers`` are known, and perhaps already the end."""
+        raise NotImplementedError
+
+    def on_part(self, part: bytes) -> bool:
+        """Take a part of the body; False after setting ``held``: it is to come again."""
+        raise NotImplementedError
+
+    def on_end(self) -> None:
+        """Take that the body is complete."""
+        raise NotImplementedError
+
+    def on_failure(self, error: errors.UpstreamError) -> None:
+        """Take that the response will never be complete."""
+        raise NotImplementedError
+
+    def on_internal_error(self, error: Exception) -> None:
+        """Take what the reader raised."""
+        raise NotImplementedError
+
+    # the connection's
+
+    def arrived(self, part: bytes) -> bool:
+        """Take a part of the body; True where too much of it is kept."""
+        if not part:
+            return False
+        if not self.held:
+            try:
+                if self.on_part(part):
+                    return False
+            except Exception as error:
+                self.on_internal_error(error)
+                return False
+        self._parts.append(part)
+        self._unread += len(part)
+        return self._unread > UNREAD_LIMIT
+
+    def wake(self) -> None:
+        """Take that the head came, the end, or an error."""
         try:
-            async with asyncio.timeout(write_s):
-                await self._drained
-        except TimeoutError as error:
-            raise errors.WriteTimeout("the provider did not read the request") from error
+            if not self._begun:
+                if self.status is None:
+                    if self.error is not None:
+                        self._failed(self.error)
+                    return
+                self._begun, self.held = True, False
+                self.on_head()
+            if not self.held:
+                self._hand_on()
+        except Exception as error:
+            self.on_internal_error(error)
+
+    def _hand_on(self) -> None:
+        part = self.take_parts()
+        if part and not self.on_part(part):
+            self._parts.insert(0, part)
+            self._unread += len(part)
+            return
+        if self.held:
+            return
+        connection = self.connection
+        if connection is not None and connection.reading_paused:
+            connection.resume_reading()
+        if self.ended:
+            self.on_end()
+        elif self.error is not None:
+            self.on_failure(self.error)
+
+    def _failed(self, error: errors.UpstreamError) -> None:
+        connection, message = self._sent_over, self.message
+        stale = connection is not None and message is not None and connection.may_repeat(message)
+        if stale and isinstance(error, CONNECTION_LOST):
+            self.error, self.sent, self._sent_over = None, False, None
+            self.on_connecting()
+            self._connecting = self._loop.create_task(self._connect())
+        else:
+            self.on_failure(error)
+
+    async def _connect(self) -> None:
+        """Open a connection and send the request over it."""
+        try:
+            connection = await self._origin.connect(self._connect_s)
+            self._connecting = None
+            self._send_over(connection)
+        except errors.UpstreamError as error:
+            self._connecting = None
+            self.error = error
+            self.wake()
+        except Exception as error:
+            self._connecting = None
+            self.on_internal_error(error)
+
+    def _send_over(self, connection: Exchanger) -> None:
+        message = self.message
+        assert message is not None, "no response has begun"
+        self._sent_over = connection
+        if connection.closed:  # nobody would tell of it
+            raise errors.RemoteProtocolError(_GONE)
+        connection.begin(message, self)
+        self.on_connected()
 
 
 # --- responses in ------------------------------------------------------------------------------
@@ -168,7 +302,7 @@ class ResponseParser:
         self.upgraded = False
         self.pieces: list[bytes] = []
         self.on_body = self.pieces.append
-        self._exchange: ResponseInFlight | None = None
+        self._exchange: ResponseHandler | None = None
         self._headers: Pairs | None = None  # None: what comes is a trailer (RFC 9110 §6.5.1)
         self._parser = httptools.HttpResponseParser(self)
         # What curl accepts too: lines that end in LF alone, blanks after a chunk's size.
@@ -178,7 +312,7 @@ class ResponseParser:
         self.feed: Callable[[bytes], object] = self._parser.feed_data
         self._outside = 0
 
-    def begin(self, exchange: ResponseInFlight) -> None:
+    def begin(self, exchange: ResponseHandler) -> None:
         """Fill in the next response."""
         self._exchange = exchange
         self._headers = exchange.headers
@@ -237,8 +371,6 @@ class ResponseParser:
             return
         exchange.status = status
         exchange.message = None
-        if exchange.uploader is not None:
-            exchange.interrupt_upload()
         self._headers = None
         self.reusable = self._parser.should_keep_alive()
         if exchange.bodiless:
@@ -255,6 +387,7 @@ class ResponseParser:
 # --- connection --------------------------------------------------------------------------------
 
 
+_ONE_WRITE = 64 * 1024  # up to here, copying a body behind its head is cheaper than two writes
 _HEAD_LIMIT = 64 * 1024  # bytes of one response's head, interim responses included
 _CLOSED_EARLY = "the provider closed the connection before its response was complete"
 
@@ -281,44 +414,40 @@ class Connection(asyncio.Protocol):
         self.idle_since = 0.0
         self._keep = keep
         self._lost = lost
-        self._exchange: ResponseInFlight | None = None
+        self._exchange: ResponseHandler | None = None
         self._parser = ResponseParser()
 
-    async def send(
-        self, message: SerializedRequest, read_s: float | None, write_s: float | None
-    ) -> ResponseBodyStream:
-        """Send a request and return once the head of its response has arrived.
-
-        Arguments:
-            read_s, write_s: the longest silence, and the longest time without progress in
-                sending, in seconds.
-
-        Raises:
-            errors.UpstreamError: there will be no response; the connection is closed.
-        """
-        exchange = self._exchange = ResponseBodyStream(self, message, self.loop, read_s)
+    def begin(self, message: SerializedRequest, response: ResponseHandler) -> None:
+        """Send a request, or as much of it as came; its response is filled in as it arrives."""
+        self._exchange = response
+        response.connection = self
         self.head_bytes = 0
-        self._parser.begin(exchange)
-        try:
-            await self._writer.send(message, exchange, write_s, may_repeat=self.reused)
-            while exchange.status is None:
-                if exchange.error is not None:
-                    raise exchange.error
-                await exchange.arrival()
-        except BaseException:
-            if exchange.connection is not None:  # else it may serve another request already
-                self.abort()
-            raise
-        return exchange
+        self._parser.begin(response)
+        head, body, response.bodiless, arriving = message
+        if arriving is not None:
+            self._transport.write(head + b"".join(arriving.kept or ()))
+            if not self.reused:
+                arriving.kept = None
+            response.sent = arriving.complete
+            return
+        if len(body) <= _ONE_WRITE:
+            self._transport.write(head + body)
+        elif response.watches_writing:
+            # Until 3.12.9 and 3.13.2, asyncio's writelines() does not call pause_writing()
+            # (github.com/python/cpython/issues/127655).
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.writelines((head, body))
+        response.sent = True
 
-    def begin(self, message: SerializedRequest, exchange: ResponseInFlight) -> None:
-        """Send a request whose body is in memory; its response is filled in as it arrives."""
-        self._exchange = exchange
-        exchange.connection = self
-        self.head_bytes = 0
-        self._parser.begin(exchange)
-        self._writer.write(message)
-        exchange.sent = True
+    def write_part(self, body: ArrivingBody, framed: bytes) -> None:
+        """Send a part of a body that is arriving."""
+        exchange = self._exchange
+        if framed and exchange is not None:
+            self._transport.write(framed)
+            body.sent()
+            exchange.sent = body.complete
 
     def may_repeat(self, message: SerializedRequest) -> bool:
         """Whether a request that failed here was lost with a connection gone stale.
@@ -345,8 +474,6 @@ class Connection(asyncio.Protocol):
         self.abort()
         if exchange is not None:
             exchange.error = error
-            if exchange.message is None or not self.may_repeat(exchange.message):
-                exchange.interrupt_upload()
             exchange.wake()
 
     def resume_reading(self) -> None:
@@ -359,15 +486,16 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport over."""
         self._transport = cast(asyncio.Transport, transport)
-        self._writer = RequestWriter(self._transport, self.loop)
 
     def pause_writing(self) -> None:
         """Send no more of a request for now."""
-        self._writer.pause()
+        if self._exchange is not None:
+            self._exchange.on_unwritable()
 
     def resume_writing(self) -> None:
         """Go on sending."""
-        self._writer.resume()
+        if self._exchange is not None:
+            self._exchange.on_writable()
 
     def data_received(self, data: bytes) -> None:
         """Deliver what the bytes hold to the reader of the response."""
@@ -415,10 +543,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that the connection is gone."""
         self._end(exc)
-        self._writer.resume()
         self._lost(self)
 
-    def _head_arrived(self, exchange: ResponseInFlight) -> bool:
+    def _head_arrived(self, exchange: ResponseHandler) -> bool:
         """Whether the head is all there; one that is too long fails the connection."""
         long = exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         if long and self.head_bytes > _HEAD_LIMIT:
@@ -426,7 +553,7 @@ class Connection(asyncio.Protocol):
             return False
         return exchange.status is not None
 
-    def _finish(self, exchange: ResponseInFlight) -> None:
+    def _finish(self, exchange: ResponseHandler) -> None:
         """Offer the connection for the next request: the response is complete."""
         exchange.ended = True
         exchange.connection = self._exchange = None
@@ -460,7 +587,7 @@ class Connection(asyncio.Protocol):
             exchange.connection = None
 
 
-def _unframed(exchange: ResponseInFlight) -> bool:
+def _unframed(exchange: ResponseHandler) -> bool:
     """RFC 9112 §6.3: a body without framing of its own ends with the connection."""
     if exchange.status is None:
         return False

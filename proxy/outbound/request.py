@@ -1,32 +1,12 @@
-"""Requests to providers and their responses, as the relay sees them, and their HTTP/1.1 bytes.
-
-`proxy.outbound.transport.Http1Transport` implements the interface `UpstreamTransport`.
-"""
+"""Requests to providers, as the relay sees them and as HTTP/1.1 bytes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from proxy.outbound import errors
 from proxy.routing.headers import Pairs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """Limits of one request in seconds; None is unlimited.
-
-    ``connect_s``: for name resolution, TCP and TLS together. ``read_s``: the longest silence of
-    the provider. ``write_s``: the longest time in which it accepts no byte.
-    """
-
-    connect_s: float | None = None
-    read_s: float | None = None
-    write_s: float | None = None
-
-
-NO_TIMEOUTS = Timeouts()
 
 
 @dataclass(slots=True)  # mutable: freezing doubles the cost of making one
@@ -34,133 +14,76 @@ class UpstreamRequest:
     """A request as it is sent.
 
     ``origin``: scheme, host and port, as ``https://api.example.com``. ``target``: path and
-    query, raw. ``headers``: in order, host included. ``body``: in memory, or still arriving.
+    query, raw. ``headers``: in order, host included. ``body``: in memory; None: it is
+    still arriving.
     """
 
     method: str
     origin: str
     target: bytes
     headers: Pairs
-    body: bytes | AsyncIterable[bytes]
-    timeouts: Timeouts
-
-
-class ResponseBody(Protocol):
-    """A response body as it arrives, still encoded; it is read once."""
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Iterate over the body; raise UpstreamError where it will never be complete."""
-        ...
-
-    def through(self, pass_on: Callable[[bytes], bool]) -> None:
-        """Hand each part that arrives while its reader waits to a callback at once.
-
-        A transport may ignore this; every part is then read by iteration.
-
-        Arguments:
-            pass_on: returns False for a part that it cannot take now; it is then read by
-                iteration.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Stop reading; a connection with an unfinished response is closed."""
-        ...
-
-
-@dataclass(slots=True)
-class UpstreamResponse:
-    """A response whose head has arrived.
-
-    ``headers``: in order, as received. ``whole``: the body, where all of it arrived together
-    with the head; ``body`` has it as well.
-    """
-
-    status: int
-    headers: Pairs
-    body: ResponseBody
-    whole: bytes | None = None
-
-    async def aclose(self) -> None:
-        """Stop reading; a connection with an unfinished response is closed."""
-        await self.body.aclose()
-
-
-class UpstreamTransport(Protocol):
-    """Sends requests to providers."""
-
-    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send a request and return once the head of its response has arrived.
-
-        Raises:
-            UnreachableError: no byte was sent.
-            UpstreamError: the request failed afterwards.
-        """
-        ...
-
-    async def aclose(self) -> None:
-        """Close every connection; requests in flight fail."""
-        ...
+    body: bytes | None
 
 
 # --- a request as bytes ------------------------------------------------------------------------
 
 
-# A body that may have to be sent again (see `UploadFraming.replay`) is kept up to this size.
+# A body that may have to be sent again (see `ArrivingBody.kept`) is kept up to this size.
 _REPLAY_LIMIT = 4 * 1024 * 1024
 
 _LENGTH = b"\r\ncontent-length:"
 _CODING = b"\r\ntransfer-encoding:"
 _CHUNKED = b"\r\ntransfer-encoding: chunked"
 _LAST_CHUNK = b"0\r\n\r\n"
+_ILL_FRAMED = "the body is not as long as its content-length"
 
 # RFC 9110 §8.6: where these carry no body they should say so.
 _EXPECT_A_BODY = frozenset({"POST", "PUT", "PATCH"})
 
 
-class UploadFraming:
-    """A body that is still arriving while it is sent.
+class ArrivingBody:
+    """The body of a request that is sent while it arrives.
 
-    ``replay``: the parts sent so far, for as long as they may have to be sent again on another
-    connection; None once that is over.
+    ``complete``: all of it came. ``kept``: what came, as it is sent, for as long as it may have to
+    be sent on another connection; None once that is over.
+
+    Arguments:
+        length: in bytes, as the head states it; None: it is sent in chunks.
     """
 
-    def __init__(self, stream: AsyncIterable[bytes], length: int | None) -> None:
-        self.source: AsyncIterator[bytes] = aiter(stream)
-        self.length = length
-        self.replay: list[bytes] | None = []
-        self._replay_bytes = 0
+    def __init__(self, length: int | None) -> None:
+        self.complete = False
+        self.kept: list[bytes] | None = []
+        self._length = length
+        self._size = 0
 
-    def remember(self, part: bytes) -> None:
-        """Keep a part, unless too much has been kept already."""
-        if self.replay is not None:
-            self.replay.append(part)
-            self._replay_bytes += len(part)
-            if self._replay_bytes > _REPLAY_LIMIT:
-                self.replay = None
-
-    def framed(self, part: bytes) -> bytes:
-        """Return the part as it is sent."""
-        return part if self.length is not None else b"%x\r\n%b\r\n" % (len(part), part)
-
-    def end(self, sent: int) -> bytes:
-        """Return what follows the last part.
+    def add(self, part: bytes, more: bool) -> bytes:
+        """Take the next part, and return it as it is sent.
 
         Raises:
-            errors.LocalProtocolError: the body is shorter than its content-length says.
+            errors.LocalProtocolError: the body is not as long as its content-length: the provider
+                would misread what follows it on the connection.
         """
-        if self.length is None:
-            return _LAST_CHUNK
-        self.check(sent, complete=True)
-        return b""
+        length = self._length
+        self._size += len(part)
+        if length is None:
+            framed = b"%x\r\n%b\r\n" % (len(part), part) if part else b""
+            if not more:
+                framed += _LAST_CHUNK
+                self.complete = True
+        else:
+            if self._size > length or (self._size < length and not more):
+                raise errors.LocalProtocolError(_ILL_FRAMED)
+            framed = part
+            self.complete = self._size == length
+        if self.kept is not None:
+            self.kept.append(framed)
+        return framed
 
-    def check(self, sent: int, *, complete: bool = False) -> None:
-        """Reject a body that is not as long as its content-length.
-
-        The provider would misread what follows it on the connection.
-        """
-        if self.length is not None and (sent > self.length or (complete and sent < self.length)):
-            raise errors.LocalProtocolError("the body is not as long as its content-length")
+    def sent(self) -> None:
+        """Take that all that came was sent; too much is not kept."""
+        if self._size > _REPLAY_LIMIT:
+            self.kept = None
 
 
 class SerializedRequest(NamedTuple):
@@ -168,13 +91,13 @@ class SerializedRequest(NamedTuple):
 
     head: bytes
     body: bytes
-    upload: UploadFraming | None
-    wants_no_body: bool  # a response to HEAD has none, whatever its head says
+    wants_no_body: bool = False  # a response to HEAD has none, whatever its head says
+    arriving: ArrivingBody | None = None
 
     @property
     def repeatable(self) -> bool:
-        """Whether it could be sent again from the start."""
-        return self.upload is None or self.upload.replay is not None
+        """Return True if it could be sent again from the start."""
+        return self.arriving is None or self.arriving.kept is not None
 
 
 def compose(
@@ -197,12 +120,10 @@ def compose(
     if not head.count(b"\n") == head.count(b"\r") == len(lines) - 1 or first.count(b" ") != 2:
         raise errors.LocalProtocolError("a line break or blank in the request's head")
     length, chunked = _framing(head)
-    if not isinstance(body, bytes):
+    if body is None:
         if length is None and not chunked:
             head += _CHUNKED
-        return SerializedRequest(
-            head + b"\r\n\r\n", b"", UploadFraming(body, length), method == "HEAD"
-        )
+        return SerializedRequest(head + b"\r\n\r\n", b"", method == "HEAD", ArrivingBody(length))
     if chunked:
         body = b"%x\r\n%b\r\n%b" % (len(body), body, _LAST_CHUNK) if body else _LAST_CHUNK
     elif length is None:
@@ -210,7 +131,7 @@ def compose(
             head += b"%b %d" % (_LENGTH, len(body))
     elif length != len(body):
         raise errors.LocalProtocolError("the body is not as long as its content-length")
-    return SerializedRequest(head + b"\r\n\r\n", body, None, method == "HEAD")
+    return SerializedRequest(head + b"\r\n\r\n", body, method == "HEAD")
 
 
 def _framing(head: bytes) -> tuple[int | None, bool]:

@@ -13,9 +13,7 @@ from types import TracebackType
 from proxy.outbound import errors
 from proxy.outbound.connection import Connection
 from proxy.outbound.dial import Connector, route
-from proxy.outbound.pushed import DIED, OriginLines
-from proxy.outbound.request import SerializedRequest, UpstreamRequest, UpstreamResponse, compose
-from proxy.outbound.response import ResponseBodyStream
+from proxy.outbound.request import SerializedRequest, UpstreamRequest, compose
 from proxy.routing.addresses import AddressGuard
 
 # --- idle connections to one origin ------------------------------------------------------------
@@ -92,17 +90,16 @@ _RELIEF_S = 0.1  # in which silent connections of agents are closed for a new on
 
 
 class Http1Transport:
-    """Sends requests over as many connections as it takes; idle ones are pooled for reuse.
+    """Origins, each with as many connections as it takes; idle ones are pooled for reuse.
 
-    Interim responses (1xx) and trailers are skipped. A response that arrives while a streamed
-    request is still being sent stops the upload. What follows a 101 is the response's body.
+    Interim responses (1xx) and trailers are skipped. What follows a 101 is the response's body.
     """
 
     def __init__(
         self, *, verify: ssl.SSLContext | bool = True, reach: AddressGuard | None = None
     ) -> None:
         self._connector = Connector(verify, reach)
-        self._origins: dict[str, _Origin] = {}
+        self._origins: dict[str, PooledOrigin] = {}
         self._open: set[Connection] = set()
 
     async def __aenter__(self) -> Http1Transport:
@@ -116,41 +113,6 @@ class Http1Transport:
     ) -> None:
         await self.aclose()
 
-    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Send a request and return once the head of its response has arrived.
-
-        Raises:
-            errors.UnreachableError: no byte was sent.
-            errors.OwnFault: nor was one, for want of descriptors or memory.
-            errors.UpstreamError: the request failed afterwards.
-        """
-        origin = self._origin(request)
-        message = compose(request, origin.prefix, origin.extra_headers)
-        timeouts = request.timeouts
-        read_s, write_s = timeouts.read_s, timeouts.write_s
-        exchange: ResponseBodyStream | None = None
-        connection = origin.pool.take()
-        if connection is not None:
-            try:
-                exchange = await connection.send(message, read_s, write_s)
-            except DIED:
-                if not connection.may_repeat(message):
-                    raise
-        if exchange is None:
-            connection = await origin.connect(timeouts.connect_s)
-            exchange = await connection.send(message, read_s, write_s)
-        whole = exchange.unread() if exchange.ended else None
-        return UpstreamResponse(exchange.status or 0, exchange.headers, exchange, whole)
-
-    def prepare(self, request: UpstreamRequest) -> tuple[SerializedRequest, OriginLines]:
-        """Serialize a request, for a `PushedResponse` to send; nothing is sent yet.
-
-        Raises:
-            errors.UpstreamError: it cannot be sent.
-        """
-        origin = self._origin(request)
-        return compose(request, origin.prefix, origin.extra_headers), origin
-
     async def aclose(self) -> None:
         """Close every connection; calls in flight fail."""
         for origin in self._origins.values():
@@ -159,13 +121,18 @@ class Http1Transport:
             connection.fail(errors.ReadError("the transport was closed"))
         await asyncio.sleep(0)  # lets the loop finish with them
 
-    def _origin(self, request: UpstreamRequest) -> _Origin:
-        origin = self._origins.get(request.origin)
+    def origin(self, name: str) -> PooledOrigin:
+        """Return an origin, named as ``https://api.example.com``.
+
+        Raises:
+            errors.UpstreamError: there is no way to it.
+        """
+        origin = self._origins.get(name)
         if origin is None:
-            origin = self._origins[request.origin] = _Origin(request.origin, self)
+            origin = self._origins[name] = PooledOrigin(name, self)
         return origin
 
-    async def connect(self, origin: _Origin, connect_s: float | None) -> Connection:
+    async def connect(self, origin: PooledOrigin, connect_s: float | None) -> Connection:
         """Open a connection to an origin, within so many seconds."""
 
         def protocol() -> Connection:
@@ -183,7 +150,7 @@ class Http1Transport:
         return connection
 
 
-class _Origin:
+class PooledOrigin:
     """An origin: how it is reached, and its connections."""
 
     def __init__(self, origin: str, transport: Http1Transport) -> None:
@@ -196,6 +163,33 @@ class _Origin:
         self.extra_headers = via.headers if via is not None and plaintext else ()
         self.take = self.pool.take
 
+    def compose(self, request: UpstreamRequest) -> SerializedRequest:
+        """Serialize a request; nothing is sent yet.
+
+        Raises:
+            errors.UpstreamError: it cannot be sent.
+        """
+        return compose(request, self.prefix, self.extra_headers)
+
     async def connect(self, connect_s: float | None) -> Connection:
         """Open a connection within so many seconds."""
         return await self._transport.connect(self, connect_s)
+
+
+class NoOrigin:
+    """An origin to which there is no way: what is sent there fails."""
+
+    def __init__(self, error: errors.UpstreamError) -> None:
+        self._error = error
+
+    def compose(self, request: UpstreamRequest) -> SerializedRequest:
+        """Raise why there is none."""
+        raise self._error
+
+    def take(self) -> None:
+        """Return no connection."""
+        return
+
+    async def connect(self, connect_s: float | None) -> Connection:
+        """Raise why there is none."""
+        raise self._error

@@ -1,14 +1,18 @@
-"""Relay one HTTP call in a task: bytes pass unchanged, and exactly one ending is recorded.
+"""One relayed HTTP call: bytes pass unchanged, and exactly one ending is recorded.
 
-The finished exchange is recorded before the agent gets its last byte.
+The provider's connection and the agent's call a `RelayedCall` with what arrives, and it passes that
+on in the same callback. A task runs only for what has to be waited for: to connect, to sign. The
+finished exchange is recorded before the agent gets its last byte.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Any
 
 from classifier.records import Cause, Ending, Exchange, KeySource
 from classifier.verdicts import Subcategory
@@ -16,137 +20,756 @@ from proxy.capture import usage_injection
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call, HeadFacts
 from proxy.capture.usage_injection import UsageStripper, with_usage
-from proxy.inbound.asgi import (
-    AGENT_CONNECTION,
-    AgentConnection,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    send_refusal,
-    send_response,
-)
+from proxy.inbound.http import RequestCycle
 from proxy.outbound import errors
-from proxy.outbound.request import ResponseBody, UpstreamRequest, UpstreamResponse
+from proxy.outbound.connection import Origin, ResponseHandler
+from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import (
-    AgentLeft,
-    BodyTooLarge,
     CallLimits,
     RelayContext,
+    Signer,
     failed,
     strange_status,
     with_exchange,
 )
-from proxy.relay.operator_access import dressed_as_operator
 from proxy.routing import headers as dress
-from proxy.routing.errors import Refusal
-from proxy.routing.headers import Pairs
-from proxy.routing.keys import KeyUse
+from proxy.routing.errors import Refusal, problem
 from proxy.routing.target import Target
+from proxy.wire.dialect import Payload
 from proxy.wire.framing import Unreadable
 
-# --- state and record of a call ----------------------------------------------------------------
+log = logging.getLogger("truezero")
+
+_LOOKS = 20  # for silence, in the time that it may last
+NO_BODY = frozenset({204, 304})
+STATUSES = range(200, 600)
+
+# An error's body is short and costs nothing; it tells an empty account from a rate limit, which
+# its status alone does not. Agents that raise by the status hang up before they have read it.
+_ERROR_DRAIN_S = 5.0
+_ERROR_DRAIN_BYTES = 64 * 1024
+
+# Refused for want of the service's own credentials: no byte was sent, and the rollout did not
+# reach its model. The first only an operator can mend.
+_WITHOUT_CREDENTIALS = {
+    code: Cause(subcategory=subcategory, transient=transient, rule=f"proxy.{code}", code=code)
+    for code, subcategory, transient in (
+        ("upstream_credentials_missing", Subcategory.AUTH, False),
+        ("upstream_credentials_unavailable", Subcategory.PROVIDER_ERROR, True),
+    )
+}
+
+_Line = tuple[str, str, bytes, bytes]
 
 
 class RelayState(Enum):
-    """The states of a call; the last three are final for its agent."""
+    """The states of a call; the last two are final for its agent."""
 
     WAITING = "no response yet; the request may still be arriving"
-    RESPONDING = "the agent has the response's head"
     TOO_LARGE = "the request outgrew its limit on the way"
+    RESPONDING = "the agent has the response's head"
     DRAINING = "the agent left; the response is read on for its usage or its error"
     LEFT = "the agent left"
 
 
-class CallProgress:
-    """The state of one call, and its exchange: opened, observed, recorded.
+@dataclass(slots=True)
+class PlannedHead:
+    """What the head of a request says, for as many calls as send the same.
 
-    ``received``: bytes of the response's body. ``cause``: why nothing was sent, where the proxy
-    knows better than the response does. ``closed``: the rollout ended while it was under way.
+    ``line``: method, path and query. ``before`` and ``after``: its headers around the length of
+    the body, ``head`` and ``rest`` the same of the request as it is sent; None where that cannot
+    be sent as it is with another length, so that it is the plan of one call. ``headers``: as they
+    are sent. ``signer``: adds a credential to them. ``may_ask``: usage may have to be asked for,
+    as far as the head says.
+    """
+
+    line: _Line
+    before: dress.Pairs | None
+    after: dress.Pairs
+    head: bytes
+    rest: bytes
+    target: Target
+    headers: dress.Pairs
+    signer: Signer | None
+    may_ask: bool
+    facts: HeadFacts
+    key_digest: str | None
+    key_source: KeySource | None
+    origin: Origin
+
+
+class RelayedCall(ResponseHandler):
+    """One call in flight, from the request's first part to what ends it.
+
+    Its states are `RelayState`. Whatever ends it calls `_complete` or `_end`, once: the exchange is
+    recorded, and when that is durable the agent gets what is left of the response, a refusal, or a
+    connection that is cut.
+
+    ``received``: bytes of the response's body. ``closed``: the rollout ended while it was under
+    way.
+
+    Arguments:
+        request: its agent's, and the response to it.
+        tasks: what the server cancels when its grace is over; the call is among it until it ends.
+        origin: answers it.
+        drill: the fault that is played in the provider's place.
     """
 
     state = RelayState.WAITING
     closed = False
     received = 0
-    cause: Cause | None = None
-    _as_left: Exchange | None = None
-    _opened: asyncio.Future[None] | None = None
-    _committed: asyncio.Future[None] | None = None
-    _committed_bytes = -1
+    # the request
+    _arriving = False  # its last part is not here yet
+    _parted = False  # it came in more than one part
+    _size = 0
+    _collected: list[bytes] | None = None  # of a body that is sent when all of it is here
+    _signing: asyncio.Task[None] | None = None
+    _usage_added = False  # the usage was asked for, and the agent had not
+    _unwritable = False  # its provider does not read it at the moment
+    _stalled: asyncio.TimerHandle | None = None  # ends it where that lasts too long
+    # the response
+    _head: dress.Pairs
+    _whole = b""  # of a response that came at once: it is sent in one write
+    _length: int | None = None  # of the body as the head states it
+    _observed = 0  # bytes of the part that comes next that were observed already
+    _drain_to = 0  # bytes of the response, where it is read on without its agent
+    _stripper: UsageStripper | None = None
+    _pieces: Iterator[bytes] | None = None  # of a part, without the usage; not all were passed on
+    _piece = b""  # the next of them
+    _heard = -1  # how much, the last time that was looked for
+    _heard_at = 0.0  # by the call's clock
+    _silence: asyncio.TimerHandle | None = None  # looks for how long the provider has been silent
+    # the end
+    _cause: Cause | None = None  # why nothing was sent, where the response does not say so
+    _enough: asyncio.TimerHandle | None = None  # ends what is read on without its agent
+    _as_left: Exchange | None = None  # what the agent had when it left
+    _committed_bytes = -1  # of the response, that are on record
+    _refusal: Refusal | None = None
+    _is_open = False  # that it began is on record
+    _ending = False  # nothing but a commit stands between it and its end
+    _ended = False
+    _committing = False
+    _then: Callable[[], None] | None = None  # what waits for that, or for its opening
 
-    def __init__(self, context: RelayContext, call: Call, head: HeadFacts | None = None) -> None:
-        self.observer = CallObserver(
+    def __init__(
+        self,
+        context: RelayContext,
+        call: Call,
+        plan: PlannedHead,
+        request: RequestCycle,
+        tasks: set[Any],
+        origin: Origin,
+        loop: asyncio.AbstractEventLoop,
+        drill: str | None = None,
+    ) -> None:
+        super().__init__(origin, loop)
+        self._context = context
+        self._call = call
+        self._plan = plan
+        self._agent = request
+        self._tasks = tasks
+        self._drill = drill
+        self._clock = context.clock
+        self._observer = CallObserver(
             call,
             salt=context.salt,
             causes=context.causes,
             conversations=context.live.conversations,
-            head=head,
+            head=plan.facts,
         )
-        self.clock = context.clock
-        self._recorder = context.recorder
+
+    # --- the agent's side: the request ---------------------------------------------------------
+
+    def begin_whole(self, message: SerializedRequest, body: bytes, parsed: Payload | None) -> None:
+        """Send a request that is all there; ``body``: its agent's, which may be parsed already."""
+        context, observer = self._context, self._observer
+        if body:
+            observer.on_request_body(body, parsed)
+            if parsed is None:
+                observer.asked_to_stream()  # as it is read before any other call's
+        self._usage_added = message.body is not body
+        self._tasks.add(self)
+        self._agent.discard_body()  # it is held by who sends it, until its response begins
+        self._agent.watch(self._on_left)
+        context.recorder.begin(self._call.id, observer.opened, self._on_opened)
+        limits = context.limits
+        if limits.read_s is None and limits.write_s is None:
+            self.send(message, limits.connect_s)
+        else:
+            self._send(message)
+
+    def begin(self) -> None:
+        """Receive the request, and send it: as it arrives, or once it is all there."""
+        self._arriving = True
+        self._tasks.add(self)
+        self._agent.watch(self._on_left)
+        if not self._ending:
+            self._agent.read_body(self._on_request_part)
+
+    def _on_request_part(self, part: bytes, more: bool) -> None:
+        try:
+            self._receive(part, more)
+        except errors.UpstreamError as error:
+            self.on_failure(error)
+        except Exception as error:
+            self.on_internal_error(error)
+
+    def _receive(self, part: bytes, more: bool) -> None:
+        """Take the next part of the body; the first one begins the call."""
+        observer, first = self._observer, not (self._parted or self._ending)
+        if self._ending:
+            return
+        if part:
+            observer.on_request_body(part)
+            self._size += len(part)
+            if self._size > self._context.limits.body_bytes:
+                self.state = RelayState.TOO_LARGE
+                self._end(Ending.LEFT_BY_AGENT, body_too_large(self._context.limits))
+                return
+        if more:
+            self._parted = True
+            observer.hold()
+        else:
+            self._arriving = False
+            if self._parted:
+                observer.await_provider(self._clock())
+        if first:
+            if self._needs_whole_body(more):
+                self._collected = []
+            self._context.recorder.begin(self._call.id, observer.opened, self._on_opened)
+        if self._collected is not None:
+            self._collected.append(part)
+            if not more:
+                whole, self._collected = b"".join(self._collected), None
+                self._prepare(whole, more)
+        elif first:
+            self._prepare(part, more)
+        else:
+            self.send_part(part, more)
+
+    def _needs_whole_body(self, more: bool) -> bool:
+        """Return True if a body that is arriving cannot be sent before all of it is here."""
+        signer = self._plan.signer
+        return (
+            (signer is not None and signer.whole_body)
+            or self._drill is not None
+            or (self._may_ask and (more or self._observer.asked_to_stream()))
+        )
+
+    @property
+    def _may_ask(self) -> bool:
+        """Return True if usage may have to be asked for, as far as the head says."""
+        if not self._plan.may_ask:
+            return False
+        stated = dress.first(self._plan.headers, b"content-length")
+        return stated is not None and int(stated) <= usage_injection.BODY_LIMIT
+
+    def _prepare(self, body: bytes, more: bool) -> None:
+        """Send the request, or have it signed first; ``more``: of the body that is sent after it.
+
+        Raises:
+            errors.UpstreamError: it cannot be sent.
+        """
+        headers, signer = self._plan.headers, self._plan.signer
+        if self._may_ask and not more and (longer := with_usage(body)) is not None:
+            self._usage_added = True
+            body, headers = longer, dress.with_length(headers, len(longer))
+        if signer is None:
+            self._compose(headers, body, more)
+        else:
+            self._agent.pause_body()
+            self._signing = self._loop.create_task(self._sign(signer, headers, body, more))
+
+    async def _sign(self, signer: Signer, headers: dress.Pairs, body: bytes, more: bool) -> None:
+        target = self._plan.target
+        try:
+            signed = await signer.sign(
+                upstream=target.upstream,
+                method=self._call.method,
+                target=target.forwarded,
+                headers=headers,
+                body=body,
+            )
+            self._signing = None
+            self._compose(signed, body, more)
+        except Refusal as refusal:
+            self._signing = None
+            self._cause = _WITHOUT_CREDENTIALS.get(refusal.code)
+            self._end(Ending.NEVER_CONNECTED, with_exchange(refusal, self._call.id))
+        except errors.UpstreamError as error:
+            self._signing = None
+            self.on_failure(error)
+        except Exception as error:
+            self._signing = None
+            self.on_internal_error(error)
+
+    def _compose(self, headers: dress.Pairs, body: bytes, more: bool) -> None:
+        target = self._plan.target
+        message = self._origin.compose(
+            UpstreamRequest(
+                self._call.method,
+                target.upstream.origin,
+                target.forwarded,
+                headers,
+                None if more else body,
+            )
+        )
+        if message.arriving is not None:
+            message.arriving.add(body, more)
+        self._send(message)
+
+    def _send(self, message: SerializedRequest) -> None:
+        limits = self._context.limits
+        self.watches_writing = limits.write_s is not None
+        if limits.read_s is not None:
+            self._look_for_silence()
+        self.send(message, limits.connect_s)
+        if self.connection is None:
+            self._agent.pause_body()
+        elif not self._unwritable:
+            self._agent.resume_body()
+
+    def on_connecting(self) -> None:
+        """Keep what comes of the request until another connection is open."""
+        self._end_stall()
+        self._agent.pause_body()
+
+    def on_connected(self) -> None:
+        """Go on with the request, of which a new connection has what came."""
+        if not self._unwritable:
+            self._agent.resume_body()
+
+    def on_unwritable(self) -> None:
+        """Read the agent no further than its provider reads."""
+        self._unwritable = True
+        self._agent.pause_body()
+        write_s = self._context.limits.write_s
+        if write_s is not None:
+            self._stalled = self._loop.call_later(write_s, self._not_read)
+
+    def on_writable(self) -> None:
+        """Read the agent further."""
+        self._end_stall()
+        self._agent.resume_body()
+
+    def _not_read(self) -> None:
+        if self.connection is not None:
+            self.connection.fail(errors.WriteTimeout("the provider did not read the request"))
+
+    def _end_stall(self) -> None:
+        self._unwritable = False
+        stalled, self._stalled = self._stalled, None
+        if stalled is not None:
+            stalled.cancel()
+
+    # --- the provider's side -------------------------------------------------------------------
+
+    def on_head(self) -> None:
+        """Take the response's head."""
+        status, call_id, observer = self.status or 0, self._call.id, self._observer
+        if self._arriving or self._stalled is not None:  # it answered early
+            self._end_request()
+        if status not in STATUSES:
+            self._end(Ending.CUT_UPSTREAM, strange_status(status, call_id))
+            return
+        headers = self._head = dress.for_agent(self.headers, call_id)
+        if self._drill is not None:  # then it is ours, and no provider's
+            headers += [pair for pair in self.headers if pair[0] == dress.INJECTED_HEADER]
+        at = self._clock()
+        observer.on_response_head(status, headers, at)
+        if status in NO_BODY:
+            self._head = [pair for pair in headers if pair[0] != b"content-length"]
+        elif self.bodiless:  # a response to HEAD
+            self.take_parts()
+        else:
+            if self._usage_added:
+                self._strip(status)
+            if self.ended and self._stripper is None and self._take_whole(at):
+                return
+            self._length = stated_length(headers)
+            if self._length != 0:
+                self._start_once_open()
+                return
+        self._record(Ending.COMPLETE, self._start)  # the head is all the agent waits for
+
+    def _take_whole(self, at: float) -> bool:
+        """Take a response whose body came with its head; False where that is empty."""
+        self._whole = whole = self.take_parts()
+        if not whole:
+            return False
+        self.received = len(whole)
+        observer = self._observer
+        if observer.on_response_body(whole, at) and observer.behind:
+            self.held = True
+            self._loop.call_soon(self._catch_up, True)
+        else:
+            self._complete()
+        return True
+
+    def _start_once_open(self) -> None:
+        """Send the head when it is on record that the call began."""
+        if self._is_open:
+            self._start()
+        else:
+            self.held = True
+            self._then = self._start
+            self._context.recorder.hurry()
+
+    def on_part(self, part: bytes) -> bool:
+        """Pass a part on, or hold it: until it is on record, or until there is room."""
+        fresh = part
+        if self._observed:  # the part came before, and was held
+            fresh, self._observed = part[self._observed :], 0
+            if not fresh:
+                return self._pass_on(part)
+        self.received += len(fresh)
+        if self._observer.on_response_body(fresh, self._clock()) or self.received == self._length:
+            return self._hold_for_record(part)
+        if self._stripper is not None:
+            return self._pass_on(part)
+        return self._agent.pass_on(part) or self._pass_on(part)
+
+    def on_end(self) -> None:
+        """Take that the response is complete."""
+        self._complete()
+
+    def on_failure(self, error: errors.UpstreamError) -> None:
+        """Take that it will never be."""
+        stripper, agent = self._stripper, self._agent
+        if stripper is not None and self.state is RelayState.RESPONDING:
+            if agent.paused and not agent.gone:
+                self._wait_for_room(self._on_room)
+                return
+            if rest := stripper.flush():
+                agent.pass_on(rest)
+        self._fail(error)
+
+    def _fail(self, error: errors.UpstreamError) -> None:
+        ending, refusal = failed(error, self._call.upstream, self._call.id)
+        if ending is Ending.CUT_UPSTREAM and self.left:
+            self._end(Ending.LEFT_BY_AGENT, None)
+        else:
+            self._end(ending, refusal)
+
+    def _end_request(self) -> None:
+        """Send nothing more of the request: its provider has answered it, or nobody will."""
+        self._end_stall()
+        if self._arriving:
+            self._arriving = False
+            self._agent.discard_body()
+
+    def _look_for_silence(self) -> None:
+        """End the call if its provider, which is waited for, was silent for too long.
+
+        Looked at so often that a part of the response need not note when it came.
+        """
+        connection, limit_s = self.connection, self._context.limits.read_s or 0.0
+        heard = self.received if self.status is None else self.received + 1
+        waits = self.sent and self._stalled is None and not (self._begun and self.held)
+        if connection is None or not waits or heard != self._heard:
+            self._heard, self._heard_at = heard, self._clock()
+        elif self._clock() - self._heard_at >= limit_s:
+            connection.fail(errors.ReadTimeout("the provider was silent for too long"))
+            return
+        self._silence = self._loop.call_later(limit_s / _LOOKS, self._look_for_silence)
+
+    def _hold_for_record(self, part: bytes) -> bool:
+        self._observed = len(part)
+        if self._observer.behind:
+            self.held = True
+            self._loop.call_soon(self._catch_up, False)
+        else:
+            self._record(Ending.COMPLETE, self.release)
+        return False
+
+    def _catch_up(self, whole: bool) -> None:
+        """Have a part decoded further, a turn at a time, and go on with it once it is."""
+        observer = self._observer
+        if self._ending or self._ended:
+            return
+        ended = observer.catch_up(self._clock())
+        if observer.behind:
+            self._loop.call_soon(self._catch_up, whole)
+        elif whole:
+            self._complete()
+        elif ended or self.received == self._length:
+            self._record(Ending.COMPLETE, self.release)
+        else:
+            self.release()
+
+    def _pass_on(self, part: bytes) -> bool:
+        """Pass on what was observed, or hold it until there is room."""
+        if self._stripper is not None:
+            self._pieces = self._stripper.feed(part)
+            self._pass_pieces()
+        elif self.state is RelayState.DRAINING:
+            self._drain()
+        elif not self._agent.pass_on(part):
+            self._observed = len(part)
+            self._wait_for_room(self._on_room)
+            return False
+        return True
+
+    def _drain(self) -> None:
+        """Take a part that nobody gets; end the call if enough was read."""
+        if self.recorded or self.received > self._drain_to:
+            self._end(Ending.LEFT_BY_AGENT, None)
+
+    # a stream without the usage that only the proxy asked for
+
+    def _strip(self, status: int) -> None:
+        if usage_injection.is_plain(status, self._head):
+            return
+        try:
+            stripper = UsageStripper(self._head)
+        except Unreadable:  # an encoding that nobody offered: the agent may know what to make of it
+            return
+        self._stripper, self._head = stripper, stripper.headers
+
+    def _pass_pieces(self) -> None:
+        """Pass on the pieces of a part; others have their turn between two that are decoded."""
+        stripper, pieces, agent = self._stripper, self._pieces, self._agent
+        if stripper is None or pieces is None or self._ending:
+            return
+        was_held = self.held
+        try:
+            while True:
+                piece = self._piece or next(pieces, None)
+                self._piece = b""
+                if piece is None:
+                    break
+                if piece and self.state is RelayState.DRAINING:
+                    self._drain()
+                    if self._ending:
+                        return
+                elif piece and not agent.pass_on(piece):
+                    self._piece = piece
+                    self._wait_for_room(self._on_room_for_pieces)
+                    return
+                if stripper.decodes:
+                    self.held = True
+                    self._loop.call_soon(self._pass_pieces)
+                    return
+        except Unreadable as error:
+            self._fail(errors.DecodingError(str(error)))
+            return
+        self._pieces = None
+        if was_held:
+            self.release()
+
+    def _on_room_for_pieces(self) -> None:
+        self._observer.await_provider(self._clock())
+        self._pass_pieces()
+
+    # --- the agent's side: the response --------------------------------------------------------
+
+    def _start(self) -> None:
+        """Send the head, and then what comes."""
+        agent = self._agent
+        if self.state is RelayState.WAITING:
+            if agent.paused:
+                self.held = True
+                agent.when_room(self._start)
+                return
+            agent.start(self.status or 0, self._head)
+            self.state = RelayState.RESPONDING
+        if self.held:
+            self.release()
+
+    def _wait_for_room(self, then: Callable[[], None]) -> None:
+        """Hold what comes until the agent has read some of what it was sent."""
+        self._observer.hold()
+        self.held = True
+        self._agent.when_room(then)
+
+    def _on_room(self) -> None:
+        self._observer.await_provider(self._clock())
+        self.release()
 
     @property
     def left(self) -> bool:
-        """Whether the agent hung up."""
+        """Return True if the agent hung up."""
         return self.state is RelayState.LEFT or self.state is RelayState.DRAINING
 
-    @property
-    def recorded(self) -> bool:
-        """Whether all that was received is on record."""
-        return self._committed_bytes == self.received
+    def _on_left(self) -> None:
+        limits, observer = self._context.limits, self._observer
+        self._agent.when_room(None)
+        if self._arriving:
+            observer.hold()
+            self.state = RelayState.LEFT
+            self._end(Ending.LEFT_BY_AGENT, None)
+            return
+        seconds, size = drain_limits(limits, is_error=observer.is_error)
+        waited_for_room = self._begun and self.held and self._then is None
+        if seconds and not self.recorded and not self._left_complete():
+            self.state = RelayState.DRAINING
+            self._drain_to = self.received + size
+            self._enough = self._loop.call_later(seconds, self._give_up)
+            if self._pieces is not None:
+                if self._piece:
+                    self._on_room_for_pieces()
+            elif waited_for_room:
+                self._on_room()
+        else:
+            self.state = RelayState.LEFT
+            self._end(Ending.LEFT_BY_AGENT, None)
 
-    def open(self, exchange_id: str) -> None:
-        """Record that the call began."""
-        self._opened = self._recorder.opened(exchange_id, self.observer.opened)
-
-    async def opened(self) -> None:
-        """Wait until that is durable."""
-        if self._opened is not None and not self._opened.done():
-            self._recorder.hurry()
-            await self._opened
-
-    async def caught_up(self) -> bool:
-        """Wait until what came is decoded, a turn at a time; whether the stream ended with it."""
-        observer, ended = self.observer, False
-        while observer.behind:
-            await asyncio.sleep(0)
-            ended = observer.catch_up(self.clock())
-        return ended
-
-    def left_complete(self) -> bool:
-        """Note what the agent had when it left; whether that was the whole response.
+    def _left_complete(self) -> bool:
+        """Note what the agent had when it left; return True if that was the whole response.
 
         The exchange ends for its agent then, however much is read of it afterwards.
         """
-        as_left = self.observer.finish(Ending.LEFT_BY_AGENT, self.clock())
+        as_left = self._observer.finish(Ending.LEFT_BY_AGENT, self._clock())
         if as_left.ending is Ending.COMPLETE:
             return True
         self._as_left = as_left
         return False
 
-    def ended(self, ending: Ending) -> Exchange | None:
-        """Return the exchange to be recorded; None where all that was received is on record."""
-        if self._committed_bytes == self.received:
-            return None
-        self._committed_bytes = self.received
-        exchange = self.observer.finish(ending, self.clock())
-        if self.cause is not None:
-            exchange = replace(exchange, cause=self.cause)
+    def _give_up(self) -> None:
+        self._end(Ending.LEFT_BY_AGENT, None)
+
+    # --- the end -------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End the call, because its rollout has ended; what is being answered ends by itself."""
+        if self._ending or self._ended:
+            return
+        self.closed = True
+        if self.left:
+            self._end(Ending.LEFT_BY_AGENT, None)
+        else:
+            self._end(Ending.CLOSED_AT_OUTCOME, with_exchange(rollout_ended(), self._call.id))
+
+    def cancel(self, msg: object = None) -> None:
+        """End the call, because the server stops: as `asyncio.Task.cancel`, in its next turn."""
+        if not self._ended:
+            self._lose()
+            self._loop.call_soon(self._break_off)
+
+    def on_internal_error(self, error: Exception) -> None:
+        """Take an error of the service's own."""
+        log.error("a call failed inside the service: %s", type(error).__name__)
+        self._lose()
+        self._break_off()
+
+    def _on_opened(self) -> None:
+        self._is_open = True
+        if not self._committing:
+            self._go_on()
+
+    @property
+    def recorded(self) -> bool:
+        """Return True if every byte received so far has been recorded."""
+        return self._committed_bytes == self.received
+
+    def _exchange(self, ending: Ending) -> Exchange:
+        exchange = self._observer.finish(ending, self._clock())
+        if self._cause is not None:
+            exchange = replace(exchange, cause=self._cause)
         if self._as_left is not None:
             exchange = _ended_as(self._as_left, exchange)
         return exchange
 
-    def record(self, ending: Ending) -> None:
-        """Record the exchange once, and again only where more bytes came after that."""
-        exchange = self.ended(ending)
-        if exchange is not None:
-            self._committed = self._recorder.recorded(exchange)
+    def _record(self, ending: Ending, then: Callable[[], None]) -> None:
+        """Record the exchange, unless that was done of as many bytes; then go on with ``then``."""
+        self.held = True
+        self._then = then
+        if self._committed_bytes != self.received:
+            self._committed_bytes = self.received
+            self._committing = True
+            self._context.recorder.record(self._exchange(ending), self._go_on)
+        elif not self._committing:
+            self._go_on()
 
-    async def durable(self) -> None:
-        """Wait until what was recorded is durable."""
-        if self._committed is not None and not self._committed.done():
-            await self._committed
+    def _go_on(self) -> None:
+        """Go on with what waited, now that it is durable, or was before."""
+        self._committing = False
+        then, self._then = self._then, None
+        if then is not None:
+            try:
+                then()
+            except Exception as error:
+                self.on_internal_error(error)
+
+    def _complete(self) -> None:
+        self._ending = True
+        self._agent.when_gone = None
+        self._record(Ending.COMPLETE, self._answer)
+
+    def _answer(self) -> None:
+        """Send what is left of the response, now that it is on record; nothing where it left."""
+        agent, stripper = self._agent, self._stripper
+        if agent.paused and not agent.gone:
+            agent.when_room(self._answer)
+            return
+        self._leave()
+        if self._whole:
+            agent.send_now(self.status or 0, self._head, self._whole)
+            return
+        if stripper is not None and (rest := stripper.flush()):
+            agent.pass_on(rest)
+        agent.finish()
+
+    def _end(self, ending: Ending, refusal: Refusal | None) -> None:
+        """End the call before its response is complete."""
+        if self._ending or self._ended:
+            return
+        self._refusal = refusal
+        self._stop()
+        self._record(ending, self._refuse)
+
+    def _refuse(self) -> None:
+        """Tell the agent why it gets no response, or cut the one that was begun."""
+        agent, refusal = self._agent, self._refusal
+        if refusal is None or self.left or self.state is RelayState.RESPONDING:
+            self._leave()
+            if self.state is RelayState.RESPONDING:
+                agent.cut()
+        elif agent.paused and not agent.gone:
+            agent.when_room(self._refuse)
+        else:
+            self._context.notices.refusals.note(refusal.code)
+            headers, body = problem(refusal)
+            self._leave()
+            if self._drill == "reset":
+                agent.reset()
+            agent.send_now(refusal.status, headers, body)
+
+    def _lose(self) -> None:
+        """Record the call as one that the service did not bring to its end."""
+        self._stop()
+        self._record(Ending.LOST, _nothing)
+
+    def _stop(self) -> None:
+        """Wait for nothing more but the commit."""
+        self._ending = True
+        self._agent.when_gone = None
+        self._agent.when_room(None)
+        self._end_request()
+        signing, self._signing = self._signing, None
+        if signing is not None:
+            signing.cancel()
+        self.stop()
+
+    def _break_off(self) -> None:
+        if not self._ended:
+            self._leave()
+        if not self._agent.complete:
+            self._agent.break_off()
+
+    def _leave(self) -> None:
+        self._ended = True
+        if self._enough is not None:
+            self._enough.cancel()
+        if self._silence is not None:
+            self._silence.cancel()
+        self._tasks.discard(self)
+        self._context.live.leave(self._call.rollout_id, self)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
 
 
 def _ended_as(as_left: Exchange, exchange: Exchange) -> Exchange:
@@ -159,554 +782,11 @@ def _ended_as(as_left: Exchange, exchange: Exchange) -> Exchange:
     return replace(exchange, ending=as_left.ending, cause=cause, timing=timing)
 
 
-# --- agents that leave during a call -----------------------------------------------------------
-
-
-# An error's body is short and costs nothing; it tells an empty account from a rate limit, which
-# its status alone does not. Agents that raise by the status hang up before they have read it.
-_ERROR_DRAIN_S = 5.0
-_ERROR_DRAIN_BYTES = 64 * 1024
-
-
-def agent_connection(scope: Scope, receive: Receive, send: Send) -> AgentConnection:
-    """Return the server's extension if it has one, else a connection over ASGI messages."""
-    extensions = scope.get("extensions")
-    connection: AgentConnection | None = extensions and extensions.get(AGENT_CONNECTION)
-    return connection or MessageConnection(receive, send)
-
-
 def drain_limits(limits: CallLimits, *, is_error: bool) -> tuple[float, int]:
-    """How much of a response is read on without its agent: seconds and bytes."""
+    """Return how much of a response is read on without its agent: seconds and bytes."""
     if limits.drain_s or not is_error:
         return limits.drain_s, limits.drain_bytes
     return _ERROR_DRAIN_S, _ERROR_DRAIN_BYTES
-
-
-class MessageConnection:
-    """An `AgentConnection` on a server that has only ASGI messages."""
-
-    __slots__ = ("_receive", "_send", "_watching")
-
-    @property
-    def paused(self) -> bool:
-        """Return that it may be: no message tells."""
-        return True
-
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self._watching: asyncio.Task[None] | None = None
-
-    async def send_whole(self, status: int, headers: Pairs, body: bytes) -> None:
-        """Send a complete response."""
-        await send_response(self._send, status, headers, body)
-
-    def pass_on(self, part: bytes) -> bool:  # AgentConnection's
-        """Have every part awaited."""
-        return False
-
-    def watch(self, when_gone: Callable[[], None] | None) -> None:
-        """Receive in a task until the agent is gone."""
-        if self._watching is not None:
-            self._watching.cancel()
-            self._watching = None
-        if when_gone is not None:
-            self._watching = asyncio.create_task(self._until_gone(when_gone))
-
-    def reset(self) -> bool:
-        """Do nothing: no message resets a connection."""
-        return False
-
-    async def _until_gone(self, when_gone: Callable[[], None]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        when_gone()
-
-
-class AgentWatch:
-    """The agent of one call: cancels the call when it leaves, or lets the response be read on.
-
-    ``send``: sends the agent a message; raises AgentLeft where enough was read without it.
-    """
-
-    _drain_to = 0  # bytes of the response, where it is read on
-    _enough: asyncio.TimerHandle | None = None
-
-    def __init__(
-        self, agent: AgentConnection, send: Send, limits: CallLimits, progress: CallProgress
-    ) -> None:
-        self.send = send
-        self._agent = agent
-        self._limits = limits
-        self._progress = progress
-        self._task = asyncio.current_task()
-
-    def start(self) -> None:
-        """Watch from now on; the rest of the request's body is discarded."""
-        self._agent.watch(self._on_left)
-
-    def stop(self) -> None:
-        """Stop watching, and reading on."""
-        self._agent.watch(None)
-        if self._enough is not None:
-            self._enough.cancel()
-
-    def close(self) -> None:
-        """Cancel the call, because its rollout has ended; one whose agent left ends as left."""
-        self._progress.closed = True
-        if self._task is not None:
-            self._task.cancel()
-
-    def caught(self) -> Ending | None:
-        """Return how a call ended that was cancelled here, and undo that; None for any other."""
-        progress = self._progress
-        if not (progress.left or progress.closed):
-            return None
-        if self._task is not None:
-            self._task.uncancel()
-        return Ending.LEFT_BY_AGENT if progress.left else Ending.CLOSED_AT_OUTCOME
-
-    def _on_left(self) -> None:
-        task, progress = self._task, self._progress
-        seconds, size = drain_limits(self._limits, is_error=progress.observer.is_error)
-        if task is None:
-            progress.state = RelayState.LEFT
-        elif seconds and not progress.left_complete():
-            progress.state = RelayState.DRAINING
-            self._drain_to = progress.received + size
-            self.send = self._send_nowhere
-            self._enough = asyncio.get_running_loop().call_later(seconds, task.cancel)
-        else:
-            progress.state = RelayState.LEFT
-            task.cancel()
-
-    async def _send_nowhere(self, _message: Message) -> None:
-        if self._progress.recorded or self._progress.received > self._drain_to:
-            raise AgentLeft
-
-
-# --- request body ------------------------------------------------------------------------------
-
-
-class Upload:
-    """A request's body as it arrives; once its last part is here the agent is watched.
-
-    ``arriving``: its last part is not here yet.
-
-    Arguments:
-        limit: of its size, in bytes.
-    """
-
-    arriving = True
-    _parted = False  # it came in more than one part
-    _size = 0
-    _first = b""  # received, but not handed on
-
-    def __init__(
-        self, receive: Receive, progress: CallProgress, watch: AgentWatch, limit: int
-    ) -> None:
-        self._receive = receive
-        self._progress = progress
-        self._watch = watch
-        self._limit = limit
-
-    async def receive(self) -> bytes:
-        """Receive the next part, of which the first mostly is the whole body.
-
-        Raises:
-            AgentLeft: nothing more will come.
-            BodyTooLarge: the body is over its limit.
-        """
-        message = await self._receive()
-        if message["type"] == "http.disconnect":
-            self._progress.observer.hold()
-            self._progress.state = RelayState.LEFT
-            raise AgentLeft
-        part: bytes = message.get("body", b"")
-        if part:
-            self._progress.observer.on_request_body(part)
-            self._size += len(part)
-            if self._size > self._limit:
-                self._progress.state = RelayState.TOO_LARGE
-                raise BodyTooLarge
-        if message.get("more_body", False):
-            self._parted = True
-            self._progress.observer.hold()
-            return part
-        self.arriving = False
-        if self._parted:
-            self._progress.observer.await_provider(self._progress.clock())
-        self._watch.start()
-        return part
-
-    async def whole(self, first: bytes) -> bytes:
-        """Receive all of the body behind its first part; raises as `receive` does."""
-        return b"".join([part async for part in self.after(first)])
-
-    def after(self, first: bytes) -> Upload:
-        """Return the body part by part, beginning with what was received of it."""
-        self._first = first
-        return self
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        part, self._first = self._first, b""
-        while not part:
-            if not self.arriving:
-                raise StopAsyncIteration
-            try:
-                part = await self.receive()
-            except asyncio.CancelledError:
-                self._watch.start()  # the provider answered already; the agent may still leave
-                raise
-        return part
-
-
-# --- response body -----------------------------------------------------------------------------
-# The last byte leaves when the call is recorded.
-
-
-class Download:
-    """Passes a response's body on, chunk by chunk, and observes each chunk once.
-
-    Most chunks are passed on in the callback that brings them, without a turn of the event loop.
-    One that has to wait, for its record or for room, is observed there too, and comes again as the
-    beginning of the next chunk that is read.
-
-    Arguments:
-        length: of the body as its head states, in bytes; None where it does not.
-    """
-
-    __slots__ = ("_agent", "_length", "_observed", "_progress", "_terminal", "_watch")
-
-    def __init__(
-        self, agent: AgentConnection, watch: AgentWatch, progress: CallProgress, length: int | None
-    ) -> None:
-        self._agent = agent
-        self._watch = watch
-        self._progress = progress
-        self._length = length
-        self._observed = 0  # bytes of the next chunk that were observed in the callback
-        self._terminal = False  # what was observed last completes the response
-
-    async def relay(self, body: ResponseBody) -> None:
-        """Pass the body on unchanged."""
-        body.through(self._pass_on)
-        async for chunk in body:
-            observed, self._observed = self._observed, 0
-            if observed < len(chunk):
-                self._observe(chunk[observed:])
-            await self._record_terminal()
-            await self._send(chunk)
-
-    async def relay_without_usage(self, body: ResponseBody, stripper: UsageStripper) -> None:
-        """Pass the body on without the usage that only the proxy asked for.
-
-        Raises:
-            errors.DecodingError: its encoding is broken.
-        """
-        try:
-            async for chunk in body:
-                self._observe(chunk)
-                await self._record_terminal()
-                for part in stripper.feed(chunk):
-                    await self._send(part)
-                    if stripper.decodes:  # others have their turn between two parts
-                        await asyncio.sleep(0)
-        except Unreadable as error:
-            raise errors.DecodingError(str(error)) from error
-        except errors.UpstreamError:
-            await self._send(stripper.flush())
-            raise
-        self._progress.record(Ending.COMPLETE)
-        await self._progress.durable()
-        await self._send(stripper.flush())
-
-    def _pass_on(self, chunk: bytes) -> bool:
-        """Pass a chunk on as it arrives; False where it has to wait."""
-        if self._observe(chunk) or not self._agent.pass_on(chunk):
-            self._observed = len(chunk)
-            return False
-        return True
-
-    def _observe(self, chunk: bytes) -> bool:
-        progress = self._progress
-        progress.received += len(chunk)
-        if (
-            progress.observer.on_response_body(chunk, progress.clock())
-            or progress.received == self._length
-        ):
-            self._terminal = True
-            return True
-        return False
-
-    async def _record_terminal(self) -> None:
-        if self._terminal:
-            self._terminal = False
-            progress = self._progress
-            if progress.observer.behind:
-                ended = await progress.caught_up()
-                if not ended and progress.received != self._length:
-                    return
-            progress.record(Ending.COMPLETE)
-            await progress.durable()
-
-    async def _send(self, part: bytes) -> None:
-        if not part:
-            return
-        message = {"type": "http.response.body", "body": part, "more_body": True}
-        if not self._agent.paused:
-            await self._watch.send(message)
-            return
-        progress = self._progress
-        progress.observer.hold()
-        await self._watch.send(message)
-        progress.observer.await_provider(progress.clock())
-
-
-# --- the call ----------------------------------------------------------------------------------
-
-
-NO_BODY = frozenset({204, 304})
-STATUSES = range(200, 600)
-_Whole = tuple[int, dress.Pairs, bytes]  # status, headers and body of a complete response
-
-# Refused for want of the service's own credentials: no byte was sent, and the rollout did not
-# reach its model. The first only an operator can mend.
-_WITHOUT_CREDENTIALS = {
-    code: Cause(subcategory=subcategory, transient=transient, rule=f"proxy.{code}", code=code)
-    for code, subcategory, transient in (
-        ("upstream_credentials_missing", Subcategory.AUTH, False),
-        ("upstream_credentials_unavailable", Subcategory.PROVIDER_ERROR, True),
-    )
-}
-
-
-class ProxiedCall:
-    """One call in flight, from the request's first part to the response's last.
-
-    Its states are `RelayState`; what it consists of: `Upload`, `Download`, `AgentWatch`.
-    """
-
-    _usage_added = False  # the usage was asked for, and the agent had not
-    _whole: _Whole | None = None  # a response that is sent in one write
-
-    def __init__(
-        self,
-        context: RelayContext,
-        target: Target,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        agent: AgentConnection,
-        *,
-        injected: bool = False,
-    ) -> None:
-        self._context = context
-        self._target = target
-        self._scope = scope
-        self._receive = receive
-        self._agent = agent
-        self._call = _call(context, target, scope, injected=injected)
-        self._progress = CallProgress(context, self._call)
-        self._watch = AgentWatch(agent, send, context.limits, self._progress)
-
-    async def run(self) -> None:
-        """Carry the request up and the response down; whatever happens, one ending is recorded."""
-        ending = Ending.LOST  # what a call is when the server stops under it
-        refusal: Refusal | None = None
-        try:
-            ending, refusal = await self._carry()
-        except asyncio.CancelledError:
-            caught = self._watch.caught()
-            if caught is None:
-                raise
-            ending = caught
-            if ending is Ending.CLOSED_AT_OUTCOME:
-                refusal = with_exchange(rollout_ended(), self._call.id)
-        finally:
-            self._watch.stop()
-            self._progress.record(ending)
-        try:
-            await self._progress.durable()
-            await self._close(ending, refusal)
-        except asyncio.CancelledError:  # its agent does not take what is left of the answer
-            if self._watch.caught() is None:
-                raise
-
-    def close(self) -> None:
-        """End the call, because its rollout has ended."""
-        self._watch.close()
-
-    async def _carry(self) -> tuple[Ending, Refusal | None]:
-        try:
-            # No name for the request: a stream's would be in memory as long as the stream lasts.
-            response = await self._context.transport.send(await self._request())
-            try:
-                return await self._answer(response)
-            finally:
-                await response.aclose()
-        except errors.UpstreamError as error:
-            ending, told = failed(error, self._target.upstream.name, self._call.id)
-            if ending is not Ending.CUT_UPSTREAM:
-                return ending, told
-            if self._progress.state is RelayState.TOO_LARGE:
-                return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
-            if self._progress.left:
-                return Ending.LEFT_BY_AGENT, None
-            return ending, told
-        except Refusal as refusal:
-            self._progress.cause = _WITHOUT_CREDENTIALS.get(refusal.code)
-            return Ending.NEVER_CONNECTED, with_exchange(refusal, self._call.id)
-        except AgentLeft:
-            return Ending.LEFT_BY_AGENT, None
-        except BodyTooLarge:
-            return Ending.LEFT_BY_AGENT, body_too_large(self._context.limits)
-
-    # the way up
-
-    async def _request(self) -> UpstreamRequest:
-        target, context, method = self._target, self._context, self._scope["method"]
-        upstream, forwarded, observer = target.upstream, target.forwarded, self._progress.observer
-        headers, signer = self._scope["headers"], None
-        if target.keys is KeyUse.OPERATORS:
-            headers, signer = dressed_as_operator(context, target, headers)
-        else:
-            headers = dress.for_upstream(
-                headers, host=upstream.host, auth=upstream.auth, real_key=None
-            )
-        upload = Upload(self._receive, self._progress, self._watch, context.limits.body_bytes)
-        body = await upload.receive()
-        adds_usage = (upload.arriving or observer.asked_to_stream()) and usage_injection.may_inject(
-            upstream, method, target.path, headers
-        )
-        self._progress.open(self._call.id)
-        if upload.arriving and (adds_usage or (signer is not None and signer.whole_body)):
-            body = await upload.whole(body)
-        if adds_usage and observer.asked_to_stream() and (new_body := with_usage(body)) is not None:
-            self._usage_added = True
-            body, headers = new_body, dress.with_length(headers, len(new_body))
-        if signer is not None:
-            headers = await signer.sign(
-                upstream=upstream, method=method, target=forwarded, headers=headers, body=body
-            )
-        return UpstreamRequest(
-            method,
-            upstream.origin,
-            forwarded,
-            headers,
-            upload.after(body) if upload.arriving else body,
-            context.limits.timeouts,
-        )
-
-    # the way down
-
-    async def _answer(self, response: UpstreamResponse) -> tuple[Ending, Refusal | None]:
-        progress, status = self._progress, response.status
-        if status not in STATUSES:
-            return Ending.CUT_UPSTREAM, strange_status(status, self._call.id)
-        headers = dress.for_agent(response.headers, self._call.id)
-        if self._call.injected:  # then it is ours, and no provider's
-            headers += [pair for pair in response.headers if pair[0] == dress.INJECTED_HEADER]
-        progress.observer.on_response_head(status, headers, progress.clock())
-        bodiless = self._scope["method"] == "HEAD" or status in NO_BODY
-        stripper = _usage_stripper(status, headers) if self._usage_added else None
-        whole = response.whole
-        if whole and not bodiless and stripper is None:
-            progress.observer.on_response_body(whole, progress.clock())
-            progress.received = len(whole)
-            if progress.observer.behind:
-                await progress.caught_up()
-            self._whole = (status, headers, whole)  # sent when it is recorded
-            return Ending.COMPLETE, None
-        length = None if bodiless else stated_length(headers)
-        if bodiless or length == 0:  # the head is all the agent waits for
-            progress.record(Ending.COMPLETE)
-            await progress.durable()
-        else:
-            await progress.opened()
-        if status in NO_BODY:
-            headers = [pair for pair in headers if pair[0] != b"content-length"]
-        if stripper is not None:
-            headers = stripper.headers
-        await self._begin(status, headers)
-        download = Download(self._agent, self._watch, progress, length)
-        if stripper is None:
-            await download.relay(response.body)
-        else:
-            await download.relay_without_usage(response.body, stripper)
-        return Ending.COMPLETE, None
-
-    async def _begin(self, status: int, headers: dress.Pairs) -> None:
-        start = {"type": "http.response.start", "status": status, "headers": headers}
-        await self._watch.send(start)
-        if self._progress.state is RelayState.WAITING:
-            self._progress.state = RelayState.RESPONDING
-
-    # the end
-
-    async def _close(self, ending: Ending, refusal: Refusal | None) -> None:
-        state, send = self._progress.state, self._watch.send
-        if state is RelayState.LEFT or state is RelayState.DRAINING:
-            return
-        if refusal is not None and state is not RelayState.RESPONDING:
-            self._context.notices.refusals.note(refusal.code)
-            await send_refusal(refusal, send)
-        elif ending is Ending.COMPLETE:
-            if self._whole is not None:
-                await self._agent.send_whole(*self._whole)
-            else:
-                await send({"type": "http.response.body", "body": b"", "more_body": False})
-        # else: returning without the last message makes the server cut the agent's
-        # connection too, as the provider's was
-
-
-def shown_key(
-    context: RelayContext, target: Target, headers: dress.Pairs
-) -> tuple[str | None, KeySource | None]:
-    """Return the digest of the key that a call takes to its provider, and whose that is."""
-    if target.keys is KeyUse.OPERATORS:
-        key: bytes | None = context.operator_keys.identity(target.upstream)
-        replaced = context.operator_keys.replace
-        source = KeySource.OPERATOR if replaced else KeySource.ADDED
-    else:
-        key = dress.shown_key(headers)
-        own = target.upstream.name not in context.operator_keys.static
-        source = KeySource.AGENT if own else KeySource.OVERRIDE
-    return dress.key_digest(key, context.salt), None if key is None else source
-
-
-def _call(context: RelayContext, target: Target, scope: Scope, *, injected: bool) -> Call:
-    digest, source = shown_key(context, target, scope["headers"])
-    return Call(  # by position: a third of the time
-        context.new_id(),
-        target.rollout_id,
-        target.upstream.name,
-        scope["method"],
-        target.path,
-        context.wall(),
-        context.clock(),
-        scope["headers"],
-        target.query,
-        target.role,
-        target.attribution,
-        digest,
-        injected,
-        source,
-        scope.get("client"),
-    )
-
-
-def _usage_stripper(status: int, headers: dress.Pairs) -> usage_injection.UsageStripper | None:
-    """Return the stripper of usage that the agent did not ask for."""
-    if usage_injection.is_plain(status, headers):
-        return None
-    try:
-        return usage_injection.UsageStripper(headers)
-    except Unreadable:  # an encoding that nobody offered: the agent may know what to make of it
-        return None
 
 
 def stated_length(headers: dress.Pairs) -> int | None:

@@ -7,7 +7,6 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Protocol
 
 from classifier.records import UNATTRIBUTED, Ending, Exchange
@@ -16,7 +15,7 @@ from proxy.capture.observer import TABLE_ONLY, CauseRules
 from proxy.capture.request import Conversations
 from proxy.inbound.asgi import CauseLog, refused_calls, refused_requests
 from proxy.outbound import errors
-from proxy.outbound.request import Timeouts, UpstreamTransport
+from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
 from proxy.routing import headers as dress
 from proxy.routing.addresses import LocalNames
@@ -234,11 +233,6 @@ class CallLimits:
     drain_s: float = 0.0
     drain_bytes: int = 16 * 1024 * 1024
 
-    @cached_property
-    def timeouts(self) -> Timeouts:
-        """The timeouts of a request to a provider."""
-        return Timeouts(connect_s=self.connect_s, read_s=self.read_s, write_s=self.write_s)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayContext:
@@ -255,7 +249,7 @@ class RelayContext:
     """
 
     upstreams: Mapping[str, Upstream]
-    transport: UpstreamTransport
+    transport: Http1Transport
     recorder: CallRecorder
     addresses: Addresses
     salt: bytes
@@ -270,14 +264,6 @@ class RelayContext:
     live: LiveCalls = field(default_factory=LiveCalls)
     notices: RequestNotices = field(default_factory=RequestNotices)
     causes: CauseRules = TABLE_ONLY
-
-
-class AgentLeft(Exception):
-    """The agent hung up while its request was still coming."""
-
-
-class BodyTooLarge(Exception):
-    """A request of unknown length outgrew its limit."""
 
 
 # --- failed requests: the call's ending, and the agent's answer --------------------------------

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import orjson
 
-from proxy.inbound.asgi import AgentConnection, Message, Send
 from proxy.outbound import errors
-from proxy.outbound.request import UpstreamRequest, UpstreamResponse
+from proxy.outbound.connection import ResponseHandler
+from proxy.outbound.request import ArrivingBody, SerializedRequest, UpstreamRequest
 from proxy.relay.fault_scripts import (
     SILENT,
     SPOILT,
@@ -113,60 +114,127 @@ _JSON = ("content-type", "application/json")
 _SSE = ("content-type", "text/event-stream; charset=utf-8")
 
 
-class FaultInjector:
-    """Answers one call as a provider in trouble would.
+class FaultyOrigin:
+    """Answers one call as a provider in trouble would: an origin, and its only connection.
 
     Arguments:
         fault: which trouble.
         method: of the request, upper case.
         path: raw, after the upstream, without the query.
         query: raw.
-        sleep: waits for so many seconds.
     """
 
-    def __init__(
-        self,
-        fault: Fault,
-        *,
-        method: str,
-        path: bytes,
-        query: bytes = b"",
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-    ) -> None:
+    closed = False
+    reading_paused = False
+
+    def __init__(self, fault: Fault, *, method: str, path: bytes, query: bytes = b"") -> None:
+        self.kind = fault.kind
         self._fault = fault
-        self._sleep = sleep
         self._route = routes.route(method, path)
         self._framed = not self._route.api.startswith("gemini") or b"alt=sse" in query
+        self._loop = asyncio.get_running_loop()
+        self._response: ResponseHandler | None = None
+        self._steps: Iterator[_Step] = iter(())
+        self._due: asyncio.Handle | None = None  # the next step
 
-    async def send(self, request: UpstreamRequest) -> UpstreamResponse:
-        """Read the request to its end, then fail.
+    # the origin's
 
-        Raises:
-            errors.ReadTimeout: a hang or a delay outlasted the read timeout of the call.
-            errors.ReadError: the fault is a connection that is reset.
-        """
+    def compose(self, request: UpstreamRequest) -> SerializedRequest:
+        """Take a request, all of which is there."""
         body = request.body
-        if not isinstance(body, bytes):
-            body = b"".join([part async for part in body])
+        assert isinstance(body, bytes), "of a drilled call the body is collected"
         fault = self._fault
         call = _FaultedCall(
             kind=fault.kind,
             script=script_for(self._route.api),
             request=self._faulted_request(_decoded(body, request.headers)),
-            read_timeout_s=request.timeouts.read_s,
         )
-        if fault.kind == "slow":
-            await self._delay(fault.delay_s, call.read_timeout_s)
-        return await _PLAYS.get(fault.kind, _refuse)(call)
+        self._steps = self._play(call)
+        return SerializedRequest(b"", body)
 
-    async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
+    def take(self) -> FaultyOrigin:
+        """Return the connection."""
+        return self
 
-    async def _delay(self, delay_s: float, limit_s: float | None) -> None:
-        if limit_s is not None and limit_s < delay_s:
-            await self._sleep(limit_s)
-            raise errors.ReadTimeout("no byte came")
-        await self._sleep(delay_s)
+    async def connect(self, connect_s: float | None) -> FaultyOrigin:
+        """Do as `take` does."""
+        return self
+
+    # the connection's
+
+    def begin(self, message: SerializedRequest, exchange: ResponseHandler) -> None:
+        """Answer the request, a step at a time."""
+        self._response = exchange
+        exchange.connection = self
+        exchange.sent = True
+        self._due = self._loop.call_soon(self._step)
+
+    def write_part(self, body: ArrivingBody, framed: bytes) -> None:
+        """Do nothing: of a drilled call the body is collected."""
+
+    def may_repeat(self, message: SerializedRequest) -> bool:
+        """Return False: every fault is played once."""
+        return False
+
+    def resume_reading(self) -> None:
+        """Go on: the reader has caught up."""
+        self.reading_paused = False
+        self._due = self._loop.call_soon(self._step)
+
+    def abort(self) -> None:
+        """Say nothing more."""
+        response, self._response, self.closed = self._response, None, True
+        if self._due is not None:
+            self._due.cancel()
+        if response is not None:
+            response.connection = None
+
+    def fail(self, error: errors.UpstreamError) -> None:
+        """Break off; the reader gets the error."""
+        response = self._response
+        self.abort()
+        if response is not None:
+            silent = isinstance(error, errors.ReadTimeout)
+            response.error = errors.ReadTimeout("no byte came") if silent else error
+            response.wake()
+
+    # the fault
+
+    def _play(self, call: _FaultedCall) -> Iterator[_Step]:
+        """Yield what the provider does: seconds of silence, a head, parts of a body, an error."""
+        fault = self._fault
+        if fault.kind in ("slow", "hang"):
+            yield fault.delay_s if fault.kind == "slow" else math.inf
+        if fault.kind == "reset":
+            yield errors.ReadError("connection reset by peer")
+        answer = _PLAYS.get(fault.kind, _refuse)(call)
+        yield answer
+        yield from answer.pieces
+        if answer.cut:
+            yield errors.RemoteProtocolError("peer closed connection before the body's end")
+
+    def _step(self) -> None:
+        """Take the next step; each is a turn of its own, as it would be."""
+        response = self._response
+        if response is None or self.reading_paused:
+            return
+        step = next(self._steps, None)
+        if isinstance(step, errors.UpstreamError):
+            self.fail(step)
+        elif step is None:
+            response.ended, self._response, response.connection = True, None, None
+            response.wake()
+        elif isinstance(step, float):
+            if step != math.inf:
+                self._due = self._loop.call_later(step, self._step)
+        else:
+            if isinstance(step, _Answer):
+                response.message, response.status = None, step.status
+                response.headers.extend(step.headers)
+                response.wake()
+            elif response.arrived(step):
+                self.reading_paused = True
+            self._due = self._loop.call_soon(self._step)
 
     def _faulted_request(self, content: bytes) -> FaultedRequest:
         body = _parsed(content)
@@ -181,126 +249,100 @@ class FaultInjector:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _FaultedCall:
-    """One call to be failed: its fault, its dialect's script, and what it asks for.
+class _Answer:
+    """A response; ``cut``: the connection breaks behind its last piece."""
 
-    ``read_timeout_s``: how long the call waits for a byte; None is for ever.
-    """
+    status: int
+    headers: dress.Pairs
+    pieces: Sequence[bytes]
+    cut: bool = False
+
+
+_Step = float | bytes | _Answer | errors.UpstreamError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _FaultedCall:
+    """One call to be failed: its fault, its dialect's script, and what it asks for."""
 
     kind: FaultKind
     script: ErrorScript
     request: FaultedRequest
-    read_timeout_s: float | None
 
     @property
     def failure(self) -> ErrorAnswer:
         return self.script.errors(self.request.model)[self.kind]
 
-    def body(self, status: int, payload: object, headers: Mapping[str, str]) -> UpstreamResponse:
+    def body(self, status: int, payload: object, headers: Mapping[str, str]) -> _Answer:
         """Return a complete JSON answer."""
         content = json.dumps(payload).encode()
         stated = {"content-length": str(len(content)), **headers}
-        return self._response(status, _JSON, stated, _Events([content]))
+        return self._answer(status, _JSON, stated, [content])
 
-    def half(self, payload: object) -> UpstreamResponse:
+    def half(self, payload: object) -> _Answer:
         """Return a JSON answer that is truncated below its content-length."""
         content = json.dumps(payload).encode()
-        events = _Events([content[: len(content) // 2]], cut=True)
-        return self._response(200, _JSON, {"content-length": str(len(content))}, events)
+        stated = {"content-length": str(len(content))}
+        return self._answer(200, _JSON, stated, [content[: len(content) // 2]], cut=True)
 
-    def events(self, events: Sequence[bytes], *, cut: bool = False) -> UpstreamResponse:
+    def events(self, events: Sequence[bytes], *, cut: bool = False) -> _Answer:
         """Return a stream, complete or truncated."""
-        kind = _SSE if self.request.framed else _JSON
-        return self._response(200, kind, {}, _Events(events, cut=cut))
+        return self._answer(200, _SSE if self.request.framed else _JSON, {}, events, cut=cut)
 
-    def _response(
+    def _answer(
         self,
         status: int,
         content_type: tuple[str, str],
         headers: Mapping[str, str],
-        body: _Events,
-    ) -> UpstreamResponse:
+        pieces: Sequence[bytes],
+        *,
+        cut: bool = False,
+    ) -> _Answer:
         named = [content_type, *headers.items()]
         pairs = [(name.encode("ascii"), value.encode("ascii")) for name, value in named]
         pairs.append((INJECTED_HEADER, self.kind.encode("ascii")))
-        return UpstreamResponse(status, pairs, body)
+        return _Answer(status=status, headers=pairs, pieces=pieces, cut=cut)
 
 
-class _Events:
-    """Pieces of a body; ``cut`` breaks the connection after the last."""
-
-    def __init__(self, pieces: Sequence[bytes], *, cut: bool = False) -> None:
-        self._pieces, self._cut = pieces, cut
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            yield piece
-            await asyncio.sleep(0)  # each is a write of its own, as it would be
-        if self._cut:
-            raise errors.RemoteProtocolError("peer closed connection before the body's end")
-
-    def through(self, pass_on: Callable[[bytes], bool]) -> None:
-        """Do nothing: every part is read by iteration."""
-
-    async def aclose(self) -> None:
-        """Do nothing: there is no connection."""
-
-
-async def _refuse(call: _FaultedCall) -> UpstreamResponse:
+def _refuse(call: _FaultedCall) -> _Answer:
     failure = call.failure
     return call.body(failure.status, failure.body, failure.headers)
 
 
-async def _break(call: _FaultedCall) -> UpstreamResponse:
+def _break(call: _FaultedCall) -> _Answer:
     """Return an error inside a 200, after the first words if the request streams."""
     if not call.request.streamed:
-        return await _refuse(call)
+        return _refuse(call)
     return call.events([*call.script.begun(call.request), call.script.breaking(call.request)])
 
 
-async def _truncate(call: _FaultedCall) -> UpstreamResponse:
+def _truncate(call: _FaultedCall) -> _Answer:
     if call.request.streamed:
         return call.events(call.script.begun(call.request), cut=True)
     return call.half(call.script.whole(call.request, Reply(words=WORDS)))
 
 
-async def _say_nothing(call: _FaultedCall) -> UpstreamResponse:
+def _say_nothing(call: _FaultedCall) -> _Answer:
     """Return a complete, valid answer without content."""
     return _say(call, SILENT)
 
 
-async def _spoil(call: _FaultedCall) -> UpstreamResponse:
+def _spoil(call: _FaultedCall) -> _Answer:
     """Return a complete, valid answer by which the measurement is spoilt."""
     request, reply = SPOILT[call.kind](call.request)
     return _say(replace(call, request=request), reply)
 
 
-def _say(call: _FaultedCall, reply: Reply) -> UpstreamResponse:
+def _say(call: _FaultedCall, reply: Reply) -> _Answer:
     if call.request.streamed:
         return call.events(call.script.stream(call.request, reply))
     return call.body(200, call.script.whole(call.request, reply), {})
 
 
-async def _hang(call: _FaultedCall) -> NoReturn:
-    limit = call.read_timeout_s
-    try:
-        async with asyncio.timeout(limit):
-            await asyncio.Event().wait()
-    except TimeoutError:
-        raise errors.ReadTimeout("no byte came") from None
-    raise AssertionError("an event that nobody sets was set")
-
-
-async def _reset(_stage: _FaultedCall) -> NoReturn:
-    raise errors.ReadError("connection reset by peer")
-
-
-_PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], Awaitable[UpstreamResponse]]] = {
+_PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], _Answer]] = {
     "stream_error": _break,
     "truncation": _truncate,
     "empty": _say_nothing,
-    "hang": _hang,
-    "reset": _reset,
     **dict.fromkeys(SPOILT, _spoil),
 }
 
@@ -320,16 +362,3 @@ def _parsed(content: bytes) -> Payload:
     except orjson.JSONDecodeError:
         return {}
     return payload if isinstance(payload, dict) else {}
-
-
-def resetting(agent: AgentConnection, send: Send) -> Send:
-    """Send with this in a call whose fault is ``reset``: the agent's connection is reset instead.
-
-    Where the server cannot do that, the agent gets the refusal that a provider's reset becomes.
-    """
-
-    async def reset(message: Message) -> None:
-        agent.reset()
-        await send(message)  # goes nowhere, and tells the server that there was a response
-
-    return reset

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Final
 
-from classifier.records import Kind
+from classifier.records import KeySource, Kind
 from proxy.capture.request import response_digest
 from proxy.relay.context import RelayContext, Signer
 from proxy.routing import headers as dress
@@ -240,3 +240,18 @@ def dressed_as_operator(
     rewrite = dress.for_upstream_as_operator if keys.replace else dress.for_upstream
     rewritten = rewrite(headers, host=upstream.host, auth=upstream.auth, real_key=real_key)
     return rewritten, context.signers.get(upstream.auth) if real_key is None else None
+
+
+def shown_key(
+    context: RelayContext, target: Target, headers: dress.Pairs
+) -> tuple[str | None, KeySource | None]:
+    """Return the digest of the key that a call takes to its provider, and whose that is."""
+    if target.keys is KeyUse.OPERATORS:
+        key: bytes | None = context.operator_keys.identity(target.upstream)
+        replaced = context.operator_keys.replace
+        source = KeySource.OPERATOR if replaced else KeySource.ADDED
+    else:
+        key = dress.shown_key(headers)
+        own = target.upstream.name not in context.operator_keys.static
+        source = KeySource.AGENT if own else KeySource.OVERRIDE
+    return dress.key_digest(key, context.salt), None if key is None else source

@@ -213,7 +213,7 @@ def _encoded(message: str | bytes) -> bytes:
 # --- sockets -----------------------------------------------------------------------------------
 
 
-class WebSocketRelay(Relay):
+class WebSocketRelay:
     """The data plane's sockets as an ASGI callable: claimed and admitted as requests are.
 
     Arguments:
@@ -222,15 +222,21 @@ class WebSocketRelay(Relay):
     """
 
     def __init__(self, context: RelayContext, connector: WebSocketConnector | None = None) -> None:
-        super().__init__(context)
+        self._context = context
+        self._relay = Relay(context)
         self._connector = connector or WebSocketConnector()
+
+    def claims(self, raw_path: bytes) -> bool:
+        """Return True if a socket is an agent's."""
+        return self._relay.claims(raw_path)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Relay one socket, or answer why not."""
         context, request = self._context, UpgradeRequest.of(scope)
         try:
-            target, access = await self._acceptable(
-                {**scope, "headers": request.headers}, shows_own_key=request.shows_own_key
+            target = self._relay.read(scope["raw_path"], scope["query_string"], request.headers)
+            target, access = await self._relay.admit(
+                target, routes.UPGRADE, request.headers, shows_own_key=request.shows_own_key
             )
             if access is not None:
                 if await access.drilled(target):

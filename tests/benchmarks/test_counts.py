@@ -18,8 +18,7 @@ def test_two_counts_agree_to_the_last_instruction() -> None:
     chunk, exchange = once["a chunk of a stream"], once["a plain exchange"]
     assert 0 < chunk.opcodes < exchange.opcodes
     assert 0 < chunk.calls < exchange.calls
-    assert exchange.by_module["proxy/relay/plain.py"] > 0
-    assert exchange.by_module["proxy/relay/call.py"] < 100  # it is plain
+    assert exchange.by_module["proxy/relay/call.py"] > 0
     more = 1.0 if sys.version_info[:2] == (3, 11) else OTHER_VERSIONS
     over = {
         what: (count.opcodes, count.calls)

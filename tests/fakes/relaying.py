@@ -18,10 +18,9 @@ import uvicorn
 from classifier.records import Exchange
 from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.connections import Certificate, ConnectionLimits
-from proxy.inbound.http import HttpProtocol, TakePlain
+from proxy.inbound.http import AgentCalls, HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
-from proxy.outbound.request import UpstreamTransport
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RelayContext, RequestNotices
 from proxy.relay.relay import Relay
@@ -39,14 +38,11 @@ class Protocol:
 
     http: Any
     ws: Any = None  # the service's own
-    plainly: bool = True  # plain calls take no task, where ``http`` can do without
 
 
 OURS = Protocol(http=HttpProtocol)
 HTTPTOOLS = Protocol(http="httptools", ws="websockets-sansio")
 H11 = Protocol(http="h11", ws="websockets-sansio")
-BY_TASKS = Protocol(http=HttpProtocol, plainly=False)
-PROTOCOLS = {"ours": OURS, "by tasks": BY_TASKS, "httptools": HTTPTOOLS, "h11": H11}
 
 PROTOCOL = OURS  # what a relay is served by, unless it is given another
 
@@ -162,7 +158,7 @@ class Relaying:
 def relaying(
     provider: str,
     *,
-    transport: UpstreamTransport | None = None,
+    transport: Http1Transport | None = None,
     protocol: Protocol | None = None,
     tls: Tls | None = None,
     **rules: Any,
@@ -174,7 +170,7 @@ def relaying(
     book = Book()
     context = make_context(provider, book, transport=transport, **rules)
     protocol = protocol or PROTOCOL
-    app = _Until(context, plainly=protocol.plainly)
+    app = _Until(context)
     if tls is None:
         with running(app, context.limits.body_bytes, protocol=protocol) as port:
             yield Relaying(f"http://127.0.0.1:{port}", port, book, app=app)
@@ -185,7 +181,7 @@ def relaying(
 
 
 def make_context(
-    provider: str, book: Book, *, transport: UpstreamTransport | None = None, **rules: Any
+    provider: str, book: Book, *, transport: Http1Transport | None = None, **rules: Any
 ) -> RelayContext:
     """What a relay is given; see `relaying`."""
     own = {"url": provider, "include_usage": False}
@@ -229,19 +225,16 @@ class _Until:
 
     connection_limits = ConnectionLimits()
 
-    def __init__(self, context: RelayContext, *, plainly: bool) -> None:
+    def __init__(self, context: RelayContext) -> None:
         self.context, self._sockets = context, WebSocketRelay(context)
-        self._relay = Relay(context, plainly=plainly)
+        self._relay = Relay(context)
         self.tasks: set[Any] = set()  # the server's
         self.connections: set[Any] = set()
 
-    def plain_calls(self, _scope: Scope) -> TakePlain | None:
-        return self._relay.plain_calls()
+    def agent_calls(self, _scope: Scope) -> AgentCalls:
+        return self._relay.agent_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._relay(scope, receive, send)
-            return
         if scope["type"] == "websocket":
             await self._sockets(scope, receive, send)
             return

@@ -31,7 +31,7 @@ from proxy.relay.context import CallLimits
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Auth
-from tests.fakes.relaying import KEYRING, Protocol, Relaying, relaying
+from tests.fakes.relaying import KEYRING, Relaying, relaying
 from truezero.models import Fault, FaultKind
 
 _PATIENCE_S = 60
@@ -198,7 +198,7 @@ def _until(test: Callable[[], object]) -> None:
         time.sleep(0.002)
 
 
-def play(case: Case, protocol: Protocol) -> dict[str, Any]:
+def play(case: Case) -> dict[str, Any]:
     """Play a case, and return its row."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -206,7 +206,7 @@ def play(case: Case, protocol: Protocol) -> dict[str, Any]:
         port = listener.getsockname()[1]
         relay = stack.enter_context(
             relaying(
-                f"http://127.0.0.1:{port}", protocol=protocol,
+                f"http://127.0.0.1:{port}",
                 **{"transport": Http1Transport(), **case.rules()},
             )
         )  # fmt: skip

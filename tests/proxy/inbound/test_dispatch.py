@@ -1,4 +1,4 @@
-"""Who answers a request: an application's plain calls are asked first, once for a connection."""
+"""Who answers a request: the relay an agent's, at once, and an application all others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from classifier.records import Ending
 from proxy.inbound import http
 from proxy.inbound.asgi import Scope
-from proxy.inbound.http import RequestCycle, TakePlain
+from proxy.inbound.http import AgentCalls, RequestCycle
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import Book, Relaying, relaying, running
 
@@ -25,15 +25,17 @@ class App:
         self.offered: list[Scope] = []
         self._offers = offers
 
-    def plain_calls(self, scope: Scope) -> TakePlain | None:
+    def agent_calls(self, scope: Scope) -> AgentCalls | None:
         self.offered.append(scope)
-        return self._take if self._offers else None
+        return self if self._offers else None
 
-    def _take(self, request: RequestCycle, _: set[Any]) -> bool:
-        if not request.head.raw_path.startswith(b"/r/r1/"):
-            return False
-        request.send_now(200, [(b"content-length", b"5")], b"plain")
-        return True
+    def claims(self, raw_path: bytes) -> bool:
+        return raw_path.startswith((b"/r/", b"/openai/"))
+
+    def take(self, request: RequestCycle, _: set[Any]) -> None:
+        body = b"all of %b" if not request.more_body else b"some of %b"
+        body %= request.head.raw_path
+        request.send_now(200, [(b"content-length", b"%d" % len(body))], body)
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
@@ -45,17 +47,20 @@ class App:
             await send({"type": f"lifespan.{done}.complete"})
 
 
+OTHER = PLAIN.replace(b"/r/", b"/s/")
+
+
 @pytest.mark.parametrize(
     ("request_", "body"),
     [
-        (PLAIN + b"\r\n{}", b"plain"),
-        (PLAIN.replace(b"r1", b"r2") + b"\r\n{}", b"by a task of /r/r2/openai/v1/x"),
-        (PLAIN.replace(b"/r/", b"/s/") + b"\r\n{}", b"by a task of /s/r1/openai/v1/x"),
-        (PLAIN + b"expect: 100-continue\r\n\r\n{}", b"by a task of /r/r1/openai/v1/x"),
+        (PLAIN + b"\r\n{}", b"all of /r/r1/openai/v1/x"),
+        (PLAIN.replace(b"/r/r1", b"") + b"\r\n{}", b"all of /openai/v1/x"),
+        (OTHER + b"\r\n{}", b"by a task of /s/r1/openai/v1/x"),
+        (PLAIN + b"expect: 100-continue\r\n\r\n", b"some of /r/r1/openai/v1/x"),
     ],
-    ids=["plain", "not taken", "of no rollout", "expects"],
+    ids=["of a rollout", "of an upstream", "of neither", "expects"],
 )
-def test_what_is_not_plain_is_answered_by_a_task(request_: bytes, body: bytes) -> None:
+def test_an_agents_request_is_answered_without_a_task(request_: bytes, body: bytes) -> None:
     app = App()
     with running(app) as port:
         assert body in Relaying("", port, Book()).raw(request_)
@@ -77,7 +82,7 @@ def test_a_body_is_waited_for(parts: list[bytes], monkeypatch: pytest.MonkeyPatc
         for part in parts:
             agent.sendall(part)
             time.sleep(0.02)  # so that they arrive apart
-        assert agent.recv(1000).endswith(b"plain")
+        assert agent.recv(1000).endswith(b"all of /r/r1/openai/v1/x")
 
 
 def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
@@ -90,23 +95,28 @@ def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
             for part in (head + b" " * 200_000, b" " * 400_000):
                 agent.sendall(part)
                 time.sleep(0.02)
-            assert agent.recv(1000).endswith(b"plain")
+            assert agent.recv(1000).endswith(b"all of /r/r1/openai/v1/x")
 
 
 @pytest.mark.parametrize(
-    "request_",
+    ("request_", "body"),
     [
-        PLAIN.replace(b": 2", b": 10000000") + b"\r\n{",
-        PLAIN.replace(b"content-length: 2", b"transfer-encoding: chunked") + b"\r\n1\r\n{\r\n",
-        PLAIN.replace(b"/r/", b"/s/") + b"\r\n{",
-        PLAIN + b"expect: 100-continue\r\n\r\n{",
+        (PLAIN.replace(b": 2", b": 10000000") + b"\r\n{", b"some of"),
+        (
+            PLAIN.replace(b"content-length: 2", b"transfer-encoding: chunked") + b"\r\n1\r\n{\r\n",
+            b"some of",
+        ),
+        (OTHER + b"\r\n{", b"by a task"),
+        (PLAIN + b"expect: 100-continue\r\n\r\n{", b"some of"),
     ],
-    ids=["long", "of unknown length", "of no rollout", "expects"],
+    ids=["long", "of unknown length", "of no agent", "expects"],
 )
-def test_no_other_body_is_waited_for(request_: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_other_body_is_waited_for(
+    request_: bytes, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(http, "_SPLIT_S", 3600)
     with running(App()) as port:
-        assert b"by a task" in Relaying("", port, Book()).raw(request_)
+        assert body in Relaying("", port, Book()).raw(request_)
 
 
 def test_an_agent_that_leaves_without_its_body_is_a_call_all_the_same(
@@ -127,7 +137,7 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer() -> None:
         got = b""
         while part := agent.recv(1000):
             got += part
-    assert b"by a task" in got
+    assert b"some of" in got
 
 
 def test_an_application_may_offer_nothing() -> None:

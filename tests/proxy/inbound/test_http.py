@@ -17,7 +17,6 @@ from classifier.records import Ending
 from proxy.inbound.connections import ConnectionLimits, ConnectionTable
 from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
 from proxy.inbound.parser import RepeatedHead
-from proxy.relay.relay import Relay
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Provider, Wait
 from tests.fakes.relaying import Book, Relaying, relaying, running
@@ -100,12 +99,9 @@ def test_nothing_is_read_behind_eight_calls_that_wait(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("apart", [False, True], ids=["at once", "head and body apart"])
-@pytest.mark.parametrize("by_tasks", [False, True], ids=["plainly", "by tasks"])
 def test_heads_that_come_again_are_relayed_with_their_own_bodies(
-    apart: bool, by_tasks: bool, monkeypatch: pytest.MonkeyPatch
+    apart: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if by_tasks:
-        monkeypatch.setattr(Relay, "plain_calls", lambda _: None)
     known: list[int] = []
     on_repeated = HttpProtocol.on_repeated
 

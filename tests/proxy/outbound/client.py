@@ -8,15 +8,10 @@ import socket
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any, NamedTuple
 
-from proxy.outbound.request import (
-    NO_TIMEOUTS,
-    Timeouts,
-    UpstreamRequest,
-    UpstreamResponse,
-    UpstreamTransport,
-)
+from proxy.outbound.request import UpstreamRequest
 from proxy.outbound.transport import Http1Transport
 from proxy.routing.headers import Pairs
+from tests.fakes.asking import Asked, read, send
 
 HI = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -53,30 +48,27 @@ def request(
     headers: Pairs | None = None,
     *,
     target: bytes | None = None,
-    timeouts: Timeouts = NO_TIMEOUTS,
-) -> UpstreamRequest:
+    connect_s: float | None = None,
+) -> Asked:
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
-    return UpstreamRequest(
+    whole, parts = (body, None) if isinstance(body, bytes) else (None, body)
+    asked = UpstreamRequest(
         method,
         f"{scheme}://{host}",
         (slash + path).encode() if target is None else target,
         [(b"host", host.encode())] if headers is None else headers,
-        body,
-        timeouts,
+        whole,
     )
+    return Asked(asked, parts, connect_s)
 
 
-async def fetch(transport: UpstreamTransport, url: str, *args: Any, **more: Any) -> Received:
-    response = await transport.send(request(url, *args, **more))
+async def fetch(transport: Http1Transport, url: str, *args: Any, **more: Any) -> Received:
+    response = await send(transport, request(url, *args, **more))
     try:
         return Received(response.status, response.headers, await read(response))
     finally:
         await response.aclose()
-
-
-async def read(response: UpstreamResponse) -> bytes:
-    return b"".join([chunk async for chunk in response.body])
 
 
 async def until_idle_useless(transport: Http1Transport) -> None:

@@ -1,9 +1,9 @@
-"""A plain call by hand: its agent's and its provider's transport, and its recorder, are lists."""
+"""A call by hand: its agent's and its provider's transport, and its recorder, are lists."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,6 @@ from proxy.inbound.parser import RequestHead
 from proxy.inbound.response import FlowControl
 from proxy.outbound import errors
 from proxy.outbound.connection import Connection
-from proxy.outbound.request import NO_TIMEOUTS, UpstreamRequest
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RelayContext
 from proxy.relay.relay import Relay
@@ -40,6 +39,9 @@ class Line(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return self.closed or self.aborted
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.sent += b"".join(list_of_data)
 
     def close(self) -> None:
         self.closed = True
@@ -100,8 +102,7 @@ class Lines:
         self.opens: asyncio.Future[Connection] | None = None
         self.transport = Http1Transport()
         self.transport._connector = self  # type: ignore[assignment]
-        some = UpstreamRequest("GET", "http://provider", b"/", [], b"", NO_TIMEOUTS)
-        self.origin: Any = self.transport.prepare(some)[1]
+        self.origin: Any = self.transport.origin("http://provider")
         for each in idle:
             self.add(each)
 
@@ -117,9 +118,8 @@ class Lines:
 
 @dataclass
 class Plainly:
-    """One plain call: what both sides were sent, what is on record, and how each goes on."""
+    """One call: what both sides were sent, what is on record, and how each goes on."""
 
-    taken: bool
     agent: RequestCycle
     flow: FlowControl
     to_agent: Line
@@ -165,8 +165,9 @@ def request_of(
     path: bytes = PATH,
     headers: tuple[tuple[bytes, bytes], ...] = (),
     length: bytes | None = None,
+    more: bool = False,
 ) -> RequestCycle:
-    """A request that is all there; ``length`` states its body's otherwise than it is."""
+    """A request that is all there, or has ``more``; ``length`` states its body's as it is not."""
     raw_path, _, query = path.partition(b"?")
     stated = b"%d" % len(body) if length is None else length
     named = [(b"host", b"x"), *[(b"content-length", stated)] * bool(stated), *headers]
@@ -180,8 +181,8 @@ def request_of(
     )
     if body:
         request.on_body_part(body)
-    request.more_body = False
-    request.notify()
+    if not more:
+        request.on_body_end()
     return request
 
 
@@ -194,9 +195,11 @@ def plainly(
     idle: bool = True,
     limits: CallLimits | None = None,
     paused: bool = False,
+    length: bytes | None = None,
+    more: bool = False,
     **rules: Any,
 ) -> Plainly:
-    """Begin a plain call, or find that it is none."""
+    """Begin a call."""
     provider, to_provider, _ = connection()
     lines = Lines(*[provider] * idle)
     book = HeldBook()
@@ -207,11 +210,13 @@ def plainly(
     to_agent, answered = Line(), list[bool]()
     flow = FlowControl(to_agent, asyncio.get_running_loop())
     flow.write_paused = paused
-    agent = request_of(flow, answered, body, method=method, path=path, headers=headers)
-    take, tasks = Relay(context).plain_calls(), set[Any]()
-    taken = take is not None and take(agent, tasks)
+    agent = request_of(
+        flow, answered, body, method=method, path=path, headers=headers, length=length, more=more
+    )
+    tasks = set[Any]()
+    Relay(context).agent_calls().take(agent, tasks)
     return Plainly(
-        taken, agent, flow, to_agent, to_provider, provider, lines, book, context, tasks, answered
+        agent, flow, to_agent, to_provider, provider, lines, book, context, tasks, answered
     )
 
 

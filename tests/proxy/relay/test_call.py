@@ -26,7 +26,6 @@ from proxy.outbound import dial
 from proxy.relay.context import CallLimits
 from proxy.routing.headers import key_digest
 from tests.fakes import answers, caller
-from tests.fakes import relaying as relaying_module
 from tests.fakes.provider import (
     Answer,
     Cut,
@@ -42,14 +41,6 @@ from tests.fakes.relaying import KEYRING, Relaying, relaying
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "hi"}]}
 STREAM = {**ASK, "stream": True}
-
-
-@pytest.fixture(params=relaying_module.PROTOCOLS, autouse=True)
-def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Every test runs on our own protocol class and on uvicorn's two."""
-    name = str(request.param)
-    monkeypatch.setattr(relaying_module, "PROTOCOL", relaying_module.PROTOCOLS[name])
-    return name
 
 
 @pytest.fixture

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from tests import golden
-from tests.fakes.relaying import BY_TASKS, OURS
 from tests.golden.calls import CASES, play
 
 _FILE = golden.FOLDER / "calls.jsonl"
-_WAYS = {"callbacks": OURS, "tasks": BY_TASKS}
 _played: dict[str, dict[str, Any]] = {}
 
 
@@ -21,10 +19,9 @@ def kept() -> dict[str, dict[str, Any]]:
     return {row.pop("call"): row for row in map(json.loads, _FILE.read_text("utf-8").splitlines())}
 
 
-@pytest.mark.parametrize("way", _WAYS)
 @pytest.mark.parametrize("name", CASES)
-def test_a_call_is_relayed_as_ever(name: str, way: str, kept: dict[str, dict[str, Any]]) -> None:
-    row = play(CASES[name], _WAYS[way])
+def test_a_call_is_relayed_as_ever(name: str, kept: dict[str, dict[str, Any]]) -> None:
+    row = play(CASES[name])
     if golden.UPDATING:
         _played[name] = row
     else:

@@ -81,7 +81,7 @@ def test_whoever_names_a_rollout_or_shows_a_wrong_key_is_not_one() -> None:
             assert refused.headers["x-truezero-refusal"] == "reserved_rollout"
         refused = caller.post(relay.base(UNATTRIBUTED) + CHAT, json=ASK)
         assert refused.headers["x-truezero-refusal"] == "reserved_rollout"
-        refused = caller.post(relay.url + "/nowhere" + CHAT, json=ASK)
+        refused = caller.post(relay.base(upstream="nowhere") + CHAT, json=ASK)
         assert refused.status_code == 404
         assert [x.rollout_id for x in relay.book.exchanges] == ["r1"]
     assert calls.counts == {}

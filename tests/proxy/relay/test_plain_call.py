@@ -342,7 +342,6 @@ async def test_a_connection_that_went_stale_is_replaced_once() -> None:
 
 async def test_a_call_connects_where_no_connection_is_idle() -> None:
     call = plainly(idle=False)
-    assert call.taken
     fresh, line, kept = connection(reused=False)
     await turns()
     assert call.lines.opens is not None

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import dial, errors
-from proxy.outbound.request import Timeouts
 from proxy.outbound.transport import Http1Transport
+from tests.fakes.asking import read, send
 from tests.fakes.provider import closed_port
 from tests.fakes.sockets import Heard, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
@@ -23,7 +23,6 @@ from tests.proxy.outbound.client import (
     UNTIL_CLOSED,
     fetch,
     full_backlog,
-    read,
     request,
 )
 from tests.proxy.outbound.conftest import Certificate
@@ -31,7 +30,7 @@ from tests.proxy.outbound.conftest import Certificate
 
 async def test_a_connection_that_nobody_accepts_times_out(transport: Http1Transport) -> None:
     with full_backlog() as port, pytest.raises(errors.ConnectTimeout):
-        await fetch(transport, f"http://127.0.0.1:{port}/", timeouts=Timeouts(connect_s=0.1))
+        await fetch(transport, f"http://127.0.0.1:{port}/", connect_s=0.1)
 
 
 async def test_running_out_of_descriptors_is_no_fault_of_the_provider(
@@ -106,7 +105,7 @@ async def test_a_large_answer_over_tls_is_held_back_and_whole(certificate: Certi
         Http1Transport(verify=certificate.trusted()) as transport,
         playing([said, Stay()], tls=certificate.served()) as server,
     ):
-        response = await transport.send(request(server.url(scheme="https")))
+        response = await send(transport, request(server.url(scheme="https")))
         await asyncio.sleep(0.1)
         assert len(await read(response)) == 5_000_000
 

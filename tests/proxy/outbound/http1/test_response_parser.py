@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.connection import Connection, FramingTooLong, ResponseParser
-from proxy.outbound.request import compose
-from proxy.outbound.response import ResponseBodyStream
+from proxy.outbound.connection import FramingTooLong, ResponseHandler, ResponseParser
 from proxy.outbound.transport import Http1Transport
 from proxy.routing.headers import Pairs
+from tests.fakes.asking import read, send
 from tests.fakes.sockets import Reset, Silence, Stay, Step, playing
-from tests.proxy.outbound.client import Received, fetch, read, request
+from tests.proxy.outbound.client import Received, fetch, request
 from tests.tables import each
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -250,7 +249,7 @@ async def test_what_came_of_a_broken_body_is_delivered_before_the_error(
     transport: Http1Transport, name: str
 ) -> None:
     async with playing(CUT[name]) as server:
-        response = await transport.send(request(server.url()))
+        response = await send(transport, request(server.url()))
         got = b""
         with pytest.raises(errors.RemoteProtocolError):
             async for chunk in response.body:
@@ -276,17 +275,14 @@ async def test_an_answer_larger_than_a_read_arrives_whole(transport: Http1Transp
 async def test_parts_that_came_together_are_read_together(transport: Http1Transport) -> None:
     said = CHUNKED + b"1\r\na\r\n1\r\nb\r\n", Silence(0.05), b"1\r\nc\r\n0\r\n\r\n"
     async with playing(said) as server:
-        response = await transport.send(request(server.url()))
+        response = await send(transport, request(server.url()))
         assert [part async for part in response.body] == [b"ab", b"c"]
 
 
 async def test_framing_is_bounded_between_two_parts_of_a_body_not_over_all_of_them() -> None:
-    message = compose(request("http://127.0.0.1:1/"))
-    exchange = ResponseBodyStream(
-        Connection(lambda _: None, lambda _: None), message, asyncio.get_running_loop(), None
-    )
+    origin = Http1Transport().origin("http://127.0.0.1:1")
     parser = ResponseParser()
-    parser.begin(exchange)
+    parser.begin(ResponseHandler(origin, asyncio.get_running_loop()))
     parser.feed(CHUNKED)
     extension = b"1;x=" + b"y" * 1_000 + b"\r\n"
     for _ in range(100):  # 100 kB of framing that comes by itself, a byte of the body behind each
@@ -306,7 +302,7 @@ async def test_what_follows_a_101_is_its_body(transport: Http1Transport) -> None
     said = b"HTTP/1.1 101 Switching\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\nwelcome"
     async with playing([said, Silence(0.02), b", you", Stay()]) as server:
         headers = [(b"host", b"x"), (b"connection", b"upgrade"), (b"upgrade", b"echo")]
-        response = await transport.send(request(server.url(), headers=headers))
+        response = await send(transport, request(server.url(), headers=headers))
         assert response.status == 101
         body = b""
         async for part in response.body:
@@ -320,5 +316,5 @@ async def test_what_follows_a_101_is_its_body(transport: Http1Transport) -> None
 async def test_an_upgraded_connection_ends_cleanly(transport: Http1Transport) -> None:
     said = b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\nbye"
     async with playing([said]) as server:
-        response = await transport.send(request(server.url()))
+        response = await send(transport, request(server.url()))
         assert await read(response) == b"bye"

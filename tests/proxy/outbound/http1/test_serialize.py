@@ -7,7 +7,7 @@ from collections.abc import AsyncIterable
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.request import SerializedRequest, UploadFraming, compose
+from proxy.outbound.request import ArrivingBody, SerializedRequest, compose
 from proxy.routing.headers import Pairs
 from tests.proxy.outbound.client import Parts, request
 
@@ -20,7 +20,7 @@ def composed(
     headers: Pairs | None = None,
     target: bytes | None = None,
 ) -> SerializedRequest:
-    return compose(request(URL, method, body, headers or [], target=target))
+    return compose(request(URL, method, body, headers or [], target=target).request)
 
 
 def test_headers_keep_their_order_spelling_and_doubles() -> None:
@@ -67,8 +67,9 @@ def test_a_body_still_arriving_is_chunked_unless_its_length_is_known() -> None:
     assert b"\r\ntransfer-encoding: chunked\r\n" in unknown.head
     known = composed(body=Parts(b"abc"), headers=[(b"content-length", b"3")])
     assert b"transfer-encoding" not in known.head
-    assert known.upload is not None
-    assert known.upload.length == 3
+    assert known.arriving is not None
+    assert known.arriving.add(b"abc", True) == b"abc"
+    assert known.arriving.complete
 
 
 @pytest.mark.parametrize(
@@ -96,10 +97,30 @@ def test_a_target_that_ends_its_line_is_refused(target: bytes) -> None:
         composed("GET", target=target)
 
 
+def test_parts_of_unknown_length_are_sent_as_chunks() -> None:
+    body = ArrivingBody(None)
+    assert [body.add(b"abc", True), body.add(b"", True), body.add(b"de", False)] == [
+        b"3\r\nabc\r\n", b"", b"2\r\nde\r\n0\r\n\r\n",
+    ]  # fmt: skip
+    assert body.complete
+    assert body.kept is not None
+    assert b"".join(body.kept) == b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+
+
+@pytest.mark.parametrize("parts", [[b"abcd"], [b"ab", b"cd"], [b"ab"]])
+def test_a_body_of_another_length_than_its_head_says_is_refused(parts: list[bytes]) -> None:
+    body = ArrivingBody(3)
+    with pytest.raises(errors.LocalProtocolError):
+        for number, part in enumerate(parts, 1):
+            body.add(part, number < len(parts))
+
+
 def test_what_was_sent_is_kept_up_to_a_bound() -> None:
-    upload = UploadFraming(Parts(), None)
-    upload.remember(b"x" * 4 * 1024 * 1024)
-    assert upload.replay is not None
-    upload.remember(b"x")
-    assert upload.replay is None
-    assert not SerializedRequest(b"", b"", upload, False).repeatable
+    body = ArrivingBody(None)
+    body.add(b"x" * 4 * 1024 * 1024, True)
+    body.sent()
+    assert body.kept is not None
+    body.add(b"x", True)
+    body.sent()
+    assert body.kept is None
+    assert not SerializedRequest(b"", b"", False, body).repeatable

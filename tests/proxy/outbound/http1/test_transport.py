@@ -8,12 +8,12 @@ import pytest
 
 from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
+from tests.fakes.asking import read, send
 from tests.fakes.sockets import Heard, Silence, Stay, hear, playing, serving
 from tests.proxy.outbound.client import (
     HI,
     UNTIL_CLOSED,
     fetch,
-    read,
     request,
 )
 
@@ -52,7 +52,7 @@ async def test_the_connection_is_free_before_its_answer_was_read(
     transport: Http1Transport,
 ) -> None:
     async with playing([HI, Stay()]) as server:
-        unread = await transport.send(request(server.url()))
+        unread = await send(transport, request(server.url()))
         assert (await fetch(transport, server.url())).body == b"hi"
         assert await read(unread) == b"hi"
         assert server.connections == 1
@@ -68,7 +68,7 @@ async def test_origins_share_nothing(transport: Http1Transport) -> None:
 async def test_the_end_of_the_transport_ends_every_call(transport: Http1Transport) -> None:
     async with playing([HI, Stay()], [UNTIL_CLOSED + b"some", Silence(30)]) as server:
         await fetch(transport, server.url())
-        running = await transport.send(request(server.url()))
+        running = await send(transport, request(server.url()))
         await transport.aclose()
         with pytest.raises(errors.ReadError):
             await read(running)

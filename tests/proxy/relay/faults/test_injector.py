@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -14,8 +15,7 @@ from typing import Any, get_args
 import httpx
 import pytest
 
-from proxy.outbound import errors
-from proxy.outbound.request import Timeouts, UpstreamRequest
+from proxy.relay.context import CallLimits
 from proxy.relay.fault_scripts import (
     CUT_WORDS,
     SPOILT,
@@ -24,12 +24,14 @@ from proxy.relay.fault_scripts import (
     WINDOW_TOKENS,
     WORDS,
 )
-from proxy.relay.faults import SCRIPTS, FaultInjector
+from proxy.relay.faults import SCRIPTS
 from tests.fakes import caller
 from tests.fakes.answers import Api
 from tests.journeys import agents
 from tests.journeys.service import ROOT
 from tests.proxy.api.test_routes import Service, problem, serving
+from tests.proxy.relay.plainly import plainly
+from tests.proxy.relay.test_http import Drilled as Met
 from truezero.models import Fault, FaultKind
 
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -206,24 +208,20 @@ def test_a_providers_own_sdk_reads_a_spoilt_answer(house: Service, api: Api, str
 
 
 @pytest.mark.parametrize(
-    ("read_s", "slept", "error"),
-    [(None, 40.0, None), (60.0, 40.0, None), (30.0, 30.0, errors.ReadTimeout)],
+    ("read_s", "ending"), [(None, "complete"), (60, "complete"), (0.05, "timed_out")]
 )
 async def test_a_slow_answer_comes_after_its_delay_or_not_at_all(
-    read_s: float | None, slept: float, error: type[Exception] | None
+    read_s: float | None, ending: str
 ) -> None:
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    fault = Fault(kind="slow", delay_s=40)
-    path = b"/v1/chat/completions"
-    injector = FaultInjector(fault, method="POST", path=path, sleep=sleep)
-    request = UpstreamRequest("POST", "http://h", path, [], b"{}", Timeouts(read_s=read_s))
-    with pytest.raises(error) if error else contextlib.nullcontext():
-        assert (await injector.send(request)).status == 200
-    assert waits == [slept]
+    fault = Fault(kind="slow", delay_s=0.2)
+    call = plainly(access=Met(fault), limits=CallLimits(read_s=read_s))
+    began = time.monotonic()
+    async with asyncio.timeout(60):
+        while not call.book.exchanges:
+            await asyncio.sleep(0.005)
+            call.book.opened_now()
+    assert (call.only.ending, call.only.injected) == (ending, True)
+    assert (time.monotonic() - began >= 0.2) is (ending == "complete")
 
 
 @pytest.mark.parametrize("call", ["chat", "responses", "messages"])

@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from proxy.outbound import errors
-from proxy.outbound.pushed import PushedResponse
+from proxy.outbound.connection import UNREAD_LIMIT, ResponseHandler
 from proxy.outbound.request import SerializedRequest
-from proxy.outbound.response import UNREAD_LIMIT
 from tests.proxy.relay.plainly import GONE, Lines, connection
 
-REQUEST = SerializedRequest(b"GET / HTTP/1.1\r\n\r\n", b"", None, False)
+REQUEST = SerializedRequest(b"GET / HTTP/1.1\r\n\r\n", b"")
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"
 
 
@@ -28,15 +27,15 @@ def reading(lines: Lines, *holds: bytes) -> Any:
 
 
 @lru_cache
-def _reader() -> Callable[..., PushedResponse]:
-    class Reader(PushedResponse):
+def _reader() -> Callable[..., ResponseHandler]:
+    class Reader(ResponseHandler):
         """Notes what it is called with."""
 
         def __init__(self, lines: Lines, *holds: bytes) -> None:
-            super().__init__(REQUEST, lines.origin, asyncio.get_running_loop())
+            super().__init__(lines.origin, asyncio.get_running_loop())
             self.seen: list[object] = []
             self._holds = set(holds)
-            self.send(None)
+            self.send(REQUEST, None)
 
         def on_head(self) -> None:
             self.seen.append(self.status)
@@ -57,7 +56,7 @@ def _reader() -> Callable[..., PushedResponse]:
         def on_failure(self, error: errors.UpstreamError) -> None:
             self.seen.append(error)
 
-        def on_broken(self, error: Exception) -> None:
+        def on_internal_error(self, error: Exception) -> None:
             self.seen.append(type(error))
             self.stop()
 
