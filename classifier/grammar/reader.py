@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final
 
@@ -480,13 +480,7 @@ class Grammar:
     ) -> None:
         self._leave_out = leave_out
         self._negated = frozenset(term.id for term in PREDICATES if term.negated)
-        english = frozenset(
-            word
-            for term in (*SUBJECTS, *PREDICATES)
-            for phrase in term.phrases()
-            for word in phrase
-        )
-        self._tongues = Tongues(languages, english)
+        self._languages = languages
         self._hearings: dict[tuple[str, ...], _Hearing] = {}
 
     def read(
@@ -539,6 +533,11 @@ class Grammar:
     def clauses(self, message: str) -> Iterator[Clause]:
         """Yield the clauses of a message, cut as its languages are."""
         return clauses(message, self._hearing(message).speech)
+
+    @cached_property
+    def _tongues(self) -> Tongues:
+        phrases = (phrase for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases())
+        return Tongues(self._languages, frozenset(chain.from_iterable(phrases)))
 
     def _hearing(self, text: str) -> _Hearing:
         """Return the words and the habits of the languages that a text is written in."""
