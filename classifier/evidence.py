@@ -337,7 +337,9 @@ def _failures_by_shape(rollout: RolloutRecord, exchanges: Iterable[Exchange]) ->
     """Return the failed POSTs at paths of no dialect that were inference calls.
 
     They are known by their lane: one that answered this rollout by its shape, or that is
-    registered by upstream and model. Telemetry goes elsewhere or names no model.
+    registered by upstream and model. Telemetry goes elsewhere or names no model. Where calls name
+    none, a failed one has to carry as many bytes as one that was answered: an agent's prompts
+    grow, and what else it sends to that upstream is shorter.
     """
     failed = [
         x
@@ -346,10 +348,14 @@ def _failures_by_shape(rollout: RolloutRecord, exchanges: Iterable[Exchange]) ->
     ]
     if not failed:
         return []
-    lanes = {_lane(x) for x in exchanges if x.inferred}
+    least: dict[tuple[str, str | None], int] = {}  # bytes, by lane
+    for answered in (x for x in exchanges if x.inferred):
+        lane = _lane(answered)
+        size = answered.request_bytes if lane[1] is None else 0
+        least[lane] = min(size, least.get(lane, size))
     if rollout.upstream is not None:
-        lanes |= {(rollout.upstream, canonical(model)) for model in rollout.models}
-    return [x for x in failed if _lane(x) in lanes]
+        least |= {(rollout.upstream, canonical(model)): 0 for model in rollout.models}
+    return [x for x in failed if (lane := _lane(x)) in least and x.request_bytes >= least[lane]]
 
 
 def _jobs(rollout: RolloutRecord) -> list[Exchange]:

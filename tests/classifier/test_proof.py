@@ -279,6 +279,15 @@ def test_a_failure_at_a_path_of_no_dialect_counts_by_its_upstream_and_model(
     assert judge(rollout(text, **said)).rule == rule
 
 
+def test_a_failure_without_a_model_has_to_be_as_large_as_what_was_answered() -> None:
+    for size, rule in ((39_999, "healthy"), (40_000, "interrupted"), (90_000, "interrupted")):
+        read, failed = (replace(x, model=None) for x in calls("200+shaped 503+other"))
+        failed = replace(failed, request_bytes=size)
+        assert judge(rollout(exchanges=(read, failed))).rule == rule, size
+        named = rollout(exchanges=(replace(read, model="o4"), replace(failed, model="o4")))
+        assert judge(named).rule == "interrupted"
+
+
 def test_a_get_of_a_page_is_no_call_to_a_model() -> None:
     read, failed = calls("200+shaped 503+other")
     assert judge(rollout(exchanges=(read, replace(failed, method="GET")))).rule == "healthy"
