@@ -261,7 +261,7 @@ def test_an_error_inside_a_200_has_rows_and_a_healthy_answer_never() -> None:
         answer(200, flaw=Flaw.EMPTY_BODY),
         answer(200, ending=Ending.CUT_UPSTREAM),
         answer(None, ending=Ending.NEVER_CONNECTED),
-        answer(200, code="E1", kind=Kind.OTHER),
+        answer(200, code="E1", kind=Kind.PROBE),
     ) == [True, False, False, False, False, False, False]
 
 
