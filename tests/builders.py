@@ -10,8 +10,9 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            ``lost``
 ``+word``  what came: ``tool`` (a tool call), ``empty`` (nothing), ``text`` (output
            although the call failed or was left), ``nousage``, ``unread``, ``refusal``,
-           ``length``, ``thought`` (hidden tokens only), ``reasoned`` (reasoning to be read, no
-           more); ``queued`` and ``polled`` (a background response: not there yet when it was
+           ``length``, ``same`` (a text that others say too), ``errortext`` (an error's message in
+           an answer's place), ``thought`` (hidden tokens only), ``reasoned`` (reasoning to be read,
+           no more); ``queued`` and ``polled`` (a background response: not there yet when it was
            begun, or when it was asked for; ``fetched`` is the same once it is there); how the
            answer was found, where it was looked at: ``read``, ``blank`` (nothing in it),
            ``garbled`` (neither an output nor an error) and ``unseen``; the other words are of
@@ -126,6 +127,8 @@ _WORDS: dict[str, dict[str, Any]] = {
     "garbled": _UNKNOWN | {"answer_state": AnswerState.UNREAD},
     "unseen": _UNKNOWN | {"answer_state": AnswerState.UNSEEN},
     "shaped": {"inferred": True, "api": "opaque", "answer_state": AnswerState.READ},
+    "same": {"output_digest": "5a" * 16},
+    "errortext": {"output_digest": "e7" * 16, "output_reads_as": Subcategory.PROVIDER_ERROR},
     "thought": {"output_seen": False, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
     "reasoned": {"output_seen": True, "content_seen": False, "usage": _SPOKEN, "tool_calls": 0},
     "queued": _QUEUED,

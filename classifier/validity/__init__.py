@@ -32,6 +32,8 @@ CHECKS: tuple[ValidityCheck, ...] = (
         answers.tool_calls_unparsed,
         agent_can_cause=True,
     ),
+    ValidityCheck(answers.ERROR_AS_ANSWER, answers.error_as_answer, agent_can_cause=True),
+    ValidityCheck(answers.ANSWERS_IDENTICAL, answers.answers_identical, agent_can_cause=True),
     ValidityCheck(surroundings.STARVED, surroundings.starved, agent_can_cause=True),
     ValidityCheck(surroundings.USAGE_MISMATCH, surroundings.usage_mismatch, agent_can_cause=True),
     ValidityCheck(surroundings.JUDGE_FAILED, surroundings.judge_failed, agent_can_cause=False),

@@ -1,7 +1,11 @@
-"""Checks of answers and prompts: truncated, spent on reasoning, unparsed or aborted."""
+"""Checks of answers and prompts.
+
+Truncated, spent on reasoning, unparsed, aborted, an error in an answer's place, or all the same.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -274,6 +278,109 @@ def _called_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
 
 def _among(answers: Sequence[Exchange], aborts: set[_End]) -> list[Exchange]:
     return [x for x in answers if (x.upstream, x.api, x.finish_reason) in aborts and _ended(x)]
+
+
+# --- error as answer ---
+#
+# An error that a gateway or an agent's library put where the model's words belong, with HTTP 200.
+#
+# Capture reads short texts without a tool call (`classifier.error_texts`), and keeps what kind of
+# failure one tells of. An agent that lives on after it had a hiccup; one whose answers are all
+# such, or which ended on one, was scored without its model.
+
+
+ERROR_AS_ANSWER = "error_as_answer"
+_said = attrgetter("output_digest")
+
+
+def error_as_answer(measured: Measurement) -> Looked | None:
+    """Find errors among the main lane's answers: in all of them, or in the last one."""
+    main = measured.main
+    if not main:
+        return None
+    unsaid = [x for x in main if x.output_digest is None] if None in map(_said, main) else []
+    facts = tally(unsaid, "output_reads_as", "tool_calls").items()
+    unseen = sum(n for (read, calls), n in facts if read is None and not calls)  # a call is seen
+    coverage = Coverage(looked=len(main) - unseen, of=len(main))
+    if tally(main, "output_reads_as").keys() == {None}:
+        return Looked(coverage=coverage)
+    errors = [x for x in main if x.output_reads_as is not None]
+    last = measured.ended_on
+    ended = last is not None and last.output_reads_as is not None
+    if not ended and len(errors) < len(main):
+        return Looked(coverage=coverage)
+    kinds = sorted({x.output_reads_as.value for x in errors if x.output_reads_as is not None})
+    where = "all of them" if len(errors) == len(main) else "the last one among them"
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=ERROR_AS_ANSWER,
+            level=Level.SUSPECT,
+            calls=len(errors),
+            of=coverage.looked,
+            evidence=ids_of(errors),
+            sentence=f"{len(errors):,} of {plural(coverage.looked, 'answer')} read as an error "
+            f"({', '.join(kinds)}) in place of a model's words, {where}",
+            about={"reads_as": kinds},
+        ),
+    )
+
+
+# --- answers identical ---
+#
+# One answer to prompts that grew: a cache, a stub, a mock left in place, or a model in a loop.
+#
+# Texts are counted wherever they stand. The same tool call again is what agents do (run the tests,
+# look at a queue), so that only calls in a row count.
+
+
+ANSWERS_IDENTICAL = "answers_identical"
+_THRICE = 3
+
+
+def answers_identical(measured: Measurement) -> Looked | None:
+    """Find three answers or more of the main lane that say the same to growing prompts."""
+    main = measured.main
+    if not main:
+        return None
+    said = Counter(map(_said, main))
+    coverage = Coverage(looked=len(main) - said.pop(None, 0), of=len(main))
+    if not said or said.most_common(1)[0][1] < _THRICE:
+        return Looked(coverage=coverage)
+    repeated = [digest for digest, times in said.items() if times >= _THRICE]
+    found = max((_growing(main, digest) for digest in repeated), key=len, default=[])
+    if len(found) < _THRICE:
+        return Looked(coverage=coverage)
+    what = "tool call" if found[0].tool_calls else "text"
+    return Looked(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=ANSWERS_IDENTICAL,
+            level=Level.SUSPECT,
+            calls=len(found),
+            of=coverage.looked,
+            evidence=ids_of(found),
+            sentence=f"{len(found):,} of {plural(coverage.looked, 'answer')} are the same {what}, "
+            "though the prompt grew each time",
+            about={"answer": what},
+        ),
+    )
+
+
+def _growing(main: Sequence[Exchange], digest: str) -> list[Exchange]:
+    """Return the answers of one digest whose prompts grew; of tool calls the longest such row."""
+    best: list[Exchange] = []
+    row: list[Exchange] = []
+    for answer in main:
+        if answer.output_digest != digest:
+            calls = row and row[0].tool_calls and answer.output_digest is not None
+            row = [] if calls else row
+        elif not row or answer.request_bytes > row[-1].request_bytes:
+            row = [*row, answer]
+        elif answer.request_bytes < row[-1].request_bytes:
+            row = [answer]  # another conversation, or one that was made shorter
+        best = max(best, row, key=len)
+    return best
 
 
 # --- prompt truncated ---

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from classifier.causes import Classify, classify
+from classifier.error_texts import MAY_TELL, reads_as
 from classifier.logical_calls import is_answer
 from classifier.records import (
     Answer,
@@ -24,6 +25,7 @@ from classifier.records import (
     UsageSource,
 )
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts
+from proxy.capture.said import NOTHING, WORD, keyed_hash, told
 from proxy.routing import headers as dress
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, Payload, Reading, Totals, word
@@ -87,6 +89,9 @@ def request_id(headers: Mapping[bytes, bytes]) -> str | None:
 
 _COUNTS = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens", "input_total", "output_total")  # fmt: skip
+# Of every good call.
+_COMPLETE, _READ = Ending.COMPLETE, AnswerState.READ
+_PROVIDER, _ABSENT = UsageSource.PROVIDER, UsageSource.ABSENT
 _BEYOND = "a count or a cost that no call can have"
 
 
@@ -147,7 +152,7 @@ def finished_exchange(
         reading.understood or payloads.error is not None or (head.status or 0) >= 400
     )
     # Only a call that failed is sent again, so only then is the body's digest taken.
-    succeeded = cause is None and ending is Ending.COMPLETE and not request.sdk_retry
+    succeeded = cause is None and ending is _COMPLETE and not request.sdk_retry
     if response.framed:
         streamed = True
     elif head.status == 200 and size and unreadable is None:
@@ -161,7 +166,7 @@ def finished_exchange(
         reading = usage.readable(reading)
     counts = _usage(reading, complete, stated, payloads.dialect.totals)
     if reading.content and head.status == 200 and route.answers:
-        state: AnswerState | None = AnswerState.READ
+        state: AnswerState | None = _READ
     elif route.answers:
         unseen = unreadable is not None and unreadable is not _BEYOND
         state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
@@ -171,6 +176,13 @@ def finished_exchange(
     if payloads.inferred or payloads.finder is not None:
         kind = payloads.kind(reading, head.status)
         state = None if kind is Kind.EMBEDDING else state
+    text = reading.text
+    if text is None or response.framed:
+        digest, tells = told(request, response, reading, size) if state is _READ else NOTHING
+    else:  # a chat completion, as most are: in place, at half the cost
+        said = keyed_hash(request.salt)(f"{call.rollout_id}\n{text}".encode("utf-8", "replace"))
+        digest = said.hexdigest() if " " in text or len(text) >= WORD else None
+        tells = None if MAY_TELL.search(text) is None else reads_as(text)
     # By position, and in parts: names take twice the time, and so does a call with over thirty
     # arguments, which Python collects in a list one by one.
     asked = (
@@ -200,7 +212,7 @@ def finished_exchange(
         head.served_by or reading.served_by,
         reading.system_fingerprint,
         reading.weight_version,
-        state, payloads.inferred, None, None,
+        state, payloads.inferred, digest, tells,
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(asked + answered + checked))
@@ -241,14 +253,14 @@ def _state(
 def _usage(
     reading: Reading, complete: bool, stated: Mapping[str, float] | None, totals: Totals
 ) -> Usage:
-    source = UsageSource.ABSENT
+    source = _ABSENT
     if reading.input_tokens is not None or _has_counts(reading):
         final = complete or reading.finish_reason is not None
-        source = UsageSource.PROVIDER if final else UsageSource.PARTIAL
+        source = _PROVIDER if final else UsageSource.PARTIAL
     if stated:
         reading = copy.copy(reading)
         usage.fill(reading, stated)
-        if source is UsageSource.ABSENT and _has_counts(reading):
+        if source is _ABSENT and _has_counts(reading):
             source = UsageSource.HEADER
     input_total, output_total = totals(reading)
     return Usage(  # by position, as above
@@ -497,8 +509,8 @@ class CallObserver:
             result = response.end()
             _, complete, flaw = result
             if complete and status is not None and (response.framed or ending not in _BROKEN):
-                ended = Ending.COMPLETE
-            success = ended is Ending.COMPLETE and status in _SUCCESS
+                ended = _COMPLETE
+            success = ended is _COMPLETE and status in _SUCCESS
             if success and flaw is None and response.payloads.error is None:
                 return self._exchange(ended, at, result, None)
             # A flaw counts only where status and ending are good.

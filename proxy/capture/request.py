@@ -351,7 +351,7 @@ class CapturedRequest:
         head: what `head_facts` returns of the call; None: it is read here.
     """
 
-    __slots__ = ("_salt", "body", "call", "facts", "route", "sdk_retry", "selected",
+    __slots__ = ("body", "call", "facts", "route", "salt", "sdk_retry", "selected",
                  "traceparent")  # fmt: skip
 
     def __init__(
@@ -364,7 +364,7 @@ class CapturedRequest:
         head: HeadFacts | None = None,
     ) -> None:
         self.call = call
-        self._salt = salt
+        self.salt = salt
         head = head or head_facts(
             call.method, call.path, call.query, call.request_headers,
             operators_key=call.key_source is KeySource.OPERATOR,
@@ -375,7 +375,7 @@ class CapturedRequest:
 
     def selector_digest(self) -> str | None:
         """Return a salted digest of what the request chooses beside its model; None: nothing."""
-        return request.digest(self.selected + self.body.selected, self._salt)
+        return request.digest(self.selected + self.body.selected, self.salt)
 
     def fail(self) -> None:
         """Take that the call was not answered."""
@@ -389,11 +389,11 @@ class CapturedRequest:
     def digest(self) -> str | None:
         """Return a salted digest by which a repeated request is known again."""
         line = self.call.method.encode() + b" " + self.call.path + b"\n"
-        return self.body.digest(self._salt, line)
+        return self.body.digest(self.salt, line)
 
     def response_digest(self, response_id: str) -> str:
         """Return the digest of a response's id, under which the exchange knows it."""
-        return response_digest(response_id, self._salt)
+        return response_digest(response_id, self.salt)
 
 
 def response_digest(response_id: str, salt: bytes) -> str:

@@ -1,6 +1,7 @@
 """The dialect of a response, and the Reading: the facts taken from one response so far.
 
-A reading has counts and names, never a text.
+A reading has counts and names, and of a text no more than one chat completion's, while its call
+lasts.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ class Reading:
     event came. ``response_id`` names a response that can be fetched later, ``pending`` says
     whether it was still queued or in progress. ``served_by`` is the provider or region that the
     answer names, ``system_fingerprint`` as it states it, ``weight_version`` that of the weights, or
-    several, oldest first, with commas between them. ``unreadable`` are the fields of counts
-    and costs that no call can have.
+    several, oldest first, with commas between them. ``text`` is that of a chat completion without
+    tool calls; of a stream its first piece.
+    ``unreadable`` are the fields of counts and costs that no call can have.
     """
 
     model: str | None
@@ -73,6 +75,7 @@ class Reading:
     served_by: str | None
     system_fingerprint: str | None
     weight_version: str | None
+    text: str | None
     unreadable: frozenset[str]
 
     # By hand, since a dataclass's own stays Python in the compiled copy, at six times the cost.
@@ -100,6 +103,7 @@ class Reading:
         self.served_by = None
         self.system_fingerprint = None
         self.weight_version = None
+        self.text = None
         self.unreadable = _NOTHING
 
     def take_model(self, model: object) -> None:
@@ -122,6 +126,7 @@ class Reading:
             self.calls = set(self.calls)
         self.calls.add(key)
         self.output = self.content = True
+        self.text = None
 
     def note_content(self, text: object) -> None:
         """Note that there is content where the value is a non-empty text or list."""

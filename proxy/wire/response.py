@@ -65,14 +65,15 @@ class PayloadReader:
 
     ``dialect`` and ``api`` follow the first payload where two dialects share a path.
     ``repeated`` is the newest unparsed event of a cumulative dialect: it only repeats the
-    counts. ``any_object`` is true once a JSON object came, in whatever shape. ``seen`` is false
-    once something was left out, or is no text. ``inferred`` is true once output was read by its
-    shape, not by the path's dialect; None where none is looked for. ``finder`` looks for output in
-    a format that is not known. ``written`` looks for a tool call in the text; None where nobody
-    does. ``refused``: the status says that the call failed.
+    counts. ``newest`` is the newest JSON object that was read, in whatever shape; an empty one
+    where a body has several. ``seen`` is false once something was left out, or is no text.
+    ``inferred`` is true once output was read by its shape, not by the path's dialect; None where
+    none is looked for. ``finder`` looks for output in a format that is not known. ``written`` looks
+    for a tool call in the text; None where nobody does. ``refused``: the status says that the call
+    failed.
     """
 
-    __slots__ = ("any_object", "api", "dialect", "error", "finder", "inferred", "refused",
+    __slots__ = ("api", "dialect", "error", "finder", "inferred", "newest", "refused",
                  "repeated", "route", "seen", "written")  # fmt: skip
 
     def __init__(self, route: routes.Route) -> None:
@@ -82,7 +83,7 @@ class PayloadReader:
         self.api = route.api
         self.error: ProviderError | None = None
         self.repeated: bytes | None = None
-        self.any_object = False
+        self.newest: dict[str, object] | None = None
         self.seen = True
         self.inferred: bool | None = False if route.answers else None
         self.refused = False
@@ -144,8 +145,9 @@ class PayloadReader:
         if self.written is not None:
             self._look_for_call(self.written, reading, payload, event)
         self.repeated = None
-        known = self.any_object or reading.understood  # else the first payload is of no known shape
-        self.any_object = True
+        # Else the first payload is of no known shape.
+        known = self.newest is not None or reading.understood
+        self.newest = payload
         if self.error is None and (not known or _hints_at_error(payload, event)):
             self._look_for_error(reading, payload, event)
 
@@ -327,6 +329,7 @@ def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
         for item in payload:
             if isinstance(item, dict):
                 payloads.read(reading, item, None)
+        payloads.newest = {}  # together they are the answer
         return reading, True, _aborted(reading)
     if payload is None:
         return _read_no_json(reading, body, payloads)
@@ -349,6 +352,7 @@ def _read_windows(reading: Reading, body: bytes, payloads: PayloadReader) -> Rea
         lines = [one for one in (*first, *ending(body)) if isinstance(one, dict)]
     for document in lines:
         payloads.read(reading, document, None)
+    payloads.newest, reading.text = {}, None  # nobody knows what is between
     return reading, True, None
 
 
@@ -365,6 +369,7 @@ def _read_no_json(reading: Reading, body: bytes, payloads: PayloadReader) -> Rea
     if len(documents) > 1:
         for document in documents:
             payloads.read(reading, document, None)
+        payloads.newest = {}
         return reading, reading.ended, truncation(reading, payloads)
     if body.lstrip().startswith((b"{", b"[")):
         return reading, False, Flaw.TRUNCATED
@@ -402,7 +407,7 @@ def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
     if reading.ended or payloads.error is not None:
         return None
     # Payloads of a shape that the dialect does not know may well be complete.
-    foreign = payloads.any_object and not reading.understood
+    foreign = payloads.newest is not None and not reading.understood
     # What was read by its shape may have an ending of its own.
     return None if foreign or payloads.inferred or not payloads.dialect.known else Flaw.TRUNCATED
 
@@ -428,6 +433,7 @@ _TYPE_BYTES = 80  # of a content type; a longer one is unknown
 # ChatGPT's backend (keepalive).
 _KEEPALIVES = frozenset(("ping", "keepalive", "heartbeat"))
 _KEEPALIVE = re.compile(rb'"type" ?: ?"(?:ping|keepalive|heartbeat)"')
+_SHORT_STREAM = 16_384  # bytes of a stream whose events are held until it ends
 _KEEPALIVE_BYTES = 64  # of their data; a longer event is none
 # What parsing an encoded body may cost: its objects and arrays, lines at four times that, numbers
 # at a quarter. Of what compresses as no answer does (20 times at most), 50,000 cost 30 ms.
@@ -457,9 +463,9 @@ class ResponseReader:
     it finds nothing need not be fed: between events, once output was seen.
     """
 
-    __slots__ = ("_decoder", "_feeder", "_limits", "_pending", "_pending_size", "_silent",
-                 "_status", "_streams", "_take", "_type", "_weight", "framed", "payloads",
-                 "progressed", "reading", "skim")  # fmt: skip
+    __slots__ = ("_decoder", "_events", "_fed", "_feeder", "_limits", "_pending", "_pending_size",
+                 "_silent", "_status", "_streams", "_take", "_type", "_weight", "framed",
+                 "payloads", "progressed", "reading", "skim")  # fmt: skip
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
@@ -561,6 +567,8 @@ class ResponseReader:
     def _begin(self, feeder: Feeder, take: Callable[[ResponseReader, bytes], None]) -> None:
         self.framed = True
         self.reading = Reading()
+        self._events: list[list[SseEvent]] | None = []  # of a short stream
+        self._fed = 0  # bytes of it that were read, and not skimmed
         self._feeder = feeder
         self._take = take
 
@@ -613,6 +621,12 @@ class ResponseReader:
         assert isinstance(self._feeder, SseFeeder)
         payloads, reading = self.payloads, self.reading
         events = self._feeder.feed(chunk)
+        held = self._events
+        if held is not None:
+            held.append(events)
+            self._fed += len(chunk)
+            if self._fed > _SHORT_STREAM:
+                self._events = None
         for event in events:
             if event.name in ERROR_EVENTS or payloads.is_worth_parsing(reading, event.data):
                 payloads.read_event(reading, event)
@@ -656,6 +670,26 @@ class ResponseReader:
             self.progressed = True
 
     # -- the end -----------------------------------------------------------------------
+
+    def whole_payloads(self, size: int) -> list[tuple[Payload, str | None]]:
+        """Return what the whole answer says, payloads with the names of events; else nothing.
+
+        Arguments:
+            size: bytes of the body, of which some of a stream were skimmed and are unknown.
+        """
+        newest = self.payloads.newest or {}
+        if not self.framed:
+            return [(newest, None)]
+        if self.payloads.api == "openai.responses" and isinstance(newest.get("response"), dict):
+            return [(part(newest["response"]), None)]
+        if self._events is None or (self._fed != size and self._decoder is None):
+            return []
+        found: list[tuple[Payload, str | None]] = []
+        for event in [event for events in self._events for event in events]:
+            payload = parse_json(event.data)
+            if isinstance(payload, dict):
+                found.append((payload, event.name))
+        return found
 
     def _last_events(self) -> Reading:
         """Return a copy of the reading with the unfinished end; ``reading`` is not changed."""

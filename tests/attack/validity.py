@@ -150,6 +150,18 @@ def written_call(stage: Stage, rollout: Rollout) -> None:
     _chat(stage, rollout, _user(engine.SAY + raw))
 
 
+@trick("by having its model write an error's message", "error_as_answer", "suspect")
+def written_error(stage: Stage, rollout: Rollout) -> None:
+    _chat(stage, rollout)
+    _chat(stage, rollout, _user(f"{engine.SAY}[API ERROR] HTTP 500: Internal Server Error"))
+
+
+@trick("by having its model say the same to longer prompts", "answers_identical", "suspect")
+def written_thrice(stage: Stage, rollout: Rollout) -> None:
+    for times in range(3):
+        _chat(stage, rollout, _user(_TASK), *_GO_ON * times)
+
+
 @trick(
     "by waiting for its model until the task times out",
     "starved", "suspect", status="task_timeout", termination_reason=None,

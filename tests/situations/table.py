@@ -235,6 +235,9 @@ _THOUGHT = say(reasoning=prose("thought", 4_000), output_tokens=1_000, reasoning
 _HALF = say("I think the", " count is")
 _ARGUMENTS = '{"path": "src/parser.py"}'
 _NAMED = f'{{"name": "read_file", "arguments": {_ARGUMENTS}}}'
+_ERROR = say("[API ERROR] HTTP 503: the upstream is overloaded, please try again later.")
+_CACHED = say("I have read the parser and found nothing that is wrong with it.")
+_CACHED_CALL = replace(LOOK, text=())
 _HERMES = say("First the", " file.\n<tool_", f"call>\n{_NAMED}\n</tool_call>")
 _MISTRAL = say("[TOOL", f"_CALLS][{_NAMED}]")
 _LLAMA = say("<function", f"=read_file>{_ARGUMENTS}", "</function>")
@@ -249,6 +252,13 @@ _NO_FINISH = tuple(
 )
 # In a chat completion it is a failure already, as OpenRouter reports one: health's business.
 _NO_FAILURE = tuple(variant for variant in EVERY_VARIANT if variant[0] is not Api.CHAT)
+# The arguments of a call come in so many events that most of them are skimmed, unless they are
+# stated again at the end, or whole in one event.
+_CALLS_KNOWN = tuple(
+    (api, streams)
+    for api, streams in EVERY_VARIANT
+    if not streams or api in (Api.RESPONSES, Api.GEMINI)
+)
 _IN_CHAT = ((Api.CHAT, False), (Api.CHAT, True))
 # docs.litellm.ai/docs/proxy/response_headers
 _FELL_BACK = (("x-litellm-attempted-fallbacks", "1"), ("x-litellm-model-group", "main"))
@@ -368,6 +378,15 @@ SITUATIONS: tuple[Situation, ...] = (
         "tool_calls_unparsed",
     ),
     _situation("calls_unparsed_at_once", conversation(_LLAMA), "tool_calls_unparsed"),
+    _situation("error_at_the_end", conversation(LOOK, EDIT, _ERROR), "error_as_answer"),
+    _situation("error_at_once", conversation(_ERROR), "error_as_answer"),
+    _situation(
+        "text_repeated", conversation(_CACHED, _CACHED, _CACHED, DONE), "answers_identical"
+    ),
+    _situation(
+        "call_repeated", conversation(EDIT, _CACHED_CALL, _CACHED_CALL, _CACHED_CALL, DONE),
+        "answers_identical", variants=_CALLS_KNOWN,
+    ),
     _situation("starved", changed(WORK, wait_s=150.0), "starved", outcome=TIMEOUT),
     _situation("usage_mismatch", WORK, "usage_mismatch", outcome=SUCCESS | {"total_tokens": 10}),
     _situation(

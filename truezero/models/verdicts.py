@@ -20,6 +20,8 @@ CheckName = Literal[
     "model_substituted",
     "serving_changed",
     "tool_calls_unparsed",
+    "error_as_answer",
+    "answers_identical",
     "starved",
     "usage_mismatch",
     "judge_failed",

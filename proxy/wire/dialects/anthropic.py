@@ -11,9 +11,10 @@ import re
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import FAILURE, Dialect, Payload, Reading, joined, part, parts
 
-# A ping is no content, though there is nothing in it to be read.
-_KEYS = rb"message_start|message_delta|message_stop|error|tool_use|ping"
-_RELEVANT = re.compile(rb'"(?=[bdeEfmMpt])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
+# A ping is no content, though nothing is to be read in it. Nor is there in the end of a block, but
+# skimmed it would leave the text of a short stream unknown (`proxy.capture.said`).
+_KEYS = rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|ping"
+_RELEVANT = re.compile(rb'"(?=[bcdeEfmMpt])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.
 _AFTER_REASONING = re.compile(
     rb'"(?=[bcdeEfmMpst])(?:(?:'

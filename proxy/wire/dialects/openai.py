@@ -103,7 +103,9 @@ def _note_output(reading: Reading, message: Payload) -> None:
     if content:
         if isinstance(content, str):
             reading.output = reading.content = True
-        elif isinstance(content, list):
+            reading.text = content
+            return
+        if isinstance(content, list):
             _content_parts(reading, content)
     if reading.content:
         return

@@ -110,7 +110,7 @@ def test_unknown_facts_are_not_covered_and_nothing_is_found_of_them() -> None:
     uncovered = {name for name, each in verdict.validity_coverage.items() if not each.looked}
     assert uncovered == {
         "prompt_truncated", "model_substituted", "serving_changed", "tool_calls_unparsed",
-        "duplicate_identity",
+        "answers_identical", "duplicate_identity",
     }  # fmt: skip
     assert judge(record, policy=SEED).validity == ()
     assert judge(record, policy=SEED).validity_coverage == {}
@@ -132,6 +132,7 @@ def healthy(count: int) -> RolloutRecord:
             written_call=False,
             begun_elsewhere=False,
             fallback=False,
+            output_digest=f"{at:032x}",
         )
         for at in range(count)
     )
