@@ -15,21 +15,17 @@ from classifier.diagnostics import result_fields
 from classifier.records import (
     COST_LIMIT,
     COUNT_LIMIT,
-    AnswerState,
-    Attribution,
     Cause,
-    Ending,
     Exchange,
     ExecutionStatus,
-    KeySource,
-    Kind,
     Neighbours,
     Outcome,
+    RecordedField,
     RolloutRecord,
     TerminationReason,
     Timing,
     Usage,
-    UsageSource,
+    columns,
 )
 from classifier.results import OutcomeError, Result, validate
 from classifier.verdicts import (
@@ -54,87 +50,59 @@ Json = dict[str, object]
 E = TypeVar("E", bound=Enum)
 
 
+# The contract's keys in its order; what is declared later follows them.
+_ORDER = (
+    "id", "rollout_id", "status", "ending", "upstream", "api", "model", "role", "streamed",
+    "started_at", "first_byte_s", "first_token_s", "duration_s", "input_tokens", "output_tokens",
+    "cached_input_tokens", "cache_write_tokens", "reasoning_tokens", "total_tokens",
+    "input_total", "output_total", "cost_usd", "usage_source", "finish_reason", "tool_calls",
+    "subcategory", "transient", "rule", "reason", "error_code", "retry_after_s", "request_bytes",
+    "response_bytes", "attribution_source", "injected", "kind", "method", "answered_model",
+    "output_seen", "content_seen", "has_tools", "provider_request_id", "request_digest",
+    "sdk_retry", "response_digest", "pending", "key_digest", "deaf", "selector_digest",
+    "key_source", "model_ambiguous", "held", "output_limit", "prompt_words", "continues",
+    "begun_elsewhere", "written_call", "fallback", "served_by", "system_fingerprint",
+    "weight_version", "answer_state", "inferred", "output_digest", "output_reads_as",
+)  # fmt: skip
+_HOLDERS = {"": "x", "timing": "x.timing", "usage": "u", "cause": "c"}
+
+
+def _encoder() -> Callable[[Exchange], Json]:
+    """Make `encode_exchange`, as ``dataclasses`` makes its methods: no loop for each call."""
+    rank = {name: place for place, name in enumerate(_ORDER)}
+    entries = []
+    for column in sorted(columns(), key=lambda each: rank.get(each.name, len(rank))):
+        value = f"{_HOLDERS[column.part]}.{column.field}"
+        if issubclass(column.type, Enum):
+            plain = f"{value}._value_"
+            value = f"{value} and {plain}" if column.optional else plain
+        if column.part == "cause":
+            value = f"c and {value}"
+        entries.append(f"{column.name!r}: {value}")
+    source = f"def encode(x):\n u, c = x.usage, x.cause\n return {{{', '.join(entries)}}}"
+    made: dict[str, Any] = {}
+    exec(source, made)  # noqa: S102  of our own names
+    encode: Callable[[Exchange], Json] = made["encode"]
+    return encode
+
+
+_encode = _encoder()
+
+
 def encode_exchange(exchange: Exchange) -> Json:
     """Encode a call under contract §2's names, then what else classifying it again needs.
 
-    Times are seconds; ``started_at`` since the epoch. Without a cause the five names of
-    a cause are None.
+    Times are seconds; ``started_at`` since the epoch. Without a cause the names of a cause are
+    None.
     """
-    usage, timing, cause = exchange.usage, exchange.timing, exchange.cause
-    return {
-        "id": exchange.id,
-        "rollout_id": exchange.rollout_id,
-        "status": exchange.status,
-        "ending": _value(exchange.ending),
-        "upstream": exchange.upstream,
-        "api": exchange.api,
-        "model": exchange.model,
-        "role": exchange.role,
-        "streamed": exchange.streamed,
-        "started_at": timing.started_at,
-        "first_byte_s": timing.first_byte_s,
-        "first_token_s": timing.first_token_s,
-        "duration_s": timing.duration_s,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cached_input_tokens": usage.cached_input_tokens,
-        "cache_write_tokens": usage.cache_write_tokens,
-        "reasoning_tokens": usage.reasoning_tokens,
-        "total_tokens": usage.total_tokens,
-        "input_total": usage.input_total,
-        "output_total": usage.output_total,
-        "cost_usd": usage.cost_usd,
-        "usage_source": usage.source.value,
-        "finish_reason": exchange.finish_reason,
-        "tool_calls": exchange.tool_calls,
-        **encode_cause(cause),
-        "request_bytes": exchange.request_bytes,
-        "response_bytes": exchange.response_bytes,
-        "attribution_source": exchange.attribution.value,
-        "injected": exchange.injected,
-        "kind": exchange.kind.value,
-        "method": exchange.method,
-        "answered_model": exchange.answered_model,
-        "output_seen": exchange.output_seen,
-        "content_seen": exchange.content_seen,
-        "has_tools": exchange.has_tools,
-        "provider_request_id": exchange.provider_request_id,
-        "request_digest": exchange.request_digest,
-        "sdk_retry": exchange.sdk_retry,
-        "response_digest": exchange.response_digest,
-        "pending": exchange.pending,
-        "key_digest": exchange.key_digest,
-        "deaf": exchange.deaf,
-        "selector_digest": exchange.selector_digest,
-        "key_source": _value(exchange.key_source),
-        "model_ambiguous": exchange.model_ambiguous,
-        "held": exchange.held,
-        "output_limit": exchange.output_limit,
-        "prompt_words": exchange.prompt_words,
-        "continues": exchange.continues,
-        "begun_elsewhere": exchange.begun_elsewhere,
-        "written_call": exchange.written_call,
-        "fallback": exchange.fallback,
-        "served_by": exchange.served_by,
-        "system_fingerprint": exchange.system_fingerprint,
-        "weight_version": exchange.weight_version,
-        "answer_state": _value(exchange.answer_state),
-        "inferred": exchange.inferred,
-        "output_digest": exchange.output_digest,
-        "output_reads_as": _value(exchange.output_reads_as),
-    }
+    return _encode(exchange)
 
 
 def encode_cause(cause: Cause | None) -> Json:
     """Encode the fields of a call that say why it failed."""
-    return {
-        "subcategory": cause and cause.subcategory.value,
-        "transient": cause and cause.transient,
-        "rule": cause and cause.rule,
-        "reason": cause and cause.reason,
-        "error_code": cause and cause.code,
-        "retry_after_s": cause and cause.retry_after_s,
-    }
+    own = [column for column in columns() if column.part == "cause"]
+    values = {column.name: cause and getattr(cause, column.field) for column in own}
+    return {name: _plain(values[name]) for name in _ORDER if name in values}
 
 
 def _value(member: Enum | None) -> object:
@@ -243,36 +211,20 @@ def _columns(reader: Reader, *names: str) -> dict[str, tuple[str, Reader]]:
 
 _STATED = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
            "reasoning_tokens", "total_tokens")  # fmt: skip
-_USAGE: Columns = {
-    **_columns(_tokens, *_STATED, "input_total", "output_total"),
-    "cost_usd": ("cost_usd", _cost),
-    "usage_source": ("source", _member(UsageSource)),
-}
-_TIMING: Columns = _columns(_number, *(f.name for f in fields(Timing)))
-_CAUSE: Columns = {
-    "subcategory": ("subcategory", _member(Subcategory)),
-    "error_code": ("code", _text),
-    "retry_after_s": ("retry_after_s", _number),
-    **_columns(_flag, "transient"),
-    **_columns(_text, "rule", "reason"),
-}
-_EXCHANGE: Columns = {
-    **_columns(_text, "id", "rollout_id", "upstream", "api", "model", "role", "finish_reason"),
-    **_columns(_text, "method", "answered_model", "provider_request_id", "request_digest"),
-    **_columns(_text, "key_digest", "deaf", "response_digest"),
-    **_columns(_count, "status", "tool_calls", "request_bytes", "response_bytes", "sdk_retry"),
-    **_columns(_flag, "streamed", "injected", "output_seen", "has_tools"),
-    **_columns(_flag, "content_seen", "pending", "model_ambiguous", "held"),
-    **_columns(_text, "selector_digest", "continues", "served_by", "system_fingerprint"),
-    **_columns(_text, "weight_version", "output_digest"),
-    **_columns(_count, "output_limit", "prompt_words"),
-    **_columns(_flag, "begun_elsewhere", "written_call", "fallback", "inferred"),
-    "answer_state": ("answer_state", _member(AnswerState)),
-    "output_reads_as": ("output_reads_as", _member(Subcategory)),
-    "key_source": ("key_source", _member(KeySource)),
-    "ending": ("ending", _member(Ending)),
-    "kind": ("kind", _member(Kind)),
-    "attribution_source": ("attribution", _member(Attribution)),
+
+
+def _reader(column: RecordedField) -> Reader:
+    """Return how a recorded value is read; a count or cost that no call can have is unknown."""
+    if column.part == "usage" and column.type in _BOUNDED:
+        return _BOUNDED[column.type]
+    return _member(column.type) if issubclass(column.type, Enum) else _READERS[column.type]
+
+
+_BOUNDED: Mapping[type, Reader] = {int: _tokens, float: _cost}
+_READERS: Mapping[type, Reader] = {str: _text, int: _count, float: _number, bool: _flag}
+_PARTS: Mapping[str, Columns] = {
+    part: {each.name: (each.field, _reader(each)) for each in columns() if each.part == part}
+    for part in ("", "timing", "usage", "cause")
 }
 _OUTCOME: Columns = {
     "status": ("status", _member(ExecutionStatus)),
@@ -319,11 +271,11 @@ def decode_exchange(source: Mapping[str, object]) -> Exchange:
     caused = source.get("subcategory") is not None
     return _read(
         Exchange,
-        _EXCHANGE,
+        _PARTS[""],
         source,
-        timing=_read(Timing, _TIMING, source),
-        usage=_read(Usage, _USAGE, source),
-        cause=_read(Cause, _CAUSE, source) if caused else None,
+        timing=_read(Timing, _PARTS["timing"], source),
+        usage=_read(Usage, _PARTS["usage"], source),
+        cause=_read(Cause, _PARTS["cause"], source) if caused else None,
     )
 
 

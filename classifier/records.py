@@ -6,9 +6,12 @@ None holds a prompt, a completion or a key.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
+from functools import cache
+from types import NoneType
+from typing import NamedTuple, get_args, get_type_hints
 
 from classifier.verdicts import Subcategory, noun
 
@@ -260,6 +263,46 @@ class Exchange:
     def failed(self) -> bool:
         """Whether the provider failed this call."""
         return self.cause is not None
+
+
+class RecordedField(NamedTuple):
+    """One recorded value of an exchange.
+
+    ``part`` is the field of `Exchange` that holds it, empty for the exchange itself, ``field`` its
+    name there. ``name`` is that of its column in the database and its key in REST and exports.
+    """
+
+    name: str
+    part: str
+    field: str
+    type: type
+    optional: bool
+
+
+_RENAMED = {("usage", "source"): "usage_source", ("cause", "code"): "error_code",
+            ("", "attribution"): "attribution_source"}  # fmt: skip
+_IN_MEMORY = frozenset(("traceparent",))
+
+
+@cache
+def columns() -> tuple[RecordedField, ...]:
+    """Return what is recorded of an exchange, as `Exchange` declares it, in its order.
+
+    Rows, exports and archives are made of this: a new field is declared here alone.
+    """
+    return tuple(column for column in _columns(Exchange, "") if column.field not in _IN_MEMORY)
+
+
+def _columns(noun: type, part: str) -> Iterator[RecordedField]:
+    hints = get_type_hints(noun)
+    for declared in fields(noun):
+        kinds = [kind for kind in get_args(hints[declared.name]) if kind is not NoneType]
+        kind: type = kinds[0] if kinds else hints[declared.name]
+        if is_dataclass(kind):
+            yield from _columns(kind, declared.name)
+        else:
+            name = _RENAMED.get((part, declared.name), declared.name)
+            yield RecordedField(name, part, declared.name, kind, bool(kinds))
 
 
 class ExecutionStatus(StrEnum):

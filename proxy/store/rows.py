@@ -2,67 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from enum import Enum
+from itertools import groupby
 from typing import Any
 
 from sqlalchemy import RowMapping
 
 from classifier.records import (
-    AnswerState,
     Attribution,
     Cause,
-    Ending,
     Exchange,
-    KeySource,
     Kind,
+    RecordedField,
     Timing,
     Usage,
-    UsageSource,
+    columns,
 )
-from classifier.verdicts import Subcategory
+from proxy.store.tables import EXCHANGE_COLUMNS
 
-# A look-up costs a third of an enum's call, and a verdict reads thousands of rows.
-_KINDS = {member.value: member for member in Kind}
-_ENDINGS: dict[str | None, Ending | None] = {None: None, **{m.value: m for m in Ending}}
-_SOURCES = {member.value: member for member in UsageSource}
-_KEY_SOURCES: dict[str | None, KeySource | None] = {
-    None: None,
-    **{member.value: member for member in KeySource},
-}
-_STATES: dict[str | None, AnswerState | None] = {
-    None: None,
-    **{member.value: member for member in AnswerState},
-}
-_FLAGS = {None: None, 0: False, 1: True}  # True and 1 are one key
-_ATTRIBUTIONS = {member.value: member for member in Attribution}
-_NO_CAUSE = (None,) * 6
+_HOLDERS = {"": "e", "timing": "t", "usage": "u", "cause": "c"}
+_AT_ONCE = 30  # items of a tuple; Python builds a larger one as a list first
+_BY_NAME = {column.name: column for column in columns()}
+_COLUMNS = tuple(_BY_NAME[name] for name in EXCHANGE_COLUMNS)
 
 
-def exchange_row(e: Exchange) -> tuple[Any, ...]:
-    """Return an exchange as the values of EXCHANGE_COLUMNS, in their order."""
-    t, u, c = e.timing, e.usage, e.cause
-    # `_value_` is what an enum's `value` looks up by two calls of Python's, four times an exchange;
-    # in parts, since Python builds a tuple of over thirty items as a list first.
-    call = (
-        e.rollout_id, e.id, t.started_at, e.kind._value_, e.method, e.role, e.upstream, e.api,
-        e.model, e.answered_model, e.status, e.ending._value_ if e.ending else None, e.streamed,
-        t.first_byte_s, t.first_token_s, t.duration_s,
+def _made(name: str, source: str, **known: object) -> Any:
+    """Make a function of a declaration, as ``dataclasses`` makes its methods."""
+    exec(source, known)  # noqa: S102  of our own names
+    return known[name]
+
+
+def _tuples(values: Sequence[str]) -> list[str]:
+    starts = range(0, len(values), _AT_ONCE)
+    return [f"({', '.join(values[at : at + _AT_ONCE])},)" for at in starts]
+
+
+def _writer() -> Callable[[Exchange], tuple[Any, ...]]:
+    pieces: list[str] = []
+    for caused, run in groupby(_COLUMNS, lambda column: column.part == "cause"):
+        values = []
+        for column in run:
+            value = f"{_HOLDERS[column.part]}.{column.field}"
+            if issubclass(column.type, Enum):  # `value` costs two calls of Python's
+                plain = f"{value}._value_"
+                value = f"{value} and {plain}" if column.optional else plain
+            values.append(value)
+        made = _tuples(values)
+        nothing = (None,) * len(values)
+        pieces += [f"({' + '.join(made)} if c else {nothing})"] if caused else made
+    write: Callable[[Exchange], tuple[Any, ...]] = _made(
+        "exchange_row",
+        "def exchange_row(e):\n"
+        ' "Return an exchange as the values of EXCHANGE_COLUMNS, in their order."\n'
+        " t, u, c = e.timing, e.usage, e.cause\n"
+        f" return {' + '.join(pieces)}",
+    )
+    return write
+
+
+def _reader() -> Callable[[Sequence[Any]], Exchange]:
+    known: dict[str, Any] = {"FLAGS": {None: None, 0: False, 1: True}}  # True and 1 are one key
+
+    def value(column: RecordedField) -> str:
+        if column.type is bool:
+            return f"FLAGS[{column.name}]"
+        if not issubclass(column.type, Enum):
+            return column.name
+        members = {member.value: member for member in column.type}
+        known[column.type.__name__] = members | {None: None}  # a look-up costs a third of a call
+        return f"{column.type.__name__}[{column.name}]"
+
+    parts = {part: [value(each) for each in columns() if each.part == part] for part in _HOLDERS}
+    built = {
+        "timing": f"Timing({', '.join(parts['timing'])})",
+        "usage": f"Usage({', '.join(parts['usage'])})",
+        "cause": "Cause("
+        + ", ".join(f"{each.field}={value(each)}" for each in columns() if each.part == "cause")
+        + ") if subcategory else None",
+    }
+    own = iter(parts[""])
+    in_order = [built[name] if name in built else next(own) for name in _FIELDS]
+    read: Callable[[Sequence[Any]], Exchange] = _made(
+        "exchange_of",
+        "def exchange_of(row):\n"
+        ' "Return the exchange of a row of `exchanges`, in the order of EXCHANGE_COLUMNS."\n'
+        f" {', '.join(column.name for column in _COLUMNS)} = row\n"
+        f" return Exchange(*({' + '.join(_tuples(in_order))}))",  # by position: half of the time
+        Exchange=Exchange, Timing=Timing, Usage=Usage, Cause=Cause, **known,
     )  # fmt: skip
-    answer = (
-        u.input_tokens, u.output_tokens, u.cached_input_tokens, u.cache_write_tokens,
-        u.reasoning_tokens, u.total_tokens, u.input_total, u.output_total, u.source._value_,
-        u.cost_usd, e.finish_reason, e.tool_calls, e.output_seen, e.has_tools,
-    )  # fmt: skip
-    cause = c and (c.subcategory._value_, c.reason, c.transient, c.rule, c.code, c.retry_after_s)
-    return call + answer + (cause or _NO_CAUSE) + (
-        e.provider_request_id, e.request_bytes, e.response_bytes, e.request_digest, e.sdk_retry,
-        e.attribution._value_, e.key_digest, e.injected, e.deaf, e.content_seen,
-        e.response_digest, e.pending, e.selector_digest, e.key_source and e.key_source._value_,
-        e.model_ambiguous, e.held, e.output_limit, e.prompt_words, e.continues, e.begun_elsewhere,
-        e.written_call, e.fallback, e.served_by, e.system_fingerprint, e.weight_version,
-        e.answer_state and e.answer_state._value_, e.inferred, e.output_digest,
-        e.output_reads_as and e.output_reads_as._value_,
-    )  # fmt: skip
+    return read
+
+
+# Those that are recorded, in the order of `Exchange`'s arguments.
+_FIELDS = tuple(f.name for f in fields(Exchange) if f.name in _HOLDERS or f.name in {
+    column.field for column in columns() if not column.part
+})  # fmt: skip
+exchange_row = _writer()
+exchange_of = _reader()
 
 
 def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
@@ -73,55 +111,6 @@ def open_row(e: Exchange, worker: str) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def exchange_of(row: Sequence[Any]) -> Exchange:
-    """Return the exchange of a row of `exchanges`, in the order of EXCHANGE_COLUMNS."""
-    (
-        rollout_id, exchange_id, started_at, kind, method, role, upstream, api, model,
-        answered_model, status, ending, streamed, first_byte_s, first_token_s, duration_s,
-        input_tokens, output_tokens, cached_input_tokens, cache_write_tokens, reasoning_tokens,
-        total_tokens, input_total, output_total, usage_source, cost_usd, finish_reason,
-        tool_calls, output_seen, has_tools, subcategory, reason, transient, rule, error_code,
-        retry_after_s, provider_request_id, request_bytes, response_bytes, request_digest,
-        sdk_retry, attribution, key_digest, injected, deaf, content_seen, response_digest, pending,
-        selector_digest, key_source, model_ambiguous, held, output_limit, prompt_words, continues,
-        begun_elsewhere, written_call, fallback, served_by, system_fingerprint,
-        weight_version, answer_state, inferred, output_digest, output_reads_as,
-    ) = row  # fmt: skip
-    cause = None
-    if subcategory:
-        cause = Cause(
-            subcategory=Subcategory(subcategory),
-            transient=bool(transient),
-            rule=rule,
-            reason=reason,
-            code=error_code,
-            retry_after_s=retry_after_s,
-        )
-    # By position, in two thirds of the time that names take; in parts for what is said above.
-    asked = (
-        exchange_id, rollout_id, upstream, api,
-        Timing(started_at, first_byte_s, first_token_s, duration_s),
-        _KINDS[kind], method, role, model, answered_model, status, _ENDINGS[ending],
-        _FLAGS[streamed],
-        Usage(
-            input_tokens, output_tokens, cached_input_tokens, cache_write_tokens,
-            reasoning_tokens, total_tokens, input_total, output_total, _SOURCES[usage_source],
-            cost_usd,
-        ),
-    )  # fmt: skip
-    answered = (
-        finish_reason, tool_calls, _FLAGS[output_seen], _FLAGS[content_seen], _FLAGS[has_tools],
-        cause, provider_request_id, request_bytes, response_bytes, request_digest, sdk_retry,
-        response_digest, _FLAGS[pending], _ATTRIBUTIONS[attribution], key_digest, bool(injected),
-        deaf, selector_digest, _KEY_SOURCES[key_source], _FLAGS[model_ambiguous], _FLAGS[held],
-        output_limit, prompt_words, continues, _FLAGS[begun_elsewhere], _FLAGS[written_call],
-        _FLAGS[fallback], served_by, system_fingerprint, weight_version,
-        _STATES[answer_state], _FLAGS[inferred], output_digest,
-        Subcategory(output_reads_as) if output_reads_as else None,
-    )  # fmt: skip
-    return Exchange(*(asked + answered))
-
-
 def open_exchange_of(row: RowMapping) -> Exchange:
     """Return a row of `open_calls` as an exchange that has not ended."""
     return Exchange(
@@ -130,11 +119,11 @@ def open_exchange_of(row: RowMapping) -> Exchange:
         upstream=row["upstream"],
         api=row["api"],
         timing=Timing(started_at=row["started_at"]),
-        kind=_KINDS[row["kind"]],
+        kind=Kind(row["kind"]),
         method=row["method"],
         role=row["role"],
         model=row["model"],
-        attribution=_ATTRIBUTIONS[row["attribution_source"]],
+        attribution=Attribution(row["attribution_source"]),
         key_digest=row["key_digest"],
     )
 
