@@ -25,7 +25,9 @@ from proxy.store.connections import Lock, hold
 from proxy.store.errors import UnusableDatabase, refuse_encoding
 from proxy.store.tables import DERIVED, metadata
 
-HEAD = "0015"  # a test compares it with the newest file of versions/
+_VERSIONS = Path(__file__).parent / "versions"
+HEAD = max(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*_*.py"))
+"""The schema of this version: the newest migration's."""
 
 
 # Its presence marks a database that is being copied into.
@@ -44,7 +46,7 @@ def refuse_unknown(version: str) -> None:
             f"the database has schema {version}, but this version of truezero supports "
             f"schemas up to {HEAD}: run the version that wrote it, or a later one"
         )
-    if not list((Path(__file__).parent / "versions").glob(f"{version}_*.py")):
+    if not list(_VERSIONS.glob(f"{version}_*.py")):
         raise UnusableDatabase(
             f"the database has schema {version} of a development version that was never released, "
             "which cannot be upgraded: write an archive of it with the version that made it "
