@@ -30,7 +30,7 @@ ERROR_EVENTS: Final = frozenset(("error", "exception", "fault"))  # of any strea
 _CODES: Final = (
     "error_code", "errorCode", "err_code", "errcode", "errCode", "errorcode", "ErrorCode", "Code",
     "errno", "err_no", "retcode", "retCode", "ret_code", "ret", "resultCode", "result_code",
-    "returnCode", "return_code",
+    "returnCode", "return_code", "resp_code", "response_code",
 )  # fmt: skip
 CODE_KEYS: Final = ("code", *_CODES)
 TYPE_KEYS: Final = ("type", "error_type", "errorType", "exception")
@@ -43,12 +43,15 @@ _COMPLAINTS: Final = (
 MESSAGE_KEYS: Final = (
     "message", "Message", "msg", *_COMPLAINTS, "status_msg", "retmsg", "ret_msg", "retMsg",
     "resultMsg", "result_msg", "resultMessage", "return_msg", "returnMsg", "statusMessage",
-    "status_message", "detail", "title", "description", "explanation",
+    "status_message", "statusDescription", "resp_msg", "response_msg", "detail", "title",
+    "description", "explanation",
 )  # fmt: skip
 _STATUS_KEYS: Final = (
     "status", "status_code", "statusCode", "StatusCode", "http_status_code", "http_status",
     "originalStatusCode", "OriginalStatusCode",
 )  # fmt: skip
+_WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
+                     "retry_after_seconds")  # fmt: skip
 # A body with one of these is a response, so that a lone ``message`` in it is no error.
 _ANSWER_KEYS: Final = frozenset((
     "choices", "candidates", "output", "content", "data", "usage", "usageMetadata", "embeddings",
@@ -57,7 +60,7 @@ _ANSWER_KEYS: Final = frozenset((
 # Finish reasons of Cohere and OpenRouter.
 _UNFINISHED: Final = frozenset(("ERROR", "TIMEOUT", "error"))
 _BESIDE_RESPONSE: Final = ("code", "message", "error_type")  # its status is the response's
-_BESIDE: Final = (*_BESIDE_RESPONSE, "status")
+_BESIDE: Final = (*_BESIDE_RESPONSE, "status", "status_code", "statusCode")
 _LEVELS: Final = 8  # of objects in objects, until nothing was found that has content
 _MEMBERS: Final = 64  # of an object
 
@@ -77,6 +80,7 @@ def error_nodes(
         answered: an output was read, so that a code alone is no error.
         marked: nothing tells that a model was asked, so that a sentence alone is none either.
     """
+    body = respelled(body)
     for place in _PLACES:
         nodes = list(place(body, event))
         if nodes:
@@ -94,7 +98,7 @@ def _at_error(body: Mapping[str, object], _event: str | None) -> Iterator[object
     elif substantial(error):
         yield error
         beside = _BESIDE_RESPONSE if body.get("object") == "response" else _BESIDE
-        yield {k: body[k] for k in beside if k in body}
+        yield {k: body[k] for k in (*beside, *_WAIT_KEYS) if k in body}
 
 
 _RESPONSES: Final = ("response", "realtime.response")
@@ -295,7 +299,9 @@ _FINE: Final = re.compile(
 # Whole numbers that say that all is well, besides 200 to 299. Of CLOVA 20000, of others 1000.
 _FINE_CODES: Final = frozenset((0, 1000, 20000))
 _WHOLE_NUMBER: Final = re.compile(r"-?\d{1,18}", re.ASCII)
-MARKS: Final = frozenset((*_NAMES, *_FLAGS, *_OUTCOMES, *_STATUS_KEYS, *CODE_KEYS, *_COMPLAINTS))
+MARKS: Final = frozenset((
+    "has_error", "hasError", *_NAMES, *_FLAGS, *_OUTCOMES, *_STATUS_KEYS, *CODE_KEYS, *_COMPLAINTS,
+))  # fmt: skip
 """Top-level keys of which any may mark a negative outcome."""
 # What a model wrote, a tool returned or a request said: nothing in it is a provider's word.
 _QUOTED: Final = frozenset((
@@ -314,6 +320,25 @@ _QUOTED: Final = frozenset((
 # What gateways put an outcome into. Beside an output nothing else is looked into.
 HOLDERS: Final = frozenset(("header", "Response", "ResponseMetadata", "base_resp", "x_groq"))
 _HOLDING: Final = HOLDERS | {"status"}
+
+
+_ALIKE: Final = {
+    key.replace("_", "").lower(): key
+    for key in reversed((
+        "error", "errors", "message", "type", "reason", "has_error",
+        *_STATUS_KEYS, *CODE_KEYS, *MESSAGE_KEYS, *_FLAGS, *_NAMES, *_OUTCOMES,
+    ))  # of two spellings the first
+}  # fmt: skip
+
+
+def respelled(body: Mapping[str, object]) -> Mapping[str, object]:
+    """Return a body with its errors' keys as they are spelled here: ``ErrCode`` is ``errcode``."""
+    more = {}
+    for key in islice(body, _MEMBERS):
+        known = _ALIKE.get(key[:40].replace("_", "").lower())
+        if known is not None and known not in body:
+            more[known] = body[key]
+    return {**body, **more} if more else body
 
 
 def _at_outcome(body: Mapping[str, object], *, bare: bool) -> Iterator[object]:
@@ -351,7 +376,7 @@ def _inner(body: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
     alone = not any(body[key] for key in _QUOTED & body.keys())
     for key, value in islice(body.items(), _MEMBERS):
         if isinstance(value, dict) and (key in _HOLDING or (alone and key not in _CLOSED)):
-            yield value
+            yield respelled(value)
 
 
 _CLOSED: Final = _QUOTED | {"message", "detail", "error", "errors", "body"}
@@ -388,8 +413,11 @@ def marks_failure(node: Mapping[str, object]) -> bool:
 def _fails(node: Mapping[str, object]) -> bool:
     """Whether an object says that it failed, in words or by an HTTP status."""
     for key in _FLAGS:
-        if (flag := node.get(key)) is False or (isinstance(flag, str) and flag.lower() == "false"):
+        flag = node.get(key)
+        if flag in (False, "false", "False"):  # 0 too
             return True
+    if node.get("has_error") is True:
+        return True
     for key in _OUTCOMES:
         if isinstance(outcome := node.get(key), str) and outcome.lower() in _FAILED:
             return True
@@ -550,8 +578,6 @@ _NAME: Final = re.compile(r"[^\s]{1,120}")  # a code or type has no blanks; a se
 _DEPTH: Final = 6  # errors wrapped in errors: gateways nest two or three deep
 _NODES: Final = 256  # objects, lists and texts that are looked into
 
-_WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
-                     "retry_after_seconds")  # fmt: skip
 _WRAPS: Final = ("error", "errors", "message", "detail", "raw")  # a whole error may sit inside
 _QUALIFIES: Final = ("innererror", "inner_error", "innerError", "details", "metadata", "extensions")
 _METADATA_NAMES: Final = (
@@ -772,6 +798,7 @@ def _gather_text(text: str, facts: _ErrorFacts, depth: int) -> None:
 
 
 def _gather_object(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:
+    node = respelled(node)
     for key in _WRAPS:
         if isinstance(node.get(key), dict | list):
             _gather(node[key], facts, depth - 1)

@@ -37,6 +37,7 @@ from proxy.wire.provider_error import (
     read_text_error,
     read_text_failure,
     read_xml_error,
+    respelled,
     with_stated_status,
 )
 from proxy.wire.written_call import TRIGGER, WrittenCall
@@ -301,7 +302,7 @@ def _holds_error(payload: dict[str, object]) -> bool:
 
 def _is_marked(payload: dict[str, object]) -> bool:
     """Whether the payload itself is the error (vLLM, Mistral, DashScope), or its status is."""
-    return isinstance(payload.get("status"), dict) or marks_failure(payload)
+    return isinstance(payload.get("status"), dict) or marks_failure(respelled(payload))
 
 
 # --- a body that is no stream: JSON, JSON lines, HTML, text, nothing ---------------------------

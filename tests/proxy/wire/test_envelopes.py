@@ -6,8 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from classifier.records import Exchange, Kind
+from proxy.wire.provider_error import read_error
 from tests.proxy.wire.envelopes import (
     CHAT,
     GEMINI,
@@ -62,7 +65,7 @@ _SENTENCE_ALONE = frozenset(("api-gateway", "api-gateway-token", "kong"))
 _DETAIL_ALONE = frozenset(("fastapi", "fastapi-object", "fastapi-list"))
 # Behind an output an event is parsed for the keys of errors that are usual, which these lack.
 _UNUSUAL = frozenset(("failure-reason", "openstack", "problem", "return-code", "aws-json-bare",
-                      "lambda-proxied"))  # fmt: skip
+                      "lambda-proxied", "http-status"))  # fmt: skip
 
 WHOLE = [(wire, *row) for wire in WIRES for row in OBJECTS]
 NAMED_MIDWAY = [row for row in WHOLE if not needs_no_output(row[1]) and row[1] not in _UNUSUAL]
@@ -139,3 +142,35 @@ def test_an_envelope_where_no_dialect_is_known_is_a_failure(
         assert exchange.cause is None
     else:
         assert_fails(exchange, expected)
+
+
+# -- whatever a request may say --------------------------------------------------------------------
+
+
+WORDS = st.sampled_from([
+    "error", "errors", "Error", "fault", "success", "status", "code", "message", "detail", "failed",
+    "Rate limit exceeded", "errorMessage", "errcode", "header", "body", "invalid_api_key", "ok",
+])  # fmt: skip
+SCALARS = st.none() | st.booleans() | st.integers(-1, 600) | WORDS
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4),
+    max_leaves=12,
+)
+ECHOES = st.sampled_from(["metadata", "input", "request", "arguments", "messages", "prompt",
+                          "instructions", "params", "context", "tools"])  # fmt: skip
+
+
+@given(st.dictionaries(ECHOES, ANYTHING, max_size=3))
+def test_no_echo_of_a_request_fails_an_answer(echo: dict[str, object]) -> None:
+    body = dump(next(body for name, _, body in HEALTHY if name == "says-json") | echo)
+    assert cause(observed(body, CHAT)) is None
+    assert cause(observed(dump({"id": "1", "status": "succeeded"} | echo), "/opaque")) is None
+
+
+@given(st.dictionaries(WORDS, ANYTHING, max_size=5), st.sampled_from([None, "error", "message"]))
+def test_no_envelope_makes_it_raise(body: dict[str, object], event: str | None) -> None:
+    for refused in (True, False):
+        for answered in (True, False):
+            read_error(body, event=event, refused=refused, answered=answered)
+            read_error([body], event=event, refused=refused, marked=True)

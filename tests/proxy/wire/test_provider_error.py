@@ -222,6 +222,24 @@ def test_a_healthy_answer_holds_no_error(healthy: object) -> None:
     assert read_error(healthy) is None
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "wait"),
+    [
+        ({"error": {"message": "m"}, "statusCode": 503, "retry_after": 9}, 503, 9.0),
+        ({"success": False, "message": "m", "retryAfter": "2s"}, None, 2.0),
+        ({"OriginalStatusCode": 429, "OriginalMessage": '{"retry_after": 3, "error": "m"}'},
+         429, 3.0),
+        ({"code": "rate_limit", "message": "m", "data": {"retry_after": 4}}, None, 4.0),
+    ],
+)  # fmt: skip
+def test_the_status_and_the_wait_beside_an_error_are_its_own(
+    body: dict[str, object], status: int | None, wait: float
+) -> None:
+    error = read_error(body, refused=False)
+    assert error is not None
+    assert (error.status, error.retry_after_s) == (status, wait)
+
+
 def test_a_message_is_capped() -> None:
     error = read_error({"error": {"message": "x" * 9_000}})
     assert error is not None
