@@ -219,12 +219,9 @@ BROAD: Final = (
     CauseRow(
         id="any.auth_name",
         gives=AUTH,
-        names=names(
-            "unauthorized forbidden accessdeniedexception accessdenied authenticationerror"
-            " unauthenticated"
-        ),
+        names=names("forbidden accessdeniedexception accessdenied authenticationerror"),
         on=statuses(400, 401, 403) | NO_STATUS | SERVER,
-        source=ANTHROPIC + "; google/rpc/code.proto (7, 16); " + BOTOCORE,
+        source=ANTHROPIC + "; google/rpc/code.proto (7); " + BOTOCORE,
     ),
     CauseRow(
         id="minimax.parameters",

@@ -179,7 +179,7 @@ SUBJECTS: Final = (
         "|organization policy constraint"
         "|service control policy|access policy"
         "|身份验证|鉴权|认证|权限|授权|无权访问|无权使用|无权调用|authenticate|auth failure"
-        "|authenticated",
+        "|authenticated|authorized|authorised|unauthorized|unauthenticated",
         source=_KEYS,
     ),
     Term(
@@ -404,7 +404,8 @@ PREDICATES: Final = (
     ),
     Term(
         id="denied",
-        words="denied|forbidden|not in the whitelist|not in whitelist|not in the allowlist"
+        words="denied|unauthenticated|forbidden|not in the whitelist|not in whitelist"
+        "|not in the allowlist"
         "|not in allowlist|not on the allowlist|cannot use|can not use|may not use|unauthorized"
         "|refused"
         "|rejected|prohibited|无权|无权访问|无权使用|无权调用|没有权限|没有调用|没有访问|没有使用"

@@ -1920,7 +1920,7 @@ COMPATIBLE = (
         status=401,
         body={"detail": "Unauthorized"},
         gives=AUTH,
-        rule="status.401",
+        rule="said.auth:auth+denied",
     ),
     Sample(
         fact="fastapi: a model that is not in the list",

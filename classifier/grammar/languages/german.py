@@ -36,7 +36,7 @@ GERMAN: Final = Language(
         "route": "route|pfad|seite|url|adresse",
         "tunnel": "tunnel",
         "hosted": "anwendung|webanwendung",
-        "auth": "authentifizieren|sich anmelden|authentifizierung|authentifizierungs*"
+        "auth": "autorisiert|authentifizieren|sich anmelden|authentifizierung|authentifizierungs*"
         "|autorisierung|anmeldung|zugriff|zugang"
         "|berechtigung|berechtigungen|zuzugreifen|zugreifen|rechte|zugriffsrechte|identität"
         "|authentisierung|sitzung|zugriffs",

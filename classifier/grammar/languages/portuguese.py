@@ -33,7 +33,7 @@ PORTUGUESE: Final = Language(
         "route": "rota|url|página|endereço",
         "tunnel": "túnel",
         "hosted": "aplicação|aplicativo|contêiner",
-        "auth": "autenticação|autorização|acesso|acessos|permissão|permissões|privilégio"
+        "auth": "autorizado|autenticação|autorização|acesso|acessos|permissão|permissões|privilégio"
         "|privilégios|acessar|aceder|login|sessão|identidade|autenticar*",
         "region": "país|países|região|regiões|território",
         "location": "localização",

@@ -32,7 +32,8 @@ SPANISH: Final = Language(
         "route": "ruta|url|página|dirección",
         "tunnel": "túnel",
         "hosted": "aplicación|contenedor",
-        "auth": "autenticación|autorización|autentificación|acceso|accesos|permiso|permisos"
+        "auth": "autorizado|autenticación|autorización|autentificación|acceso|accesos|permiso"
+        "|permisos"
         "|privilegio|privilegios|acceder|sesión|identidad|autenticar*|identificarse|iniciar sesión",
         "region": "país|países|región|regiones|territorio|zona geográfica",
         "location": "ubicación",

@@ -1606,6 +1606,8 @@ ELSEWHERE = (
     Fresh("any", 200, AUTH, "User not authenticated", _SIGNED),
     Fresh("any", 200, AUTH, "IP 192.0.2.7 is not in the whitelist of this key", _SIGNED),
     Fresh("any", 200, AUTH, "jwt malformed", _SIGNED),
+    Fresh("any", 200, AUTH, "Not authorized.", _SIGNED),
+    Fresh("any", 200, AUTH, "unauthorized: sign in first", _SIGNED),
     Fresh("any", 200, AUTH, "The app id does not match the api key", _SIGNED),
     Fresh("any", 200, QUOTA, "Not enough tokens left in your package", _TOGETHER),
     Fresh("any", 200, RATE, "Too many concurrent requests for this deployment", _TOGETHER),

@@ -241,6 +241,7 @@ LATER = (
     *_reports("es", (200, R, "La petición es demasiado grande.", "too_large")),
     *_reports("fr", (200, P, "Le modèle a renvoyé une réponse vide.")),
     *_reports("de", (200, A, "Sie müssen sich erneut authentifizieren.")),
+    *_reports("pt", (200, A, "Não autorizado, entre na sua conta.")),
     *_reports("pt", (200, R, "A página solicitada não foi encontrada.", "wrong_endpoint")),
     *_reports("ja", (200, L, "このキーの使用量がレート制限に達しました。")),
     *_reports("ko", (200, R, "보내신 문서의 길이가 한도를 초과했습니다.", "context_length")),
