@@ -164,18 +164,19 @@ def finished_exchange(
         if reading.unreadable or (stated and not usage.plausible(stated)):
             unreadable = unreadable or _BEYOND
         reading = usage.readable(reading)
+    kind = route.kind
+    if payloads.finder is not None:
+        if route.infers and unreadable is None:
+            payloads.settle(reading, request.body.payload())
+        kind = payloads.kind(reading, head.status)
     counts = _usage(reading, complete, stated, payloads.dialect.totals)
     if reading.content and head.status == 200 and route.answers:
         state: AnswerState | None = _READ
-    elif route.answers:
+    elif route.answers and kind is not Kind.EMBEDDING:
         unseen = unreadable is not None and unreadable is not _BEYOND
         state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
     else:
         state = None
-    kind = route.kind
-    if payloads.inferred or payloads.finder is not None:
-        kind = payloads.kind(reading, head.status)
-        state = None if kind is Kind.EMBEDDING else state
     text = reading.text
     if text is None or response.framed:
         digest, tells = told(request, response, reading, size) if state is _READ else NOTHING
@@ -198,7 +199,7 @@ def finished_exchange(
         has_tools, cause, head.request_id, request.body.size, size,
         None if succeeded else request.digest(),
         request.sdk_retry,
-        None if response_id is None else request.response_digest(response_id),
+        None if response_id is None else request.begun(response_id, kind, route.model or model),
         reading.pending,
     )  # fmt: skip
     checked = (
@@ -407,7 +408,12 @@ class CallObserver:
             head.take(by_name)
             self._response.head(status, headers, by_name)
             request = self._request
-            if status == 200 and request.body.fields()[1] and not request.sdk_retry:
+            if (
+                status == 200
+                and request.body.fields()[1]
+                and not request.sdk_retry
+                and not request.route.infers
+            ):
                 # No SDK sends a request again once its stream began: its body may go.
                 request.body.discard()
             tools = request.facts.tools

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as dress
 from proxy.wire import conversation, request, routes
-from proxy.wire.dialect import Headers, Payload
+from proxy.wire.dialect import Headers, Payload, last_segment
 from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
 from proxy.wire.written_call import offered
 
@@ -77,6 +77,7 @@ class Conversations:
         self._rollouts: OrderedDict[str, list[Conversation]] = OrderedDict()
         self._limit = rollouts
         self._each = each
+        self.jobs = BegunJobs(secret)
 
     def follow(
         self,
@@ -183,6 +184,45 @@ def _is_twin(other: Conversation, begun: int, address: str) -> bool:
     return other.begun == begun and other.address != address and not other.failed
 
 
+# --- what answers began: jobs that are fetched later -------------------------------------------
+
+
+_JOBS: Final = 64  # of a rollout
+
+
+class BegunJobs:
+    """The jobs that answers of a rollout began, by id; the least recently begun are forgotten.
+
+    Arguments:
+        secret: drawn by this process: ids are kept as numbers that nobody can aim at.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        self._rollouts: OrderedDict[str, OrderedDict[int, tuple[Kind, str | None]]] = OrderedDict()
+
+    def note(self, rollout: str, began: str, kind: Kind, model: str | None) -> None:
+        """Take the id that an answer gave, what its call was for, and the model that it asked."""
+        known = self._rollouts.setdefault(rollout, OrderedDict())
+        self._rollouts.move_to_end(rollout)
+        known[hash((self._secret, rollout, began))] = (kind, model)
+        if len(known) > _JOBS:
+            known.popitem(last=False)
+        if len(self._rollouts) > _ROLLOUTS:
+            self._rollouts.popitem(last=False)
+
+    def route(self, rollout: str, path: bytes) -> routes.Route:
+        """Return the route of a GET at an unknown path, which may fetch what was begun."""
+        known = self._rollouts.get(rollout)
+        if known is None:
+            return routes.UNKNOWN_GET
+        began = last_segment(path.decode("latin-1"))
+        job = known.get(hash((self._secret, rollout, began)))
+        if job is None:
+            return routes.UNKNOWN_GET
+        return routes.fetching(began, kind=job[0], model=job[1])
+
+
 # --- facts that only the body shows, for validity checks ---------------------------------------
 # The body is read once, when it has been parsed, and nothing of it is kept but numbers, flags and
 # the id of an earlier exchange.
@@ -229,7 +269,7 @@ class RequestFacts:
 
     def __init__(self, call: Caller, conversations: Conversations | None) -> None:
         self._call = call
-        self._conversations = conversations
+        self.conversations = conversations
 
     def take(self, payload: Payload, body: bytes) -> None:
         """Look at a body, parsed and as it is, decoded."""
@@ -244,7 +284,7 @@ class RequestFacts:
             self._follow(payload, body)
 
     def _follow(self, payload: Payload, body: bytes) -> None:
-        conversations, call = self._conversations, self._call
+        conversations, call = self.conversations, self._call
         request = conversation.unwrapped(payload)
         messages = conversation.messages_of(request)
         if conversations is None or messages is None:
@@ -341,6 +381,9 @@ def head_facts(
     )
 
 
+_UNKNOWN_GET: Final = routes.UNKNOWN_GET
+
+
 class CapturedRequest:
     """The request of one call: its route, what its headers state, and a reader of its body.
 
@@ -370,6 +413,8 @@ class CapturedRequest:
             operators_key=call.key_source is KeySource.OPERATOR,
         )  # fmt: skip
         self.route, encodings, self.sdk_retry, self.traceparent, self.selected = head
+        if self.route is _UNKNOWN_GET and conversations is not None and call.method == "GET":
+            self.route = conversations.jobs.route(call.rollout_id, call.path)
         self.facts = RequestFacts(call, conversations)
         self.body = RequestReader(encodings, limit, self.facts)
 
@@ -391,8 +436,15 @@ class CapturedRequest:
         line = self.call.method.encode() + b" " + self.call.path + b"\n"
         return self.body.digest(self.salt, line)
 
-    def response_digest(self, response_id: str) -> str:
-        """Return the digest of a response's id, under which the exchange knows it."""
+    def begun(self, response_id: str, kind: Kind, model: str | None) -> str:
+        """Take the id of a response that can be fetched later; return its digest.
+
+        Arguments:
+            kind: what the call is on record as, and the model that it asked.
+        """
+        conversations = self.facts.conversations
+        if conversations is not None and self.call.method == "POST":
+            conversations.jobs.note(self.call.rollout_id, response_id, kind, model)
         return response_digest(response_id, self.salt)
 
 

@@ -110,6 +110,8 @@ _ROWS: Final = (
     _row("GET DELETE", rf"{_MOUNT}/responses/(?P<id>[\w-]+)"),
     _row("GET", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/input_items"),
     _row("POST", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/cancel"),
+    _row("GET", rf"{_MOUNT}/(?:predictions|tasks)/(?P<id>[\w-]+)"),  # Replicate, DashScope
+    _row("POST", rf"{_MOUNT}/predictions/(?P<id>[\w-]+)/cancel"),
 )  # fmt: skip
 _READ: Final = frozenset({Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE})
 _ASKS_NOTHING: Final = frozenset({"HEAD", "OPTIONS"})

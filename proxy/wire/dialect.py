@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
+from urllib.parse import unquote
 
 from classifier.records import COUNT_LIMIT
 
@@ -225,6 +226,11 @@ def _known_word(value: str) -> str:
     if word(value) is None:
         raise _Unfit
     return value
+
+
+def last_segment(path: str) -> str:
+    """Return the last segment of a path or of an id, decoded."""
+    return unquote(path.rstrip("/").rpartition("/")[2])[:NAME_LIMIT].rpartition("/")[2]
 
 
 def count(value: object) -> int | None:

@@ -21,7 +21,17 @@ import orjson
 
 from classifier.records import COUNT_LIMIT
 from proxy.wire import usage
-from proxy.wire.dialect import NAME_LIMIT, Dialect, Payload, Reading, count, name, part, parts
+from proxy.wire.dialect import (
+    NAME_LIMIT,
+    Dialect,
+    Payload,
+    Reading,
+    count,
+    last_segment,
+    name,
+    part,
+    parts,
+)
 from proxy.wire.dialects import anthropic, bedrock, gemini, openai, others
 
 WINDOW: Final = 65_536  # bytes, at the beginning and at the end of an answer, that are read
@@ -126,7 +136,7 @@ _PLAIN: Final = frozenset(("text", "content", "value", "result", "results", "out
 _HOLDERS: Final = frozenset((
     "choices", "candidates", "alternatives", "sequences", "message", "delta", "data", "payload",
     "body", "interaction", "chatresponse", "inferenceresponse", "orchestrationresult",
-    "finalresult",
+    "finalresult", "requiredaction", "submittooloutputs",
 )) | _GENERATED | _NAMED | _PLAIN  # fmt: skip
 # Beside one of these a text is a document, a label, a program's output, a transcript.
 _NO_MODELS: Final = frozenset((
@@ -136,7 +146,26 @@ _NO_MODELS: Final = frozenset((
     "query", "documents", "sha", "encoding",
 ))  # fmt: skip
 # A row of a log, which says what was asked too; Replicate does at paths of its own.
-_ECHOED: Final = frozenset(("input", "inputs", "prompt", "messages", "request"))
+_ECHOED: Final = frozenset(("input", "inputs", "prompt", "request"))
+# Texts that answer a question, where one was asked; a word that tells of a status is none.
+_LIKELY: Final = frozenset(("output", "outputs", "response", "responses", "completion", "text",
+                            "completions", "generation", "generations", "content", "answer",
+                            "reply"))  # fmt: skip
+_WORDS: Final = frozenset((
+    "", "ok", "okay", "success", "successful", "succeeded", "accepted", "done", "queued",
+    "received", "created", "completed", "processed", "saved", "stored", "true", "false", "none",
+    "null",
+))  # fmt: skip
+# Of a request: what asks a model; and what asks a scraper, a reranker, a sandbox.
+_ASKING: Final = frozenset((
+    "messages", "prompt", "inputs", "input", "contents", "instances", "question", "conversation",
+    "textinput", "chathistory", "instruction", "instructions", "userinput", "inputtext",
+))  # fmt: skip
+_OTHERWISE: Final = frozenset((
+    "url", "urls", "documents", "texts", "passages", "code", "command", "cmd", "events", "event",
+    "logs", "spans", "traces", "outputs", "output", "response", "file", "files", "html",
+    "choices", "options",
+))  # fmt: skip
 _AI: Final = frozenset(("ai", "AIMessage", "AIMessageChunk"))  # types of LangChain's messages
 _CALLS: Final = frozenset(("function_call", "function.call", "tool_use", "tool_call"))
 _ASSISTANTS: Final = frozenset(("assistant", "model", "ai", "bot", "chatbot"))
@@ -171,6 +200,7 @@ _UNDER_WAY: Final = frozenset((
     "queued", "in_queue", "inqueue", "pending", "starting", "processing", "running", "in_progress",
     "inprogress", "submitted", "scheduled", "validating", "finalizing", "cancelling", "stopping",
 ))  # fmt: skip
+_CANCELLED: Final = frozenset(("cancelled", "canceled", "aborted"))
 
 
 @lru_cache(maxsize=2048)
@@ -188,6 +218,7 @@ def _members(holder: Payload) -> dict[str, object]:
 class OutputFinder:
     """Find a model's output in the documents of one answer, of a format that is not known.
 
+    ``adopted``: the shape turned out to be a known dialect's, which reads all.
     ``vectors``: there were embeddings. ``whole``: nothing was left out between the windows.
 
     Arguments:
@@ -195,8 +226,9 @@ class OutputFinder:
         guarded: nobody knows of the path what is there: what repeats a request is no answer.
     """
 
-    __slots__ = ("_facts", "_guarded", "_left", "_named", "_plain", "_seen", "_signs", "_tail",
-                 "_tail_size", "_trusting", "vectors", "whole")  # fmt: skip
+    __slots__ = ("_facts", "_guarded", "_left", "_likely", "_named", "_plain", "_quoted", "_seen",
+                 "_signs", "_tail", "_tail_size", "_trusting", "adopted", "vectors",
+                 "whole")  # fmt: skip
 
     def __init__(self, *, trusting: bool, guarded: bool) -> None:
         self._trusting = trusting
@@ -205,10 +237,13 @@ class OutputFinder:
         self._named = False  # a text of a usual name was seen
         self._plain = False  # a text was seen
         self._signs = False  # that a model wrote it
+        self._likely = False  # a text that answers a question, if one was asked
+        self._quoted = 0  # lists of messages that are being looked at
         self._left = 0
         self._seen = 0
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
+        self.adopted = False
         self.vectors = False
         self.whole = True
 
@@ -217,7 +252,7 @@ class OutputFinder:
     def wants(self, data: bytes) -> bool:
         """Whether a document of a stream is to be read now; of the others the last are kept."""
         self._seen += len(data)
-        if self._seen <= WINDOW:
+        if self._seen <= WINDOW or self.adopted:
             return True
         self._tail.append(data)
         self._tail_size += len(data)
@@ -229,6 +264,15 @@ class OutputFinder:
     def kept(self) -> list[bytes]:
         """Return the last documents that were not read."""
         return list(self._tail)
+
+    # -- the question ------------------------------------------------------------------
+
+    def settle(self, reading: Reading, asked: Payload) -> None:
+        """Take a text without a sign for output where the request put a question to a model."""
+        facts = self._facts
+        if self._likely and not facts.content and asks(asked):
+            facts.output = facts.content = True
+            _take_over(reading, facts)
 
     # -- one document ------------------------------------------------------------------
 
@@ -248,6 +292,8 @@ class OutputFinder:
         _state_progress(facts, payload)
         if facts.content or self._trusting:
             _take_over(reading, facts)
+        elif facts.pending and facts.response_id is not None:
+            reading.response_id, reading.pending = facts.response_id, True
 
     def _look(self, holder: Payload, depth: int) -> None:
         self._left -= 1
@@ -260,18 +306,25 @@ class OutputFinder:
         if isinstance(role, str) and role.lower() in _OTHERS:
             return
         ends = "finishreason" in members
-        if self._guarded and not ends and any(map(members.get, _ECHOED)):
+        said = members.get("messages")
+        if self._guarded and not ends and (any(map(members.get, _ECHOED)) or _is_history(said)):
             return
         self._take_facts(members)
         if isinstance(members.get("history"), list):  # of a chat: docs.nlpcloud.com (chatbot)
             self._signs = True
-        if ends and isinstance(members.get("messages"), list):  # docs.z.ai (agents)
-            self._take_value("message", members["messages"], depth, speaks=False, foreign=False)
+        if isinstance(said, list) and (ends or depth):  # docs.z.ai (agents), and wrappers
+            self._quoted += not ends
+            self._take_value("message", said, depth, speaks=False, foreign=False)
+            self._quoted -= not ends
+        if isinstance(members.get("done"), bool) and isinstance(members.get("response"), str):
+            self._signs = True  # Ollama's lines without their model
         if not _VECTORS.isdisjoint(members):
             self.vectors = self.vectors or any(map(_is_vector, map(members.get, _VECTORS)))
         if "shape" in members and _is_vector(members.get("data")):  # Workers AI
             self.vectors = True
-        speaks = depth > 0 and isinstance(role, str) and role.lower() in _ASSISTANTS
+        speaks = (
+            depth > 0 and not self._quoted and isinstance(role, str) and role.lower() in _ASSISTANTS
+        )
         foreign = not _NO_MODELS.isdisjoint(members)
         for key in _HOLDERS.intersection(members):
             self._take_value(key, members[key], depth, speaks=speaks, foreign=foreign)
@@ -315,6 +368,8 @@ class OutputFinder:
 
     def _note(self, key: str, texts: list[object]) -> None:
         """Note a text whose name says little."""
+        if key in _LIKELY and not all(str(text).strip(" .!").lower() in _WORDS for text in texts):
+            self._likely = True
         sentence = any(isinstance(text, str) and " " in text for text in texts)
         if key in _REPLIES and sentence:
             self._facts.note_content("reply")
@@ -378,6 +433,20 @@ class OutputFinder:
                 self._signs = True
 
 
+def asks(request: Payload) -> bool:
+    """Whether a request puts a question to a model; by itself that proves nothing."""
+    members = _members(request)
+    return any(map(members.get, _ASKING)) and _OTHERWISE.isdisjoint(members)
+
+
+def _is_history(value: object) -> bool:
+    for message in parts(value)[:_ITEMS]:
+        role = message.get("role")
+        if isinstance(role, str) and role.lower() in _OTHERS:
+            return True
+    return False
+
+
 def _take_counts(facts: Reading, members: Mapping[str, object]) -> None:
     for key in _COUNTS.keys() & members.keys():
         value = members[key]
@@ -406,12 +475,20 @@ def _state_progress(facts: Reading, payload: Payload) -> None:
         if isinstance(inner, dict) and ("task_status" in inner or "status" in inner):
             holder = inner
     stated = holder.get("task_status") or holder.get("status")  # DashScope
-    if isinstance(stated, str):
-        facts.pending = stated.lower() in _UNDER_WAY
+    if not isinstance(stated, str):
+        return
+    facts.pending = stated.lower() in _UNDER_WAY
+    if stated.lower() in _CANCELLED:
+        facts.take_finish_reason("cancelled")
+    for key in ("task_id", "id", "request_id"):
+        for where in (holder, payload):
+            if (began := name(where.get(key))) is not None:
+                facts.response_id = last_segment(began)
+                return
 
 
 _TAKEN: Final = ("model", "finish_reason", "input_tokens", "output_tokens", "total_tokens",
-                 "cached_input_tokens", "reasoning_tokens", "pending")  # fmt: skip
+                 "cached_input_tokens", "reasoning_tokens", "pending", "response_id")  # fmt: skip
 
 
 def _take_over(reading: Reading, facts: Reading) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from classifier.records import ProviderError
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, count, name, part, parts
+from proxy.wire.dialect import Dialect, Payload, Reading, count, last_segment, name, part, parts
 from proxy.wire.provider_error import read_error
 
 # --- jobs --------------------------------------------------------------------------------------
@@ -37,6 +37,7 @@ _ENDED: Final = frozenset(("completed", "complete", "ended", "succeeded", "succe
                            "partiallycompleted", "partially_succeeded"))  # fmt: skip
 _FAILED: Final = frozenset(("failed", "expired", "cancelled", "canceled", "stopped",
                             "timeout_exceeded", "rejected", "error"))  # fmt: skip
+_CANCELLED: Final = frozenset(("cancelled", "canceled", "stopped"))
 _SENTENCES: Final = ("failureMessage", "failure_message", "message")
 
 
@@ -87,7 +88,7 @@ def _note_id(reading: Reading, payload: Payload) -> None:
     for key in ("id", "name", "jobArn", "invocationArn"):
         stated = name(payload.get(key))
         if stated is not None:
-            reading.response_id = stated.rpartition("/")[2]
+            reading.response_id = last_segment(stated)
             return
 
 
@@ -106,7 +107,7 @@ def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError
     for holder in (payload, job):
         errors = holder.get("errors")
         listed = parts(part(errors).get("data")) or parts(errors)
-        for error in (*listed, holder.get("error")):
+        for error in (*listed, holder.get("error"), holder.get("last_error")):
             found = read_error({"error": error}) if error else None
             if found is not None:
                 return found
@@ -117,7 +118,18 @@ def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError
         return None
     sentence = next((job[key] for key in _SENTENCES if isinstance(job.get(key), str)), None)
     kind = state if state in _FAILED else lost
-    return read_error({"error": {"type": f"batch_{kind}", "message": sentence}})
+    return read_error(
+        {"error": {"type": f"job_{kind}", "code": job.get("code"), "message": sentence}}
+    )
+
+
+def failure(payload: Payload) -> ProviderError | None:
+    """Return why the job of one model call failed; None where it did not, or was cancelled."""
+    for job in (payload, part(payload.get("output"))):
+        state = job.get("task_status") or job.get("status")
+        if isinstance(state, str) and state.lower() in _FAILED - _CANCELLED:
+            return _failure(payload, job, state.lower())
+    return None
 
 
 # --- media -------------------------------------------------------------------------------------

@@ -183,6 +183,17 @@ class RequestReader:
             elif parsed is not None:
                 self._fields = self._of_object(parsed, chunk)
 
+    def payload(self) -> Payload:
+        """Parse the body once more; empty where it was freed, or is no JSON object."""
+        if not self._pieces:
+            return {}
+        body = b"".join(self._pieces)
+        try:
+            undo = decoder(self._encodings, self._limit)
+            return part(orjson.loads(undo.feed(body) if undo else body))
+        except (Unreadable, orjson.JSONDecodeError):
+            return {}
+
     def discard(self) -> None:
         """Free the body; the fields that were read stay."""
         self._pieces = None

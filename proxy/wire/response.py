@@ -86,7 +86,7 @@ class PayloadReader:
         self.repeated: bytes | None = None
         self.newest: dict[str, object] | None = None
         self.seen = True
-        self.inferred: bool | None = False if route.answers else None
+        self.inferred = route.inferred
         self.refused = False
         self.written: WrittenCall | None = None
 
@@ -134,20 +134,19 @@ class PayloadReader:
 
     def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
-        route = self.route
-        if route.shapes and not reading.understood:
-            found = routes.by_shape(payload, route.shapes)
+        if self.route.shapes and not reading.understood:
+            found = routes.by_shape(payload, self.route.shapes)
             self.dialect, self.api = found or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
-        if not reading.understood and route.by_shape:
-            if route.jobs and self._read_job(reading, payload):
+        known = reading.understood
+        if not known:
+            if self.route.by_shape and self._read_by_shape(reading, payload, event):
                 return
-            self._read_by_shape(reading, payload, event)
+            # Else it is the first, of no known shape.
+            known = self.newest is not None or reading.understood
         if self.written is not None:
             self._look_for_call(self.written, reading, payload, event)
         self.repeated = None
-        # Else the first payload is of no known shape.
-        known = self.newest is not None or reading.understood
         self.newest = payload
         if self.error is None and (not known or _hints_at_error(payload, event)):
             self._look_for_error(reading, payload, event)
@@ -181,6 +180,13 @@ class PayloadReader:
             error = read_text_failure(text)
         self._take_error(error)
 
+    def settle(self, reading: Reading, asked: Payload) -> None:
+        """Settle at the end, by the request too, whether a text of an unknown format is output."""
+        if self.finder is not None and not reading.content:
+            self.finder.settle(reading, asked)
+            if reading.content:
+                self.inferred, self.dialect = True, NATIVE
+
     def kind(self, reading: Reading, status: int | None) -> Kind:
         """Return what the call was for, as its answer shows."""
         route = self.route
@@ -198,29 +204,31 @@ class PayloadReader:
         self.error = None if reading.content else self.error or error
         return is_job
 
-    def _read_by_shape(self, reading: Reading, payload: Payload, event: str | None) -> None:
-        """Read what the path's dialect does not understand."""
+    def _read_by_shape(self, reading: Reading, payload: Payload, event: str | None) -> bool:
+        """Read what the path's dialect does not understand; whether it is a job that was read."""
         if self.route.jobs:
-            return
+            return self._read_job(reading, payload)
+        route = self.route
+        if self.finder is None:
+            trusting = not route.infers and not route.dialect.known
+            self.finder = OutputFinder(trusting=trusting, guarded=route.infers)
         try:
             found = known_shape(payload, event)
             if found is not None:
                 self.dialect, self.api = found
                 self.dialect.read(reading, payload, event)
                 self.inferred = self.inferred or reading.understood
-                self.finder = None
-                return
-            if self.finder is None:
-                route = self.route
-                self.finder = OutputFinder(
-                    trusting=not route.infers and not route.dialect.known, guarded=route.infers
-                )
+                self.finder.adopted = True
+                return False
             self.finder.take(reading, payload)
+            if not (route.infers or route.dialect.known or reading.content):
+                self.error = self.error or jobs.failure(payload)
         except RecursionError:
-            return
+            return False
         if reading.content:
             self.inferred = True
             self.dialect = self.dialect if self.dialect.known else NATIVE
+        return False
 
     def written_call(self, reading: Reading) -> bool | None:
         """Whether the text ends in a call that was left unparsed; None where nobody looked."""

@@ -39,7 +39,8 @@ class Route:
     ``model`` is named by the path at some providers. ``streams`` is True where the path
     alone asks for a stream. ``shapes`` are the dialects that share the path, so that the first
     payload decides. ``continues`` is the id of the response that the path names. ``answers`` is
-    true where a model's output is looked for in what comes back, ``by_shape`` where that is done by
+    true where a model's output is looked for in what comes back (and ``inferred`` false: none was
+    read by its shape so far), ``by_shape`` where that is done by
     shape too, in what the dialect does not understand. ``infers``: output that is found makes it an
     inference call, whatever the kind. ``windows``: only the beginning and the end of a long answer
     are read. ``jobs``: batches and their results; ``media``: bytes that are no text are output too.
@@ -53,6 +54,7 @@ class Route:
     shapes: Shapes = ()
     continues: str | None = None
     answers: bool = False
+    inferred: bool | None = None
     by_shape: bool = False
     infers: bool = False
     windows: bool = False
@@ -160,14 +162,25 @@ _POSTS: Final = (
     _row("/embeddings", openai.LISTS, "openai.embeddings", _EMBEDDING),
     # SGLang's own, github.com/sgl-project/sglang docs/basic_usage/native_api.ipynb
     _row("/generate", others.OPAQUE, "opaque", shapes=_GENERATES),
-    # Model calls in formats that cannot be read: TGI, llama.cpp, Cohere's older generate,
-    # Workers AI, Snowflake, Replicate, OpenAI's assistants.
+    # Model calls in formats that are read by their shape: TGI, llama.cpp, Cohere's older generate,
+    # Workers AI, Snowflake, Replicate, OpenAI's assistants, DashScope.
     _row("/generate_stream|/completion|/infill|/ai/run/.+|inference:complete|/predictions"
-         "|/threads/(?:[^/]+/)?runs", others.OPAQUE, "opaque"),
+         "|/threads/(?:[^/]+/)?runs|/threads/[^/]+/runs/[^/]+/submit_tool_outputs"
+         "|/services/aigc/(?:text|multimodal)-generation/generation", others.OPAQUE, "opaque"),
+    _row("/predictions/[^/]+/cancel|/threads/[^/]+/runs/[^/]+/cancel", others.OPAQUE, "opaque",
+         _CONTINUATION),
 )  # fmt: skip
 
 _GETS: Final = (
     _row("/responses/[^/]+", openai.RESPONSES, "openai.responses", _CONTINUATION),
+    # replicate.com/docs/reference/http, platform.openai.com/docs/api-reference/runs,
+    # help.aliyun.com/zh/model-studio (asynchronous tasks)
+    _row(
+        "/predictions/[^/]+|/threads/[^/]+/runs/[^/]+|/api/v1/tasks/[^/]+",
+        others.OPAQUE,
+        "opaque",
+        _CONTINUATION,
+    ),
     # What a batch or a job generated, once it is there.
     _row("/files/[^/]+/content|/files/[^/]+:download", jobs.JOBS, "openai.files", _ACTIVITY),
     _row("/videos/[^/]+/content", jobs.MEDIA, "openai.videos", _ACTIVITY),
@@ -200,7 +213,7 @@ _MODELS: Final = re.compile(
     r"|/models/(.+)/predictions$|/v2/models/([^/]+)/(?:generate(?:_stream)?|infer)$",
     re.IGNORECASE,
 )
-_RESPONSE_ID: Final = re.compile(r"/responses/([^/]+)(?:/cancel)?$")
+_RESPONSE_ID: Final = re.compile(r"/(?:responses|predictions|runs|tasks)/([^/]+)(?:/cancel)?$")
 # A path that every server reads alike: what else is in it stands in a model's name.
 _PLAIN: Final = re.compile(r"(?:[\w/.~@:+,=$!*'()&-]|%(?:20|2[BDFbdf]|3[Aa]|40))*", re.ASCII)
 _DECODINGS: Final = 3
@@ -216,6 +229,7 @@ _UNKNOWN: Final = Route(
     infers=True,
     windows=True,
 )
+UNKNOWN_GET: Final = _OPAQUE  # of which one may fetch what an earlier answer began
 _PROBED: Final = Route(dialect=others.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=others.OPAQUE, api="websocket", kind=_PROBE)
 
@@ -245,6 +259,23 @@ def route(method: str, path: bytes) -> Route:
         model = _model(text)
         return replace(_UNKNOWN, model=model) if model else _UNKNOWN
     return found or (_PROBED if lists else _OPAQUE)
+
+
+def fetching(began: str, *, kind: Kind, model: str | None) -> Route:
+    """Return the route of a GET at an unknown path, of what an earlier answer began.
+
+    Arguments:
+        began: the id that the answer gave it.
+        kind: what the call that began it is on record as; one of no known kind becomes an
+            inference call once there is output.
+        model: that was asked.
+    """
+    goes_on = kind is _INFERENCE
+    return Route(
+        dialect=others.OPAQUE, api="opaque", kind=_CONTINUATION if goes_on else _OTHER,
+        model=None if goes_on else model, continues=began, answers=True, inferred=False,
+        by_shape=True, infers=not goes_on, windows=True,
+    )  # fmt: skip
 
 
 def _respelled(rows: Sequence[_RouteRow], path: str, text: str) -> Route | None:
@@ -291,10 +322,11 @@ def _route(row: _RouteRow, path: str) -> Route:
         shapes=row.shapes,
         continues=_response_id(path) if row.kind is _CONTINUATION else None,
         answers=row.kind in _GENERATING,
+        inferred=False if row.kind in _GENERATING else None,
         by_shape=row.kind in (_INFERENCE, _CONTINUATION) or row.dialect is jobs.JOBS,
         jobs=row.dialect is jobs.JOBS,
         media=row.dialect is jobs.MEDIA,
-        windows=row.kind is _INFERENCE and not (row.dialect.known or row.shapes),
+        windows=row.kind in (_INFERENCE, _CONTINUATION) and not (row.dialect.known or row.shapes),
     )
 
 

@@ -90,6 +90,11 @@ def test_a_response_is_open_to_whom_it_was_answered() -> None:
         ("HEAD", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
     ):  # fmt: skip
         assert open_path(method, path.encode()) == Opened("resp_1"), (method, path)
+    for method, path in (
+        ("GET", "/v1/predictions/p1"), ("POST", "/v1/predictions/p1/cancel"),
+        ("GET", "/api/v1/tasks/p1"),
+    ):  # fmt: skip
+        assert open_path(method, path.encode()) == Opened("p1"), (method, path)
 
 
 def test_a_path_in_another_spelling_is_read_or_refused() -> None:

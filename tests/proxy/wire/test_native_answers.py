@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from classifier.records import AnswerState, Ending, Kind
+from classifier.logical_calls import CallState, calls_of, with_continuations
+from classifier.records import AnswerState, Ending, Exchange, Kind
 from proxy.capture.observer import CallObserver, ObserverLimits
+from proxy.capture.request import Conversations
 from proxy.wire.generic import WINDOW
 from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import EVENTS, JSON, NDJSON, SSE, dump, event, lines, named, sse
@@ -128,15 +130,6 @@ NATIVE = (
                        "model": "mistral-large", "output_index": 0},
                       {"type": "conversation.response.done", "usage":
                        {"prompt_tokens": 11, "completion_tokens": 6, "total_tokens": 17}})),
-    Native(name="dashscope", source="help.aliyun.com/zh/model-studio (text generation)",
-           path="/api/v1/services/aigc/text-generation/generation", tokens=(8, 5), finish="stop",
-           body=dump({"output": {"text": "Yes", "finish_reason": "stop"}, "request_id": "r",
-                      "usage": {"input_tokens": 8, "output_tokens": 5}})),
-    Native(name="dashscope-message", source="the same", tokens=(8, 5), finish="stop",
-           path="/api/v1/services/aigc/multimodal-generation/generation",
-           body=dump({"output": {"choices": [{"finish_reason": "stop", "message": {
-               "role": "assistant", "content": [{"text": "Yes"}]}}]},
-               "usage": {"input_tokens": 8, "output_tokens": 5}, "request_id": "r"})),
     Native(name="ernie", source="cloud.baidu.com/doc/WENXINWORKSHOP (chat)", tokens=(3, 6),
            path="/rpc/2.0/ai_custom/v1/wenxinworkshop/chat/eb-instant",
            body=dump({"id": "as-1", "object": "chat.completion", "created": 1, "result": "Yes",
@@ -241,6 +234,15 @@ NATIVE = (
 
 # At a path that is known to be one of model calls.
 KNOWN = (
+    Native(name="dashscope", source="help.aliyun.com/zh/model-studio (text generation)",
+           path="/api/v1/services/aigc/text-generation/generation", tokens=(8, 5), finish="stop",
+           body=dump({"output": {"text": "Yes", "finish_reason": "stop"}, "request_id": "r",
+                      "usage": {"input_tokens": 8, "output_tokens": 5}})),
+    Native(name="dashscope-message", source="the same", tokens=(8, 5), finish="stop",
+           path="/api/v1/services/aigc/multimodal-generation/generation",
+           body=dump({"output": {"choices": [{"finish_reason": "stop", "message": {
+               "role": "assistant", "content": [{"text": "Yes"}]}}]},
+               "usage": {"input_tokens": 8, "output_tokens": 5}, "request_id": "r"})),
     Native(name="tgi", source="huggingface.co/docs/text-generation-inference", path="/generate",
            tokens=(None, 3), finish="length",
            body=dump({"generated_text": "Yes", "details": {"finish_reason": "length",
@@ -553,3 +555,189 @@ def test_a_document_nested_without_end_is_read_as_far_as_it_goes() -> None:
 def test_a_model_call_that_gives_vectors_is_an_embedding(path: str, told: object) -> None:
     exchange = observed(dump(told), path)
     assert (exchange.kind, exchange.answer_state) == (Kind.EMBEDDING, None)
+
+
+# --- short answers, which the question explains ------------------------------------------------
+
+_CHAT = {"messages": [{"role": "user", "content": "Is it?"}]}
+_PROMPT = {"inputs": "Is it?", "parameters": {"max_new_tokens": 9}}
+_SAID = "It is true."
+EXPLAINED: dict[str, tuple[object, object]] = {
+    "output": (_PROMPT, {"output": _SAID}),
+    "one word": (_PROMPT, {"output": "Yes"}),
+    "output text": (_CHAT, {"status": "ok", "output": {"text": _SAID}}),
+    "candidates": ({"prompt": "Is it?"}, {"candidates": [{"output": _SAID}]}),
+    "wrapped messages": (_CHAT, {"code": 0, "msg": "", "data": {"messages": [
+        {"role": "assistant", "content": _SAID}]}}),
+    "text beside the question": ({"question": "Is it?"}, {
+        "text": _SAID, "question": "Is it?", "chatId": "c", "chatMessageId": "m"}),
+    "response": (_CHAT, {"response": _SAID}),
+    "list": (_PROMPT, {"outputs": [_SAID]}),
+    "content": (_CHAT, {"content": _SAID}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_a_text_that_answers_a_question_is_output(name: str) -> None:
+    asked, told = EXPLAINED[name]
+    exchange = observed(dump(told), "/own/service", request=dump(asked))
+    assert (exchange.kind, exchange.inferred) == (Kind.INFERENCE, True)
+    assert (exchange.answer_state, exchange.content_seen) == (AnswerState.READ, True)
+    unasked = observed(dump(told), "/own/service", request=dump({"event": "x", "prompt": "Is it?"}))
+    assert unasked.kind is Kind.OTHER
+
+
+def test_lines_and_events_that_answer_a_question_are_output() -> None:
+    asked = dump(_PROMPT | {"stream": True})
+    told = [{"response": "It", "done": False}, {"response": " is", "done": True}]
+    assert observed(lines(*told), "/own", type_=NDJSON).kind is Kind.INFERENCE
+    pieces = [{"text": "It"}, {"text": " is"}]
+    assert observed(sse(*pieces), "/own", type_=SSE, request=asked).kind is Kind.INFERENCE
+    assert observed(sse(*pieces), "/own", type_=SSE).kind is Kind.OTHER
+
+
+@pytest.mark.parametrize("name", LOOK_ALIKES)
+def test_a_question_makes_no_answer_of_what_is_none(name: str) -> None:
+    path, told = LOOK_ALIKES[name]
+    asked: dict[str, dict[str, Any]] = {
+        "scraper": {"url": "https://x.org", "prompt": "Is it?"},
+        "a program": {"code": "print('It is true.')", "inputs": {}},
+        "a translation": {"text": ["Es ist wahr."], "target_lang": "EN"},
+        "devices": {"model": "router-7", "content": "It is true."},
+        "a chat room": {"channel": "C", "text": "It is true."},
+        "a post": {"content": "It is true."},
+        "a poll": {"question": "Is it?", "choices": ["Yes", "No"]},
+        "segment": {"event": "asked", "properties": {"prompt": "Is it?"}},
+        "a notebook": {"code": "2 + 2", "inputs": {}},
+        "pages": {"query": "it", "contents": {"text": True}},
+    }
+    request = dump(asked.get(name, {"inputs": "Is it?", "messages": [{"role": "user"}]}))
+    assert observed(dump(told), path, request=request).kind is Kind.OTHER
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"response": "ok"}, {"output": "success"}, {"text": "Success", "code": 0}, {"output": None},
+     {"content": ""}, {"response": "Accepted."}, {"result": "3 events accepted"},
+     {"message": "It was stored"}, {"completion": 0.5}, {"output": "It", "exit_code": 0},
+     {"text": "It", "score": 0.3}],
+)  # fmt: skip
+def test_a_status_is_no_answer_to_a_question(told: object) -> None:
+    assert observed(dump(told), "/own", request=dump(_CHAT)).kind is Kind.OTHER
+
+
+# --- what is fetched later ---------------------------------------------------------------------
+
+
+class Caller:
+    """The calls of one rollout, in one process."""
+
+    def __init__(self) -> None:
+        self.known = Conversations(b"a secret of this process")
+
+    def made(
+        self, method: str, path: str, told: object, *, rollout: str = "r1", asked: object = None,
+        status: int = 200,
+    ) -> Exchange:  # fmt: skip
+        one = replace(call(path, method=method), rollout_id=rollout)
+        observer = CallObserver(one, salt=SALT, conversations=self.known)
+        if asked is not None:
+            observer.on_request_body(dump(asked))
+        observer.on_response_head(status, head(JSON), 100.5)
+        observer.on_response_body(dump(told), 101.0)
+        return observer.finish(Ending.COMPLETE, 102.0)
+
+
+def replicate(status: str, **more: Any) -> dict[str, Any]:
+    return {"id": "pred1", "status": status, "input": {"prompt": "Is?"}, "output": None,
+            "error": None, "logs": "", "urls": {"get": "https://x/p"}} | more  # fmt: skip
+
+
+def task(status: str, **more: Any) -> dict[str, Any]:
+    return {"output": {"task_id": "task1", "task_status": status} | more, "request_id": "r"}
+
+
+def run(status: str, **more: Any) -> dict[str, Any]:
+    return {"id": "run_1", "object": "thread.run", "thread_id": "t", "status": status} | more
+
+
+FETCHED = {
+    "replicate": ("/v1/models/o/m/predictions", "/v1/predictions/pred1", replicate("starting"),
+                  replicate("processing"), replicate("succeeded", output=["It", " is"]),
+                  replicate("failed", error="CUDA out of memory")),
+    "dashscope": ("/api/v1/services/aigc/text-generation/generation", "/api/v1/tasks/task1",
+                  task("PENDING"), task("RUNNING"),
+                  task("SUCCEEDED", text="It is", finish_reason="stop"),
+                  task("FAILED", code="InternalError.Timeout", message="The engine timed out")),
+    "runs": ("/v1/threads/t/runs", "/v1/threads/t/runs/run_1", run("queued"), run("in_progress"),
+             run("completed", usage={"prompt_tokens": 3, "completion_tokens": 5}),
+             run("failed", last_error={"code": "rate_limit_exceeded", "message": "Rate limit"})),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FETCHED)
+def test_a_get_of_what_a_call_began_goes_on_with_it(name: str) -> None:
+    post, get, begun, waiting, done, failed = FETCHED[name]
+    caller = Caller()
+    first = caller.made("POST", post, begun)
+    assert (first.kind, first.pending, first.cause) == (Kind.INFERENCE, True, None)
+    assert first.answer_state is AnswerState.EMPTY
+    assert first.response_digest is not None
+    for told, pending, state in (
+        (waiting, True, AnswerState.EMPTY), (done, False, AnswerState.READ), (failed, False, None)
+    ):  # fmt: skip
+        later = caller.made("GET", get, told)
+        assert (later.kind, later.pending) == (Kind.CONTINUATION, pending)
+        assert (later.answer_state, later.failed) == (state, state is None)
+        assert later.response_digest == first.response_digest
+    calls = calls_of(with_continuations([first, replace(later, id="x2")]))
+    assert [c.state for c in calls] == [CallState.FAILED]
+    assert caller.made("GET", get + "0", done).response_digest != first.response_digest
+
+
+def test_a_run_that_asks_for_tools_and_one_that_was_cancelled() -> None:
+    wanted = {
+        "type": "submit_tool_outputs",
+        "submit_tool_outputs": {
+            "tool_calls": [
+                {"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+            ]
+        },
+    }
+    caller = Caller()
+    asks = caller.made("GET", "/v1/threads/t/runs/run_1", run("requires_action",
+                       required_action=wanted))  # fmt: skip
+    assert (asks.tool_calls, asks.answer_state) == (1, AnswerState.READ)
+    gone = caller.made("POST", "/v1/threads/t/runs/run_1/cancel", run("cancelled"))
+    assert (gone.kind, gone.cause, gone.finish_reason) == (Kind.CONTINUATION, None, "cancelled")
+    sent = caller.made("POST", "/v1/threads/t/runs/run_1/submit_tool_outputs", run("queued"))
+    assert (sent.kind, sent.response_digest) == (Kind.INFERENCE, asks.response_digest)
+
+
+def test_a_job_at_an_unknown_path_is_a_model_call_once_its_output_is_fetched() -> None:
+    caller = Caller()
+    begun = caller.made("POST", "/v2/e/run", {"id": "a-1", "status": "IN_QUEUE"},
+                        asked={"model": "m-1", "input": {"prompt": "Is it?"}})  # fmt: skip
+    assert (begun.kind, begun.pending) == (Kind.OTHER, True)
+    waits = caller.made("GET", "/v2/e/status/a-1", {"id": "a-1", "status": "IN_PROGRESS"})
+    assert (waits.kind, waits.inferred) == (Kind.OTHER, False)
+    done = {"id": "a-1", "status": "COMPLETED", "output": [{"choices": [{"tokens": ["It is"]}],
+            "usage": {"input": 3, "output": 5}}]}  # fmt: skip
+    ended = caller.made("GET", "/v2/e/status/a-1", done)
+    assert (ended.kind, ended.inferred, ended.model) == (Kind.INFERENCE, True, "m-1")
+    assert (ended.usage.output_total, ended.answer_state) == (5, AnswerState.READ)
+    assert ended.response_digest == begun.response_digest
+    other = caller.made("GET", "/v2/e/status/a-1", done, rollout="r2")
+    assert (other.kind, other.answer_state) == (Kind.OTHER, None)
+    assert caller.made("GET", "/v2/e/status/a-2", done).kind is Kind.OTHER
+    elsewhere = Caller().made("GET", "/v2/e/status/a-1", done)
+    assert elsewhere.kind is Kind.OTHER
+
+
+def test_begun_jobs_are_bounded() -> None:
+    caller = Caller()
+    for number in range(200):
+        caller.made("POST", "/v2/e/run", {"id": f"a-{number}", "status": "IN_QUEUE"})
+    done = {"output": {"text": "It is", "finish_reason": "stop"}}
+    assert caller.made("GET", "/v2/e/status/a-0", done).kind is Kind.OTHER
+    assert caller.made("GET", "/v2/e/status/a-199", done).kind is Kind.INFERENCE
