@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 from classifier.logical_calls import canonical, unsized
 from classifier.records import Exchange
 from classifier.validity.measurement import Looked, Measurement, ids_of, tally
+from classifier.validity.priced_models import NAMES
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 # --- model substituted ---
@@ -39,6 +40,18 @@ _ADDED = re.compile(
     r"(?:[-_.:@](?:(?:nv|mx)?fp\d+|bf16|int\d+|w\d+a\d+|awq|gptq|gguf|i?q\d\w*|\d+(?:\.\d+)?[bm]"
     r"|\d\d-\d\d|\d{3}|\d{6,8}|v\d+|preview|us|eu|global))+"
 )
+# Names under which providers serve their newest model (api-docs.deepseek.com/updates,
+# help.aliyun.com/en/model-studio/models, platform.openai.com/docs/models/gpt-4-turbo).
+_MOVED_ON = frozenset((
+    "deepseek-chat", "deepseek-reasoner", "qwen-max", "qwen-plus", "qwen-turbo", "qwen-flash",
+    "gpt-4-turbo-preview",
+))  # fmt: skip
+_WORD = re.compile(r"[a-z]+|\d+")
+# Words of a name that one spelling of a model has and another has not.
+_SAY_NOTHING = frozenset((
+    "meta", "instruct", "it", "hf", "v", "p", "preview", "exp", "chat", "reasoning", "non",
+    "thinking", "fp",
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +158,26 @@ def level_of(served: Served, declared: Collection[str | None], *, main: bool) ->
     strange = [name for name in served.strange if canonical(name) not in declared]
     if not strange:
         return None
-    changed = len(served.models) > 1
-    if changed and main and not promises_none(served.asked):
-        return Level.SUSPECT
-    return Level.INFO
+    if not main or promises_none(served.asked):
+        return Level.INFO
+    others = len(served.models) > 1 or any(are_other_models(served.asked, x) for x in strange)
+    return Level.SUSPECT if others else Level.INFO
+
+
+def are_other_models(asked: str, answered: str) -> bool:
+    """Whether two names are known to be of two models, so that neither is an operator's alias.
+
+    Both are in the price table; none is one that its provider moves on, and they are not one name
+    spelt in two ways ("claude-4-opus").
+    """
+    one, two = canonical(asked) or "", canonical(answered) or ""
+    if one in _MOVED_ON or not all(n in NAMES or f"{n}-preview" in NAMES for n in (one, two)):
+        return False
+    return _words_of(one) != _words_of(two) and not same_model(asked, answered)
+
+
+def _words_of(name: str) -> list[str]:
+    return sorted(word for word in _WORD.findall(name) if word not in _SAY_NOTHING)
 
 
 def _fallback(stood_in: list[Exchange], of: int) -> ValidityFinding:

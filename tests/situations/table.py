@@ -332,7 +332,7 @@ SITUATIONS: tuple[Situation, ...] = (
     _situation(
         "model_changes", answered(WORK, 2, 3, model=OTHER), "model_substituted", "suspect"
     ),
-    _situation("model_is_another", answered(WORK, model=OTHER), "model_substituted", "info"),
+    _situation("model_is_another", answered(WORK, model=OTHER), "model_substituted", "suspect"),
     _situation(
         "model_falls_back",
         answered(WORK, 2, model=OTHER, headers=_FELL_BACK),

@@ -22,10 +22,12 @@ def levels(*servings: Serving, **declared: Any) -> list[tuple[str, str]]:
 def test_a_substitution_that_differs_between_rollouts_is_suspect() -> None:
     for answered, expected in (
         (("gpt-5", "gpt-5", "gpt-5-2025-08-07"), []),
-        (("gpt-4o", "gpt-4o", "gpt-4o-2024-08-06"), [("model_substituted", "info")]),
+        (("ours", "ours", "ours-2024-08-06"), [("model_substituted", "info")]),
+        (("gpt-4o", "gpt-4o", "gpt-4o-2024-08-06"), [("model_substituted", "suspect")]),
         (("gpt-5", "gpt-5", "gpt-4o"), [("model_substituted", "suspect")]),
         (("gpt-4o", "gpt-4.1", "gpt-4o"), [("model_substituted", "suspect")]),
-        ((None, None, "gpt-4o"), [("model_substituted", "info")]),
+        ((None, None, "ours"), [("model_substituted", "info")]),
+        ((None, None, "gpt-4o"), [("model_substituted", "suspect")]),
         ((None, None, None), []),
     ):
         batch = [serving(f"r{at}", name) for at, name in enumerate(answered)]

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from classifier.validity.serving import MODEL_SUBSTITUTED, distinct, promises_none, same_model
+from classifier.validity.priced_models import NAMES, VERSION
+from classifier.validity.serving import (
+    MODEL_SUBSTITUTED,
+    are_other_models,
+    distinct,
+    promises_none,
+    same_model,
+)
 from tests.classifier.validity.judged import call, coverage, found, level, record
+from tests.priced_models import names, version
 
 
 def test_what_answered_is_compared_with_what_was_asked() -> None:
     for text, expected in (
         ("200+tool@gpt-5>gpt-5*3", None),
-        ("200+tool@gpt-5>gpt-4o*3", "info"),  # in every call: perhaps an alias
+        ("200+tool@gpt-5>gpt-4o*3", "suspect"),  # in every call, and both are known models
+        ("200+tool@gpt-5>ours*3", "info"),  # perhaps an alias
+        ("200+tool@ours>gpt-5*3", "info"),
+        ("200+tool@gpt-5>gpt-5 200+side@gpt-5-mini>gpt-4o", "info"),  # beside main
         ("200+tool@gpt-5>gpt-5*2 200+tool@gpt-5>gpt-4o", "suspect"),
         ("200+tool@gpt-5>gpt-4.1 200+tool@gpt-5>gpt-4o", "suspect"),
         ("200+tool@gpt-5>gpt-5 200+side@mini>mini 200+side@mini>nano", "info"),
@@ -58,7 +69,37 @@ def test_other_models_of_one_family_are() -> None:
     ):
         assert not same_model(asked, answered), asked
         judged = record([call(f"200+tool@{asked}>{answered}")])
-        assert level(MODEL_SUBSTITUTED, judged) == "info", asked
+        known = asked in NAMES and answered in NAMES
+        assert level(MODEL_SUBSTITUTED, judged) == ("suspect" if known else "info"), asked
+
+
+def test_names_that_may_well_mean_one_model_are_suspected_of_nothing() -> None:
+    for asked, answered in (
+        ("claude-4-opus", "claude-opus-4"),  # one name in two orders
+        ("deepseek-chat", "deepseek-v3.2"),  # its provider's newest
+        ("gpt-4-turbo-preview", "gpt-4-0125-preview"),
+        ("qwen-max", "qwen3-max"),
+        ("llama-3.3-70b", "llama-3.3-70b-instruct"),
+    ):
+        assert not are_other_models(asked, answered), asked
+        assert level(MODEL_SUBSTITUTED, record([call(f"200+tool@{asked}>{answered}")])) != (
+            "suspect"
+        ), asked
+
+
+def test_a_declared_fallback_is_suspected_of_nothing_in_every_call() -> None:
+    calls = [call("200+tool@gpt-5>gpt-4o")] * 3
+    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5")) == "suspect"
+    assert level(MODEL_SUBSTITUTED, record(calls, model="gpt-5", fallbacks=("gpt-4o",))) is None
+
+
+def test_the_known_models_are_those_of_the_price_table() -> None:
+    """``python -m tests.priced_models`` writes them anew."""
+    table = names()
+    if version() == VERSION:
+        assert table == NAMES
+    assert len(NAMES & table) > 0.9 * len(NAMES)
+    assert {"gpt-5", "gpt-4o", "gpt-4o-mini", "claude-opus-4-5", "gemini-2.5-pro"} <= NAMES
 
 
 def test_an_operators_own_name_is_compared_with_nothing() -> None:

@@ -112,7 +112,10 @@ def test_rollouts_that_got_another_model_than_the_rest_are_told(service: Service
     assert (found["rollouts"], found["of"], found["examples"]) == (1, 4, ["d"])
     check = service.get("/batches/b/check")
     assert check["valid"] is True
-    assert check["lines"] == [f"suspect across rollouts: {found['sentence']} (model_substituted)"]
+    assert check["lines"] == [
+        "suspect, and counted all the same: d (model_substituted)",
+        f"suspect across rollouts: {found['sentence']} (model_substituted)",
+    ]
 
 
 def test_a_declared_fallback_is_no_other_model(service: Service) -> None:
