@@ -37,6 +37,8 @@ CASES = (
     "batch-lines/chat",
     "background/responses",
     "native-retries/chat",
+    "run/chat",
+    "task-failed/chat",
     "own-subscription/chat",
 )
 _KNOWN = {case.id: case for cases in score.SETS.values() for case in cases()}

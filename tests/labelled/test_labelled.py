@@ -10,8 +10,8 @@ from tests.labelled import play, score
 from tests.labelled.score import Case, Tally
 
 # Measured, rounded down; they only ever rise. The goals are 98 and 97 (tests/corpus_score.py).
-PROOF_FLOOR = 98.5
-LIVES_FLOOR = 99.0
+PROOF_FLOOR = 99.5
+LIVES_FLOOR = 100.0
 
 
 @cache
@@ -29,17 +29,14 @@ def test_lives_are_judged_as_labelled() -> None:
     assert found.right >= LIVES_FLOOR, "\n".join(found.misses)
 
 
-@pytest.mark.parametrize(
-    ("name", "families"),
-    [
-        ("proof", ("no answer", "healthy look-alike", "no model")),
-        ("lives", ("well", "recovered", "ends", "nothing read", "no model", "jobs")),
-    ],
-)
-def test_no_healthy_rollout_loses_its_score(name: str, families: tuple[str, ...]) -> None:
-    found = tally(name)
-    assert set(families) <= {each.case.family for each in found.judgements}
-    own = tuple(each for each in found.judgements if each.case.family in families)
+def test_no_healthy_life_loses_its_score() -> None:
+    assert tally("lives").healthy_misread == ()
+
+
+def test_no_healthy_answer_loses_its_score_but_of_a_native_wire() -> None:
+    every = tally("proof").judgements
+    own = tuple(each for each in every if not each.case.family.startswith("native"))
+    assert len(own) > 800
     assert Tally(judgements=own).healthy_misread == ()
 
 
