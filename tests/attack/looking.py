@@ -54,8 +54,7 @@ def another_rollouts_conversation(stage: Stage) -> None:
     (exchange,) = stage.exchanges(victim)
     assert (exchange["continues"], exchange["begun_elsewhere"]) == (None, False)
     found = {each["check"] for each in stage.judged(own)["validity"]}
-    own_checks = {"answers_identical", "duplicate_identity", "prompt_truncated"}
-    assert found == own_checks, "else this would prove nothing"
+    assert found == {"duplicate_identity", "prompt_truncated"}, "else this would prove nothing"
 
 
 @claim("no conversation is kept: neither one of 100,000 messages nor one a call")

@@ -146,6 +146,7 @@ def test_facts_hold_nothing_of_what_was_said(
     assert [x.begun_elsewhere for x in exchanges] == [False, None, None, True]
     assert all(x.written_call is True and x.output_limit == 9 and x.fallback for x in exchanges)
     assert exchanges[2].prompt_words is not None
+    assert streamed or all(x.output_digest for x in exchanges)
     # Neither a word of it, nor a digest, is in the record, the store, an export or the log.
     export = json.dumps([encode_exchange(exchange) for exchange in exchanges]).encode()
     file = tmp_path / "t.db"
