@@ -12,38 +12,38 @@ from tests.agents.measure import ROOT, Measured
 
 PAGE = ROOT / "docs" / "measurements" / "agents.md"
 _MARKED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- /measured -->)", re.DOTALL)
-_HEAD = (
-    "| agent | fault | what it did | exit | calls | retries | seconds | hidden | verdict |",
-    "|---|---|---|--:|--:|--:|--:|---|---|",
-)
 
 
 def table(rows: Sequence[Measured]) -> str:
-    """One line each, in their order."""
-    return "\n".join((*_HEAD, *(_line(row) for row in rows)))
+    """Return one line for each fault and one column for each agent, in the order of ``rows``."""
+    agents = list(dict.fromkeys(_agent(row) for row in rows))
+    faults = list(dict.fromkeys(row.fault for row in rows))
+    lines = [("fault", *agents, "verdict"), ("---",) * (len(agents) + 2)]
+    lines += [_line(fault, agents, [row for row in rows if row.fault == fault]) for fault in faults]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---")
 
 
-def _line(row: Measured) -> str:
-    cells = (
-        f"{row.agent} {row.version}",
-        row.fault,
-        row.conduct,
-        str(row.exit_code),
-        str(row.calls),
-        "–" if row.retries is None else str(row.retries),
-        f"{row.seconds:.1f}",
-        {True: "**yes**", False: "no", None: "–"}[row.hidden],
-        verdict_of(row),
-    )
-    return f"| {' | '.join(cells)} |"
+def _agent(row: Measured) -> str:
+    return f"{row.agent} {row.version}"
 
 
-def verdict_of(row: Measured) -> str:
-    """Health and cause, and what was found of a measurement, the worst first."""
+def _line(fault: str, agents: Sequence[str], rows: Sequence[Measured]) -> tuple[str, ...]:
+    cells = {_agent(row): _cell(row) for row in rows}
+    verdicts = dict.fromkeys(part for row in rows for part in verdict_of(row))
+    return (fault, *(cells.get(agent, "–") for agent in agents), " · ".join(verdicts))
+
+
+def _cell(row: Measured) -> str:
+    conduct = f"**{row.conduct}**" if row.hidden else row.conduct
+    return f"{conduct}, {row.calls} {'call' if row.calls == 1 else 'calls'}"
+
+
+def verdict_of(row: Measured) -> tuple[str, ...]:
+    """Return health and cause, then the validity findings, worst first."""
     verdict = row.verdict
     why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
     health = f"{verdict.health} {why}".rstrip()
-    return " · ".join((health, *(f"{one.check} ({one.level})" for one in verdict.validity)))
+    return (health, *(f"{one.check} ({one.level})" for one in verdict.validity))
 
 
 def rewritten(page: str, when: str, rows: Sequence[Measured]) -> str:

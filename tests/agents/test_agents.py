@@ -87,10 +87,10 @@ def test_every_fault_that_can_be_drilled_is_measured() -> None:
     assert set(ANSWERED) < set(FAULTS)
 
 
-def test_a_line_says_what_was_hidden_and_what_the_verdict_was() -> None:
-    (line,) = page.table([HIDDEN]).splitlines()[2:]
-    cells = "Some agent 1.2.3 | auth | hid the failure | 0 | 3 | 2 | 4.2 | **yes** | api_error auth"
-    assert line == f"| {cells} |"
+def test_a_hidden_failure_stands_out_and_the_verdict_is_beside_it() -> None:
+    head, _, line = page.table([HIDDEN]).splitlines()
+    assert head == "| fault | Some agent 1.2.3 | verdict |"
+    assert line == "| auth | **hid the failure**, 3 calls | api_error auth |"
 
 
 def test_a_line_says_what_was_found_of_a_spoilt_answer() -> None:
@@ -102,15 +102,30 @@ def test_a_line_says_what_was_found_of_a_spoilt_answer() -> None:
     assert line.endswith("| healthy · engine_aborted (invalid) |")
 
 
-def test_where_nothing_failed_nothing_is_said_of_retries() -> None:
-    (line,) = page.table([replace(HIDDEN, retries=None, hidden=None)]).splitlines()[2:]
-    assert "| 3 | – | 4.2 | – |" in line
+def test_a_failure_that_was_reported_does_not_stand_out() -> None:
+    told = replace(HIDDEN, conduct="reported it", calls=1, hidden=False)
+    assert "| reported it, 1 call |" in page.table([told])
+
+
+def test_each_agent_has_a_column_and_verdicts_that_differ_are_all_named() -> None:
+    other = models.Verdict.model_validate({**VERDICT, "health": "healthy"})
+    rows = [
+        HIDDEN,
+        replace(HIDDEN, agent="Other", conduct="answered", hidden=False, verdict=other),
+        replace(HIDDEN, fault="quota"),
+    ]
+    assert page.table(rows).splitlines() == [
+        "| fault | Some agent 1.2.3 | Other 1.2.3 | verdict |",
+        "|---|---|---|---|",
+        "| auth | **hid the failure**, 3 calls | answered, 3 calls | api_error auth · healthy |",
+        "| quota | **hid the failure**, 3 calls | – | api_error auth |",
+    ]
 
 
 def test_only_the_table_is_written_anew() -> None:
     before = "above\n<!-- measured -->\nold \\1\n<!-- /measured -->\nbelow\n"
     after = page.rewritten(before, "Measured today.", [HIDDEN])
-    assert after.startswith("above\n<!-- measured -->\nMeasured today.\n\n| agent |")
+    assert after.startswith("above\n<!-- measured -->\nMeasured today.\n\n| fault |")
     assert after.endswith("|\n<!-- /measured -->\nbelow\n")
     assert "old" not in after
 
@@ -122,12 +137,10 @@ def test_a_page_without_a_place_for_the_table_is_left_alone() -> None:
 
 def test_the_page_holds_every_run_of_the_pinned_versions() -> None:
     told = page.PAGE.read_text("utf-8")
-    missing = [
-        (program.name, fault)
-        for program in PROGRAMS
-        for fault in (WELL, *FAULTS)
-        if f"| {program.name} {PINNED[program.package]} | {fault} |" not in told
-    ]
+    agents = (f"{program.name} {PINNED[program.package]}" for program in PROGRAMS)
+    assert f"| fault | {' | '.join(agents)} | verdict |" in told, "run make agents"
+    rows = {line.split(" ")[1]: line for line in told.splitlines() if line.startswith("| ")}
+    missing = [fault for fault in (WELL, *FAULTS) if "| – |" in rows.get(fault, "| – |")]
     assert missing == [], "run make agents"
 
 

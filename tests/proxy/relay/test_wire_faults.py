@@ -304,42 +304,43 @@ ROWS = (
 
     Row("the agent leaves while it uploads", leaving(PLAIN, upload=90),
         LEFT, "left_by_agent", "healthy", (Hang(),), asked=0),
-    Row("it leaves before the head", leaving(PLAIN),
+    Row("the agent leaves before the head", leaving(PLAIN),
         LEFT, "left_by_agent", "healthy", (Hang(),)),
-    Row("it leaves behind the head", leaving(PLAIN, after=b"\r\n\r\n"),
+    Row("the agent leaves behind the head", leaving(PLAIN, after=b"\r\n\r\n"),
         LEFT, "left_by_agent", "healthy", (head_of(LENGTH), Hang())),
-    Row("it leaves in the middle of a stream", leaving(STREAM, after=b"data:"),
+    Row("the agent leaves in the middle of a stream", leaving(STREAM, after=b"data:"),
         LEFT, "left_by_agent", "healthy", told.stopping_after(2, Hang())),
-    Row("it resets in the middle of a stream", leaving(STREAM, after=b"data:", reset=True),
+    Row("the agent resets in the middle of a stream", leaving(STREAM, after=b"data:", reset=True),
         LEFT, "left_by_agent", "healthy", told.stopping_after(2, Hang())),
-    Row("it leaves in the middle, and the answer is drained", draining,
+    Row("the agent leaves in the middle, and the answer is drained", draining,
         LEFT, "left_by_agent, tokens by provider", "healthy",
         told.stopping_after(1, Pause(0.3)), by="draining"),
-    Row("it leaves in the middle, and draining finds silence", draining,
+    Row("the agent leaves in the middle, and draining finds silence", draining,
         LEFT, "left_by_agent", "healthy", told.stopping_after(1, Hang()), by="draining"),
 
-    Row("it pipelines", pipelined,
+    Row("the agent pipelines", pipelined,
         "200, 200", f"{FINE}; {FINE}", "healthy", whole, asked=2),
-    Row("it states a content-length and chunks (CL.TE)",
+    Row("the agent states a content-length and chunks (CL.TE)",
         raw(b"Content-Length: 6", b"Transfer-Encoding: chunked", body=b"0\r\n\r\nG"),
         "400", "nothing", "unknown", asked=0),
-    Row("it states chunks and a content-length (TE.CL)",
+    Row("the agent states chunks and a content-length (TE.CL)",
         raw(b"Transfer-Encoding: chunked", b"Content-Length: 3", body=b"1\r\n{\r\n0\r\n\r\n"),
         "400", "nothing", "unknown", asked=0),
-    Row("it hides the coding (`Transfer-Encoding: xchunked`)",
+    Row("the agent hides the coding (`Transfer-Encoding: xchunked`)",
         raw(b"Transfer-Encoding: xchunked", body=b"0\r\n\r\n"),
         "400", "left_by_agent", "healthy", asked=0),
-    Row("it states two content-lengths",
+    Row("the agent states two content-lengths",
         raw(b"Content-Length: 7", b"Content-Length: 80", body=TWICE),
         "400", "nothing", "unknown", asked=0),
-    Row("it states a content-length that is no number", raw(b"Content-Length: 7,7", body=TWICE),
+    Row("the agent states a content-length that is no number",
+        raw(b"Content-Length: 7,7", body=TWICE),
         "400", "nothing", "unknown", asked=0),
-    Row("it ends a header's line in LF alone", raw(b"X-A: b\nContent-Length: 7", body=TWICE),
+    Row("the agent ends a header's line in LF alone", raw(b"X-A: b\nContent-Length: 7", body=TWICE),
         "400", "nothing", "unknown", asked=0),
-    Row("it names another origin (absolute form)",
+    Row("the agent names another origin (absolute form)",
         raw(b"Content-Length: 7", b"Connection: close", body=b'{"a":1}', path=TO_ELSEWHERE),
         "200", FINE, "healthy", whole),
-    Row("it names another host",
+    Row("the agent names another host",
         raw(b"Host: 169.254.169.254", b"X-Forwarded-Host: 169.254.169.254", b"Content-Length: 7",
             b"Connection: close", body=b'{"a":1}'),
         "200", FINE, "healthy", whole),
@@ -574,8 +575,15 @@ def test_an_agent_that_had_the_terminal_event_left_nothing() -> None:
 
 
 def table() -> str:
-    head = ["| fault | the agent saw | recorded | verdict |", "|---|---|---|---|"]
-    rows = [f"| {r.fault} | {r.seen} | {r.recorded} | {r.verdict} |" for r in ROWS]
+    """Return the table of the page: faults with the same result share a line."""
+    results: dict[tuple[str, str, str], list[str]] = {}
+    for row in ROWS:
+        results.setdefault((str(row.seen), row.recorded, row.verdict), []).append(row.fault)
+    head = [
+        "| the agent saw | recorded | verdict | faults (it: the upstream) |",
+        "|---|---|---|---|",
+    ]
+    rows = [f"| {' | '.join(same)} | {'; '.join(faults)} |" for same, faults in results.items()]
     return "\n".join(head + rows)
 
 
