@@ -7,12 +7,11 @@ from dataclasses import dataclass
 
 from benchmarks.rows import BOARD, OURS, Round, Rounds, beside, median_of
 
-_TITLE = "## The board\n"
-_HEAD = f"""{_TITLE}
-One run, one core each, least CPU first. truezero records every call durably; the others keep
-nothing and log nothing. "Added" is as onthebench.ai defines it: the p99 of one call at a time, less
-that of the provider asked directly, in µs; for a stream to its first content. Requests/s are those
-of one core with 32 connections (8 for who takes milliseconds a call), whatever their delay.
+_HEAD = """## The board
+
+One run on machine 1, one core each, least CPU first. truezero records every call durably; the
+others keep and log nothing. "Added" is onthebench.ai's definition: the delay of one call at a time,
+less that of the provider asked directly, in µs; for a stream, to its first content.
 """
 _COLUMNS = (
     "", "version", "µs CPU per exchange", "× nginx", "× truezero", "requests/s per core",
@@ -32,25 +31,22 @@ def board(
     versions: Mapping[str, str],
     called: Mapping[str, str],
     shown: Callable[[float | None], str],
-    *,
-    whole: bool = True,
 ) -> str:
     """Return the table, in Markdown; empty if no exchange was measured.
 
-    ``absent`` says why one has no figures; ``called`` what a subject is called; ``whole``: how
-    figures are defined is told, and of whom nobody asked for.
+    ``absent`` says why one has no figures; ``called`` what a subject is called.
     """
     if not rounds.get("exchange"):
         return ""
     found = {name: _line(rounds, name) for name in (*OURS, *BOARD)}
     there = {name: line for name, line in found.items() if line}
-    lines = [_HEAD if whole else _TITLE, f"| {' | '.join(_COLUMNS)} |"]
+    lines = [_HEAD, f"| {' | '.join(_COLUMNS)} |"]
     lines.append("|---|---" + "|---:" * (len(_COLUMNS) - 2) + "|")
     for name, line in sorted(there.items(), key=lambda each: each[1].cpu_us):
         cells = " | ".join(shown(cell) for cell in line.cells)
         lines.append(f"| {called.get(name, name)} | {versions.get(name, '')} | {cells} |")
     for name in BOARD:
-        if name not in there and (whole or name in absent):
+        if name not in there:
             why = absent.get(name, "nobody asked for it in this run")
             empty = " |" * (len(_COLUMNS) - 2)
             lines.append(f"| {called.get(name, name)} | not run: {_in_a_cell(why)} |{empty}")

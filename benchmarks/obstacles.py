@@ -6,23 +6,24 @@ from collections.abc import Callable, Mapping
 
 from benchmarks.rows import OURS, ROWS, Goal, Rounds, Row, median_of, reached, summarised
 
-_HEAD = """## What stands in the way
+_HEAD = """## Why goals beside nginx are not reached
 
-Of the CPU time that a goal beside nginx allows, what the kernel takes for the same reads, writes
-and polls, and for commits, and what is left for Python, its libraries and SQLite.
+Of the CPU time that a goal allows, what the kernel takes for the same reads, writes and polls, and
+for commits, and what is left for Python, its libraries and SQLite ({where}).
 
 | | the goal allows µs | takes µs | of it in the kernel | outside it | left for that |
 |---|---:|---:|---:|---:|---:|"""
 
 
 def obstacles(
-    rounds: Rounds, names: Mapping[str, str], shown: Callable[[float | None], str]
+    rounds: Rounds, names: Mapping[str, str], shown: Callable[[float | None], str], where: str
 ) -> str:
     """Return, in Markdown, what goals that are not reached would leave; nothing where not measured.
 
     Arguments:
         names: of subjects that are called otherwise than their key.
         shown: formats a number.
+        where: the machine's name on the page.
     """
     found = summarised(rounds)
     lines = [
@@ -34,7 +35,7 @@ def obstacles(
         if reached(goal, found[row.key], one) is False
     ]
     known = [line for line in lines if line]
-    return "\n".join((_HEAD, *known)) if known else ""
+    return "\n".join((_HEAD.format(where=where), *known)) if known else ""
 
 
 def _line(

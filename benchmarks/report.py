@@ -27,7 +27,6 @@ from benchmarks.rows import (
     SUBJECTS,
     Goal,
     Rounds,
-    Row,
     reached,
     summarised,
     told,
@@ -51,9 +50,9 @@ NAMES = {
 
 _HEAD = """# What the relay costs
 
-Measured by `make bench`, written by `python -m benchmarks.report`; the numbers with every round are
-in [benchmarks.json](benchmarks.json). Take your own: `make peers compiled bench`, which says first
-what it lacks; the board alone, in five minutes:
+Measured by `make bench`, written by `python -m benchmarks.report`; all numbers of every round are
+in [benchmarks.json](benchmarks.json). Repeat it with `make peers compiled bench`, which first says
+what is missing; the board alone, in five minutes:
 `make bench ARGS='--rounds 2 --seconds 1 --only exchange added chunk counts'`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
@@ -65,36 +64,21 @@ ratios hold roughly, times and delays do not.**
 
 _HOW = """## How it was measured
 
-- What is measured runs on one core, with one worker. The provider and the load generator, both
-  in C (`benchmarks/tools`), share another and are never what is waited for.
+- The measured proxy has one core and one worker. The provider and the load generator, both in C
+  (`benchmarks/tools`), share the other core and are never the bottleneck.
 - CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
-  Rounds take turns in random order; what is shown is the median, and comparisons are medians of
-  those inside a round. What of it is spent in the kernel is a sample, at the clock's ticks.
-- truezero runs as it comes; "compiled" is the copy that `make compiled` makes, whose hot path is
-  C. Every call is recorded in SQLite before its last byte, usage and errors are read from every
-  answer. The others record nothing: nginx relays unbuffered with connections kept; LiteLLM's
-  proxy has no database, no key, no retries and logs errors only; Portkey's gateway is told by
-  headers where to go. None has an access log.
-- The other gateways have one worker or one thread each, keep their connections, retry nothing
-  and check nobody's health; ferrogw, which listens on all addresses, runs in a network namespace
-  with a provider of its own.
-- LiteLLM runs with its native part off and on (`LITELLM_RUST`).
-- Instructions are counted by callgrind, from one process that serves; opcodes and Python calls by
-  `python -m benchmarks.counts`. They are the same on a busy machine.
-- LiteLLM and Portkey take milliseconds a call and would only queue: they are asked over 8
-  connections in place of 32, by 5 streams in place of 100, and at 20 requests/s in place of 200.
-  They have rounds of their own with truezero at its full load.
-- A chunk is an SSE event of 200 bytes at 100 a second and stream; what idling costs is taken off.
-  Of 1,000 streams each has a chunk every 100 ms, of 5,000 and 9,000 one every second, and each
-  proxy is started anew for them. Their memory is the peak above that before.
-- 5,000 new connections are opened every second, whatever became of those before (4,000 at
-  once at most), one request each; afterwards one more request is timed. The most that are served
-  in time is looked for in steps of 500/s, 2 s each.
-- The hour's exchanges go through the proxy as fast as it takes them, over registered rollouts of
-  100 each; memory at the end stands beside that after a tenth. On that database, while 200
-  requests/s go on in the same batch, its summary and its page are asked without a pause.
-- Verdicts and summaries are computed by the control services in the process, without HTTP
-  (`python -m benchmarks.verdicts`).
+  Rounds alternate in random order; figures are medians, comparisons medians of ratios in a round.
+- "Compiled" is the copy that `make compiled` makes. truezero records every call in SQLite before
+  its last byte and reads usage and errors from every answer. The others record nothing, keep
+  connections, retry nothing and write no access log.
+- Opcodes and Python calls are counted by `python -m benchmarks.counts`, instructions by callgrind:
+  they are the same on a busy machine.
+- LiteLLM and Portkey take milliseconds a call: they get 8 connections in place of 32, 5 streams in
+  place of 100 and 20 requests/s in place of 200.
+- A chunk is an SSE event of 200 bytes, 100 a second and stream. Of 1,000 streams each has a chunk
+  every 100 ms, of 5,000 and 9,000 one every second.
+- Of new connections, 5,000 are opened every second, 4,000 at once at most, one request each.
+- Verdicts and summaries are computed without HTTP (`python -m benchmarks.verdicts`).
 """
 
 
@@ -161,22 +145,16 @@ def published(data: Path = DATA) -> list[Results]:
 
 
 def page(results: Results, others: Sequence[Results] = ()) -> str:
-    """Return the page, in Markdown: a machine's figures, how they were taken, other machines'.
+    """Return the page, in Markdown: machines compared, goals, the board, and how it was measured.
 
-    Of the others it tells goals that were measured and the board; their numbers are in the JSON.
+    The goals say of each machine what was measured there; other machines' boards are in the JSON.
     """
-    parts = [_HEAD, _machines([results, *others])]
-    parts += [*_figures(results), _numbers(results), *_problems(results), _HOW, _machine(results)]
-    for other in others:
-        title = f"# On another machine: {other.machine.get('processor')}"
-        parts += [title, *_figures(other, whole=False), *_problems(other), _machine(other)]
-    return "\n".join(part.rstrip() + "\n" for part in parts if part)
-
-
-def _figures(results: Results, *, whole: bool = True) -> list[str]:
-    told = board(results.rounds, results.absent, results.versions, NAMES, shown, whole=whole)
-    left = obstacles(results.rounds, NAMES, shown)
-    return [*_warning(results), _goals(results, whole=whole), left, told]
+    everywhere = [results, *others]
+    left = [obstacles(each.rounds, NAMES, shown, _name(at)) for at, each in enumerate(everywhere)]
+    told = board(results.rounds, results.absent, results.versions, NAMES, shown)
+    parts = [_HEAD, *_warning(results), _machines(everywhere), _goals(everywhere), *left, told]
+    parts += [part for each in everywhere for part in _problems(each)]
+    return "\n".join(part.rstrip() + "\n" for part in [*parts, _HOW] if part)
 
 
 def _problems(results: Results) -> list[str]:
@@ -185,41 +163,21 @@ def _problems(results: Results) -> list[str]:
     return ["## What failed\n\n" + "\n".join(f"- {each}" for each in results.problems)]
 
 
-# What tells machines apart most, as comparisons inside a round.
-_ACROSS = (
-    ("exchange.cpu_us", "nginx"), ("large.cpu_us", "nginx"), ("chunk.cpu_us", "nginx"),
-    ("first_byte.p50_ms", "direct"),
-)  # fmt: skip
-
-
 def _machines(everywhere: Sequence[Results]) -> str:
-    """Return a row for each machine; nothing if there is but one."""
-    if len(everywhere) < 2:
-        return ""
-    rows = {row.key: row for row in ROWS}
-    head = [rows[key].label for key, _ in _ACROSS]
-    lines = [
-        "## On which machines",
-        "",
-        f"| | {' | '.join(head)} |",
-        "|---" * (len(head) + 1) + "|",
-    ]
-    for results in everywhere:
-        for one in OURS:
-            cells = [
-                _compared(rows[key], peer, _beside(results.rows.get(key), one, peer))
-                for key, peer in _ACROSS
-            ]
-            where = f"{results.machine.get('processor')}, {results.machine.get('python')}"
-            name = f"{NAMES.get(one, one)} {results.machine.get('truezero', '')}".rstrip()
-            lines.append(f"| {where}, {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    """Return a line for each machine, with the name of its column."""
+    lines = [f"- **{_name(at)}**: {_machine(each)}" for at, each in enumerate(everywhere)]
+    return "\n".join(["## Machines", "", *lines])
 
 
-def _beside(found: Mapping[str, object] | None, one: str, peer: str) -> float | None:
-    if found is None:
-        return None
-    return value(found, "compared" if one == "truezero" else one, peer)
+def _name(at: int) -> str:
+    return f"machine {at + 1}"
+
+
+def _machine(results: Results) -> str:
+    """Return what is known of a machine; the versions of other proxies stand on the board."""
+    facts = results.machine.items()
+    known = [f"{name.replace('_', ' ')} {said}" for name, said in facts if name != "peers"]
+    return ", ".join(known) or "unknown"
 
 
 def _warning(results: Results) -> list[str]:
@@ -228,61 +186,36 @@ def _warning(results: Results) -> list[str]:
     return [_WARNING.format(percent=results.others_percent)]
 
 
-def _goals(results: Results, *, whole: bool) -> str:
-    lines = ["## Goals", "", "| figure | goal | truezero | reached | compiled | reached |"]
-    lines.append("|---" * 6 + "|")
+_GOALS = """## Goals
+
+truezero, and after the slash its compiled copy, in the goal's unit. **Bold**: not reached. –: not \
+measured.
+"""
+
+
+def _goals(everywhere: Sequence[Results]) -> str:
+    names = [_name(at) for at, _ in enumerate(everywhere)]
+    lines = [_GOALS, f"| figure | goal | {' | '.join(names)} |"]
+    lines.append("|---|---" + "|---:" * len(names) + "|")
+    rows = [each.rows for each in everywhere]
     for row in ROWS:
-        found = results.rows.get(row.key)
-        lines += [_goal(row, goal, found) for goal in row.goals if whole or _measured(goal, found)]
+        for goal in row.goals:
+            cells = [_reached(goal, found.get(row.key)) for found in rows]
+            lines.append(f"| {row.label} | {goal.said} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def _measured(goal: Goal, found: Mapping[str, object] | None) -> bool:
-    return found is not None and any(told(goal, found, one) is not None for one in OURS)
-
-
-def _goal(row: Row, goal: Goal, found: Mapping[str, object] | None) -> str:
-    if found is None:
-        return f"| {row.label} | {goal.said} | {UNKNOWN} | not measured | | |"
-    cells = [cell for one in OURS for cell in _reached(row, goal, found, one)]
-    return f"| {row.label} | {goal.said} | {' | '.join(cells)} |"
-
-
-def _reached(row: Row, goal: Goal, found: Mapping[str, object], one: str) -> tuple[str, str]:
-    """Return a goal's number and whether it is reached; what is not compiled has neither."""
-    number = told(goal, found, one)
-    if number is None:
-        return ("", "") if one == "compiled" else (UNKNOWN, "not measured")
-    measured = _compared(row, goal.peer, number) if goal.peer else shown(number)
-    return measured, "yes" if reached(goal, found, one) else "**no**"
-
-
-def _compared(row: Row, peer: str, number: float | None) -> str:
-    """Return a comparison in words: a multiple, a fraction or a difference."""
-    name = NAMES.get(peer, peer)
-    if number is None:
-        return UNKNOWN
-    if row.how == "+":
-        return f"{'+' if number >= 0 else '−'}{shown(abs(number))} to {name}"
-    if 0 < number < 1:
-        return f"{shown(1 / number)} times less than {name}"
-    return f"{shown(number)} × {name}"
-
-
-def _numbers(results: Results) -> str:
-    head = [NAMES.get(name, name) for name in SUBJECTS]
-    lines = ["## All numbers", "", f"| | {' | '.join(head)} | truezero beside them |"]
-    lines.append("|---" + "|---:" * len(head) + "|---|")
-    rows = results.rows
-    lines += [_line(row, rows[row.key]) for row in ROWS if row.key in rows]
-    return "\n".join(lines)
-
-
-def _line(row: Row, found: Mapping[str, object]) -> str:
-    cells = [shown(value(found, "medians", name), unknown="") for name in SUBJECTS]
-    compared = [(peer, value(found, "compared", peer)) for peer in row.against]
-    beside = [_compared(row, peer, number) for peer, number in compared if number is not None]
-    return f"| {row.label} | {' | '.join(cells)} | {', '.join(beside)} |"
+def _reached(goal: Goal, found: Mapping[str, object] | None) -> str:
+    """Return the figures of one machine for a goal, bold if they miss it."""
+    cells = []
+    for one in OURS:
+        number = None if found is None else told(goal, found, one)
+        if found is None or number is None:
+            cells.append(UNKNOWN)
+            continue
+        said = shown(1 / number if goal.said.startswith("≥") else number)
+        cells.append(said if reached(goal, found, one) else f"**{said}**")
+    return cells[0] if cells[1] == UNKNOWN else " / ".join(cells)
 
 
 def shown(number: float | None, unknown: str = UNKNOWN) -> str:
@@ -290,15 +223,6 @@ def shown(number: float | None, unknown: str = UNKNOWN) -> str:
     if number is None:
         return unknown
     return f"{number:,.0f}" if abs(number) >= 100 else f"{number:.3g}"
-
-
-def _machine(results: Results) -> str:
-    about = dict(results.machine)
-    peers = about.pop("peers", {})
-    assert isinstance(peers, Mapping)
-    lines = [f"- {name.replace('_', ' ')}: {said}" for name, said in about.items()]
-    lines += [f"- {NAMES.get(name, name)}: {version}" for name, version in peers.items()]
-    return "## On what\n\n" + "\n".join(lines)
 
 
 def drawing(results: Results) -> str:
