@@ -39,7 +39,7 @@ class Kind(StrEnum):
     """
 
     INFERENCE = "inference"
-    CONTINUATION = "continuation"  # GET /responses/{id}: fetches or cancels what a POST began
+    CONTINUATION = "continuation"  # a GET of what a POST began, or what cancels it
     ACTIVITY = "activity"  # images, audio, video, batches, files: no tokens are read of them
     EMBEDDING = "embedding"
     PROBE = "probe"  # HEAD /, /models, count_tokens
@@ -232,7 +232,7 @@ class Exchange:
     response_bytes: int = 0
     request_digest: str | None = None  # salted; equal digests are the same request
     sdk_retry: int | None = None  # x-stainless-retry-count
-    response_digest: str | None = None  # salted, of the response's id (OpenAI Responses API)
+    response_digest: str | None = None  # salted, of the id of what can be fetched later
     pending: bool | None = None  # that response is queued or in progress; None elsewhere
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None

@@ -160,6 +160,7 @@ _WORDS: Final = frozenset((
 _ASKING: Final = frozenset((
     "messages", "prompt", "inputs", "input", "contents", "instances", "question", "conversation",
     "textinput", "chathistory", "instruction", "instructions", "userinput", "inputtext",
+    "additionalmessages",
 ))  # fmt: skip
 _OTHERWISE: Final = frozenset((
     "url", "urls", "documents", "texts", "passages", "code", "command", "cmd", "events", "event",
@@ -182,13 +183,13 @@ _COUNTS: Final[Mapping[str, str]] = {
         "input_tokens": (
             "prompttokens", "inputtokens", "inputtokencount", "prompttokencount",
             "inputtexttokens", "inputlength", "tokensevaluated", "numtokensprompttotal",
-            "inputtexttokencount", "promptevalcount", "totalinputtokens",
+            "inputtexttokencount", "promptevalcount", "totalinputtokens", "inputcount",
         ),
         "output_tokens": (
             "completiontokens", "outputtokens", "outputtokencount", "completiontokencount",
             "generatedtokencount", "generatedtokens", "generationtokencount", "tokenspredicted",
             "outputlength", "numtokensgenerated", "candidatestokencount",
-            "totaloutputtokens",
+            "totaloutputtokens", "outputcount",
         ),
         "total_tokens": ("totaltokens", "totaltokencount"),
     }.items()

@@ -225,6 +225,7 @@ _UNKNOWN: Final = Route(
     api="opaque",
     kind=_OTHER,
     answers=True,
+    inferred=False,
     by_shape=True,
     infers=True,
     windows=True,
