@@ -20,6 +20,7 @@ import httpx
 from hypothesis import strategies as st
 
 from classifier.records import Ending
+from proxy.capture.usage_injection import with_usage
 from proxy.outbound.errors import UpstreamError
 from proxy.outbound.transport import Http1Transport
 from tests.fakes.relaying import Relaying, relaying
@@ -234,8 +235,163 @@ def send(relay: Relaying, pieces: Sequence[bytes]) -> None:
                 pass
 
 
+# -- both sides -------------------------------------------------------------------------------
+
+
+class Exact:
+    """A provider that keeps a request's body, and answers what it is told, when it is told.
+
+    ``early_at``: after so many bytes of the body. ``stale``: a connection that has served before is
+    closed behind the request instead. ``says``: the response, in pieces.
+    """
+
+    def __init__(self) -> None:
+        self.early_at: int | None = None
+        self.stale = False
+        self.says: Sequence[bytes] = ()
+        self.bodies: list[bytes] = []
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=512)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                peer, _ = self._listener.accept()
+                threading.Thread(target=self._converse, args=(peer,), daemon=True).start()
+
+    def _converse(self, peer: socket.socket) -> None:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with peer, contextlib.suppress(OSError, h11.RemoteProtocolError):
+            reader, reused = h11.Connection(h11.SERVER), False
+            while True:
+                body, answered = self._read(reader, peer)
+                if body is None:
+                    return
+                stale, self.stale = self.stale and reused, False
+                if stale:
+                    return
+                if not answered:
+                    self.bodies.append(body)
+                    self._answer(peer)
+                for event in (
+                    h11.Response(status_code=200, headers=[("content-length", "0")]),
+                    h11.EndOfMessage(),
+                ):
+                    reader.send(event)
+                reader.start_next_cycle()
+                reused = True
+
+    def _read(self, reader: h11.Connection, peer: socket.socket) -> tuple[bytes | None, bool]:
+        """Read a request's body, None where it ends early; and whether it is answered already."""
+        body, answered = b"", False
+        while not isinstance(event := reader.next_event(), h11.EndOfMessage):
+            if isinstance(event, h11.Data):
+                body += event.data
+                if not answered and self.early_at is not None and len(body) >= self.early_at:
+                    answered = True
+                    self._answer(peer)
+            elif isinstance(event, h11.ConnectionClosed):
+                return None, answered
+            elif event is h11.NEED_DATA:
+                reader.receive_data(peer.recv(65536))
+        return body, answered
+
+    def _answer(self, peer: socket.socket) -> None:
+        for piece in self.says:
+            peer.sendall(piece)
+
+
+def _framed(body: bytes, at: Sequence[int], *, chunked: bool) -> tuple[bytes, Bytes]:
+    """The header that frames a body, and the body cut at places, each a chunk where it has them."""
+    pieces = [piece for piece in cut(body, at) if piece]
+    if not chunked:
+        return b"content-length: %d\r\n" % len(body), pieces
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+    return b"transfer-encoding: chunked\r\n", [*chunks, b"0\r\n\r\n"]
+
+
+_OK: Final = b"HTTP/1.1 200 OK\r\n"
+_CALL: Final = b"POST /r/r1/openai/v1/chat/completions HTTP/1.1\r\nhost: a\r\n"
+
+
+@contextmanager
+def bodies() -> Iterator[Callable[..., None]]:
+    """A relay between an agent and a provider that agree on every byte."""
+    logging.getLogger("truezero").setLevel(logging.ERROR)
+    provider = Exact()
+    usage = {"openai": {"include_usage": True}}
+    with (
+        contextlib.closing(provider),
+        relaying(provider.url, upstreams=usage) as relay,
+    ):
+
+        def holds(
+            asks: tuple[bytes, int, bool, Sequence[int]],
+            says: tuple[bytes, int, bool, Sequence[int]],
+            early_at: int | None,
+            stale: bool,
+            anywhere: Sequence[int],
+        ) -> None:
+            """Both bodies come as they were sent, however they are cut, and are recorded whole."""
+            asked, said = asks[0] * asks[1], says[0] * says[1]
+            framing, pieces = _framed(asked, asks[3], chunked=asks[2])
+            head, answer = _framed(said, says[3], chunked=says[2])
+            early = early_at is not None and asked != b""
+            provider.early_at = min(early_at, len(asked)) if early and early_at else None
+            early, provider.stale = provider.early_at is not None, stale and not early
+            provider.says = cut(_OK + head + b"\r\n" + b"".join(answer), anywhere)
+            before, heard = len(relay.book.exchanges), len(provider.bodies)
+            with relay.connect(PATIENCE_S) as agent:
+                agent.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                agent.sendall(_CALL + framing + b"\r\n")
+                for piece in pieces:
+                    agent.sendall(piece)
+                status, got = _read_answer(agent.makefile("rb"))
+            assert (status + b"\r\n", got) == (_OK, said)
+            if not early:
+                sent = (None if asks[2] else with_usage(asked)) or asked
+                assert provider.bodies[heard:] == [sent]
+            exchanges = relay.book.wait_for(before + 1)[before:]
+            assert {each.ending for each in exchanges} == {Ending.COMPLETE}
+            assert exchanges[-1].response_bytes == len(said)
+            assert early or exchanges[-1].request_bytes == len(asked)
+
+        yield holds
+
+
+def _read_answer(answered: Any) -> tuple[bytes, bytes]:
+    """Read one response: its first line, and its body."""
+    lines = []
+    while (line := answered.readline().rstrip(b"\r\n")) or not lines:
+        assert line, "the connection was closed"
+        lines.append(line)
+    fields = dict(line.lower().split(b": ", 1) for line in lines[1:])
+    if b"content-length" in fields:
+        return lines[0], answered.read(int(fields[b"content-length"]))
+    body = b""
+    while size := int(answered.readline(), 16):
+        body += answered.read(size)
+        answered.readline()
+    answered.readline()
+    return lines[0], body
+
+
+_body: Final = st.tuples(
+    st.binary(max_size=40) | st.just(b'{"stream":true,"messages":[]}') | st.just(b"data: {}\n\n"),
+    st.integers(0, 3) | st.integers(0, 20_000),
+    st.booleans(),
+    places,
+)
+
 SIDES: Final[dict[str, tuple[Any, dict[str, st.SearchStrategy[Any]]]]] = {
     "client": (client, {
         "method": st.sampled_from(("GET", "HEAD", "POST")), "pieces": answer, "at": places}),
     "server": (server, {"pieces": request, "at": places}),
+    "bodies": (bodies, {
+        "asks": _body, "says": _body, "early_at": st.none() | st.integers(1, 500_000),
+        "stale": st.booleans(), "anywhere": places}),
 }  # fmt: skip
