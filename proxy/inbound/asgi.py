@@ -35,7 +35,7 @@ log = logging.getLogger("truezero")
 INTERVAL_S = 1.0
 
 
-class CauseLog:
+class RefusalCounter:
     """Counts by cause, over the life of the process.
 
     A cause is one of few words and comes from no caller: it becomes a metric's label.
@@ -75,14 +75,14 @@ class CauseLog:
         log.log(self._level, "%s%s%s", self._line, cause, f" ({more} more unlogged)" * bool(more))
 
 
-def refused_calls() -> CauseLog:
+def refused_calls() -> RefusalCounter:
     """Make the log of agents' requests that are refused, by the refusal's code."""
-    return CauseLog("refused an agent's request: ")
+    return RefusalCounter("refused an agent's request: ")
 
 
-def refused_requests() -> CauseLog:
+def refused_requests() -> RefusalCounter:
     """Make the log of the control plane's refusals, by code; less loud: they answer runners."""
-    return CauseLog("refused a control request: ", level=logging.INFO)
+    return RefusalCounter("refused a control request: ", level=logging.INFO)
 
 
 # --- complete responses ------------------------------------------------------------------------
@@ -111,7 +111,7 @@ async def send_refusal(refusal: Refusal, send: Send, *, to: str = HTTP) -> None:
     await send_response(send, refusal.status, headers, body, to=to)
 
 
-def noting_refusals(send: Send, log: CauseLog) -> Send:
+def noting_refusals(send: Send, log: RefusalCounter) -> Send:
     """Wrap ``send`` so that each refusal among its responses is noted, by its code."""
 
     async def noted(message: Message) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from classifier.verdicts import plural
-from proxy.inbound.asgi import CauseLog, refused_calls
+from proxy.inbound.asgi import RefusalCounter, refused_calls
 from proxy.routing.errors import RETRY_SOON, Refusal, problem
 from proxy.routing.headers import Pairs
 
@@ -287,7 +287,7 @@ class ConnectionTable:
         limits: ConnectionLimits,
         *,
         descriptors: Callable[[], int] | None = None,
-        refusals: CauseLog | None = None,
+        refusals: RefusalCounter | None = None,
     ) -> None:
         self.refusals = refusals or refused_calls()
         self.lingering = 0  # refused ones, whose agents may read why; they are counted out already

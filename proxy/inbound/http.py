@@ -96,7 +96,7 @@ class RequestCycle(AgentResponse):
             _log.error("Exception in ASGI application\n", exc_info=error)
             await self._break_off()
         else:
-            if not self.complete and not self.gone:
+            if not self.complete and not self.disconnected:
                 part = "completing" if self.begun else "starting"
                 _log.error("ASGI callable returned without %s response.", part)
                 await self._break_off()
@@ -120,7 +120,7 @@ class RequestCycle(AgentResponse):
         """
         self.go_ahead()
         self._reader = reader
-        self._flow.go_on()
+        self._flow.resume_reading()
         self.hand_on()
 
     def hand_on(self) -> None:
@@ -142,14 +142,14 @@ class RequestCycle(AgentResponse):
         """Hand on again."""
         if self._reader_waits:
             self._reader_waits = False
-            self._flow.go_on()
+            self._flow.resume_reading()
             self.hand_on()
 
     def discard_body(self) -> None:
         """Read the rest of the body, and hand on nothing of it."""
         self._discards, self._reader, self._parts = True, None, []
         if self._flow.held:
-            self._flow.go_on()
+            self._flow.resume_reading()
 
     def go_ahead(self) -> None:
         """Tell an agent that waits for it that the body is wanted."""
@@ -167,9 +167,9 @@ class RequestCycle(AgentResponse):
             RuntimeError: it comes out of order, or would be read as another one.
         """
         flow = self._flow
-        if flow.write_paused and not self.gone:
+        if flow.write_paused and not self.disconnected:
             await flow.drain()
-        if self.gone:
+        if self.disconnected:
             return
         kind = message["type"]
         if kind == "http.response.body" and self.begun and not self.complete:
@@ -186,12 +186,12 @@ class RequestCycle(AgentResponse):
         """Return what came of the request, or that its agent is gone."""
         flow = self._flow
         self.go_ahead()
-        if not (self.gone or self.complete):
-            flow.go_on()
+        if not (self.disconnected or self.complete):
+            flow.resume_reading()
             if not self._news:
                 await wait_for_wake(self._waiting, flow.loop)
             self._news = False
-        if self.gone or self.complete:
+        if self.disconnected or self.complete:
             return {"type": "http.disconnect"}
         body = self.peek()
         self._parts, self._parts_bytes = [], 0
@@ -239,9 +239,9 @@ class RequestCycle(AgentResponse):
     async def _break_off(self) -> None:
         """Answer 500; a response that was begun is cut."""
         flow = self._flow
-        if flow.write_paused and not (self.gone or self.begun):
+        if flow.write_paused and not (self.disconnected or self.begun):
             await flow.drain()
-        self.break_off()
+        self.fail()
 
 
 # --- answers: by the relay's callbacks, or by an application in a task --------------------------
@@ -517,7 +517,7 @@ class HttpProtocol(asyncio.Protocol):
         )  # fmt: skip
         self._take(cycle)
         if len(body) > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:
-            self._flow.hold()
+            self._flow.pause_reading()
 
     def _take(self, cycle: RequestCycle) -> None:
         self.quiet = 0
@@ -526,7 +526,7 @@ class HttpProtocol(asyncio.Protocol):
         if len(self._cycles) == 1:
             self._dispatch.fresh = cycle
         elif len(self._cycles) > _PIPELINED:
-            self._flow.hold()
+            self._flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a request's body."""
@@ -534,7 +534,7 @@ class HttpProtocol(asyncio.Protocol):
         cycle = self._reading
         waits = 0 if cycle is None or cycle.complete else cycle.on_body_part(body)
         if waits > HIGH_WATER_LIMIT and cycle is not self._dispatch.fresh:  # it has yet to begin
-            self._flow.hold()
+            self._flow.pause_reading()
 
     def on_request_end(self) -> None:
         """Take a request's end."""
@@ -549,7 +549,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._flow.transport.is_closing():
             return
         if self._flow.held:
-            self._flow.go_on()
+            self._flow.resume_reading()
         if self._cycles:
             self._dispatch.begin(self._cycles[0])
 
@@ -592,7 +592,7 @@ class HttpProtocol(asyncio.Protocol):
         self._depart()
         del self._cycles[1:]  # they are not begun
         self._table.lingering += 1
-        self._flow.go_on()
+        self._flow.resume_reading()
         self._flow.transport.write_eof()
         self._lingering = self._loop.call_later(_LINGER_S, self._flow.transport.close)
 

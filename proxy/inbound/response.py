@@ -90,26 +90,26 @@ class FlowControl:
     """A transport and the pauses of its two directions.
 
     ``held``: the agent is not read from. ``write_paused``: the transport's buffer is full.
-    ``when_room``: called once, when there is room in it again or the connection is lost.
+    ``on_writable``: called once, when there is room in it again or the connection is lost.
     """
 
-    __slots__ = ("_writers", "held", "loop", "transport", "when_room", "write_paused")
+    __slots__ = ("_writers", "held", "loop", "on_writable", "transport", "write_paused")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.transport = transport
         self.loop = loop
         self.write_paused = False
-        self.when_room: Callable[[], None] | None = None
+        self.on_writable: Callable[[], None] | None = None
         self.held = False
         self._writers: list[asyncio.Future[None]] = []
 
-    def hold(self) -> None:
+    def pause_reading(self) -> None:
         """Stop reading."""
         if not self.held:
             self.held = True
             self.transport.pause_reading()
 
-    def go_on(self) -> None:
+    def resume_reading(self) -> None:
         """Read again."""
         if self.held:
             self.held = False
@@ -119,7 +119,7 @@ class FlowControl:
         """Wake everyone who waits for room."""
         self.write_paused = False
         wake_all(self._writers)
-        then, self.when_room = self.when_room, None
+        then, self.on_writable = self.on_writable, None
         if then is not None:
             then()
 
@@ -163,18 +163,18 @@ _FAILED = b"Internal Server Error"
 class AgentResponse:
     """A response on its way out; nothing here waits for the agent to read.
 
-    ``gone``: the agent is. ``begun``, ``complete``: the response is. ``when_gone``: called once,
-    when the agent is gone; None: nobody watches.
+    ``disconnected``: the agent is. ``begun``, ``complete``: the response is. ``on_disconnect``:
+    called once, when the agent is; None: nobody watches.
 
     Arguments:
         answered: called when the response is complete.
         bodiless, keep_alive: as in `ResponseFraming`.
     """
 
-    gone = False
+    disconnected = False
     begun = False
     complete = False
-    when_gone: Callable[[], None] | None = None
+    on_disconnect: Callable[[], None] | None = None
 
     def __init__(
         self, flow: FlowControl, answered: Callable[[], None], *, bodiless: bool, keep_alive: bool
@@ -188,23 +188,23 @@ class AgentResponse:
         """Whether what is sent next waits for the agent to read."""
         return self._flow.write_paused
 
-    def when_room(self, then: Callable[[], None] | None) -> None:
+    def on_writable(self, then: Callable[[], None] | None) -> None:
         """Call ``then`` once, when there is room to send or the connection is lost; None: no more.
 
         For one who sees that the response is `paused`.
         """
-        self._flow.when_room = then
+        self._flow.on_writable = then
 
     def start(self, status: int, headers: Pairs) -> None:
         """Send the head."""
-        if not self.gone:
+        if not self.disconnected:
             self.begun = True
             self._flow.transport.write(self.framing.head(status, headers))
 
     def pass_on(self, part: bytes) -> bool:
         """Send a part of the body now; False where it must wait or nobody reads it."""
         flow = self._flow
-        if flow.write_paused or self.gone:
+        if flow.write_paused or self.disconnected:
             return False
         framing = self.framing
         if framing.chunked:
@@ -219,7 +219,7 @@ class AgentResponse:
         Raises:
             RuntimeError: the body is shorter than its content-length.
         """
-        if not self.gone:
+        if not self.disconnected:
             end = self.framing.part(b"", False)
             if end:
                 self._flow.transport.write(end)
@@ -227,16 +227,16 @@ class AgentResponse:
 
     def send_now(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
-        if not self.gone:
+        if not self.disconnected:
             self.begun, framing = True, self.framing
             head = framing.head(status, headers)
             self._flow.transport.write(head + framing.part(body, False))
             self._end()
 
-    def break_off(self) -> None:
+    def fail(self) -> None:
         """Answer 500; a response that was begun is cut."""
         if self.begun:
-            self.cut()
+            self.abort()
             return
         headers = [
             (b"content-type", b"text/plain; charset=utf-8"),
@@ -245,7 +245,7 @@ class AgentResponse:
         ]
         self.send_now(500, headers, _FAILED)
 
-    def cut(self) -> None:
+    def abort(self) -> None:
         """Close the connection, so that the agent sees that the response is not complete."""
         self._flow.transport.close()
 
@@ -254,18 +254,18 @@ class AgentResponse:
         if not self._flow.transport.is_closing():
             self._flow.reset()
 
-    def watch(self, when_gone: Callable[[], None]) -> None:
-        """Call ``when_gone`` once, when the agent is gone."""
-        self.when_gone = when_gone
-        if self.gone:
-            when_gone()
+    def watch(self, on_disconnect: Callable[[], None]) -> None:
+        """Call ``on_disconnect`` once, when the agent is gone."""
+        self.on_disconnect = on_disconnect
+        if self.disconnected:
+            on_disconnect()
 
     def leave(self) -> None:
         """Take that the agent is gone."""
-        if not self.gone:
-            self.gone = True
-            if self.when_gone is not None:
-                self.when_gone()
+        if not self.disconnected:
+            self.disconnected = True
+            if self.on_disconnect is not None:
+                self.on_disconnect()
 
     def _end(self) -> None:
         self.complete = True

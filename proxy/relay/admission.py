@@ -131,7 +131,7 @@ class Access:
                 "opens no other",
             )
 
-    def known_open(self, target: Target) -> bool:
+    def admit_cached(self, target: Target) -> bool:
         """Whether it is known, without a look-up, that a call is admitted and meets no fault."""
         cached = self._states.get(target.rollout_id)
         if cached is None or self._clock() - cached[0] >= self._ttl_s:

@@ -30,7 +30,7 @@ from proxy.relay.context import (
     RelayContext,
     Signer,
     failed,
-    strange_status,
+    invalid_status,
     with_exchange,
 )
 from proxy.routing import headers as dress
@@ -371,7 +371,7 @@ class RelayedCall(ResponseHandler):
         if self._arriving or self._stalled is not None:  # it answered early
             self._end_request()
         if status not in STATUSES:
-            self._end(Ending.CUT_UPSTREAM, strange_status(status, call_id))
+            self._end(Ending.CUT_UPSTREAM, invalid_status(status, call_id))
             return
         headers = self._head = dress.for_agent(self.headers, call_id)
         if self._drill is not None:  # then it is ours, and no provider's
@@ -438,7 +438,7 @@ class RelayedCall(ResponseHandler):
         """Take that it will never be."""
         stripper, agent = self._stripper, self._agent
         if stripper is not None and self.state is RelayState.RESPONDING:
-            if agent.paused and not agent.gone:
+            if agent.paused and not agent.disconnected:
                 self._wait_for_room(self._on_room)
                 return
             if rest := stripper.flush():
@@ -570,7 +570,7 @@ class RelayedCall(ResponseHandler):
         if self.state is RelayState.WAITING:
             if agent.paused:
                 self.held = True
-                agent.when_room(self._start)
+                agent.on_writable(self._start)
                 return
             agent.start(self.status or 0, self._head)
             self.state = RelayState.RESPONDING
@@ -581,7 +581,7 @@ class RelayedCall(ResponseHandler):
         """Hold what comes until the agent has read some of what it was sent."""
         self._observer.hold()
         self.held = True
-        self._agent.when_room(then)
+        self._agent.on_writable(then)
 
     def _on_room(self) -> None:
         self._observer.await_provider(self._clock())
@@ -594,7 +594,7 @@ class RelayedCall(ResponseHandler):
 
     def _on_left(self) -> None:
         limits, observer = self._context.limits, self._observer
-        self._agent.when_room(None)
+        self._agent.on_writable(None)
         if self._arriving:
             observer.hold()
             self.state = RelayState.LEFT
@@ -645,13 +645,13 @@ class RelayedCall(ResponseHandler):
         """End the call, because the server stops: as `asyncio.Task.cancel`, in its next turn."""
         if not self._ended:
             self._lose()
-            self._loop.call_soon(self._break_off)
+            self._loop.call_soon(self._abandon)
 
     def on_internal_error(self, error: Exception) -> None:
         """Take an error of the service's own."""
         log.error("a call failed inside the service: %s", type(error).__name__)
         self._lose()
-        self._break_off()
+        self._abandon()
 
     def _on_opened(self) -> None:
         self._is_open = True
@@ -694,14 +694,14 @@ class RelayedCall(ResponseHandler):
 
     def _complete(self) -> None:
         self._ending = True
-        self._agent.when_gone = None
+        self._agent.on_disconnect = None
         self._record(Ending.COMPLETE, self._answer)
 
     def _answer(self) -> None:
         """Send what is left of the response, now that it is on record; nothing where it left."""
         agent, stripper = self._agent, self._stripper
-        if agent.paused and not agent.gone:
-            agent.when_room(self._answer)
+        if agent.paused and not agent.disconnected:
+            agent.on_writable(self._answer)
             return
         self._leave()
         if self._whole:
@@ -725,9 +725,9 @@ class RelayedCall(ResponseHandler):
         if refusal is None or self.left or self.state is RelayState.RESPONDING:
             self._leave()
             if self.state is RelayState.RESPONDING:
-                agent.cut()
-        elif agent.paused and not agent.gone:
-            agent.when_room(self._refuse)
+                agent.abort()
+        elif agent.paused and not agent.disconnected:
+            agent.on_writable(self._refuse)
         else:
             self._context.notices.refusals.note(refusal.code)
             headers, body = problem(refusal)
@@ -744,19 +744,19 @@ class RelayedCall(ResponseHandler):
     def _stop(self) -> None:
         """Wait for nothing more but the commit."""
         self._ending = True
-        self._agent.when_gone = None
-        self._agent.when_room(None)
+        self._agent.on_disconnect = None
+        self._agent.on_writable(None)
         self._end_request()
         signing, self._signing = self._signing, None
         if signing is not None:
             signing.cancel()
         self.stop()
 
-    def _break_off(self) -> None:
+    def _abandon(self) -> None:
         if not self._ended:
             self._leave()
         if not self._agent.complete:
-            self._agent.break_off()
+            self._agent.fail()
 
     def _leave(self) -> None:
         self._ended = True

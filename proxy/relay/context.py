@@ -13,7 +13,7 @@ from classifier.records import UNATTRIBUTED, Ending, Exchange
 from classifier.verdicts import plural
 from proxy.capture.observer import TABLE_ONLY, CauseRules
 from proxy.capture.request import Conversations
-from proxy.inbound.asgi import CauseLog, refused_calls, refused_requests
+from proxy.inbound.asgi import RefusalCounter, refused_calls, refused_requests
 from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
@@ -40,9 +40,9 @@ class UnattributedCalls:
         names: those of the service; a page of another site gets nothing.
     """
 
-    def __init__(self, names: LocalNames, log: CauseLog | None = None) -> None:
+    def __init__(self, names: LocalNames, log: RefusalCounter | None = None) -> None:
         self._names = names
-        self._log = log or CauseLog(_LINE)
+        self._log = log or RefusalCounter(_LINE)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -67,8 +67,8 @@ class RequestNotices:
     ``unattributed``: None refuses calls that name no rollout.
     """
 
-    refusals: CauseLog = field(default_factory=refused_calls)
-    control: CauseLog = field(default_factory=refused_requests)
+    refusals: RefusalCounter = field(default_factory=refused_calls)
+    control: RefusalCounter = field(default_factory=refused_requests)
     unattributed: UnattributedCalls | None = None
 
 
@@ -297,7 +297,7 @@ def with_exchange(refusal: Refusal, exchange_id: str) -> Refusal:
     return replace(refusal, headers=(*refusal.headers, exchange))
 
 
-def strange_status(status: int, exchange_id: str) -> Refusal:
+def invalid_status(status: int, exchange_id: str) -> Refusal:
     """Refuse to pass on a response whose status is none that ends an exchange."""
     detail = f"the upstream answered with status {status}"
     return with_exchange(Refusal(502, "upstream_disconnected", detail), exchange_id)

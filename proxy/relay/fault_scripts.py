@@ -579,7 +579,7 @@ def _answer(request: FaultedRequest) -> Spoilt:
     return request, _good(request)
 
 
-SPOILT: Mapping[FaultKind, Callable[[FaultedRequest], Spoilt]] = {
+INVALID_ANSWERS: Mapping[FaultKind, Callable[[FaultedRequest], Spoilt]] = {
     "truncate_prompt": _truncate_prompt,
     "cut_output": _cut_output,
     "swap_model": _swap_model,

@@ -18,8 +18,8 @@ from proxy.outbound import errors
 from proxy.outbound.connection import ResponseHandler
 from proxy.outbound.request import ArrivingBody, SerializedRequest, UpstreamRequest
 from proxy.relay.fault_scripts import (
+    INVALID_ANSWERS,
     SILENT,
-    SPOILT,
     WORDS,
     ErrorAnswer,
     ErrorScript,
@@ -329,7 +329,7 @@ def _say_nothing(call: _FaultedCall) -> _Answer:
 
 def _spoil(call: _FaultedCall) -> _Answer:
     """Return a complete, valid answer by which the measurement is spoilt."""
-    request, reply = SPOILT[call.kind](call.request)
+    request, reply = INVALID_ANSWERS[call.kind](call.request)
     return _say(replace(call, request=request), reply)
 
 
@@ -343,7 +343,7 @@ _PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], _Answer]] = {
     "stream_error": _break,
     "truncation": _truncate,
     "empty": _say_nothing,
-    **dict.fromkeys(SPOILT, _spoil),
+    **dict.fromkeys(INVALID_ANSWERS, _spoil),
 }
 
 

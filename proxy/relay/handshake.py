@@ -22,7 +22,7 @@ from proxy.outbound.websocket import (
 )
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
-from proxy.relay.operator_access import dressed_as_operator
+from proxy.relay.operator_access import operator_headers
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse
@@ -298,7 +298,7 @@ class UpstreamHandshake:
         upstream, context, request = self._target.upstream, self._context, self._request
         subprotocols = request.subprotocols
         if self._target.keys is KeyUse.OPERATORS:
-            headers, signer = dressed_as_operator(context, self._target, request.headers)
+            headers, signer = operator_headers(context, self._target, request.headers)
             if signer is not None:
                 headers = await self._signed(headers, signer)
             if context.operator_keys.replace:

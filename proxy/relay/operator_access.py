@@ -33,7 +33,7 @@ from proxy.wire import routes
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenPath:
     """A path that the operator's key opens; ``continues`` is the id of the response it is about."""
 
     continues: str | None = None
@@ -124,7 +124,7 @@ def compile_patterns() -> None:
 
 
 @lru_cache(maxsize=2048)
-def open_path(method: str, path: bytes) -> Opened | None:
+def open_path(method: str, path: bytes) -> OpenPath | None:
     """Return what the operator's key opens there; None where it opens nothing.
 
     Arguments:
@@ -138,7 +138,7 @@ def open_path(method: str, path: bytes) -> Opened | None:
         match = _pattern(row.path).fullmatch(text)
         if match is None or (row.is_read and routes.route(method, path).kind not in _READ):
             continue
-        return Opened(match.groupdict().get("id"))
+        return OpenPath(match.groupdict().get("id"))
     return None
 
 
@@ -156,7 +156,7 @@ class OperatorAccess:
         if (self._keys.static or self._keys.guards_keyless) and not self._keys.any_path:
             compile_patterns()
 
-    async def settled(
+    async def resolve(
         self,
         target: Target,
         method: str,
@@ -183,10 +183,10 @@ class OperatorAccess:
             await self._check_path(target, method)
         return target
 
-    def settled_at_once(
+    def resolve_cached(
         self, target: Target, method: str, headers: Sequence[tuple[bytes, bytes]]
     ) -> Target | None:
-        """Return what `settled` does where nothing is to be waited for; None elsewhere."""
+        """Return what `resolve` does where nothing is to be waited for; None elsewhere."""
         if target.upstream.auth in self._signers:
             return None
         if target.keys is KeyUse.EITHER:
@@ -233,7 +233,7 @@ def _not_allowed(target: Target, why: str) -> Refusal:
 # --- headers with the operator's key -----------------------------------------------------------
 
 
-def dressed_as_operator(
+def operator_headers(
     context: RelayContext, target: Target, headers: Sequence[tuple[bytes, bytes]]
 ) -> tuple[dress.Pairs, Signer | None]:
     """Return the headers for the provider, and who still has to add a credential to them."""

@@ -24,7 +24,7 @@ from proxy.relay.admission import Access
 from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
 from proxy.relay.context import RelayContext, RequestNotices
 from proxy.relay.faults import FaultyOrigin
-from proxy.relay.operator_access import OperatorAccess, dressed_as_operator, shown_key
+from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
@@ -87,7 +87,7 @@ class Relay:
         if self.context.admits is not None:
             return None
         if target.keys is not KeyUse.CALLERS:
-            settled = self._operator_access.settled_at_once(target, head.method, head.headers)
+            settled = self._operator_access.resolve_cached(target, head.method, head.headers)
             if settled is None:
                 return None
             target = settled
@@ -97,7 +97,7 @@ class Relay:
     def knows_open(self, target: Target) -> bool:
         """Return True if it is known that a rollout's key opens a call, and no fault meets it."""
         access = self.context.access
-        return access is None or not access.concerns(target) or access.known_open(target)
+        return access is None or not access.concerns(target) or access.admit_cached(target)
 
     async def admit(
         self,
@@ -124,7 +124,7 @@ class Relay:
         if context.admits is not None:
             await context.admits(target.rollout_id)
         if target.keys is not KeyUse.CALLERS:
-            target = await self._operator_access.settled(
+            target = await self._operator_access.resolve(
                 target, method, headers, shows_own_key=shows_own_key
             )
         self._check_length(headers)
@@ -177,7 +177,7 @@ class Relay:
         """
         context, upstream, signer = self.context, target.upstream, None
         if target.keys is KeyUse.OPERATORS:
-            headers, signer = dressed_as_operator(context, target, head.headers)
+            headers, signer = operator_headers(context, target, head.headers)
         else:
             headers = dress.for_upstream(
                 head.headers, host=upstream.host, auth=upstream.auth, real_key=None
@@ -271,8 +271,8 @@ class Relay:
 
     def refuse(self, request: RequestCycle, refusal: Refusal) -> None:
         """Answer why a call is not let in, as soon as its agent reads."""
-        if request.paused and not request.gone:
-            request.when_room(partial(self.refuse, request, refusal))
+        if request.paused and not request.disconnected:
+            request.on_writable(partial(self.refuse, request, refusal))
             return
         self.notices.refusals.note(refusal.code)
         headers, body = problem(refusal)
@@ -307,7 +307,7 @@ class AgentConnection:
         size = len(body)
         length = b"%d" % size
         try:
-            if request.more_body or request.expects or request.gone:
+            if request.more_body or request.expects or request.disconnected:
                 self._take_anew(request, tasks)
                 return
             if plan is None or repeated is None or repeated is not self._repeated:
@@ -319,7 +319,7 @@ class AgentConnection:
             target, access = plan.target, context.access
             if size > context.limits.body_bytes:
                 raise body_too_large(context.limits)
-            if access is not None and access.concerns(target) and not access.known_open(target):
+            if access is not None and access.concerns(target) and not access.admit_cached(target):
                 self._admit(request, target, tasks)
                 return
             sent, parsed = body, None
@@ -362,7 +362,7 @@ class AgentConnection:
             if failure is not None:
                 log.error("a call failed inside the service: %s", type(failure).__name__)
             if (failure is not None or task.cancelled()) and not request.complete:
-                request.break_off()
+                request.fail()
 
         task = self._loop.create_task(self._relay.begin_admitted(request, target, tasks))
         tasks.add(task)

@@ -68,7 +68,7 @@ class SocketEnd:
     reason: str = ""
 
 
-class MessagePumps:
+class MessageRelay:
     """One loop for each direction of a socket.
 
     Arguments:
@@ -315,7 +315,7 @@ class ProxiedWebSocket:
     async def _relay(self, upstream: ClientConnection, call: HandshakeCall) -> None:
         try:
             capture = await self._accept(upstream, call)
-            await MessagePumps(
+            await MessageRelay(
                 upstream,
                 self._next_message,
                 self._send,

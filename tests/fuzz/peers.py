@@ -365,7 +365,7 @@ def bodies() -> Iterator[Callable[..., None]]:
 
 def _read_answer(answered: Any) -> tuple[bytes, bytes]:
     """Read one response: its first line, and its body."""
-    lines = []
+    lines: Bytes = []
     while (line := answered.readline().rstrip(b"\r\n")) or not lines:
         assert line, "the connection was closed"
         lines.append(line)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from proxy.inbound.response import AgentResponse, FlowControl
-from tests.proxy.relay.plainly import Line
+from tests.proxy.relay.byhand import Line
 
 FOUR = [(b"content-length", b"4")]
 
@@ -68,22 +68,22 @@ def test_who_waits_for_room_is_called_once() -> None:
     assert agent.paused
     assert not agent.pass_on(b"ab")
     called: list[int] = []
-    agent.when_room(lambda: called.append(1))
+    agent.on_writable(lambda: called.append(1))
     flow.resume_writing()
     flow.resume_writing()
-    agent.when_room(lambda: called.append(2))
-    agent.when_room(None)
+    agent.on_writable(lambda: called.append(2))
+    agent.on_writable(None)
     flow.resume_writing()
     assert (called, agent.paused) == ([1], False)
 
 
 def test_breaking_off_answers_500_or_cuts() -> None:
     agent, line, _, _ = response()
-    agent.break_off()
+    agent.fail()
     assert line.sent.startswith(b"HTTP/1.1 500 ")
     assert line.closed
     agent, line, _, _ = response()
     agent.start(200, FOUR)
     line.said()
-    agent.break_off()
+    agent.fail()
     assert (line.sent, line.closed) == (b"", True)

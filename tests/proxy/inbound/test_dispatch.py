@@ -19,7 +19,7 @@ PLAIN = b"POST /r/r1/openai/v1/x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncon
 
 
 class App:
-    """Answers plainly what its path says is to be, all else by a task."""
+    """Answers call_by_hand what its path says is to be, all else by a task."""
 
     def __init__(self, *, offers: bool = True) -> None:
         self.offered: list[Scope] = []

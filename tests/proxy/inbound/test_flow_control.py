@@ -28,11 +28,11 @@ def flow_control() -> tuple[FlowControl, Transport]:
 
 async def test_reading_pauses_and_resumes_once_each() -> None:
     flow, transport = flow_control()
-    flow.go_on()
-    flow.hold()
-    flow.hold()
-    flow.go_on()
-    flow.go_on()
+    flow.resume_reading()
+    flow.pause_reading()
+    flow.pause_reading()
+    flow.resume_reading()
+    flow.resume_reading()
     assert transport.calls == ["pause", "resume"]
 
 

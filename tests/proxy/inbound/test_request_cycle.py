@@ -12,7 +12,7 @@ from proxy.inbound.asgi import Scope
 from proxy.inbound.http import AgentCalls, RequestCycle
 from proxy.inbound.response import FlowControl
 from tests.fakes.relaying import Book, Relaying, running
-from tests.proxy.relay.plainly import Line, request_of
+from tests.proxy.relay.byhand import Line, request_of
 
 GET = b"GET /r/ HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
 PLAIN = [(b"content-length", b"4")]

@@ -9,8 +9,8 @@ import pytest
 from proxy.inbound.asgi import (
     HTTP,
     WEBSOCKET,
-    CauseLog,
     Message,
+    RefusalCounter,
     noting_refusals,
     send_refusal,
     send_response,
@@ -36,7 +36,7 @@ async def test_a_refusal_is_a_problem_document(to: str) -> None:
 
 async def test_refusals_among_responses_are_noted_by_their_codes() -> None:
     sent: list[Message] = []
-    log = CauseLog("")
+    log = RefusalCounter("")
 
     async def send(message: Message) -> None:
         sent.append(message)

@@ -10,21 +10,21 @@ import pytest
 from classifier.records import Ending
 from proxy.relay.call import RelayState
 from proxy.relay.context import CallLimits
-from tests.proxy.relay.plainly import Plainly, connection, plainly
-from tests.proxy.relay.test_plain import ASKS_USAGE
-from tests.proxy.relay.test_plain_call import WHOLE, turns
+from tests.proxy.relay.byhand import CallByHand, call_by_hand, connection
+from tests.proxy.relay.test_relay import ASKS_USAGE
+from tests.proxy.relay.test_relayed_call import WHOLE, turns
 
 PARTS = (b'{"model":"gpt-5",', b'"messages":', b"[]}")
 LENGTH = sum(map(len, PARTS))
 SIZED = b"%d" % LENGTH
 
 
-def arriving(length: bytes = SIZED, **how: object) -> Plainly:
+def arriving(length: bytes = SIZED, **how: object) -> CallByHand:
     """A call of which the first part is here."""
-    return plainly(PARTS[0], length=length, more=True, **how)  # type: ignore[arg-type]
+    return call_by_hand(PARTS[0], length=length, more=True, **how)  # type: ignore[arg-type]
 
 
-def comes(call: Plainly, part: bytes, *, last: bool = False) -> None:
+def comes(call: CallByHand, part: bytes, *, last: bool = False) -> None:
     """Let the agent send a part."""
     call.agent.on_body_part(part)
     if last:
@@ -50,7 +50,7 @@ async def test_each_part_is_sent_on_as_it_comes(length: bytes) -> None:
 
 
 async def test_nothing_is_sent_before_the_first_part() -> None:
-    call = plainly(b"", length=SIZED, more=True)
+    call = call_by_hand(b"", length=SIZED, more=True)
     assert (call.to_provider.said(), call.book.opens) == (b"", [])
     comes(call, PARTS[0])
     assert call.to_provider.said().endswith(PARTS[0])
@@ -64,7 +64,7 @@ async def test_an_agent_is_read_no_further_than_its_provider_reads() -> None:
     comes(call, b"x" * 100)
     assert call.to_provider.said() == b""
     assert call.agent.on_body_part(b"y" * 70_000) == 70_100, "by which the connection is held"
-    call.flow.hold()
+    call.flow.pause_reading()
     call.provider.resume_writing()
     assert call.to_provider.said() == b"%x\r\n" % 70_100 + b"x" * 100 + b"y" * 70_000 + b"\r\n"
     assert not call.flow.held
@@ -167,7 +167,7 @@ async def test_one_byte_over_the_limit_is_too_much(*, opened: bool) -> None:
 
 async def test_a_body_is_collected_where_usage_has_to_be_asked_for() -> None:
     body = b'{"stream":true,"messages":[]}'
-    call = plainly(body[:9], length=b"%d" % len(body), more=True, **ASKS_USAGE)
+    call = call_by_hand(body[:9], length=b"%d" % len(body), more=True, **ASKS_USAGE)
     comes(call, body[9:20])
     assert call.to_provider.said() == b""
     assert len(call.book.opens) == 1
@@ -181,7 +181,7 @@ async def test_a_body_is_collected_where_usage_has_to_be_asked_for() -> None:
 # --- time limits -------------------------------------------------------------------------------
 
 
-async def recorded(call: Plainly) -> float:
+async def recorded(call: CallByHand) -> float:
     """Wait until a call has ended; how long that took."""
     began = time.monotonic()
     async with asyncio.timeout(60):
@@ -192,7 +192,7 @@ async def recorded(call: Plainly) -> float:
 
 async def test_a_provider_that_does_not_read_ends_the_call() -> None:
     for call in (
-        arriving(limits=CallLimits(write_s=0.05)), plainly(limits=CallLimits(write_s=0.05)),
+        arriving(limits=CallLimits(write_s=0.05)), call_by_hand(limits=CallLimits(write_s=0.05)),
     ):  # fmt: skip
         call.provider.pause_writing()
         assert await recorded(call) >= 0.04
@@ -210,7 +210,7 @@ async def test_a_provider_that_reads_on_in_time_does_not() -> None:
 
 
 async def test_a_silent_provider_ends_the_call() -> None:
-    call = plainly(limits=CallLimits(read_s=0.1))
+    call = call_by_hand(limits=CallLimits(read_s=0.1))
     assert await recorded(call) >= 0.09
     assert (call.only.ending, call.to_provider.aborted) == (Ending.TIMED_OUT, True)
 
@@ -218,7 +218,11 @@ async def test_a_silent_provider_ends_the_call() -> None:
 async def test_silence_is_no_providers_that_is_not_waited_for() -> None:
     """The request is not all there; the agent does not read; a commit is under way."""
     limits = CallLimits(read_s=0.05)
-    sends, waits, commits = arriving(limits=limits), plainly(limits=limits), plainly(limits=limits)
+    sends, waits, commits = (
+        arriving(limits=limits),
+        call_by_hand(limits=limits),
+        call_by_hand(limits=limits),
+    )
     waits.says(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{")
     waits.flow.write_paused = True
     waits.book.opened_now()
@@ -233,7 +237,7 @@ async def test_silence_is_no_providers_that_is_not_waited_for() -> None:
 
 @pytest.mark.reaches_in
 async def test_a_provider_that_is_heard_now_and_then_is_not_silent() -> None:
-    call = plainly(limits=CallLimits(read_s=30))
+    call = call_by_hand(limits=CallLimits(read_s=30))
     (relayed,) = call.tasks
     call.says(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n")
     call.book.opened_now()

@@ -9,7 +9,7 @@ import pytest
 from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
-from proxy.relay.operator_access import dressed_as_operator
+from proxy.relay.operator_access import operator_headers
 from proxy.routing.headers import key_digest
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Auth
@@ -126,6 +126,6 @@ def test_a_signer_adds_its_credential_where_no_key_is_set() -> None:
     for rules, adds in rows:
         context = make_context("http://provider", Book(), replace_keys=True, **rules)
         target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/vertex/v1/models", b"", [])
-        headers, left = dressed_as_operator(context, target, [(b"x-goog-api-key", b"own")])
+        headers, left = operator_headers(context, target, [(b"x-goog-api-key", b"own")])
         assert left is adds
         assert (b"x-goog-api-key", b"own") not in headers

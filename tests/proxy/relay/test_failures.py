@@ -6,7 +6,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.outbound import errors
-from proxy.relay.context import failed, strange_status
+from proxy.relay.context import failed, invalid_status
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,6 @@ def test_each_error_has_its_ending_and_its_refusal(
 
 
 def test_a_strange_status_is_named() -> None:
-    refusal = strange_status(999, "x1")
+    refusal = invalid_status(999, "x1")
     assert (refusal.status, refusal.headers) == (502, ((b"x-truezero-exchange", b"x1"),))
     assert "999" in refusal.detail

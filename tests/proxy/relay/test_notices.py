@@ -6,7 +6,7 @@ import httpx as caller
 import pytest
 
 from classifier.records import UNATTRIBUTED, Attribution, KeySource
-from proxy.inbound.asgi import CauseLog
+from proxy.inbound.asgi import RefusalCounter
 from proxy.relay.context import RequestNotices, UnattributedCalls
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
@@ -39,7 +39,7 @@ def test_it_is_relayed_with_its_own_key_and_recorded_under_the_reserved_id() -> 
     """Whatever the operator's keys are: by it anybody's page would spend them."""
     with Provider(answers.chat()) as provider:
         for replaces in (False, True):
-            calls = UnattributedCalls(LocalNames(), CauseLog(""))
+            calls = UnattributedCalls(LocalNames(), RefusalCounter(""))
             with relaying(
                 provider.url,
                 notices=RequestNotices(unattributed=calls),

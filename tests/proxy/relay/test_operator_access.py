@@ -93,7 +93,7 @@ async def settled(
     target = addresses.read(b"/r/r1/" + upstream.encode() + path, query, headers)
     if target.keys is KeyUse.CALLERS:
         return target
-    return await OperatorAccess(relaying).settled(target, method, headers, **shows)
+    return await OperatorAccess(relaying).resolve(target, method, headers, **shows)
 
 
 async def refusal(relaying: RelayContext, headers: Pairs, **call: Any) -> Refusal:

@@ -6,11 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import Kind
-from proxy.relay.operator_access import Opened, open_path
+from proxy.relay.operator_access import OpenPath, open_path
 from proxy.wire import routes
 from tests.proxy.wire.test_routes import POSTS, SPELLINGS
 
-OPEN = Opened()
+OPEN = OpenPath()
 
 # By method: paths that are there for every rollout on its own.
 ALLOWED = {
@@ -89,12 +89,12 @@ def test_a_response_is_open_to_whom_it_was_answered() -> None:
         ("GET", "/v1/responses/resp_1/input_items"), ("POST", "/v1/responses/resp_1/cancel"),
         ("HEAD", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
     ):  # fmt: skip
-        assert open_path(method, path.encode()) == Opened("resp_1"), (method, path)
+        assert open_path(method, path.encode()) == OpenPath("resp_1"), (method, path)
     for method, path in (
         ("GET", "/v1/predictions/p1"), ("POST", "/v1/predictions/p1/cancel"),
         ("GET", "/api/v1/tasks/p1"),
     ):  # fmt: skip
-        assert open_path(method, path.encode()) == Opened("p1"), (method, path)
+        assert open_path(method, path.encode()) == OpenPath("p1"), (method, path)
 
 
 def test_a_path_in_another_spelling_is_read_or_refused() -> None:

@@ -15,7 +15,7 @@ from proxy.capture.observer import CallObserver
 from proxy.capture.websocket import WebSocketCapture, websocket_api
 from proxy.inbound.asgi import WEBSOCKET_DRAIN, Message
 from proxy.relay.handshake import WebSocketRecord
-from proxy.relay.websocket import MessagePumps
+from proxy.relay.websocket import MessageRelay
 from proxy.routing.target import Addresses
 from tests.fakes.relaying import KEYRING, Book, make_context
 
@@ -67,7 +67,7 @@ async def pumped(*messages: Message, ended: bool = False) -> tuple[Provider, lis
         headers=[],
         model=None,
     )
-    await MessagePumps(
+    await MessageRelay(
         cast(ClientConnection, provider),
         receive,
         send,
@@ -146,7 +146,7 @@ async def test_an_agent_that_does_not_read_is_not_left_in_silence(reads: bool) -
         model=None,
     )
     provider: Any = Speaking()
-    await MessagePumps(
+    await MessageRelay(
         cast(ClientConnection, provider),
         receive,
         send,

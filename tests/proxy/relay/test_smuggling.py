@@ -1,7 +1,7 @@
 """Requests that two parsers might read differently, at the real server before a strict provider.
 
 Whatever an agent writes, the provider must read one request for each call, framed once and
-plainly, at the path of that call, and nothing that the agent hid inside another request.
+call_by_hand, at the path of that call, and nothing that the agent hid inside another request.
 """
 
 from __future__ import annotations

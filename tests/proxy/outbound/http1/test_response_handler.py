@@ -12,7 +12,7 @@ import pytest
 from proxy.outbound import errors
 from proxy.outbound.connection import UNREAD_LIMIT, ResponseHandler
 from proxy.outbound.request import SerializedRequest
-from tests.proxy.relay.plainly import GONE, Lines, connection
+from tests.proxy.relay.byhand import GONE, Lines, connection
 
 REQUEST = SerializedRequest(b"GET / HTTP/1.1\r\n\r\n", b"")
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\n"

@@ -6,12 +6,12 @@ from typing import get_args
 
 import pytest
 
-from proxy.relay.fault_scripts import SILENT, SPOILT, FaultedRequest, Reply
+from proxy.relay.fault_scripts import INVALID_ANSWERS, SILENT, FaultedRequest, Reply
 from proxy.relay.faults import CHAT, SCRIPTS, script_for, wants_usage
 from truezero.models import FaultKind
 
 # Played on the connection, or complete answers.
-WITHOUT_ERROR = {"truncation", "empty", "hang", "reset", *SPOILT}
+WITHOUT_ERROR = {"truncation", "empty", "hang", "reset", *INVALID_ANSWERS}
 
 
 def test_an_unlisted_api_is_answered_as_chat() -> None:

@@ -18,7 +18,7 @@ import pytest
 from proxy.relay.context import CallLimits
 from proxy.relay.fault_scripts import (
     CUT_WORDS,
-    SPOILT,
+    INVALID_ANSWERS,
     SUBSTITUTE_MODEL,
     WAIT_S,
     WINDOW_TOKENS,
@@ -30,8 +30,8 @@ from tests.fakes.answers import Api
 from tests.journeys import agents
 from tests.journeys.service import ROOT
 from tests.proxy.api.test_routes import Service, problem, serving
-from tests.proxy.relay.plainly import plainly
-from tests.proxy.relay.test_http import Drilled as Met
+from tests.proxy.relay.byhand import call_by_hand
+from tests.proxy.relay.test_access import Drilled as Met
 from truezero.models import Fault, FaultKind
 
 KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
@@ -177,7 +177,7 @@ def test_a_spoilt_answer_is_healthy_and_differs_in_one_fact(house: Service, call
     *_, asked, streamed = CALLS[call]
     text = "long text " * 4000
     body = {**asked, "system": text} if call != "gemini" else {"contents": [], "system": text}
-    for kind in SPOILT:
+    for kind in INVALID_ANSWERS:
         exchange = spoilt(house, kind, call, body)
         dialect = call.partition("-")[0]
         finishes = FINISHES.get(kind, FINISHES["stop"])
@@ -214,7 +214,7 @@ async def test_a_slow_answer_comes_after_its_delay_or_not_at_all(
     read_s: float | None, ending: str
 ) -> None:
     fault = Fault(kind="slow", delay_s=0.2)
-    call = plainly(access=Met(fault), limits=CallLimits(read_s=read_s))
+    call = call_by_hand(access=Met(fault), limits=CallLimits(read_s=read_s))
     began = time.monotonic()
     async with asyncio.timeout(60):
         while not call.book.exchanges:
@@ -485,7 +485,7 @@ def test_every_script_has_words_for_every_refusal(api: str) -> None:
 
 
 def test_every_kind_is_tested_here() -> None:
-    assert set(KINDS) == {*EXPECTED, *SPOILT, "hang", "reset"}
+    assert set(KINDS) == {*EXPECTED, *INVALID_ANSWERS, "hang", "reset"}
 
 
 def test_the_page_on_drills_states_the_statuses() -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.relay.fault_scripts import SPOILT, SUBSTITUTE_MODEL, WINDOW_TOKENS, FaultedRequest
+from proxy.relay.fault_scripts import (
+    INVALID_ANSWERS,
+    SUBSTITUTE_MODEL,
+    WINDOW_TOKENS,
+    FaultedRequest,
+)
 
 
 def request(size: int) -> FaultedRequest:
@@ -13,7 +18,7 @@ def request(size: int) -> FaultedRequest:
 
 def test_growing_prompts_are_read_to_the_same_length() -> None:
     read = [
-        SPOILT["truncate_prompt"](request(size))[1].input_tokens
+        INVALID_ANSWERS["truncate_prompt"](request(size))[1].input_tokens
         for size in (40_000, 41_000, 60_000)
     ]
     assert read == [WINDOW_TOKENS] * 3
@@ -21,16 +26,16 @@ def test_growing_prompts_are_read_to_the_same_length() -> None:
 
 @pytest.mark.parametrize("size", [200, 2_000, 16_000])
 def test_a_short_prompt_is_truncated_too(size: int) -> None:
-    _, reply = SPOILT["truncate_prompt"](request(size))
+    _, reply = INVALID_ANSWERS["truncate_prompt"](request(size))
     assert 0 < reply.input_tokens * 12 < size, "less than a token for 12 bytes"
 
 
 def test_one_fact_is_spoilt_by_each_fault() -> None:
     asked = request(4_000)
-    good = SPOILT["slow"](asked)
+    good = INVALID_ANSWERS["slow"](asked)
     assert good[0] is asked
     assert good[1].input_tokens == 1_000
-    answered = {kind: spoil(asked) for kind, spoil in SPOILT.items()}
+    answered = {kind: spoil(asked) for kind, spoil in INVALID_ANSWERS.items()}
     assert {kind for kind, (made, _) in answered.items() if made.model == SUBSTITUTE_MODEL} == {
         "swap_model"
     }

@@ -117,7 +117,7 @@ class Lines:
 
 
 @dataclass
-class Plainly:
+class CallByHand:
     """One call: what both sides were sent, what is on record, and how each goes on."""
 
     agent: RequestCycle
@@ -186,7 +186,7 @@ def request_of(
     return request
 
 
-def plainly(
+def call_by_hand(
     body: bytes = ASKED,
     *,
     method: str = "POST",
@@ -198,7 +198,7 @@ def plainly(
     length: bytes | None = None,
     more: bool = False,
     **rules: Any,
-) -> Plainly:
+) -> CallByHand:
     """Begin a call."""
     provider, to_provider, _ = connection()
     lines = Lines(*[provider] * idle)
@@ -215,7 +215,7 @@ def plainly(
     )
     tasks = set[Any]()
     Relay(context).agent_calls().take(agent, tasks)
-    return Plainly(
+    return CallByHand(
         agent, flow, to_agent, to_provider, provider, lines, book, context, tasks, answered
     )
 

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from proxy.inbound.asgi import INTERVAL_S, CauseLog, refused_calls, refused_requests
+from proxy.inbound.asgi import INTERVAL_S, RefusalCounter, refused_calls, refused_requests
 
 
 def test_each_cause_is_logged_once_a_second_with_what_was_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     now = 100.0
-    log = CauseLog("it was ", clock=lambda: now)
+    log = RefusalCounter("it was ", clock=lambda: now)
     for _ in range(3):
         log.note("wet")
     log.note("cold")

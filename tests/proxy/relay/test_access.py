@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from proxy.inbound.asgi import CauseLog
+from proxy.inbound.asgi import RefusalCounter
 from proxy.relay.context import CallLimits, RequestNotices
 from proxy.relay.relay import Relay
 from proxy.routing.target import Target
 from tests.fakes.relaying import Book, make_context
-from tests.proxy.relay.plainly import STREAMED, Plainly, plainly
+from tests.proxy.relay.byhand import STREAMED, CallByHand, call_by_hand
 from truezero.models import Fault
 
 CHAT = b"/r/r1/openai/v1/chat/completions"
@@ -28,7 +28,7 @@ class Drilled:
     def concerns(self, _: Target) -> bool:
         return True
 
-    def known_open(self, _: Target) -> bool:
+    def admit_cached(self, _: Target) -> bool:
         return False
 
     async def admit(self, _: Target) -> None:
@@ -38,7 +38,7 @@ class Drilled:
         return self._fault
 
 
-async def ended(call: Plainly) -> bytes:
+async def ended(call: CallByHand) -> bytes:
     """What the agent of a call was sent, once it is recorded."""
     async with asyncio.timeout(60):
         while not call.book.exchanges:
@@ -67,8 +67,8 @@ def test_the_paths_of_agents_are_claimed() -> None:
     ],
 )
 async def test_a_refused_call_is_not_recorded(call: dict[str, Any], status: int, code: str) -> None:
-    refusals = CauseLog("")
-    refused = plainly(notices=RequestNotices(refusals=refusals), **call)
+    refusals = RefusalCounter("")
+    refused = call_by_hand(notices=RequestNotices(refusals=refusals), **call)
     head, _, body = refused.to_agent.said().partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert json.loads(body)["code"] == code
@@ -77,7 +77,7 @@ async def test_a_refused_call_is_not_recorded(call: dict[str, Any], status: int,
 
 
 async def test_a_drilled_call_is_recorded_as_injected() -> None:
-    call = plainly(access=Drilled(Fault(kind="rate_limit")))
+    call = call_by_hand(access=Drilled(Fault(kind="rate_limit")))
     said = await ended(call)
     assert said.startswith(b"HTTP/1.1 429 ")
     assert call.only.injected
@@ -85,7 +85,7 @@ async def test_a_drilled_call_is_recorded_as_injected() -> None:
 
 
 async def test_a_fault_that_nobody_reads_is_held_up_as_a_provider_is() -> None:
-    call = plainly(STREAMED, access=Drilled(Fault(kind="truncate_prompt")))
+    call = call_by_hand(STREAMED, access=Drilled(Fault(kind="truncate_prompt")))
     call.flow.write_paused = True
     for _turn in range(50):
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 from classifier.records import Ending
 from proxy.relay.context import CallLimits
 from tests.fakes import answers
-from tests.proxy.relay.plainly import ASKED, GONE, STREAMED, Plainly, connection, plainly
+from tests.proxy.relay.byhand import ASKED, GONE, STREAMED, CallByHand, call_by_hand, connection
 
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"
 SSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -23,7 +23,7 @@ def framed(part: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(part), part)
 
 
-def streaming(call: Plainly, *, durable: bool = True) -> Plainly:
+def streaming(call: CallByHand, *, durable: bool = True) -> CallByHand:
     """The call with the head of its stream at the provider's side, and a word."""
     call.says(SSE)
     if durable:
@@ -33,7 +33,7 @@ def streaming(call: Plainly, *, durable: bool = True) -> Plainly:
 
 
 async def test_a_whole_answer_is_sent_when_it_is_on_record() -> None:
-    call = plainly()
+    call = call_by_hand()
     assert call.to_provider.said() == (
         b"POST /v1/chat/completions HTTP/1.1\r\nhost: provider\r\ncontent-length: %d\r\n\r\n%b"
         % (len(ASKED), ASKED)
@@ -50,7 +50,7 @@ async def test_a_whole_answer_is_sent_when_it_is_on_record() -> None:
 
 
 async def test_a_body_in_parts_is_passed_on_in_parts() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(WHOLE[:-2] + b"{")
     assert (call.to_agent.said(), call.book.hurried) == (b"", True)
     call.book.opened_now()
@@ -63,7 +63,7 @@ async def test_a_body_in_parts_is_passed_on_in_parts() -> None:
 
 
 async def test_a_streams_chunks_pass_at_once_and_its_last_event_waits() -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
     assert call.to_agent.said().endswith(b"transfer-encoding: chunked\r\n\r\n" + framed(WORD))
     call.says(framed(WORD))
     assert call.to_agent.said() == framed(WORD)
@@ -77,7 +77,7 @@ async def test_a_streams_chunks_pass_at_once_and_its_last_event_waits() -> None:
 
 
 async def test_what_comes_behind_the_last_event_is_recorded_too() -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
     call.says(framed(DONE))
     call.book.commit()
     call.to_agent.said()
@@ -91,7 +91,7 @@ async def test_what_comes_behind_the_last_event_is_recorded_too() -> None:
 
 
 async def test_nothing_of_a_stream_is_sent_before_it_is_on_record_that_it_began() -> None:
-    call = streaming(plainly(STREAMED), durable=False)
+    call = streaming(call_by_hand(STREAMED), durable=False)
     call.says(framed(WORD))
     assert (call.to_agent.said(), call.book.hurried) == (b"", True)
     call.book.opened_now()
@@ -110,7 +110,7 @@ async def test_nothing_of_a_stream_is_sent_before_it_is_on_record_that_it_began(
     ],
 )
 async def test_a_head_without_a_body_waits_for_the_commit(head: bytes, sent: bytes) -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(head)
     assert call.to_agent.said() == b""
     call.book.commit()
@@ -119,7 +119,7 @@ async def test_a_head_without_a_body_waits_for_the_commit(head: bytes, sent: byt
 
 
 async def test_an_empty_chunked_body_is_one() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(SSE + END)
     call.book.opened_now()
     assert call.to_agent.said().endswith(b"chunked\r\n\r\n")
@@ -128,7 +128,7 @@ async def test_an_empty_chunked_body_is_one() -> None:
 
 
 async def test_a_body_without_a_length_ends_with_its_connection() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(b"HTTP/1.1 200 OK\r\n\r\nab")
     call.book.opened_now()
     call.provider.eof_received()
@@ -138,14 +138,14 @@ async def test_a_body_without_a_length_ends_with_its_connection() -> None:
 
 
 async def test_interim_answers_are_skipped() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(b"HTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n", WHOLE)
     call.book.commit()
     assert b"link" not in (sent := call.to_agent.said())
     assert sent.startswith(b"HTTP/1.1 200 ")
 
 
-FAILURES: dict[str, tuple[Callable[[Plainly], None], Ending, bytes]] = {
+FAILURES: dict[str, tuple[Callable[[CallByHand], None], Ending, bytes]] = {
     "closed": (lambda call: call.provider.eof_received(), Ending.CUT_UPSTREAM, b"502"),
     "reset": (lambda call: call.provider.connection_lost(OSError()), Ending.CUT_UPSTREAM, b"502"),
     "no http": (lambda call: call.says(b"\x00\xff\r\n\r\n"), Ending.CUT_UPSTREAM, b"502"),
@@ -167,7 +167,7 @@ FAILURES: dict[str, tuple[Callable[[Plainly], None], Ending, bytes]] = {
 
 @pytest.mark.parametrize("name", FAILURES)
 async def test_a_call_without_an_answer_is_refused_when_it_is_on_record(name: str) -> None:
-    call = plainly()
+    call = call_by_hand()
     call.provider.head_bytes = 1  # so that it is not taken for stale
     fails, ending, status = FAILURES[name]
     fails(call)
@@ -184,7 +184,7 @@ async def test_a_call_without_an_answer_is_refused_when_it_is_on_record(name: st
 
 @pytest.mark.parametrize("name", ["closed", "reset", "a rollout that ended"])
 async def test_an_answer_that_breaks_off_is_cut_when_that_is_on_record(name: str) -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
     call.to_agent.said()
     fails, ending, _ = FAILURES[name]
     fails(call)
@@ -195,7 +195,7 @@ async def test_an_answer_that_breaks_off_is_cut_when_that_is_on_record(name: str
 
 
 async def test_parts_that_came_before_a_failure_are_passed_on_before_it() -> None:
-    call = streaming(plainly(STREAMED), durable=False)
+    call = streaming(call_by_hand(STREAMED), durable=False)
     call.provider.connection_lost(OSError())
     call.book.opened_now()
     assert call.to_agent.said().endswith(framed(WORD))
@@ -208,7 +208,7 @@ async def test_parts_that_came_before_a_failure_are_passed_on_before_it() -> Non
 
 
 async def test_an_agent_that_leaves_cuts_the_call() -> None:
-    for call in (plainly(), streaming(plainly(STREAMED))):
+    for call in (call_by_hand(), streaming(call_by_hand(STREAMED))):
         call.agent.leave()
         assert (call.to_provider.aborted, call.only.ending) == (True, Ending.LEFT_BY_AGENT)
         assert not call.over  # before it is on record
@@ -220,7 +220,7 @@ DRAINED = CallLimits(drain_s=3600, drain_bytes=100)
 
 
 async def test_an_answer_is_read_on_for_its_usage_without_its_agent() -> None:
-    call = plainly(limits=DRAINED)
+    call = call_by_hand(limits=DRAINED)
     call.agent.leave()
     call.says(WHOLE)
     assert (call.only.ending, call.only.response_bytes) == (Ending.LEFT_BY_AGENT, 2)
@@ -229,7 +229,7 @@ async def test_an_answer_is_read_on_for_its_usage_without_its_agent() -> None:
 
 
 async def test_a_stream_is_read_on_to_its_last_event() -> None:
-    call = streaming(plainly(STREAMED, limits=CallLimits(drain_s=3600)))
+    call = streaming(call_by_hand(STREAMED, limits=CallLimits(drain_s=3600)))
     call.to_agent.said()
     call.agent.leave()
     call.says(framed(WORD), framed(DONE))
@@ -241,7 +241,7 @@ async def test_a_stream_is_read_on_to_its_last_event() -> None:
 
 
 async def test_no_more_is_read_on_than_is_allowed() -> None:
-    call = streaming(plainly(STREAMED, limits=DRAINED))
+    call = streaming(call_by_hand(STREAMED, limits=DRAINED))
     call.agent.leave()
     call.says(framed(WORD))
     assert not call.to_provider.aborted
@@ -250,7 +250,7 @@ async def test_no_more_is_read_on_than_is_allowed() -> None:
 
 
 async def test_the_body_of_an_error_is_read_on_by_default() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(b"HTTP/1.1 429 Too Many Requests\r\ncontent-length: 38\r\n\r\n")
     call.book.opened_now()
     call.agent.leave()
@@ -261,7 +261,7 @@ async def test_the_body_of_an_error_is_read_on_by_default() -> None:
 
 
 async def test_an_agent_that_leaves_while_its_last_event_is_recorded_has_had_it() -> None:
-    call = streaming(plainly(STREAMED, limits=DRAINED))
+    call = streaming(call_by_hand(STREAMED, limits=DRAINED))
     call.says(framed(DONE))
     call.agent.leave()
     assert (call.to_provider.aborted, call.over) == (True, False)
@@ -270,7 +270,7 @@ async def test_an_agent_that_leaves_while_its_last_event_is_recorded_has_had_it(
 
 
 async def test_an_agent_that_leaves_before_the_commit_of_a_whole_answer_gets_nothing() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(WHOLE)
     call.agent.leave()
     call.book.commit()
@@ -278,7 +278,7 @@ async def test_an_agent_that_leaves_before_the_commit_of_a_whole_answer_gets_not
 
 
 async def test_a_slow_agent_holds_its_provider_up() -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
     call.to_agent.said()
     call.flow.write_paused = True
     big = answers.data({"choices": [{"index": 0, "delta": {"content": "x" * 40_000}}]})
@@ -295,7 +295,7 @@ async def test_a_slow_agent_holds_its_provider_up() -> None:
 
 
 async def test_an_agent_that_leaves_without_reading_lets_the_rest_be_read_on() -> None:
-    call = streaming(plainly(STREAMED, limits=DRAINED))
+    call = streaming(call_by_hand(STREAMED, limits=DRAINED))
     call.flow.write_paused = True
     call.says(framed(WORD))
     call.agent.leave()
@@ -307,7 +307,7 @@ async def test_an_agent_that_leaves_without_reading_lets_the_rest_be_read_on() -
 
 @pytest.mark.parametrize("ends", ["whole", "stream", "refused"])
 async def test_what_is_left_to_be_said_waits_for_room(ends: str) -> None:
-    call = plainly(STREAMED, paused=True)
+    call = call_by_hand(STREAMED, paused=True)
     if ends == "whole":
         call.says(WHOLE)
     elif ends == "stream":
@@ -327,7 +327,7 @@ async def test_what_is_left_to_be_said_waits_for_room(ends: str) -> None:
 
 
 async def test_a_connection_that_went_stale_is_replaced_once() -> None:
-    call = plainly()
+    call = call_by_hand()
     first = call.to_provider.said()
     call.provider.connection_lost(None)
     fresh, line, _ = connection(reused=False)
@@ -341,7 +341,7 @@ async def test_a_connection_that_went_stale_is_replaced_once() -> None:
 
 
 async def test_a_call_connects_where_no_connection_is_idle() -> None:
-    call = plainly(idle=False)
+    call = call_by_hand(idle=False)
     fresh, line, kept = connection(reused=False)
     await turns()
     assert call.lines.opens is not None
@@ -355,7 +355,7 @@ async def test_a_call_connects_where_no_connection_is_idle() -> None:
 
 
 async def test_a_provider_that_cannot_be_reached_was_never_connected() -> None:
-    call = plainly(idle=False)
+    call = call_by_hand(idle=False)
     await turns()
     assert call.lines.opens is not None
     call.lines.opens.set_exception(GONE)
@@ -366,7 +366,7 @@ async def test_a_provider_that_cannot_be_reached_was_never_connected() -> None:
 
 
 async def test_an_agent_that_leaves_stops_the_connecting() -> None:
-    call = plainly(idle=False)
+    call = call_by_hand(idle=False)
     await turns()
     call.agent.leave()
     await turns()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Ending
-from tests.proxy.relay.plainly import STREAMED, plainly
-from tests.proxy.relay.test_plain_call import DONE, END, WHOLE, WORD, framed, streaming, turns
+from tests.proxy.relay.byhand import STREAMED, call_by_hand
+from tests.proxy.relay.test_relayed_call import DONE, END, WHOLE, WORD, framed, streaming, turns
 
 
 @pytest.mark.parametrize("begun", [False, True])
 async def test_a_server_that_stops_loses_the_call(*, begun: bool) -> None:
-    call = streaming(plainly(STREAMED)) if begun else plainly()
+    call = streaming(call_by_hand(STREAMED)) if begun else call_by_hand()
     call.to_agent.said()
     for task in call.tasks:
         task.cancel(msg="stop")
@@ -23,7 +23,7 @@ async def test_a_server_that_stops_loses_the_call(*, begun: bool) -> None:
 
 
 async def test_a_rollout_that_ends_lets_an_answer_that_is_being_recorded_through() -> None:
-    call = plainly()
+    call = call_by_hand()
     call.says(WHOLE)
     next(iter(call.tasks)).close()
     call.book.commit()
@@ -33,7 +33,7 @@ async def test_a_rollout_that_ends_lets_an_answer_that_is_being_recorded_through
 
 @pytest.mark.reaches_in
 async def test_an_error_of_our_own_is_a_lost_call(caplog: pytest.LogCaptureFixture) -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
 
     def fails(part: bytes) -> bool:
         raise ValueError("secret")
@@ -47,7 +47,7 @@ async def test_an_error_of_our_own_is_a_lost_call(caplog: pytest.LogCaptureFixtu
 
 @pytest.mark.reaches_in
 async def test_a_body_that_breaks_its_length_is_cut_behind_its_record() -> None:
-    call = streaming(plainly(STREAMED))
+    call = streaming(call_by_hand(STREAMED))
 
     def shorter() -> None:
         raise RuntimeError

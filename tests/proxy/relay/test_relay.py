@@ -25,15 +25,15 @@ from proxy.routing.upstreams import Auth
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.fakes.relaying import KEYRING, make_context, relaying
-from tests.proxy.relay.plainly import (
+from tests.proxy.relay.byhand import (
     ASKED,
     PATH,
     STREAMED,
     HeldBook,
     Line,
     Lines,
+    call_by_hand,
     connection,
-    plainly,
     request_of,
 )
 from tests.waiting import until
@@ -128,7 +128,7 @@ REFUSED: dict[str, tuple[bytes, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", AT_ONCE)
 async def test_a_call_that_waits_for_nothing_is_sent_at_once(name: str) -> None:
-    call = plainly(**AT_ONCE[name])
+    call = call_by_hand(**AT_ONCE[name])
     assert call.to_provider.said().startswith((b"POST /v1/", b"GET /v1/", b"HEAD /v1/"))
     assert call.context.live.any_of("r1")
     assert not any(isinstance(each, asyncio.Task) for each in call.tasks)
@@ -136,7 +136,7 @@ async def test_a_call_that_waits_for_nothing_is_sent_at_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", WAITING)
 async def test_nothing_is_sent_of_a_call_that_has_to_wait(name: str) -> None:
-    call = plainly(**WAITING[name])
+    call = call_by_hand(**WAITING[name])
     assert (call.to_provider.said(), call.to_agent.said()) == (b"", b"")
     for each in tuple(call.tasks):
         each.cancel()
@@ -149,21 +149,21 @@ async def test_nothing_is_sent_of_a_call_that_has_to_wait(name: str) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 async def test_a_refused_call_is_answered_at_once(name: str) -> None:
     status, how = REFUSED[name]
-    call = plainly(**how)
+    call = call_by_hand(**how)
     assert call.to_agent.said().startswith(b"HTTP/1.1 " + status)
     assert (call.to_provider.said(), call.book.opens, call.over) == (b"", [], True)
     assert sum(call.context.notices.refusals.counts.values()) == 1
 
 
 async def test_a_refusal_waits_for_an_agent_that_reads() -> None:
-    call = plainly(path=b"/r/r1/nowhere/v1", paused=True)
+    call = call_by_hand(path=b"/r/r1/nowhere/v1", paused=True)
     assert call.to_agent.said() == b""
     call.flow.resume_writing()
     assert call.to_agent.said().startswith(b"HTTP/1.1 404 ")
 
 
 async def test_a_request_that_cannot_be_framed_is_a_call_that_was_not_sent() -> None:
-    call = plainly(headers=((b"content-length", b"9"),))
+    call = call_by_hand(headers=((b"content-length", b"9"),))
     assert (call.to_provider.said(), call.only.ending) == (b"", "cut_upstream")
     call.book.commit()
     assert call.to_agent.said().startswith(b"HTTP/1.1 502 ")
@@ -171,7 +171,7 @@ async def test_a_request_that_cannot_be_framed_is_a_call_that_was_not_sent() -> 
 
 @pytest.mark.parametrize("body", [STREAMED, b'{"\\u0073tream":true}'])
 async def test_usage_is_asked_for_at_once(body: bytes) -> None:
-    call = plainly(**ASKS_USAGE, body=body)
+    call = call_by_hand(**ASKS_USAGE, body=body)
     sent = call.to_provider.said()
     assert sent.endswith(body[1:])
     assert b'{"stream_options":{"include_usage":true},' in sent
