@@ -79,6 +79,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Runbook", "operations/runbook.md"),
             ("Observability", "operations/observability.md"),
             ("Data", "operations/data.md"),
+            ("Upgrading", "operations/upgrading.md"),
             ("Threat model", "operations/threat-model.md"),
         ),
     ),
