@@ -24,6 +24,7 @@ from tests.journeys.test_harness_failures import (
     false_zeros,
     measure,
     run,
+    without_evidence,
     written,
 )
 from tests.journeys.test_integrations import SWEBENCH_CONFIG
@@ -344,19 +345,19 @@ def test_an_audit_finds_the_false_zeros(harness: str, request: pytest.FixtureReq
 
 def said_by_inspect(row: Row) -> str:
     score = "unscored" if row["score"] is None else f"score {row['score']}"
-    return score + (f", `{row['why']}`" if row["why"] else "")
+    return score + (f", `{without_evidence(row['why'])}`" if row["why"] else "")
 
 
 def said_by_verifiers(row: Row) -> str:
     reward = "no reward" if row["reward"] is None else f"reward {row['reward']}"
     errors = "".join(f", `{kind}`" for kind in row["errors"][:1])
-    why = f", `{row['why']}`" if row["why"] else ""
+    why = f", `{without_evidence(row['why'])}`" if row["why"] else ""
     return f"{reward}, ok {str(row['ok']).lower()}{errors}{why}"
 
 
 def said_by_mini(row: Row) -> str:
     patch = "no prediction" if row["patch"] is None else "a patch" if row["patch"] else "empty"
-    why = f", `{row['why']}`" if row["why"] else ""
+    why = f", `{without_evidence(row['why'])}`" if row["why"] else ""
     return f"`{row['ended']}`, {patch}{why}"
 
 

@@ -743,23 +743,27 @@ def said_by_benchflow(row: Row) -> str:
     return f"no reward, `{row['error']}`{tried}"
 
 
+def without_evidence(said: str) -> str:
+    """Return a sentence of truezero up to its evidence, which is the same in every table."""
+    return re.sub(r"(api_error(?: \[[^]]*\])?): .*", r"\1", said)
+
+
 def said_by_maseval(row: Row) -> str:
     status = f"`{row['status']}`" + (f", `{row['reason']}`" if row["reason"] else "")
     if row["eval"] is not None:
         return f"{status}, score {row['eval'][0]['score']}"
-    return f"{status}, no score, `{row['error']}`"
+    return f"{status}, no score, `{without_evidence(row['error'])}`"
 
 
 def said_by_harbor(row: Row) -> str:
     if row["type"] is None:
         return f"reward {row['rewards']['reward']}"
-    return f"no reward, `{row['type']}: {row['message']}`"
+    return f"no reward, `{row['type']}: {without_evidence(row['message'])}`"
 
 
 SPOKEN: Mapping[str, Callable[[Row], str]] = {
     "benchflow": said_by_benchflow,
     "harbor": said_by_harbor,
-    "harbor24": said_by_harbor,
     "maseval": said_by_maseval,
 }
 
