@@ -218,7 +218,7 @@ def _attempt(row: Sequence[Any]) -> Addend:
 
 
 class Told(NamedTuple):
-    """What a verdict says beyond its columns."""
+    """The parts of a verdict that have no column of their own."""
 
     diagnostics: tuple[Diagnostic, ...]
     retry: dict[str, Any] | None
@@ -249,9 +249,9 @@ def _reported(outcome: str) -> float | None:
 
 
 class Changed(NamedTuple):
-    """What changed tasks change in their batch: the numbers of tasks alike, and what they lack.
+    """The changes that some tasks make to their batch, in tasks by shape and in what they lack.
 
-    ``writes`` is what is to be written of the tasks themselves.
+    ``writes`` are those for the tasks themselves.
     """
 
     shapes: Counter[Shape]

@@ -125,7 +125,7 @@ class Calls:
             return connection.scalar(query) or 0
 
     def answered(self, rollout_id: str, *, upstream: str, response_digest: str) -> bool:
-        """Whether a rollout was answered this response; asking for it is no answer."""
+        """Return True if a rollout got this response as an answer. Fetching it does not count."""
         query = select(exchanges.c.id).where(
             exchanges.c.rollout_id == rollout_id,
             exchanges.c.upstream == upstream,
@@ -172,7 +172,7 @@ class Calls:
             return connection.scalar(select(func.count()).select_from(both)) or 0
 
     def seen_on(self, batch: str, lane: Lane) -> bool:
-        """Whether an agent of the batch made a call on the lane, which names upstream and model."""
+        """Return True if an agent of the batch called the lane's upstream and model."""
         of_batch = (call_usage.c.batch == batch, call_usage.c.upstream == lane.upstream)
         any_call = select(call_usage.c.minute).where(*of_batch, call_usage.c.role == "agent")
         calls = (

@@ -1,4 +1,4 @@
-"""Which rollouts have ended, in the order in which every process is to end their calls.
+"""The rollouts that have ended, in the order in which every process ends their calls.
 
 Each end takes the next number. A worker's row says up to which number it has ended calls, and
 of which rollouts it is still ending them.

@@ -98,11 +98,11 @@ class CheckpointRun(Protocol):
 
 
 class Place(Protocol):
-    """Where a database is, and whether it is still there."""
+    """The location of a database, and a check that it is still there."""
 
     @property
     def gone(self) -> bool:
-        """Whether nothing is in its place any more."""
+        """True if nothing is left where the database was."""
         ...
 
     def check(self) -> None:
@@ -263,7 +263,7 @@ class Connections:
 
 
 class Lock(Enum):
-    """What only one transaction does at a time; where several are held, in this order."""
+    """A lock that one transaction holds at a time. Several are taken in this order."""
 
     SCHEMA = "schema"
     PARTITIONS = "months"  # the value is part of the key: older services take it too

@@ -146,7 +146,7 @@ class Database:
             self._connections.checkpoints.run()
 
     def is_reachable(self) -> bool:
-        """Whether the database can be read now, from its file and not from a connection's cache."""
+        """Return True if the database can be read now, from its file and not from a cache."""
         try:
             with self._reconnecting(), self._connections.reading() as connection:
                 if self.is_sqlite:  # https://www.sqlite.org/pragma.html#pragma_shrink_memory
@@ -257,12 +257,12 @@ def _replaced(place: Place) -> bool:
 
 
 def _locked(error: DatabaseUnavailable) -> bool:
-    """Whether PostgreSQL is well, and another session only held a lock for too long."""
+    """Return True if PostgreSQL is well and another session only held a lock for too long."""
     return getattr(_driver_error(error), "sqlstate", None) == "55P03"
 
 
 def _tables_missing(error: DatabaseUnavailable) -> bool:
-    """Whether a database without tables stands where ours was."""
+    """Return True if a database without tables stands in the place of ours."""
     driver = _driver_error(error)
     return getattr(driver, "sqlstate", None) == "42P01" or "no such table" in str(driver)
 

@@ -160,7 +160,7 @@ class Workers:
 
 
 def is_dead(worker: Row, host: str, silent_at: float) -> bool:
-    """Whether a worker is dead: silent since before then, or gone from this host."""
+    """Return True if a worker was last seen before ``silent_at`` or has left this host."""
     if worker["seen_at"] < silent_at:
         return True
     if worker["host"] != host:

@@ -58,10 +58,10 @@ OVER_AT = case((func.count() == func.count(batch_runs.c.ended_at), func.max(batc
 
 
 class Runs(NamedTuple):
-    """Who starts rollouts of a batch.
+    """The runs that start rollouts of a batch.
 
-    ``begun`` counts those who said that they do, ``open`` those of them who did not say that no
-    more come; ``over_at`` is when the last of them did, None before.
+    ``begun`` counts the runs that were announced, ``open`` those of them that have not said yet
+    that no more rollouts come. ``over_at`` is the time at which the last one said so, None before.
     """
 
     begun: int
@@ -105,13 +105,13 @@ class Groups:
             return _tasks(connection, batch, list(connection.execute(named).scalars()))
 
     def any_of(self, batch: str) -> bool:
-        """Whether the batch has any rollout, with a task or without, or a run of it was begun."""
+        """Return True if the batch has any rollout, with or without a task, or a run was begun."""
         query = select(rollouts.c.id).where(rollouts.c.batch == batch).limit(1)
         with self._connections.reading() as connection:
             return connection.scalar(query) is not None or runs_of(connection, batch).begun > 0
 
     def ended(self, batch: str) -> bool:
-        """Whether the batch has ended."""
+        """Return True if the batch has ended."""
         with self._connections.reading() as connection:
             return has_ended(connection, batch, runs_of(connection, batch).over_at)
 
@@ -188,7 +188,7 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
 
 
 def _advised(verdict: str) -> bool:
-    """Whether a verdict, as JSON text, advises to run its rollout again."""
+    """Return True if a verdict, as JSON text, advises running its rollout again."""
     return bool(json.loads(verdict).get("retry", {}).get("eligible"))
 
 
@@ -268,7 +268,7 @@ def runs_of(connection: Connection, batch: str) -> Runs:
 
 
 def has_ended(connection: Connection, batch: str, over_at: float | None) -> bool:
-    """Whether a batch was declared over, and waits for none of its rollouts."""
+    """Return True if a batch was declared over and waits for none of its rollouts."""
     if over_at is None:
         return False
     of = {"of": batch, "over_at": over_at}
@@ -344,7 +344,7 @@ def _counting(row: Sequence[Any]) -> Entry:
 
 
 class SlotPlace(NamedTuple):
-    """Where a slot is among those of its batch: when its first attempt began, and that one's id."""
+    """The place of a slot in its batch: the start of its first attempt, and that attempt's id."""
 
     at: float
     rollout_id: str

@@ -59,13 +59,13 @@ ITEM = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutQuery:
-    """What a list of rollouts is to hold, and in which order.
+    """The filters and the order of a list of rollouts.
 
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
     upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
     ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
     a call of them began that failed. ``sort`` is ``created_at``, ``task``,
-    ``reward``, ``total_tokens`` or ``cost_usd``; where that is unknown, rollouts come last.
+    ``reward``, ``total_tokens`` or ``cost_usd``; rollouts without that value come last.
     """
 
     filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class RolloutQuery:
 
     @property
     def by_verdict(self) -> bool:
-        """Whether what it holds, or its order, depends on verdicts."""
+        """True if the filters or the order depend on verdicts."""
         asked = {*self.filters, self.sort, *(["text"] if self.text else [])}
         return not asked.isdisjoint(JUDGED)
 

@@ -74,7 +74,7 @@ def _id(asked: Enrolment) -> str:
 
 
 class _Work:
-    """What a transaction finds, and what it is to write."""
+    """The rows that one transaction found, and those that it has to write."""
 
     def __init__(self, connection: Connection, asked: Sequence[Enrolment], now: float) -> None:
         self._connection = connection
@@ -291,7 +291,7 @@ class Rollouts:
         return Reported(outcome=standing or outcome, closing=closing)
 
     def is_registered(self, rollout_id: str) -> bool:
-        """Whether a runner registered this rollout."""
+        """Return True if a runner registered this rollout."""
         row = self.row(rollout_id)
         return row is not None and bool(row["registered"])
 
@@ -383,7 +383,7 @@ def _revoke(connection: Connection, rollout_id: str, at: float) -> None:
 
 
 def _cut_off(connection: Connection, row: Row) -> bool:
-    """Whether an outage came where the agent was to call again, and it did not afterwards.
+    """Return True if the agent was to call again when an outage came, and has not since.
 
     Its last answer asked for tools; the call with their results may have met no service.
     """

@@ -157,7 +157,7 @@ class PlacedFile:
 
     @property
     def gone(self) -> bool:
-        """Whether nothing is in its place any more."""
+        """True if nothing is left where the database was."""
         return self._known is not None and self._found() is None
 
     def check(self) -> None:

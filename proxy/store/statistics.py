@@ -89,7 +89,10 @@ def in_flight(connection: Connection, batch: str | None = None) -> int:
 
 
 def _is_of(batch: str) -> ColumnElement[bool]:
-    """Whether a call in flight is a batch's; it is asked of those, not of the batch's rollouts."""
+    """Build the condition that a call in flight belongs to a batch.
+
+    The query starts from the calls in flight and not from the batch's rollouts.
+    """
     owner = select(rollouts.c.batch).where(rollouts.c.id == open_calls.c.rollout_id)
     return owner.scalar_subquery() == batch
 

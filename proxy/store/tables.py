@@ -474,9 +474,9 @@ class Gap:
 
 @noun
 class CommitBatch:
-    """What one commit takes: calls begun, calls ended, gaps by rollout.
+    """The contents of one commit: calls begun, calls ended, and gaps by rollout.
 
-    ``late``: the database did not take them when they began and ended.
+    ``late`` is true if the database did not take them when they began and ended.
     """
 
     opened: Sequence[Exchange] = ()

@@ -51,7 +51,7 @@ from proxy.store.tables import (
 
 
 class RolloutState(NamedTuple):
-    """What of a rollout and its batch decides what its verdict changes.
+    """The state of a rollout and its batch that decides the changes its verdict makes.
 
     ``version`` and ``first_at`` are its batch's, ``over_at`` is when that was declared over,
     ``change`` is its last one that was not judged, ``provisional`` whether the verdict before is;
@@ -68,19 +68,19 @@ class RolloutState(NamedTuple):
 
     @property
     def first(self) -> bool:
-        """Whether a final verdict would be its first one."""
+        """True if a final verdict would be the rollout's first one."""
         return self.provisional is None or bool(self.provisional)
 
     @property
     def read(self) -> tuple[Any, ...]:
-        """What has to be the same for what was foreseen: nothing else happened in the batch."""
+        """The fields that must be unchanged, so that nothing else happened in the batch."""
         return self[:5]
 
 
 class Foreseen(NamedTuple):
-    """What is to be written beside a verdict, of a rollout in this state.
+    """The writes that go with a verdict, precomputed for a rollout in this state.
 
-    ``settled`` is the group that it settles.
+    ``settled`` is the group that the verdict settles.
     """
 
     state: RolloutState

@@ -427,7 +427,7 @@ class _Shape:
     fitted: set[tuple[type, ...]] = field(default_factory=set)  # as most rows' types have
 
     def fits(self, row: Row) -> bool:
-        """Whether each value is of its column's type."""
+        """Return True if each value has the type of its column."""
         types = tuple(map(type, row))
         if types in self.fitted:
             return True

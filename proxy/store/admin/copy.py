@@ -40,7 +40,7 @@ class TableComparison:
 
     @property
     def same(self) -> bool:
-        """Whether both hold the same rows."""
+        """True if source and target hold the same rows."""
         return self.source == self.target
 
 
@@ -102,7 +102,7 @@ def _begin(here: Connection, there: Engine, target: str) -> None:
 
 
 def _is_part(here: Connection, there: Connection, table: Table) -> bool:
-    """Whether a table holds exactly the source's rows up to its own last key."""
+    """Return True if a table holds exactly the source's rows up to its own last key."""
     last = rows.last_key(there, table)
     if last is None:
         return True

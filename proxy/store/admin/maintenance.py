@@ -53,9 +53,9 @@ _MOVED = 20_000  # the limit of calls of kept rollouts moved out of a partition 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was deleted so far, or would be; everything since ``before`` (epoch seconds) is kept.
+    """The numbers of rows that were deleted so far, or would be.
 
-    ``partitions`` are those that were dropped whole.
+    Everything since ``before`` (epoch seconds) is kept. ``partitions`` were dropped whole.
     """
 
     before: float
@@ -166,7 +166,7 @@ class _Pruning:
 
 
 def _active(before: float) -> ColumnElement[bool]:
-    """Whether a rollout that was registered earlier has been used since."""
+    """Build the condition that a rollout registered before a time has been used since."""
     since = exists().where(
         exchanges.c.rollout_id == rollouts.c.id, exchanges.c.started_at >= before
     )
@@ -280,7 +280,7 @@ _KEYS = ("batch", *schema.KEYS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recount:
-    """Which batches do not add up, in their calls and in their rollouts; "" is no batch."""
+    """The batches whose totals do not match their calls or rollouts; "" stands for no batch."""
 
     checked: int
     calls: tuple[str, ...] = ()
@@ -288,7 +288,7 @@ class Recount:
 
     @property
     def right(self) -> bool:
-        """Whether all add up."""
+        """True if the totals of every batch match."""
         return not (self.calls or self.rollouts)
 
 

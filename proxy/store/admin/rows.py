@@ -63,7 +63,7 @@ def place(url: str) -> str:
 
 
 def same_place(one: str, other: str) -> bool:
-    """Whether two URLs name one database, as far as names can tell."""
+    """Return True if two URLs name the same database, as far as names can tell."""
     files = [sqlite_file(url) for url in (one, other)]
     if all(files):
         return len({file.resolve() for file in files if file}) == 1
@@ -138,7 +138,7 @@ def stream(connection: Connection, query: Select[Any]) -> Iterator[Row]:
 
 
 def up_to(connection: Connection, table: Table, key: Row) -> ColumnElement[bool]:
-    """Whether a row of the table is at a key or before it."""
+    """Build the condition that a row of the table is at a key or before it."""
     mine, other = tuple_(*by_key(connection, table)), tuple_(*map(literal, key))
     return mine <= other
 
@@ -280,7 +280,7 @@ class Noun:
 
     @property
     def owner_at(self) -> int:
-        """Where in a row its owner stands."""
+        """The index of the owner's column in a row."""
         return self.columns.index(self.owner)
 
 

@@ -1,4 +1,4 @@
-"""What a content filter on a request is to a batch; null in what was stored before."""
+"""Add the batch's reading of a filtered request to rollouts; it is null in older rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was found in an answer, and a digest of it; null in what was recorded before."""
+"""Add findings about answers and a digest of each to exchanges; they are null in older rows."""
 
 from __future__ import annotations
 
