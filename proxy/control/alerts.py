@@ -31,7 +31,7 @@ _NAMED = 10  # rollouts in a message
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What is wrong now, and which kinds and subjects were looked at."""
+    """The conditions that hold now, and the kinds and subjects that were checked."""
 
     conditions: tuple[Condition, ...]
     watched: frozenset[str]
@@ -142,7 +142,7 @@ Facts = Mapping[str, Any]
 
 
 class CauseKey(NamedTuple):
-    """What one line of the page is about; None is unknown."""
+    """The key of one line of the page; None means unknown."""
 
     fingerprint: str
     subcategory: str | None
@@ -153,10 +153,10 @@ class CauseKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseStats:
-    """How many rollouts a cause struck; times in epoch seconds.
+    """The rollouts that one cause affected; times are in epoch seconds.
 
     ``recent`` counts those of the window, ``trend`` the same by step, oldest first. ``batches``
-    are the names of those struck, the latest first, and ``alone`` rollouts of no batch.
+    are the names of those affected, the latest first, and ``alone`` counts rollouts of no batch.
     """
 
     key: CauseKey

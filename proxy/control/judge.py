@@ -150,7 +150,7 @@ class RecorderState(Protocol):
 
     @property
     def failing(self) -> bool:
-        """Whether the database refuses writes."""
+        """True if the database refuses writes."""
         ...
 
     @property
@@ -465,7 +465,7 @@ class Judge:
         return verdict
 
     def _seen(self, verdict: Verdict) -> bool:
-        """Whether a call of the batch was seen where a suspicion needs one to open a breaker."""
+        """Return True if the batch called the lane that a suspicion needs to open a breaker."""
         lane = breakers.lane_to_prove(verdict)
         if lane is None or verdict.batch is None:
             return False

@@ -122,7 +122,7 @@ class PageChange(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """What a page is of: a batch, a rollout, or all where both are None."""
+    """The subject of a page: a batch, a rollout, or everything if both are None."""
 
     batch: str | None = None
     rollout_id: str | None = None
@@ -193,7 +193,7 @@ class PageChanges:
         self._rests_until = min(rests_until, now + _AT_LATEST * _LOOK_S)
 
     def _due(self, tick: int, since: int) -> bool:
-        """Whether a change would be told now, so many polls after the last one was."""
+        """Return True if a change may be announced now, ``since`` polls after the last one."""
         if self.clock() < self._rests_until and since < _AT_LATEST:
             return False
         return tick % _APART == 0 or since >= _APART

@@ -72,7 +72,7 @@ class PriceTable:
         return sum_known(known) if len(known) == len(costs) else None
 
     def in_total(self, exchange: Exchange) -> bool:
-        """Whether the cost of a call is known, where `total` of it and others is."""
+        """Return True if `total` counts the cost of this call as known."""
         return _costs(exchange) or self.cost(exchange) is not None
 
     def cost(self, exchange: Exchange) -> float | None:
@@ -115,9 +115,9 @@ class PriceTable:
         return None if rates is None else rates.charge(inputs, cached, written, outputs)
 
     def holds(self, upstream: str, model: str | None, day: int, *, above: int) -> bool:
-        """Whether one price holds for all calls with more input tokens than ``above``.
+        """Return True if one price holds for all calls with more input tokens than ``above``.
 
-        Up to the next of `proxy.store.schema.TIERS`.
+        The range ends at the next of `proxy.store.schema.TIERS`.
         """
         url = self._url(upstream)
         rates = _rates(url, model, day, above) if url and model else None

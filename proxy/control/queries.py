@@ -51,7 +51,7 @@ _LINE = threading.Lock()  # held by work: two at once would both delay the relay
 
 
 class Cost:
-    """What work in threads took so far, in ``seconds`` of CPU."""
+    """The CPU time that work in threads has taken so far, in ``seconds``."""
 
     def __init__(self) -> None:
         self.seconds = 0.0

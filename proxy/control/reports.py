@@ -161,21 +161,21 @@ Items: TypeAlias = dict[RerunReason, list[dict[str, Any]]]
 
 
 class RepeatPlace(NamedTuple):
-    """Where a repeat that was never started is: behind all slots, by task and number."""
+    """The place of a repeat that was never started: behind all slots, by task and number."""
 
     task: str
     repeat: int
 
 
 class Totals(NamedTuple):
-    """How many repeats run, and how many are to be run again by reason."""
+    """The number of repeats that run, and of those to run again by reason."""
 
     running: int
     counts: Mapping[RerunReason, int]
 
 
 class PagePlace(NamedTuple):
-    """Where a page begins, and the version of the batch as the pages before it counted it."""
+    """The start of a page, and the version of the batch that the pages before it counted."""
 
     version: int
     began_at: float
@@ -351,7 +351,7 @@ DEFAULT = ("model", "upstream", "role")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """What calls add up to; None where none of them says.
+    """The totals of some calls; a total is None if no call states it.
 
     Of the ``calls``, ``failures`` failed, and ``billable`` used tokens, as far as is known: of
     these ``tokens_known_calls`` are in the sums of tokens, ``cost_known_calls`` in ``cost_usd``.

@@ -29,7 +29,7 @@ _LEAST = 4  # calls in a row that are worth folding
 
 
 class Show(StrEnum):
-    """Which calls are listed."""
+    """The calls that are listed."""
 
     FOLDED = "folded"
     ALL = "all"
@@ -174,7 +174,7 @@ CALLS = 10_000  # of one rollout that a page looks at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutDetail:
-    """What the page of a rollout shows.
+    """The contents of a rollout's page.
 
     ``facts`` are its columns, ``outcome`` what the runner reported (None before), ``known`` how
     many calls the verdict's sums know; ``calls`` is the outline of the first of ``total`` calls,

@@ -54,7 +54,7 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchReports:
-    """What is made of batches, in REST and on pages."""
+    """The services that report on batches, in REST and on pages."""
 
     comparisons: ComparisonService
     reruns: RerunService
@@ -65,7 +65,7 @@ class BatchReports:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageServices:
-    """What single pages show."""
+    """The services that single pages use."""
 
     rollout: RolloutPages
     causes: CauseService
@@ -76,7 +76,7 @@ class PageServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlServices:
-    """What REST and pages call, one service per subject."""
+    """The services that REST and pages call, one per subject."""
 
     registrar: Registrar
     rollouts: RolloutService
@@ -95,7 +95,7 @@ class ControlServices:
 
 
 async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
-    """Where no calls are relayed, none are to be ended."""
+    """Report all calls as ended, in a process that relays none."""
     return True
 
 

@@ -50,11 +50,11 @@ class UpstreamPoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallStats:
-    """How some calls did.
+    """The outcomes and latencies of some calls.
 
     ``refused`` are the agents' own bad requests, which say nothing about the provider;
-    ``error_rate`` is over the others, None where there are none. ``failing_since`` is the start
-    of the step (epoch seconds) from which on most calls failed, None where they do not now.
+    ``error_rate`` is over the others, None if there are none. ``failing_since`` is the start
+    of the step (epoch seconds) from which on most calls failed, None if they do not fail now.
     """
 
     calls: int
