@@ -32,10 +32,10 @@ def _of_nobody(_: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnAddresses:
-    """Where the service listens.
+    """The addresses at which the service listens.
 
-    ``listening``: hosts and ports, as set. ``public_url``: what agents are given. ``is_ours``:
-    whether an address, as text, is one of this machine's.
+    ``listening``: hosts and ports, as set. ``public_url``: the URL given to agents. ``is_ours``
+    returns True if an address, as text, is one of this machine's.
     """
 
     listening: tuple[tuple[str, int], ...] = ()
@@ -43,13 +43,13 @@ class OwnAddresses:
     is_ours: Callable[[str], bool] = _of_nobody
 
     def hold(self, address: str, port: int) -> bool:
-        """Whether a connection to an address, as a resolver returns it, would arrive here."""
+        """Return True if a connection to an address from a resolver would arrive here."""
         hosts = [host for host, own in self.listening if own == port]
         found = _parsed(address.partition("%")[0])
         return found is not None and any(self._arrives(found, host) for host in hosts)
 
     def named_by(self, url: str) -> bool:
-        """Whether a URL names this service; names other than localhost are not looked up."""
+        """Return True if a URL names this service. Names other than localhost are not looked up."""
         host, port = _origin(url)
         if self.public_url is not None and _is_below(url, self.public_url):
             return True
@@ -136,10 +136,10 @@ class GuardedAddressError(OSError):
 
 @dataclass(frozen=True, slots=True)
 class AddressGuard:
-    """Which addresses of a host may be connected to.
+    """A guard that allows or blocks connections to the addresses of a host.
 
-    ``allowed_hosts`` are the hosts of upstreams with ``allow_link_local``. ``own``: where the
-    service listens itself.
+    ``allowed_hosts`` are the hosts of upstreams with ``allow_link_local``. ``own`` are the
+    addresses at which the service itself listens.
     """
 
     allowed_hosts: frozenset[str] = frozenset()
@@ -175,7 +175,7 @@ class AddressGuard:
 
 @lru_cache(maxsize=1024)  # every connection asks
 def is_guarded(address: str) -> bool:
-    """Whether an address, as a resolver returns it, is blocked; so is what is no address."""
+    """Return True if an address, as a resolver returns it, is blocked or is not an address."""
     try:
         plain = ip_address(address.partition("%")[0])
     except ValueError:
@@ -264,7 +264,7 @@ class LocalNames:
     configured: str | None = None
 
     def knows(self, host: str) -> bool:
-        """Whether a Host header, in lower case, names the service."""
+        """Return True if a Host header, in lower case, names the service."""
         return is_local(host) or name_of(host) == self.configured
 
     def check(self, headers: Mapping[bytes, bytes]) -> None:

@@ -73,10 +73,10 @@ _NOT_WITH_OPERATORS = _NOT_FORWARDED | _CREDENTIALS
 
 
 class _Plan(NamedTuple):
-    """What is done with headers by their names alone, which hardly differ from call to call.
+    """The treatment of headers that follows from their names, which rarely differ between calls.
 
-    ``passes`` has for each whether it is forwarded, ``keys`` the places of API keys, ``unfit``
-    is true where a name is not valid.
+    ``passes`` is true for each header that is forwarded, ``keys`` are the places of API keys,
+    ``unfit`` is true if a name is not valid.
     """
 
     passes: tuple[bool, ...]
@@ -146,14 +146,14 @@ def shown_key(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
 
 
 def is_signature(authorization: bytes) -> bool:
-    """Whether an Authorization header is an AWS signature, which covers host and body."""
+    """Return True if an Authorization header is an AWS signature, which covers host and body."""
     return authorization.startswith(_SIGV4)
 
 
 def shows_own_key(headers: Sequence[tuple[bytes, bytes]], auth: Auth) -> bool:
-    """Whether a caller shows a key of its own, to an upstream that takes this authentication.
+    """Return True if a caller shows a key of its own to an upstream with this authentication.
 
-    An AWS signature for the proxy's address is worth nothing where AWS signatures are taken.
+    An upstream that takes AWS signatures rejects one made for the proxy's address.
     """
     return any(
         not (_is_minted(value) or (auth is Auth.AWS and is_signature(value)))

@@ -41,7 +41,7 @@ class Keyring:
         return base64.urlsafe_b64encode(digest[:_SECRET_BYTES]).decode()
 
     def opens(self, rollout_id: str, secret: str, role: str = AGENT) -> bool:
-        """Whether the secret is that rollout's and role's; compared in constant time."""
+        """Return True if the secret is that rollout's and role's, in constant time."""
         return hmac.compare_digest(self.secret_of(rollout_id, role).encode(), secret.encode())
 
     def mint(self, rollout_id: str, role: str = AGENT) -> str:
@@ -75,7 +75,7 @@ class Keyring:
 
 
 class KeyUse(Enum):
-    """Whose key a call takes to its provider."""
+    """The owner of the key that a call takes to its provider."""
 
     CALLERS = "what the caller shows"
     EITHER = "it depends on what the caller shows, or on which credentials the operator has"
@@ -142,7 +142,7 @@ def without_keys(query: bytes) -> bytes:
 
 
 def _names_a_key(part: bytes) -> bool:
-    """Whether one parameter does, also for servers to which ``;`` separates two."""
+    """Return True if a parameter names a key, also for servers that separate two by ``;``."""
     return any(_is_key(pair.partition(b"=")[0]) for pair in part.split(b";"))
 
 

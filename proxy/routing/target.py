@@ -63,11 +63,11 @@ _NO_KEYS = OperatorKeys()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where one request belongs and goes.
+    """The rollout and the upstream of one request.
 
     ``path`` is the raw path after the upstream's name, beginning with ``/``; ``query``
-    is raw. ``proven``: a secret or a rollout key proves the rollout. ``keys``: whose key the call
-    takes to the provider, as far as that is known yet.
+    is raw. ``proven``: a secret or a rollout key proves the rollout. ``keys``: the owner of the key
+    that the call takes to the provider, as far as that is known yet.
     """
 
     rollout_id: str
@@ -87,7 +87,7 @@ class Target:
 
 
 def is_data_plane(raw_path: bytes, upstreams: Mapping[str, Upstream]) -> bool:
-    """Whether a path is an agent's: ``/r/…``, ``/{upstream}/…`` or a model's without either."""
+    """Return True if a path is an agent's: ``/r/…``, ``/{upstream}/…`` or a bare model path."""
     if raw_path.startswith(b"/r/") or raw_path == b"/r":
         return True
     name, slash, _ = raw_path[1:].partition(b"/")
@@ -199,7 +199,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class _Identity:
-    """Whose call it is; ``role`` is the one that a secret or a key proves."""
+    """The rollout that a call belongs to; ``role`` is the one that a secret or a key proves."""
 
     rollout_id: str
     attribution: Attribution

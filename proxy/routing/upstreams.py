@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 
 class Auth(StrEnum):
-    """Where a provider expects its key; sources: each provider's API reference."""
+    """The place in which a provider expects its key. Source: each provider's API reference."""
 
     BEARER = "bearer"  # Authorization: Bearer
     X_API_KEY = "x-api-key"  # Anthropic
@@ -157,7 +157,7 @@ LOCAL = frozenset({"ollama", "vllm", "sglang", "llamacpp", "lmstudio"})
 
 
 def asks_for_no_key(upstream: Upstream) -> bool:
-    """Whether it may be a model server that whoever reaches it can manage.
+    """Return True if the upstream may be a model server that anyone who reaches it can manage.
 
     Those of this machine by their names, any with ``auth = "none"``, and any by plain HTTP under
     a name of the operator's own: no provider on the internet is called without TLS.
