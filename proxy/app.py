@@ -373,7 +373,7 @@ class Application:
 
     @property
     def notices(self) -> RequestNotices:
-        """What is counted and logged of requests beside exchanges."""
+        """Counts and log lines about requests, kept beside the exchanges."""
         return self._relay.notices
 
     def control_plane(self) -> ControlPlane:

@@ -123,7 +123,7 @@ _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 
 @dataclass(frozen=True, slots=True)
 class PortPolicy:
-    """Which plane is served on which port.
+    """The planes that each port serves.
 
     ``control_port`` is the control plane's own, None if both share one.
     """

@@ -131,7 +131,7 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str
 
 
 def _is_fastapis(response: Mapping[str, Any]) -> bool:
-    """Whether a response is FastAPI's own, of a route that has no description of it."""
+    """Return True if a response is FastAPI's default, which the route does not describe."""
     schemas = (media.get("schema", {}) for media in response.get("content", {}).values())
     return any(each.get("$ref", "").rpartition("/")[2] in _NOT_OURS for each in schemas)
 

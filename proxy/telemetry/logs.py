@@ -33,7 +33,7 @@ Renderer = Callable[[Fields], str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """Where log lines go, from which level on, and in which format.
+    """The destination, the lowest level and the format of log lines.
 
     ``style`` defaults to console on a terminal, else JSON.
     """

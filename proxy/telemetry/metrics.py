@@ -184,7 +184,7 @@ _MODEL_TOKENS = {
 
 
 class Prices(Protocol):
-    """What the counters ask of a price table."""
+    """The part of a price table that the counters use."""
 
     def model_name(self, upstream: str, model: str | None) -> str | None:
         """Return the table's name of a model; None where it has none."""
@@ -280,7 +280,7 @@ def _by_model(ended: Iterable[Exchange]) -> dict[tuple[str, str | None], list[Ex
 
 
 def _uses_tokens(e: Exchange) -> bool:
-    """Whether a call used tokens, unless it is known that it did not."""
+    """Return True unless it is known that a call used no tokens."""
     failed = e.cause is not None and (e.status is None or e.status >= 400)
     return not (failed or e.pending)
 
@@ -299,7 +299,7 @@ Counts = Callable[[], Mapping[str, int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCounts:
-    """What a process counts of requests, each since it started: read for every sample.
+    """The counts of requests since the process started, read for every sample.
 
     ``refused``: refusals by code, of agents' requests and of the control plane's;
     ``unattributed``: calls that named no rollout, by upstream.
@@ -318,11 +318,11 @@ _GAUGES = (
 
 
 class RecorderGauges(Protocol):
-    """What the metrics read from the recorder."""
+    """The part of the recorder that the metrics read."""
 
     @property
     def failing(self) -> bool:
-        """Whether the database refuses writes."""
+        """True if the database refuses writes."""
         ...
 
     @property

@@ -30,7 +30,7 @@ from truezero import models
 
 
 class Reason(NamedTuple):
-    """What keeps a batch from being published: how often, in words, and the query of its list."""
+    """A reason not to publish a batch yet: its count, its words, and the query of its list."""
 
     times: int | None
     text: str

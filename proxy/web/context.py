@@ -117,7 +117,7 @@ class PageRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """What every page needs; ``address`` is the base URL handed to agents."""
+    """The services and settings of every page; ``address`` is the base URL handed to agents."""
 
     services: ControlServices
     auth: ControlAuth

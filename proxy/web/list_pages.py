@@ -30,7 +30,7 @@ _SHOWN = ("text", "health", "subcategory", "validity", "fingerprint")  # as fiel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListForm:
-    """What was asked, for the form above a list and the links below it.
+    """The parameters of a list, for the form above it and the links below it.
 
     ``given`` are the address's names and values, without the cursor.
     """
@@ -44,7 +44,7 @@ class ListForm:
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
-        """What the form's own fields do not show, and that it keeps."""
+        """The parameters that the form keeps without a field of its own for them."""
         return [(name, value) for name, value in self.given if name not in _SHOWN]
 
     @property
@@ -130,7 +130,7 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExploreView:
-    """What the page shows of a list, and the addresses that lead on from there.
+    """The view of a list that the page shows, and the addresses that lead on from it.
 
     ``columns`` are names of `COLUMNS`; ``by`` is one of `GROUPS`, or empty.
     """

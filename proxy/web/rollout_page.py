@@ -74,7 +74,7 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsView:
-    """Which calls a page lists, as its address says; ``within`` is the list it was opened from."""
+    """The calls that the page's address asks for; ``within`` is the list it was opened from."""
 
     show: Show
     at: int
