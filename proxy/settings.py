@@ -152,7 +152,7 @@ def seconds(default: float, description: str, *, ge: float | None = None) -> Any
 
 
 class PolicySettings(BaseModel):
-    """How rollouts are judged, retries advised and batches stopped."""
+    """Rules for judging rollouts, advising retries and stopping batches."""
 
     breaker_threshold: int = Field(
         5,
@@ -214,7 +214,7 @@ class TlsSettings(BaseModel):
 
     @property
     def scheme(self) -> str:
-        """What the service's own URLs begin with."""
+        """The scheme of the service's own URLs."""
         return "http" if self.certfile is None else "https"
 
     @field_validator("certfile", "keyfile")
@@ -240,7 +240,7 @@ _KEY_BYTES = range(24, 65)  # https://www.standardwebhooks.com, version 1.0.0
 
 
 class WebhookSettings(BaseModel):
-    """Where alerts are sent, and what signs them; both may hold a secret, so neither is shown."""
+    """The webhook for alerts and its signing key. Both may hold a secret, so neither is shown."""
 
     webhook_url: SecretStr | None = Field(
         None,
@@ -463,7 +463,7 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
 
     @property
     def separate_control(self) -> bool:
-        """Whether the control plane has a process of its own."""
+        """True if the control plane has a process of its own."""
         return self.control_process and bool(self.control_port)
 
     def own_addresses(self, is_ours: Callable[[str], bool] = lambda _: False) -> OwnAddresses:
@@ -480,7 +480,7 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
 
     @property
     def replaces_keys(self) -> bool:
-        """Whether the operator's keys take the place of what agents show."""
+        """True if the operator's keys replace those that agents show."""
         default = "pass" if self.admin_token is None else "replace"
         return (self.caller_keys or default) == "replace"
 

@@ -54,7 +54,7 @@ class Writer(Protocol):
 
 @noun
 class FlushResult:
-    """What one flush of the recorder wrote or kept.
+    """The calls that one flush of the recorder wrote or kept.
 
     ``ended`` are the calls that ended. Each is reported once, although a stream that sends bytes
     after its terminal event is written again. ``waited_s`` is, for each of them, the time from
@@ -168,7 +168,7 @@ BATCH = 500  # exchanges of the backlog in one commit, so that new calls do not 
 
 
 class Backlog:
-    """What one process still owes the database: exchanges in order, and counts of lost ones.
+    """The exchanges that one process still has to write, in order, and counts of lost ones.
 
     It is active from the first failed commit until all of it is written. All methods may be
     called from the recorder's thread and the retry thread.

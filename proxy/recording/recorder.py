@@ -202,7 +202,7 @@ class Recorder:
 
     @property
     def failing(self) -> bool:
-        """Whether the database refuses writes at the moment."""
+        """True if the database refuses writes at the moment."""
         return self._backlog.active
 
     @property
