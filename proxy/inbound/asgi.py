@@ -60,7 +60,7 @@ class RefusalCounter:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How often each cause came up."""
+        """The number of times each cause came up."""
         return dict(self._counts)
 
     def note(self, cause: str) -> None:

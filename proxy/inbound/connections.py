@@ -231,7 +231,7 @@ _OWN: Final = 32  # descriptors of the service's own: listeners, database, logs,
 
 
 class Waiting(Enum):
-    """What a connection waits for from its agent."""
+    """The part of a request that a connection waits for."""
 
     HEAD = auto()  # a whole head, of its first request or of one that has begun
     BODY = auto()  # the next byte of a request's body
@@ -332,7 +332,7 @@ class ConnectionTable:
 
     @property
     def may_linger(self) -> bool:
-        """Whether one more that is refused may keep its descriptor for a moment."""
+        """True if one more refused connection may keep its descriptor for a moment."""
         return self.lingering < min(_LINGERING, self._descriptors() // _LINGERING)
 
     def problem(self, refusal: Refusal) -> tuple[Pairs, bytes]:

@@ -221,7 +221,7 @@ class RequestCycle(AgentResponse):
 
     @property
     def is_read(self) -> bool:
-        """Whether what comes of the body is handed on."""
+        """True if parts of the body are handed on as they arrive."""
         return self._reader is not None and not self._reader_waits
 
     def notify(self) -> None:

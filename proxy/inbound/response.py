@@ -185,7 +185,7 @@ class AgentResponse:
 
     @property
     def paused(self) -> bool:
-        """Whether what is sent next waits for the agent to read."""
+        """True if whatever is sent next waits for the agent to read."""
         return self._flow.write_paused
 
     def on_writable(self, then: Callable[[], None] | None) -> None:

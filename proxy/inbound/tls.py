@@ -31,7 +31,7 @@ _ASKED_PLAINLY = Refusal(400, "tls_required", "this port speaks TLS only: use ht
 
 
 class TlsTransport(asyncio.Transport):
-    """What a protocol writes to and is fed from, on top of a connection's own transport."""
+    """A transport that speaks TLS for a protocol, on top of a connection's own transport."""
 
     def __init__(
         self, line: asyncio.Transport, tls: ssl.SSLObject, received: ssl.MemoryBIO,
@@ -135,7 +135,7 @@ class TlsTransport(asyncio.Transport):
         self._line.abort()
 
     def is_closing(self) -> bool:
-        """Whether nothing is written any more."""
+        """Return True if nothing is written any more."""
         return self._over or self._line.is_closing()
 
     def pause_reading(self) -> None:
@@ -147,7 +147,7 @@ class TlsTransport(asyncio.Transport):
         self._line.resume_reading()
 
     def is_reading(self) -> bool:
-        """Whether it is read from."""
+        """Return True if the connection is being read from."""
         return self._line.is_reading()
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:

@@ -64,13 +64,13 @@ class AgentWebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 def websocket_options(max_bytes: int) -> dict[str, Any]:
-    """How uvicorn serves sockets, as arguments of its Config.
+    """Return the arguments of uvicorn's Config for serving WebSockets.
 
     Arguments:
         max_bytes: the longest message an agent may send.
 
-    A ping that a busy agent leaves unanswered would end its socket, and no provider had
-    asked; deflating for an agent next door costs the time of everybody's bytes.
+    There are no pings: one that a busy agent leaves unanswered would end its socket, which
+    no provider asked for. Messages are not deflated, which would take time from all calls.
     """
     return {
         "ws": AgentWebSocketProtocol,

@@ -52,7 +52,7 @@ class Exchanger(Protocol):
 
 
 class Origin(Protocol):
-    """Where requests are sent: its connections, and what they are to be sent."""
+    """A destination of requests: its connections, and the serialization of its requests."""
 
     def compose(self, request: UpstreamRequest) -> SerializedRequest:
         """Serialize a request; raises an UpstreamError."""
@@ -450,9 +450,9 @@ class Connection(asyncio.Protocol):
             exchange.sent = body.complete
 
     def may_repeat(self, message: SerializedRequest) -> bool:
-        """Whether a request that failed here was lost with a connection gone stale.
+        """Return True if a request that failed here was lost with a stale connection.
 
-        RFC 9112 §9.3.1: a client may repeat a request on a new connection where the old one
+        RFC 9112 §9.3.1: a client may repeat a request on a new connection if the old one
         was closed before any byte of a response.
         """
         return self.reused and not self.head_bytes and message.repeatable
@@ -546,7 +546,7 @@ class Connection(asyncio.Protocol):
         self._lost(self)
 
     def _head_arrived(self, exchange: ResponseHandler) -> bool:
-        """Whether the head is all there; one that is too long fails the connection."""
+        """Return True if the head is complete. A head that is too long fails the connection."""
         long = exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         if long and self.head_bytes > _HEAD_LIMIT:
             self.fail(errors.RemoteProtocolError("the head of the response is too long"))

@@ -80,7 +80,7 @@ class AwsSigner:
         self._credentials = _LookUp(_aws_credentials, clock)
 
     async def available(self) -> bool:
-        """Whether botocore finds credentials; true too for some that cannot be used."""
+        """Return True if botocore finds credentials, even some that cannot be used."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._present)
 
     def _present(self) -> bool:
@@ -172,7 +172,7 @@ class GoogleTokens:
         self._renewing = threading.Lock()
 
     async def available(self) -> bool:
-        """Whether google-auth finds credentials; true too for some that cannot be used."""
+        """Return True if google-auth finds credentials, even some that cannot be used."""
         if self._ready is not None:
             return True
         loop = asyncio.get_running_loop()

@@ -48,7 +48,7 @@ def forward_proxy(scheme: str, host: str, port: int) -> str | None:
 
 
 def is_own_address(address: str) -> bool:
-    """Whether an address is one of this machine's: a socket can be bound to no other."""
+    """Return True if an address is one of this machine's: a socket can be bound to no other."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:
@@ -69,7 +69,7 @@ def tls_context(*, verify: bool = True) -> ssl.SSLContext:
 
 
 def is_exhausted(error: Exception) -> bool:
-    """Whether an operation failed for want of what all calls share here.
+    """Return True if an operation failed for lack of a resource that all calls here share.
 
     A resolver that cannot open its files says that the name is not known for now.
     """
@@ -224,7 +224,7 @@ class ForwardProxy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamRoute:
-    """Where an origin is, and through which proxy it is reached."""
+    """The address of an origin, and the proxy through which it is reached."""
 
     scheme: str
     host: str
@@ -233,7 +233,7 @@ class UpstreamRoute:
 
     @property
     def secure(self) -> bool:
-        """Whether TLS is spoken with the origin."""
+        """True if the origin is reached over TLS."""
         return self.scheme == "https"
 
     @property

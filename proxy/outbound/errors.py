@@ -1,4 +1,4 @@
-"""Why a request to a provider failed: one class for each kind of failure, all `UpstreamError`."""
+"""The failures of a request to a provider: one class for each kind, all `UpstreamError`."""
 
 from __future__ import annotations
 
