@@ -1,6 +1,7 @@
-"""What a rollout's key still opens, and what its agent is drilled with: looked up, kept a second.
+"""A look-up of what a rollout's key still opens and which faults its agent meets.
 
-It keeps no key, decides no verdict, and lets agents through while the database is away.
+Results are cached for a second. It keeps no key, decides no verdict, and lets agents through
+while the database is away.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Access:
         self._watched = set(drilled)
 
     def concerns(self, target: Target) -> bool:
-        """Whether this call needs looking up: it shows a key or secret, or it may be drilled."""
+        """Return True if a call needs a look-up: it shows a key or secret, or may be drilled."""
         return target.proven or target.rollout_id in self._watched
 
     async def admit(self, target: Target) -> None:
@@ -132,7 +133,7 @@ class Access:
             )
 
     def admit_cached(self, target: Target) -> bool:
-        """Whether it is known, without a look-up, that a call is admitted and meets no fault."""
+        """Return True if a cached look-up says that a call is admitted and meets no fault."""
         cached = self._states.get(target.rollout_id)
         if cached is None or self._clock() - cached[0] >= self._ttl_s:
             return False
@@ -157,7 +158,7 @@ class Access:
         return fault if fault.strikes(call) else None
 
     async def was_answered(self, target: Target, response_digest: str) -> bool:
-        """Whether a rollout was answered a response.
+        """Return True if a rollout received this response as an answer.
 
         Raises:
             Refusal: 503, the database does not say.
@@ -175,7 +176,7 @@ class Access:
             ) from None
 
     async def drilled(self, target: Target) -> bool:
-        """Whether failures are to be played to this rollout's agent."""
+        """Return True if failures are to be played to this rollout's agent."""
         return (await self._state(target.rollout_id)).fault is not None
 
     async def _state(self, rollout_id: str) -> AccessState:

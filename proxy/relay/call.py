@@ -75,7 +75,7 @@ class RelayState(Enum):
 
 @dataclass(slots=True)
 class PlannedHead:
-    """What the head of a request says, for as many calls as send the same.
+    """The plan that follows from the head of a request, shared by calls that send the same one.
 
     ``line``: method, path and query. ``before`` and ``after``: its headers around the length of
     the body, ``head`` and ``rest`` the same of the request as it is sent; None where that cannot

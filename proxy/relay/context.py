@@ -46,7 +46,7 @@ class UnattributedCalls:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many calls to each upstream there were."""
+        """The number of calls to each upstream."""
         return self._log.counts
 
     def admit(self, upstream: Upstream, headers: Mapping[bytes, bytes]) -> None:
@@ -61,7 +61,7 @@ class UnattributedCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestNotices:
-    """What is counted and logged of requests beside exchanges.
+    """Counts and log lines about requests, kept beside the exchanges.
 
     ``refusals``: of agents' requests, ``control``: of the control plane's, both by code.
     ``unattributed``: None refuses calls that name no rollout.
@@ -139,7 +139,7 @@ class LiveCalls:
             waited.set_result(None)
 
     def any_of(self, rollout_id: str) -> bool:
-        """Whether a call of this rollout is under way."""
+        """Return True if a call of this rollout is in flight."""
         return rollout_id in self._by_rollout
 
     async def close(self, rollout_id: str, grace_s: float) -> bool:
@@ -174,7 +174,7 @@ def _full(code: RefusalCode, calls: str) -> Refusal:
 
 
 class CallRecorder(Protocol):
-    """Where exchanges are written; that never fails (a gap is counted instead)."""
+    """The writer of exchanges. It never fails: it counts a gap instead."""
 
     def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Note a call in flight; done once it is durable, which may wait for `hurry`."""
@@ -208,7 +208,7 @@ class Signer(Protocol):
     whole_body: bool
 
     async def available(self) -> bool:
-        """Whether the service has a credential, be it one that cannot be used at the moment."""
+        """Return True if the service has a credential, even one that cannot be used now."""
         ...
 
     async def sign(
@@ -236,15 +236,15 @@ class CallLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RelayContext:
-    """What the relay is given: its neighbours, its rules, and time.
+    """The relay's dependencies, rules and clocks.
 
     ``admits`` raises a Refusal for a rollout that may not be written to; None admits all.
-    ``addresses`` reads whose a call is, and whether that must be proven.
-    ``operator_keys``: the keys that the proxy puts in. ``signers``: who steps in where an
-    upstream takes more than a key, and neither the caller nor ``operator_keys`` has one.
-    ``access``: what a rollout's key still opens, and what its agent is drilled with.
-    ``live``: the calls that are under way, and how many may be at once. ``notices``: what
-    is told of refused calls and of calls that name no rollout. ``causes``: what names the cause
+    ``addresses`` names the rollout of a call, and says if that must be proven.
+    ``operator_keys``: the keys that the proxy puts in. ``signers`` sign calls if an upstream
+    takes more than a key, and neither the caller nor ``operator_keys`` has one.
+    ``access``: what a rollout's key still opens, and the faults that its agent meets.
+    ``live``: the calls in flight, and how many may be at once. ``notices``: counts and log lines
+    about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
     of a failed call.
     """
 

@@ -20,7 +20,7 @@ CREATED_AT = 1_790_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultedRequest:
-    """What the agent asked for, as far as an answer has to follow it.
+    """The parts of an agent's request that an answer has to follow.
 
     ``usage``: a stream's usage was asked for. ``framed``: events are server-sent ones, and
     not the members of a JSON array (Gemini without ``alt=sse``). ``size``: of its body, in bytes.
@@ -35,7 +35,7 @@ class FaultedRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a complete answer says: words, why they end, and how many tokens it counts."""
+    """The content of a complete answer: its words, its finish reason and its token counts."""
 
     words: tuple[str, ...] = ()
     finish: Literal["stop", "length", "abort"] = "stop"
@@ -67,7 +67,7 @@ class ErrorAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorScript:
-    """How one dialect words its troubles.
+    """The errors and answers of one dialect, in its own words.
 
     ``errors``: by the fault's kind; ``model`` is put in where the provider names it.
     ``begun``: the events of a stream that has begun to speak. ``breaking``: the event that

@@ -102,7 +102,7 @@ def script_for(api: str) -> ErrorScript:
 
 
 def wants_usage(body: Payload) -> bool:
-    """Whether a chat request asks for its stream's usage."""
+    """Return True if a chat request asks for its stream's usage."""
     return part(body.get("stream_options")).get("include_usage") is True
 
 

@@ -144,7 +144,7 @@ _ACCOUNT_PROTOCOLS = (_KEY_PROTOCOL, "openai-organization.", "openai-project.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeRequest:
-    """What an agent's upgrade asks for; a minted key among its subprotocols is a header here."""
+    """An agent's request for a WebSocket. A minted key among its subprotocols is a header here."""
 
     headers: dress.Pairs
     subprotocols: tuple[str, ...]
@@ -169,7 +169,7 @@ class UpgradeRequest:
 
     @property
     def shows_own_key(self) -> bool:
-        """Whether the agent's own key is among the subprotocols."""
+        """True if the agent's own key is among the subprotocols."""
         return any(one.startswith(_KEY_PROTOCOL) for one in self.subprotocols)
 
     @property
@@ -196,7 +196,7 @@ class HandshakeCall:
 
     @property
     def falls_back(self) -> bool:
-        """Whether its clients have the same API over HTTP."""
+        """True if the API's clients can use it over HTTP too."""
         return self.api is not None and self.api.falls_back
 
     def opened(self, headers: dress.Pairs, at: float) -> Exchange:
@@ -369,7 +369,7 @@ def use_http(name: str, status: int, exchange_id: str) -> Refusal:
 
 
 def is_handshake_header(name: bytes) -> bool:
-    """Whether a header belongs to the WebSocket handshake and is not forwarded."""
+    """Return True if a header belongs to the WebSocket handshake and is not forwarded."""
     return name.startswith(_HANDSHAKE) or name == b"host"
 
 

@@ -201,7 +201,7 @@ class OperatorAccess:
         return target
 
     async def _replaces(self, target: Target) -> bool:
-        """Whether the operator's credentials take the place of a key that the caller shows."""
+        """Return True if the operator's credentials replace a key that the caller shows."""
         signer = self._signers.get(target.upstream.auth)
         return self._keys.replace and signer is not None and await signer.available()
 

@@ -52,7 +52,7 @@ class Relay:
 
     @property
     def notices(self) -> RequestNotices:
-        """What it counts and logs of requests beside exchanges."""
+        """Counts and log lines about requests, kept beside the exchanges."""
         return self.context.notices
 
     def agent_calls(self) -> AgentConnection:

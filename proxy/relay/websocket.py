@@ -50,7 +50,7 @@ _FAREWELL_S = 1.0  # for the close frames of a socket whose rollout has ended
 
 
 class ClosingSide(Enum):
-    """Who ended a socket."""
+    """The side that ended a socket."""
 
     AGENT = Ending.LEFT_BY_AGENT
     PROVIDER = Ending.CUT_UPSTREAM
@@ -60,7 +60,7 @@ class ClosingSide(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SocketEnd:
-    """How a socket ended: by a close frame, or (``framed`` false) by the connection's loss."""
+    """The end of a socket: a close frame or, if ``framed`` is false, the connection's loss."""
 
     side: ClosingSide
     framed: bool = True
