@@ -309,7 +309,7 @@ class SilenceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRules:
-    """What names the cause of a failed call, and how long a provider may be silent."""
+    """The classifier of failed calls, and how long a provider may be silent."""
 
     silence: SilenceLimits
     classify: Classify
@@ -323,7 +323,7 @@ TABLE_ONLY = CauseRules(silence=SilenceLimits(), classify=classify)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverLimits(ReadLimits):
-    """How much is buffered to be read, in bytes; beyond it the rest goes unread.
+    """The number of bytes that are buffered to be read; the rest goes unread.
 
     ``request_bytes`` of a request, encoded and decoded; the other limits of its response.
     """
@@ -339,7 +339,7 @@ _NOTHING_READ: ReadResult = (Reading(), False, None)
 
 
 def _tells(request: CapturedRequest) -> bool:
-    """Whether an error inside a 2xx says how the call went: what a GET asks for may hold any."""
+    """Return True if an error inside a 2xx is the call's own: what a GET fetches may hold any."""
     return request.call.method == "POST" or request.route.kind is not Kind.OTHER
 
 
@@ -388,12 +388,12 @@ class CallObserver:
         self._request.body.feed(chunk, parsed)
 
     def asked_to_stream(self) -> bool:
-        """Whether the request body, as far as it came, asks for a stream."""
+        """Return True if the request body, as far as it came, asks for a stream."""
         return self._request.body.fields()[1] is True
 
     @property
     def is_error(self) -> bool:
-        """Whether the response's status says that the call failed."""
+        """True if the response's status says that the call failed."""
         return (self._head.status or 0) >= 400
 
     def opened(self) -> Exchange:
@@ -561,7 +561,7 @@ class CallObserver:
         )
 
     def _streamed(self) -> bool:
-        """Whether the response is a stream; where nothing tells yet, whether one was asked for."""
+        """Return True if the response is a stream or, before anything tells, one was asked for."""
         if self._response.framed or self._size:
             return self._response.framed
         return self._request.route.streams or self.asked_to_stream()

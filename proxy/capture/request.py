@@ -169,7 +169,7 @@ def _longest(
 
 
 def _are_plain(messages: Sequence[object], start: int) -> bool:
-    """Whether the messages from a place on, at most so many, are text and tool calls."""
+    """Return True if the messages from ``start`` on, or the last few, are text and tool calls."""
     for place in range(max(start, len(messages) - _NEW_MESSAGES), len(messages)):
         if not conversation.is_plain(messages[place]):
             return False
@@ -237,7 +237,7 @@ _RETRY = b"x-stainless-retry-count"
 
 
 class Caller(Protocol):
-    """What is to be known of the call: a `Call`."""
+    """The facts about a call that are needed here; a `Call` has them."""
 
     id: str
     rollout_id: str
@@ -249,12 +249,12 @@ class Caller(Protocol):
 
 
 class RequestFacts:
-    """What the body of one request says; None is unknown.
+    """The facts in the body of one request; None means unknown.
 
     ``output_limit``: tokens that it allows for its answer. ``prompt_words``: words of plain text
     in it, at least. ``continues``: the earlier exchange whose conversation it repeats and goes on.
-    ``begun_elsewhere``: whether the same conversation began before from another address.
-    ``tools``: the names of the tools that it offers; None where it offers none.
+    ``begun_elsewhere``: the same conversation began before from another address.
+    ``tools``: the names of the tools that it offers; None if it offers none.
 
     Arguments:
         conversations: those that are known; None: they are not followed.
@@ -306,7 +306,7 @@ class RequestFacts:
             self.prompt_words = words
 
     def _is_resent(self) -> bool:
-        """Whether an SDK says that it sends this request again."""
+        """Return True if an SDK says that it sends this request again."""
         headers = self._call.request_headers
         return any(name == _RETRY and value != b"0" for name, value in headers)
 
@@ -321,7 +321,7 @@ class RequestFacts:
 
 
 class HeadFacts(NamedTuple):
-    """What a request's head says of it: its route, and what its headers state."""
+    """The facts in a request's head: its route, and the values of its headers."""
 
     route: routes.Route
     encodings: Sequence[bytes]
@@ -428,7 +428,7 @@ class CapturedRequest:
         self.facts.fail()
 
     def ambiguous(self) -> bool:
-        """Whether a body that must say which model is asked for does not."""
+        """Return True if the body must name the model and does not."""
         return self.route.kind is Kind.INFERENCE and not self.route.model
 
     def digest(self) -> str | None:

@@ -1,6 +1,6 @@
-"""What an answer says, kept as a salted digest and as the failure that a short text tells of.
+"""The content of an answer, kept as a salted digest and as the failure a short text reports.
 
-Its text and its tool calls are looked at as the call ends, and let go. A whole body is read, and a
+Its text and tool calls are examined as the call ends, then discarded. A whole body is read, and a
 stream whose every event had to be read: a stream of many events is skimmed once its output began
 (`ResponseReader.skim`), and what it said is unknown. OpenAI's Responses API says all again at the
 end of a stream.

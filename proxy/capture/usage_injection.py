@@ -224,7 +224,7 @@ _CODINGS = frozenset({b"", b"identity", b"gzip", b"x-gzip", b"deflate", b"br", b
 
 
 def may_inject(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> bool:
-    """Whether a request's head allows ``include_usage``; its body may still forbid it.
+    """Return True if a request's head allows ``include_usage``; its body may still forbid it.
 
     Arguments:
         path: raw, after the upstream, without the query.
@@ -260,7 +260,7 @@ class UsageStripper:
 
     @property
     def decodes(self) -> bool:
-        """Whether the response is encoded, and a chunk of it may be many pieces."""
+        """True if the response is encoded, so that one chunk of it may be many pieces."""
         return self._decoder is not None
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
@@ -286,13 +286,13 @@ class UsageStripper:
 
 
 def is_plain(status: int, headers: Headers) -> bool:
-    """Whether a response needs no stripping: it is an error, or no stream."""
+    """Return True if a response needs no stripping: it is an error, or no stream."""
     kind = dress.first(headers, b"content-type") or b""
     return status != 200 or b"json" in kind.lower()
 
 
 def _all_known(headers: Pairs) -> bool:
-    """Whether every encoding that the agent offers can be decoded."""
+    """Return True if every encoding that the agent offers can be decoded."""
     return all(_known(value) for name, value in headers if name == b"accept-encoding")
 
 

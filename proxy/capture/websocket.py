@@ -97,7 +97,7 @@ _SSE: Headers = ((b"content-type", b"text/event-stream"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebSocketApi:
-    """How calls behave over one WebSocket API.
+    """The behaviour of calls over one WebSocket API.
 
     ``errors_end_calls``: an error event ends the response in progress (developers.openai.com,
     websocket-mode); in realtime most errors do not (openai-python,
@@ -193,7 +193,7 @@ class WebSocketCapture:
 
     @property
     def idle(self) -> bool:
-        """Whether no call is in progress."""
+        """True if no call is in progress."""
         return not self._calls
 
     def hold(self) -> None:
