@@ -96,11 +96,12 @@ class ResponseHandler:
     held = True  # until the head is handed on
     _begun = False  # the head was handed on
     _unread = 0
-    _sent_over: Exchanger | None = None  # what the request was sent over
     _connecting: asyncio.Task[None] | None = None
 
     def __init__(self, origin: Origin, loop: asyncio.AbstractEventLoop) -> None:
-        self.connection: Exchanger | None = None  # a default of the class is lost by mypyc
+        # Defaults of a class are lost by mypyc where their type is a Protocol.
+        self.connection: Exchanger | None = None
+        self._sent_over: Exchanger | None = None  # what the request was sent over last
         self.message: SerializedRequest | None = None
         self.headers: Pairs = []
         self._origin = origin
