@@ -130,7 +130,7 @@ def _leaf(value: object) -> object:
 
 
 def is_edited(payload: Payload) -> bool:
-    """Whether a request has its server change the conversation, or has it there in part."""
+    """Return True if the server changes the conversation of a request or holds a part of it."""
     if _EDITED.isdisjoint(payload):
         return isinstance(payload.get("prompt"), dict)  # a template of the server's
     asked = [payload[key] for key in _EDITED.intersection(payload)]
@@ -138,7 +138,7 @@ def is_edited(payload: Payload) -> bool:
 
 
 def _clears_thinking(edits: object) -> bool:
-    """Whether nothing but thinking may be cleared, of which a plain conversation has none.
+    """Return True if only thinking may be cleared, of which a plain conversation has none.
 
     Claude Code always asks for that (platform.claude.com/docs: build-with-claude/context-editing).
     """
@@ -147,7 +147,7 @@ def _clears_thinking(edits: object) -> bool:
 
 
 def defers_tools(payload: Payload) -> bool:
-    """Whether a request has tools that the model reads only once it searched for them.
+    """Return True if a request has tools that the model reads only after searching for them.
 
     platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool,
     openrouter.ai/docs/guides/features/server-tools/tool-search.
@@ -160,7 +160,7 @@ def defers_tools(payload: Payload) -> bool:
 
 
 def is_plain(message: object) -> bool:
-    """Whether a message is all text and tool calls: no reasoning, image, audio, document."""
+    """Return True if a message is all text and tool calls: no reasoning, image, audio, document."""
     if type(message) is not dict:
         return isinstance(message, str)
     if not _CHANGING.isdisjoint(message) and _changes(message):
@@ -172,7 +172,7 @@ def is_plain(message: object) -> bool:
 
 
 def is_unanswered(messages: Sequence[object]) -> bool:
-    """Whether no message is an answer or a tool's result: a conversation that begins."""
+    """Return True if no message is an answer or a tool's result: the conversation begins."""
     for message in messages:
         if isinstance(message, dict) and message.get("role") not in _BEFORE_ANSWERS:
             return False
@@ -180,7 +180,7 @@ def is_unanswered(messages: Sequence[object]) -> bool:
 
 
 def _are_plain(pieces: object, level: int) -> bool:
-    """Whether the parts of a message are, and what tools returned in them."""
+    """Return True if the parts of a message are plain, and so are the tool results in them."""
     if type(pieces) is not list or len(pieces) > _PARTS or level > _LEVELS:
         return False
     for piece in pieces:
@@ -197,7 +197,7 @@ def _are_plain(pieces: object, level: int) -> bool:
 
 
 def _changes(holder: Payload) -> bool:
-    """Whether any of these keys holds something: SDKs write null for what is not there."""
+    """Return True if any of these keys has a value: SDKs write null for absent ones."""
     return any(holder[key] for key in _CHANGING.intersection(holder))
 
 

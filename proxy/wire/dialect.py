@@ -243,7 +243,7 @@ def count(value: object) -> int | None:
 
 
 def is_beyond(value: object, limit: float) -> bool:
-    """Whether the value is a number that is over a limit, or is not finite."""
+    """Return True if the value is a number that is over a limit or is not finite."""
     return isinstance(value, int | float) and not value <= limit
 
 

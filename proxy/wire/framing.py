@@ -130,7 +130,7 @@ class Decoder:
 
     @property
     def behind(self) -> bool:
-        """Whether bytes wait for another turn."""
+        """True if bytes wait for another turn."""
         return bool(self._waiting)
 
     @property
@@ -373,7 +373,7 @@ class JsonArrayFeeder:
 
     @property
     def closed(self) -> bool:
-        """Whether the array's own closing bracket came."""
+        """True if the array's own closing bracket came."""
         return self._opened and self._depth == 0
 
     def remains(self) -> list[bytes]:

@@ -251,7 +251,7 @@ class OutputFinder:
     # -- windows -----------------------------------------------------------------------
 
     def wants(self, data: bytes) -> bool:
-        """Whether a document of a stream is to be read now; of the others the last are kept."""
+        """Return True if a document of a stream is to be read now; the last others are kept."""
         self._seen += len(data)
         if self._seen <= WINDOW or self.adopted:
             return True
@@ -435,7 +435,7 @@ class OutputFinder:
 
 
 def asks(request: Payload) -> bool:
-    """Whether a request puts a question to a model; by itself that proves nothing."""
+    """Return True if a request puts a question to a model. By itself that proves nothing."""
     members = _members(request)
     return any(map(members.get, _ASKING)) and _OTHERWISE.isdisjoint(members)
 

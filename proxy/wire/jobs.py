@@ -136,7 +136,7 @@ def failure(payload: Payload) -> ProviderError | None:
 
 
 def _media(payload: Payload) -> bool:
-    """Whether a job that ended names what it made: a video, pictures."""
+    """Return True if a job that ended names what it made: a video or pictures."""
     response = part(payload.get("response"))  # ai.google.dev/gemini-api/docs/video
     if response and "inlinedResponses" not in response:
         return "error" not in response

@@ -247,9 +247,9 @@ def _tells_failure(body: Mapping[str, object]) -> bool:
 
 
 def substantial(value: object, levels: int = _LEVELS) -> bool:
-    """Whether an ``error`` field has content: ``{"code": null, "message": ""}`` does not.
+    """Return True if an ``error`` field has content: ``{"code": null, "message": ""}`` has none.
 
-    What lies deeper than so many levels is not looked for.
+    Content deeper than ``levels`` is not looked for.
     """
     if not isinstance(value, dict | list):
         return bool(value)
@@ -260,7 +260,7 @@ def substantial(value: object, levels: int = _LEVELS) -> bool:
 
 
 def is_exception(name: str | None) -> TypeGuard[str]:
-    """Whether a name is an exception class, as AWS states errors."""
+    """Return True if a name is an exception class, as AWS states errors."""
     return name is not None and name.lower().endswith("exception")
 
 
@@ -400,7 +400,7 @@ def unquoted(body: Mapping[str, object]) -> dict[str, object]:
 
 
 def marks_failure(node: Mapping[str, object]) -> bool:
-    """Whether an object marks a negative outcome: by a flag, a word, a status or a code."""
+    """Return True if a flag, a word, a status or a code in an object marks a negative outcome."""
     if _fails(node) or any(says(node.get(key)) for key in _NAMES):
         return True
     if _states_success(node):
@@ -411,7 +411,7 @@ def marks_failure(node: Mapping[str, object]) -> bool:
 
 
 def _fails(node: Mapping[str, object]) -> bool:
-    """Whether an object says that it failed, in words or by an HTTP status."""
+    """Return True if an object says in words, by a flag or by an HTTP status that it failed."""
     for key in _FLAGS:
         flag = node.get(key)
         if flag in (False, "false", "False"):  # 0 too
@@ -445,7 +445,7 @@ def _is_fine_code(code: object) -> bool:
 
 
 def _is_failing_code(code: object) -> bool:
-    """Whether a number or a name is there that is no success."""
+    """Return True if a code is a number or a name, and not one of success."""
     if isinstance(code, str):
         named = _NAME.fullmatch(code) is not None
     else:
@@ -467,7 +467,7 @@ def _has_name(node: Mapping[str, object]) -> bool:
 
 
 def says(value: object) -> bool:
-    """Whether a field for errors has content: no blank, no "none", no "success"."""
+    """Return True if a field for errors has content other than blanks, "none" or "success"."""
     if isinstance(value, str):
         return _FINE.fullmatch(value[:80]) is None
     return substantial(value)
@@ -588,7 +588,7 @@ _METADATA_NAMES: Final = (
 
 @dataclass(slots=True)
 class _ErrorFacts:
-    """What has been read so far; the innermost error comes first."""
+    """The facts read so far; the innermost error comes first."""
 
     code: str | None = None
     type: str | None = None

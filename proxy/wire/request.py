@@ -110,9 +110,9 @@ def digest(selected: Selected, salt: bytes) -> str | None:
 
 
 def writes_model_twice(body: bytes, payload: Payload) -> bool:
-    """Whether a JSON body has two keys that a server may take for its model.
+    """Return True if a JSON body has two keys that a server may take for its model.
 
-    What is written twice in one object is there once when it was read and is written again.
+    A key that an object repeats is there only once after the body is parsed and written again.
     """
     if not _SPELLINGS.isdisjoint(payload):
         return "model" in payload or len(_SPELLINGS.intersection(payload)) > 1
@@ -137,7 +137,7 @@ UNKNOWN: RequestFields = (None, None, None)
 
 
 class BodyFacts(Protocol):
-    """Who else looks at a request body once it is parsed, and keeps nothing of it."""
+    """An observer of parsed request bodies, which keeps nothing of them."""
 
     def take(self, payload: Payload, body: bytes) -> None:
         """Look at a JSON object, and at the bytes that it was read from."""

@@ -91,7 +91,7 @@ class PayloadReader:
         self.written: WrittenCall | None = None
 
     def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
-        """Whether an event can add to the reading: each can until output was seen."""
+        """Return True if an event can add to the reading. Each can until output was seen."""
         dialect = self.dialect
         if not reading.output or data == dialect.done:
             return True
@@ -231,7 +231,7 @@ class PayloadReader:
         return False
 
     def written_call(self, reading: Reading) -> bool | None:
-        """Whether the text ends in a call that was left unparsed; None where nobody looked."""
+        """Return True if the text ends in a call left unparsed, None if it was not checked."""
         written = self.written
         try:
             return None if written is None else not reading.calls and written.ends_in_call()
@@ -309,7 +309,7 @@ def _holds_error(payload: dict[str, object]) -> bool:
 
 
 def _is_marked(payload: dict[str, object]) -> bool:
-    """Whether the payload itself is the error (vLLM, Mistral, DashScope), or its status is."""
+    """Return True if the payload or its status is the error (vLLM, Mistral, DashScope)."""
     return isinstance(payload.get("status"), dict) or marks_failure(respelled(payload))
 
 
@@ -389,7 +389,7 @@ def _read_no_json(reading: Reading, body: bytes, payloads: PayloadReader) -> Rea
 
 
 def _is_text(body: bytes) -> bool:
-    """Whether a body begins as UTF-8 text does."""
+    """Return True if a body begins as UTF-8 text does."""
     start = body[:_TEXT_BYTES]
     if _BINARY.search(start):
         return False
@@ -452,7 +452,7 @@ _NO_STREAM = Reading()  # of a response that is no stream (yet); nobody writes t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadLimits:
-    """How much of a response is buffered, in bytes; beyond it nothing more is read.
+    """The number of bytes of a response that are buffered; the rest goes unread.
 
     ``line_bytes`` of one stream event, ``body_bytes`` of a body that is no stream,
     ``inflate_bytes`` of an encoded one.

@@ -34,16 +34,16 @@ _GENERATING: Final = frozenset((_INFERENCE, _CONTINUATION, _ACTIVITY))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """What a call's method and path state.
+    """The facts in a call's method and path.
 
-    ``model`` is named by the path at some providers. ``streams`` is True where the path
-    alone asks for a stream. ``shapes`` are the dialects that share the path, so that the first
-    payload decides. ``continues`` is the id of the response that the path names. ``answers`` is
-    true where a model's output is looked for in what comes back (and ``inferred`` false: none was
-    read by its shape so far), ``by_shape`` where that is done by
-    shape too, in what the dialect does not understand. ``infers``: output that is found makes it an
-    inference call, whatever the kind. ``windows``: only the beginning and the end of a long answer
-    are read. ``jobs``: batches and their results; ``media``: bytes that are no text are output too.
+    ``model`` is named by the path at some providers. ``streams`` is True if the path alone asks
+    for a stream. ``shapes`` are the dialects that share the path, so that the first payload
+    decides. ``continues`` is the id of the response that the path names. ``answers`` is true if a
+    model's output is looked for in the response (and ``inferred`` false: none was read by its shape
+    so far), ``by_shape`` if parts that the dialect does not understand are read by their shape too.
+    ``infers``: output that is found makes it an inference call, whatever the kind. ``windows``:
+    only the beginning and the end of a long answer are read. ``jobs``: batches and their results.
+    ``media``: bytes that are not text count as output too.
     """
 
     dialect: Dialect

@@ -1,8 +1,8 @@
-"""Where each family of APIs states its token counts, and how they add up.
+"""The token counts that each family of APIs states, and how they add up.
 
 Nothing is estimated: an absent count stays None, a stated 0 stays 0. Counts inside one
 response are cumulative at every provider, so a later one replaces an earlier one. A count or a
-cost that no call can have is unreadable: taking its word would fill a batch's sums with it.
+cost that no call can have is unreadable: accepting it would distort the sums of a batch.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ def fill(reading: Reading, stated: Mapping[str, float]) -> None:
 
 
 def plausible(stated: Mapping[str, float]) -> bool:
-    """Whether a call can have each of these counts."""
+    """Return True if a call can have each of these counts."""
     return all(_plausible(field, number) for field, number in stated.items())
 
 

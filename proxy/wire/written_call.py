@@ -125,7 +125,7 @@ def _names(holder: Payload) -> Iterator[str]:
 
 
 class WrittenCall:
-    """Whether the text of one answer ends in a raw call of an offered tool.
+    """A detector of answers whose text ends in a raw call of an offered tool.
 
     Arguments:
         names: of the tools that were offered.
@@ -154,11 +154,11 @@ class WrittenCall:
 
     @property
     def holds(self) -> bool:
-        """Whether every further text must be looked at."""
+        """True if every further text must be looked at."""
         return bool(self._held)
 
     def wants(self, data: bytes) -> bool:
-        """Whether the text in an event's bytes must be looked at."""
+        """Return True if the text in an event's bytes must be looked at."""
         if self._closed:
             return False
         return bool(self._held) or _TRIGGER.search(data) is not None
@@ -173,7 +173,7 @@ class WrittenCall:
             self._look("".join(self._held))
 
     def ends_in_call(self) -> bool | None:
-        """Whether the text, as far as it came, ends in a call; None where too much was held."""
+        """Return True if the text so far ends in a call, None if too much of it was held."""
         if self._closed:
             return self._verdict
         text = "".join(self._held).rstrip(_BLANKS)
@@ -207,7 +207,7 @@ class WrittenCall:
             self.close(None)
 
     def _may_be_call(self, text: str, start: int) -> bool:
-        """Whether a call may be behind an opening, as far as the text came."""
+        """Return True if a call may follow an opening, as far as the text came."""
         if len(text) - start < _FIRST_LOOK:
             return True
         head = text[start : start + _FIRST_LOOK].lstrip(_BLANKS)
@@ -217,7 +217,7 @@ class WrittenCall:
         return named is not None and named[1].startswith(self._prefixes)
 
     def _is_call(self, text: str, start: int) -> bool:
-        """Whether the text is one call from an opening to its end."""
+        """Return True if the text is one call from an opening to its end."""
         for pattern in _CALLS:
             found = pattern.fullmatch(text, start)
             if found is not None and self._names_offered(found.groupdict()):

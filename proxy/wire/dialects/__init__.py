@@ -1,1 +1,1 @@
-"""How each API writes usage, output and finish reasons."""
+"""The readers of usage, output and finish reasons, one for each API's format."""
