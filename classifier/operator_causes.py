@@ -202,7 +202,7 @@ def operator_rows(tables: object) -> tuple[OperatorRow, ...]:
     if not isinstance(tables, Sequence) or isinstance(tables, str):
         raise ValueError("must be tables of truezero.toml: [[causes]]")
     if len(tables) > _TABLES:
-        raise ValueError(f"{len(tables)} rows are more than {_TABLES}")
+        raise ValueError(f"there are more rows than {_TABLES}")
     rows: list[OperatorRow] = []
     for number, table in enumerate(tables, start=1):
         try:
@@ -310,13 +310,13 @@ def _error_name(value: object) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if not isinstance(value, str) or not 0 < len(value) <= _NAME_CAP:
-        raise ValueError(f"{value!r} is not 1 to {_NAME_CAP} characters")
+        raise ValueError(f"{value!r} is no text of a length from 1 to {_NAME_CAP}")
     return value.lower()
 
 
 def _phrase(value: object) -> str:
     if not isinstance(value, str) or len(value.strip()) not in _PHRASE:
-        raise ValueError(f"{value!r} is not {_PHRASE.start} to {_PHRASE[-1]} characters")
+        raise ValueError(f"{value!r} is no text of a length from {_PHRASE.start} to {_PHRASE[-1]}")
     said = own_words(value)
     if said != " ".join(fold(value).lower().split()):
         raise ValueError(f"{value!r} holds a quotation or an echo, which are never read")

@@ -238,6 +238,10 @@ class _Until:
         if scope["type"] == "websocket":
             await self._sockets(scope, receive, send)
             return
+        if scope["type"] == "http":  # no agent's call: the control plane's, which knows none here
+            await send({"type": "http.response.start", "status": 404, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
         self.loop = asyncio.get_running_loop()
         for done in ("startup", "shutdown"):
             await receive()

@@ -64,7 +64,7 @@ TARGETS = {
     "an absolute form": ("http://ELSEWHERE/r/r1/openai" + CHAT, 200),
     "an absolute form with a user": ("http://x@ELSEWHERE/r/r1/openai" + CHAT, 200),
     "an absolute form of another scheme": ("https://ELSEWHERE/r/r1/openai" + CHAT, 200),
-    "two slashes first": ("//ELSEWHERE/r/r1/openai" + CHAT, 400),
+    "two slashes first": ("//ELSEWHERE/r/r1/openai" + CHAT, 404),  # no agent's call
     "two slashes behind the upstream": ("/r/r1/openai//ELSEWHERE" + CHAT, 200),
     "three slashes behind the upstream": ("/r/r1/openai///ELSEWHERE" + CHAT, 200),
     "an at behind the upstream": ("/r/r1/openai@ELSEWHERE" + CHAT, 404),
