@@ -2,8 +2,8 @@
 
 Its text and tool calls are examined as the call ends, then discarded. A whole body is read, and a
 stream whose every event had to be read: a stream of many events is skimmed once its output began
-(`ResponseReader.skim`), and what it said is unknown. OpenAI's Responses API says all again at the
-end of a stream.
+(`ResponseReader.skim`), and what it said is unknown. OpenAI's Responses API repeats all of it
+at the end of a stream.
 """
 
 from __future__ import annotations

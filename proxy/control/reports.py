@@ -355,7 +355,7 @@ class CallTotals:
 
     Of the ``calls``, ``failures`` failed, and ``billable`` used tokens, as far as is known: of
     these ``tokens_known_calls`` are in the sums of tokens, ``cost_known_calls`` in ``cost_usd``.
-    ``seconds`` are those in which the calls were under way.
+    ``seconds`` is the sum of the calls' durations.
     """
 
     calls: int

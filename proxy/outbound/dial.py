@@ -71,7 +71,7 @@ def tls_context(*, verify: bool = True) -> ssl.SSLContext:
 def is_exhausted(error: Exception) -> bool:
     """Return True if an operation failed for lack of a resource that all calls here share.
 
-    A resolver that cannot open its files says that the name is not known for now.
+    A resolver that cannot open its files reports a temporary failure to resolve the name.
     """
     if not isinstance(error, socket.gaierror):
         return isinstance(error, OSError) and error.errno in _EXHAUSTED

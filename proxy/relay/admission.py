@@ -1,6 +1,6 @@
 """A look-up of what a rollout's key still opens and which faults its agent meets.
 
-Results are cached for a second. It keeps no key, decides no verdict, and lets agents through
+Results are cached for a second. No key is kept, no verdict is decided, and agents are let through
 while the database is away.
 """
 

@@ -78,10 +78,10 @@ class PlannedHead:
     """The plan that follows from the head of a request, shared by calls that send the same one.
 
     ``line``: method, path and query. ``before`` and ``after``: its headers around the length of
-    the body, ``head`` and ``rest`` the same of the request as it is sent; None where that cannot
-    be sent as it is with another length, so that it is the plan of one call. ``headers``: as they
-    are sent. ``signer``: adds a credential to them. ``may_ask``: usage may have to be asked for,
-    as far as the head says.
+    the body, ``head`` and ``rest`` the same of the request as it is sent. ``before`` is None if the
+    head cannot be sent unchanged with another length, so that the plan serves one call only.
+    ``headers``: as they are sent. ``signer``: adds a credential to them. ``may_ask``: usage may
+    have to be asked for, as far as the head says.
     """
 
     line: _Line

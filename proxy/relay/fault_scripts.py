@@ -69,10 +69,10 @@ class ErrorAnswer:
 class ErrorScript:
     """The errors and answers of one dialect, in its own words.
 
-    ``errors``: by the fault's kind; ``model`` is put in where the provider names it.
-    ``begun``: the events of a stream that has begun to speak. ``breaking``: the event that
-    ends it with an error. ``stream``: a whole stream that says a reply, its terminal event
-    included. ``whole``: a body that says one.
+    ``errors``: by the fault's kind, for a model that the provider names in them.
+    ``begun``: the events of a stream that has begun to answer. ``breaking``: the event that
+    ends it with an error. ``stream``: a whole stream with a reply, its terminal event
+    included. ``whole``: a body with a reply.
     """
 
     errors: Callable[[str], Mapping[str, ErrorAnswer]]

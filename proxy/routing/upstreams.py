@@ -159,8 +159,8 @@ LOCAL = frozenset({"ollama", "vllm", "sglang", "llamacpp", "lmstudio"})
 def asks_for_no_key(upstream: Upstream) -> bool:
     """Return True if the upstream may be a model server that anyone who reaches it can manage.
 
-    Those of this machine by their names, any with ``auth = "none"``, and any by plain HTTP under
-    a name of the operator's own: no provider on the internet is called without TLS.
+    It may be one if its name is that of a local server, if it has ``auth = "none"``, or if the
+    operator named it and its URL is plain HTTP: no provider on the internet is called without TLS.
     """
     if upstream.auth is Auth.NONE or upstream.name in LOCAL:
         return True

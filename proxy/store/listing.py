@@ -64,7 +64,7 @@ class RolloutQuery:
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
     upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
     ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
-    a call of them began that failed. ``sort`` is ``created_at``, ``task``,
+    a call began that failed. ``sort`` is ``created_at``, ``task``,
     ``reward``, ``total_tokens`` or ``cost_usd``; rollouts without that value come last.
     """
 

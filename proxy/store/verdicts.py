@@ -54,8 +54,8 @@ class RolloutState(NamedTuple):
     """The state of a rollout and its batch that decides the changes its verdict makes.
 
     ``version`` and ``first_at`` are its batch's, ``over_at`` is when that was declared over,
-    ``change`` is its last one that was not judged, ``provisional`` whether the verdict before is;
-    None where there is none.
+    ``change`` is its last one that was not judged, ``provisional`` is that of the verdict before.
+    Each is None if there is none.
     """
 
     batch: str | None
