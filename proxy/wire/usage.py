@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from classifier.records import COST_LIMIT, COUNT_LIMIT
 from proxy.wire.dialect import Reading, count, is_beyond
@@ -173,6 +173,9 @@ LLAMA = table(
 )
 
 
+_COUNTS: Final = range(COUNT_LIMIT + 1)
+
+
 def take(reading: Reading, table: UsageTable, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
@@ -180,7 +183,8 @@ def take(reading: Reading, table: UsageTable, usage: object) -> None:
     counts, inside = _plan(table, table.keys.intersection(usage))
     for key, field in counts:
         value = usage[key]
-        if type(value) is int and 0 <= value <= COUNT_LIMIT:
+        # Of whole numbers only: for anything else a range compares each of its numbers.
+        if value.__class__ is int and value in _COUNTS:
             setattr(reading, field, value)
         else:
             _take_other(reading, field, value)
