@@ -91,7 +91,7 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
 
 
 def corroborated(failure: Neighbours | None) -> bool | None:
-    """Whether other rollouts prove a failure (True), contradict it (False), or do neither."""
+    """Return True if other rollouts prove a failure, False if they contradict it, else None."""
     if failure is None:
         return None
     if failure.listing_failed or (failure.alike >= 2 and not failure.answered_between):
@@ -115,7 +115,7 @@ def _same_lane(failure: Exchange, other: Exchange) -> bool:
 
 
 def _alike(failure: Exchange, other: Exchange) -> bool:
-    """Whether another call failed in the same way; one request sent by two proves nothing."""
+    """Return True if another call failed alike. One request sent by two rollouts proves nothing."""
     if failure.cause is None or other.cause is None:
         return failure.cause is None and other.cause is None and failure.ending is other.ending
     if failure.cause.subcategory is not other.cause.subcategory:
@@ -149,7 +149,7 @@ _OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_N
 
 
 class Attributed(NamedTuple):
-    """Whose failure one failed call was, and the row that says so.
+    """The party that one failed call is attributed to, and the row that says so.
 
     ``always``: whatever the agents' policy is. ``corroborated``: by other rollouts' calls.
     """
@@ -165,7 +165,7 @@ Lane = tuple[str, str | None]  # upstream and canonical model
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a rollout shows beside one failed call.
+    """The facts of a rollout that help to attribute one of its failed calls.
 
     ``answered`` are the lanes that answered it, under the ``spellings`` of the model's name that
     they were called by, ``first_lane`` the first of them, with tools
@@ -212,7 +212,7 @@ class Setting:
         )
 
     def outside(self, exchange: Exchange) -> bool:
-        """Whether a call is to another upstream or model than those registered."""
+        """Return True if a call goes to an upstream or model other than those registered."""
         if self.upstream is not None and exchange.upstream != self.upstream:
             return True
         return bool(self.names) and not _names_one(exchange, self.names)
@@ -224,7 +224,7 @@ class Setting:
         return self.named
 
     def corroborated(self, exchange: Exchange) -> bool | None:
-        """Whether other rollouts' calls prove or contradict a failure."""
+        """Return True if other rollouts prove a failure, False if they contradict it."""
         return corroborated(self.neighbours.get(exchange.id))
 
 
@@ -276,7 +276,7 @@ def _poison(failures: Iterable[Exchange], answers: Sequence[Exchange]) -> frozen
 
 
 def _may_be_poison(exchange: Exchange) -> bool:
-    """Whether a request may fail so by itself: a 500, a 4xx without a reason, never an outage."""
+    """Return True if the request itself may cause this: a 500, or a 4xx without a reason."""
     status, cause = exchange.status, exchange.cause
     if status is None or status in _NO_POISON or cause is None:
         return False
@@ -326,7 +326,7 @@ def _respelled(failed: Exchange, setting: Setting) -> bool:
 
 
 def _withheld(failed: Exchange, _: Setting) -> bool:
-    """Whether the agent kept its request back or did not read, and that is what timed out."""
+    """Return True if the call timed out because the agent held back its request or did not read."""
     waited = failed.ending in (Ending.TIMED_OUT, *ABANDONED) or failed.status == 408
     return bool(failed.held) and waited
 
@@ -368,7 +368,7 @@ def _hung_up(failed: Exchange, setting: Setting) -> bool:
 
 
 def _unproven(failed: Exchange, setting: Setting) -> bool:
-    """Whether an agent could have caused it, and other rollouts do not prove that it did not."""
+    """Return True if the agent could have caused the failure and other rollouts do not clear it."""
     found = setting.corroborated(failed)
     if found is True or not _could_cause(failed, setting):
         return False
@@ -376,7 +376,7 @@ def _unproven(failed: Exchange, setting: Setting) -> bool:
 
 
 def _could_cause(failed: Exchange, setting: Setting) -> bool:
-    """Whether an agent can bring it about; an outage of the upstream that it was given it can't."""
+    """Return True if an agent can cause it. It cannot cause an outage of its given upstream."""
     outage = failed.status in _OUTAGE or failed.ending in (
         Ending.NEVER_CONNECTED,
         Ending.CUT_UPSTREAM,
@@ -573,7 +573,7 @@ def _kept(
 
 
 def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
-    """Whether an agent can bring a finding about by itself, without one failure of a call."""
+    """Return True if an agent can cause a finding by itself, without any failed call."""
     if finding.health is Health.NOT_JUDGED:
         return not unprompted(facts.outcome)
     if finding.unproven:

@@ -124,7 +124,7 @@ _LOST_RESPONSE = "previous_response_not_found"  # the code of one
 
 
 class Strength(IntEnum):
-    """How strongly a failure says that the agent was cut off, weakest first."""
+    """The strength of a failure as evidence that the agent was cut off, weakest first."""
 
     EXPLAINED = 1  # a rejection with a reason: the agent's own doing
     LOST_STATE = 2  # the provider no longer knows the response that the request goes on from
@@ -159,7 +159,7 @@ class Tail(NamedTuple):
 
     @property
     def cut_off(self) -> bool:
-        """Whether failures of provider or account end it."""
+        """True if the rollout ends in failures of the provider or the account."""
         return self.strength is not None and self.strength >= Strength.TRANSIENT
 
 
@@ -195,7 +195,7 @@ class _Answers:
         self._largest_since = list(accumulate(sizes, max))[::-1]
 
     def excuse(self, call: LogicalCall) -> bool:
-        """Whether an answer makes this failed or abandoned call good."""
+        """Return True if a later answer makes up for this failed or abandoned call."""
         began = _began(call)
         if self._last_begun >= ended_at(call.last):
             return True
@@ -207,14 +207,14 @@ class _Answers:
 
 
 def offers_tools(calls: Iterable[LogicalCall]) -> bool:
-    """Whether any of the calls offered tools."""
+    """Return True if any of the calls offered tools."""
     return any(call.asked.has_tools for call in calls)
 
 
 def taken_over(
     main: Sequence[LogicalCall], calls: Sequence[LogicalCall], left: Sequence[LogicalCall]
 ) -> bool:
-    """Whether answered calls beside the main lane went on with the work of the calls ``left``.
+    """Return True if answered calls outside the main lane continued the work of the calls ``left``.
 
     A call without tools beside a main model that has them is a side call (a title, a
     routing decision), no continuation.
@@ -295,7 +295,7 @@ def _without_recaps(
 
 
 def _final(answer: Exchange) -> bool:
-    """Whether an answer ends the work: words, and no tool call."""
+    """Return True if an answer ends the work: it has text and no tool call."""
     spoken = has_content(answer) is True or refused(answer)
     return answer.tool_calls == 0 and spoken and not cut_short(answer)
 
@@ -444,7 +444,7 @@ class Evidence:
 
     @property
     def activity(self) -> bool:
-        """Whether output of a model came by a call of which no tokens are read.
+        """True if model output came by a call whose tokens are not read.
 
         That is a picture, speech, a film, the lines of a batch; or a background response that
         this rollout did not begin. What was recorded before answers had a state is taken for
@@ -477,11 +477,11 @@ class Evidence:
 
     @property
     def exempt(self) -> bool:
-        """Whether the agent has its own subscription and never calls the proxy."""
+        """True if the agent has its own subscription and never calls the proxy."""
         return self.rollout.usage_channel == "none"
 
     def any(self, *states: CallState) -> bool:
-        """Whether any call is in one of these states."""
+        """Return True if any call is in one of these states."""
         return not self.states.isdisjoint(states)
 
 
@@ -505,7 +505,7 @@ def proof_of(
 
 
 def unprompted(outcome: Outcome | None) -> bool:
-    """Whether no prompt was executed; without a count only a failed setup says so."""
+    """Return True if no prompt was executed. Without a count, only a failed setup shows that."""
     if outcome is None:
         return False
     if outcome.prompts_executed is None:
@@ -514,17 +514,17 @@ def unprompted(outcome: Outcome | None) -> bool:
 
 
 def reported_error(outcome: Outcome | None) -> bool:
-    """Whether the runner reported an execution error."""
+    """Return True if the runner reported an execution error."""
     return outcome is not None and (bool(outcome.error) or outcome.status in REPORTED_ERRORS)
 
 
 def reported_activity(outcome: Outcome | None) -> bool:
-    """Whether the runner counted tokens or tool calls of its own."""
+    """Return True if the runner itself counted tokens or tool calls."""
     return outcome is not None and bool(outcome.total_tokens or outcome.tool_calls)
 
 
 def never_began(facts: Evidence) -> bool:
-    """Whether a prompt was executed, nothing was called, and the runner reports an error.
+    """Return True if the runner reports an error after a prompt, and the agent made no call.
 
     A probe is no call: agents send one as they start.
     """
@@ -537,7 +537,7 @@ def never_began(facts: Evidence) -> bool:
 
 
 def any_output(calls: tuple[LogicalCall, ...]) -> bool:
-    """Whether any output came, in a complete response or a partial one."""
+    """Return True if any output came, in a complete or a partial response."""
     return any(has_output(attempt) for call in calls for attempt in call.attempts)
 
 
@@ -561,7 +561,7 @@ def _works(rollout: RolloutRecord) -> Iterator[Exchange]:
 
 
 def _to_main(work: Exchange, rollout: RolloutRecord, bound: bool) -> bool:
-    """Whether such a call went to the model that is registered, where that binds."""
+    """Return True if the call went to the registered model, or if none is binding."""
     if not bound:
         return True
     if rollout.upstream is not None and work.upstream != rollout.upstream:
@@ -572,7 +572,7 @@ def _to_main(work: Exchange, rollout: RolloutRecord, bound: bool) -> bool:
 
 
 def _carries(work: Exchange) -> bool:
-    """Whether such a call brought output of a model."""
+    """Return True if the call brought model output."""
     if work.cause is not None:
         return False
     if work.answer_state is not None:
@@ -600,7 +600,7 @@ def main_lane(facts: Evidence) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Which rule fired, and on what.
+    """The rule that fired and its evidence.
 
     ``failures`` decided it, by their ends, and ``strongest`` of them name it (all of them
     where it is empty); ``share`` says how many calls that is; ``evidence`` are exchange ids.

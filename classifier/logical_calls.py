@@ -133,7 +133,7 @@ class LogicalCall(NamedTuple):
 
     @property
     def abandoned(self) -> bool:
-        """Whether the agent gave it up before an answer; a redirect is not given up."""
+        """True if the agent gave up the call before an answer. A redirect is not given up."""
         status = self.last.status
         return self.state is CallState.UNANSWERED and (status is None or status < 300)
 
@@ -177,12 +177,12 @@ def output_tokens(exchange: Exchange) -> int | None:
 
 
 def has_output(exchange: Exchange) -> bool:
-    """Whether any output is known: text, reasoning, a tool call, a token."""
+    """Return True if any output is known: text, reasoning, a tool call or a token."""
     return bool(exchange.output_seen or exchange.tool_calls or output_tokens(exchange))
 
 
 def has_content(exchange: Exchange) -> bool | None:
-    """Whether text or a tool call came, reasoning aside; None where that is not known."""
+    """Return True if text or a tool call came, reasoning aside, and None if that is not known."""
     if exchange.tool_calls:
         return True
     return exchange.output_seen if exchange.content_seen is None else exchange.content_seen
@@ -195,12 +195,12 @@ def bare_reason(finish_reason: str | None) -> str:
 
 
 def refused(exchange: Exchange) -> bool:
-    """Whether the model refused, by the provider's finish reason."""
+    """Return True if the provider's finish reason says that the model refused."""
     return bare_reason(exchange.finish_reason) in REFUSALS
 
 
 def filtered(exchange: Exchange) -> bool:
-    """Whether a content filter stopped a call, and its error says so."""
+    """Return True if the call's error says that a content filter stopped it."""
     return exchange.cause is not None and exchange.cause.reason == _FILTERED
 
 
@@ -218,23 +218,23 @@ def filter_as_answer(exchange: Exchange, *, on_requests: bool) -> Exchange:
 
 
 def cut_short(exchange: Exchange) -> bool:
-    """Whether the answer reached its own limit of tokens."""
+    """Return True if the answer reached its token limit."""
     return bare_reason(exchange.finish_reason) in CUT_SHORT
 
 
 def is_abort(finish_reason: str | None) -> bool:
-    """Whether a finish reason says that the engine ended the answer by itself."""
+    """Return True if a finish reason says that the engine aborted the answer."""
     return bare_reason(finish_reason) in _ABORTS
 
 
 def is_answer(finish_reason: str | None) -> bool:
-    """Whether a finish reason is an answer by itself, though no text came with it."""
+    """Return True if a finish reason counts as an answer even without text."""
     reason = bare_reason(finish_reason)
     return reason in _ANSWERS_WITHOUT_CONTENT or reason == _PAUSED
 
 
 def proven_empty(exchange: Exchange) -> bool:
-    """Whether a response is known to hold no text and no tool call.
+    """Return True if a response is known to hold no text and no tool call.
 
     Hidden reasoning is no answer (Gemini ends so with STOP); a refusal, an answer cut short
     and a botched tool call are. One that could not be read is not proven.
@@ -277,7 +277,7 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
 
 
 def proves(exchange: Exchange) -> bool:
-    """Whether output of a model was read in it.
+    """Return True if model output was read in the response.
 
     What was recorded before answers had a state is proven as it was then: by output that was
     seen, or by an answer that is not known to be empty.

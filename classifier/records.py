@@ -17,7 +17,7 @@ from classifier.verdicts import Subcategory, noun
 
 
 class Ending(StrEnum):
-    """How one exchange stopped."""
+    """The way one exchange ended."""
 
     COMPLETE = "complete"
     CUT_UPSTREAM = "cut_upstream"  # the provider's connection broke before the answer was whole
@@ -33,7 +33,7 @@ ABANDONED = frozenset((Ending.LEFT_BY_AGENT, Ending.CLOSED_AT_OUTCOME))
 
 
 class Kind(StrEnum):
-    """What a call was for; only inference counts in a verdict.
+    """The purpose of a call. Only inference counts in a verdict.
 
     A continuation belongs to the call that began its response, and counts with it.
     """
@@ -47,7 +47,7 @@ class Kind(StrEnum):
 
 
 class UsageSource(StrEnum):
-    """Where token counts came from; never an estimate."""
+    """The source of token counts, which are never estimates."""
 
     PROVIDER = "provider"  # the provider's own final numbers in the body
     PARTIAL = "partial"  # counted so far, then the answer stopped
@@ -56,7 +56,7 @@ class UsageSource(StrEnum):
 
 
 class Attribution(StrEnum):
-    """Which source named the rollout, strongest first (contract §1)."""
+    """The source that named the rollout, strongest first (contract §1)."""
 
     PATH = "path"
     MINTED_KEY = "minted_key"
@@ -85,7 +85,7 @@ def id_flaw(rollout_id: str) -> str | None:
 
 
 class KeySource(StrEnum):
-    """Whose key went to the provider."""
+    """The owner of the key that was sent to the provider."""
 
     OPERATOR = "operator"  # put in by the proxy, without what the caller's headers chose with it
     ADDED = "added"  # the same, where the caller showed none; its other headers were passed on
@@ -94,7 +94,7 @@ class KeySource(StrEnum):
 
 
 class Flaw(StrEnum):
-    """What is wrong with a response whose status is a success."""
+    """A defect of a response whose status is a success."""
 
     EMPTY_BODY = "empty_body"
     HTML_BODY = "html_body"
@@ -103,7 +103,7 @@ class Flaw(StrEnum):
 
 
 class AnswerState(StrEnum):
-    """What was found in an answer whose status is a success."""
+    """The content found in an answer whose status is a success."""
 
     READ = "read"  # output of a model, or a stop that is an answer
     EMPTY = "empty"  # the part that holds output is there, and holds nothing
@@ -138,7 +138,7 @@ class Usage:
 
 @noun
 class Timing:
-    """When a call happened: ``started_at`` in seconds since the epoch, the rest since then."""
+    """The times of a call: ``started_at`` in seconds since the epoch, the rest since then."""
 
     started_at: float
     first_byte_s: float | None = None
@@ -189,7 +189,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a call failed, and the row of the cause table that says so.
+    """The reason why a call failed, and the row of the cause table that says so.
 
     ``reason`` is the finer name inside the subcategory (``context_length``,
     ``region``, ``truncated``); ``code`` the provider's own allow-listed code or type.
@@ -261,7 +261,7 @@ class Exchange:
 
     @property
     def failed(self) -> bool:
-        """Whether the provider failed this call."""
+        """True if the provider failed this call."""
         return self.cause is not None
 
 
@@ -306,7 +306,7 @@ def _columns(noun: type, part: str) -> Iterator[RecordedField]:
 
 
 class ExecutionStatus(StrEnum):
-    """Whether the infrastructure worked."""
+    """The runner's report on whether the infrastructure worked."""
 
     SUCCESS = "success"
     AGENT_ERROR = "agent_error"
@@ -319,7 +319,7 @@ class ExecutionStatus(StrEnum):
 
 
 class TerminationReason(StrEnum):
-    """Why the agent's loop stopped, where the status is success."""
+    """The reason why the agent's loop stopped, if the status is success."""
 
     AGENT_STOP = "agent_stop"
     USER_STOP = "user_stop"
@@ -329,7 +329,7 @@ class TerminationReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What the runner reports of a rollout; counts it did not keep are None."""
+    """The runner's report of a rollout. Counts that it did not keep are None."""
 
     status: ExecutionStatus
     termination_reason: TerminationReason | None = None
@@ -345,7 +345,7 @@ class Outcome:
 
 @noun
 class Neighbours:
-    """What other rollouts got on a failed call's lane, within a minute of its end.
+    """The results of other rollouts on a failed call's lane, within a minute of its end.
 
     Counts are of rollouts: ``alike`` failed in the same way, ``answered`` were answered.
     ``answered_between``: one of them between this failure and the two nearest alike.

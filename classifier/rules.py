@@ -108,7 +108,7 @@ def interrupted(facts: Evidence) -> Finding | None:
 
 
 def _unanswered(calls: tuple[LogicalCall, ...]) -> bool:
-    """Whether no output came: no call was answered, not even in part."""
+    """Return True if no call was answered, not even in part."""
     return not any(call.state is CallState.ANSWERED for call in calls) and not any_output(calls)
 
 
@@ -166,7 +166,7 @@ def zero_signal(facts: Evidence) -> Finding | None:
 
 
 def without_signal(facts: Evidence) -> bool:
-    """Whether a prompt was executed, and neither calls nor the runner show any activity."""
+    """Return True if a prompt was executed but neither the calls nor the runner show activity."""
     outcome = facts.outcome
     if facts.exempt or facts.calls or outcome is None or facts.activity:
         return False
@@ -213,7 +213,7 @@ def empty_answers(facts: Evidence) -> Finding | None:
 
 
 def _others_worked(facts: Evidence) -> bool:
-    """Whether another model may have done the work; none counts where one is registered."""
+    """Return True if another model may have done the work. None counts if one is registered."""
     if facts.bound or len(facts.main) == len(facts.calls):
         return False
     tools = offers_tools(facts.main)
@@ -344,7 +344,7 @@ def _ended_unexplained(facts: Evidence) -> bool:
 
 
 def _ended_on_lost_state(facts: Evidence) -> bool:
-    """Whether the provider had lost what the last requests went on from, and nothing else failed.
+    """Return True if the last requests failed only because the provider had lost their state.
 
     A conversation kept by the provider (previous_response_id) is the provider's to keep.
     """
@@ -362,7 +362,7 @@ def _reason(name: str) -> Callable[[Evidence], bool]:
 
 
 def _filtered(facts: Evidence) -> bool:
-    """Whether a filter stopped a call, be it a failure or the answer."""
+    """Return True if a content filter stopped one of the calls."""
     own = {x.id for x in facts.exchanges}
     return any(filtered(x) for x in facts.rollout.exchanges if x.id in own)
 
@@ -402,7 +402,7 @@ def _repeats(facts: Evidence) -> bool:
 
 
 def _ended_unread(facts: Evidence) -> bool:
-    """Whether the last two answers or more could not be read, after one that could."""
+    """Return True if at least the last two answers were unreadable, after one that was read."""
     if not facts.any(CallState.UNREAD) or len(facts.left_unread) < 2:
         return False
     return any(call.state is CallState.ANSWERED for call in facts.main)
@@ -458,7 +458,7 @@ def _not_judged(facts: Evidence) -> Finding | None:
 
 
 def _kept_out(facts: Evidence) -> bool:
-    """Whether a breaker did not admit the rollout, and it made no call."""
+    """Return True if a breaker did not admit the rollout and it made no call."""
     return facts.rollout.skipped is not None and without_signal(facts)
 
 
@@ -471,7 +471,7 @@ def _undecided(facts: Evidence) -> Finding | None:
 
 
 def _wants_proof(facts: Evidence) -> bool:
-    """Whether no output of the model was read, and the agent should have called it here."""
+    """Return True if no model output was read although the agent should have called the proxy."""
     return facts.proof is None and not facts.exempt
 
 
@@ -483,7 +483,7 @@ _NOT_ENDED = frozenset((CallState.PENDING, CallState.LOST))
 
 
 def _nothing_yet(facts: Evidence) -> bool:
-    """Whether the rollout is in progress and no call has ended yet."""
+    """Return True if the rollout is in progress and no call has ended yet."""
     if not facts.states <= _NOT_ENDED:
         return False
     return facts.outcome is None or facts.any(CallState.PENDING)
@@ -666,7 +666,7 @@ def _recovered(calls: Sequence[LogicalCall]) -> int:
 
 
 def _doomed(facts: Evidence) -> bool:
-    """Whether continuing is pointless: the same permanent failure repeats.
+    """Return True if continuing is pointless because the same permanent failure repeats.
 
     Answers are counted, not logical calls: an SDK's own retry of a dead key is proof too.
     After a success only a quota or auth failure counts; others may be about one request.
@@ -716,7 +716,7 @@ def _scoreable(
 
 
 def _ends_in_doubt(facts: Evidence) -> bool:
-    """Whether nobody can say if the agent came to its end or was cut off."""
+    """Return True if the calls do not show if the agent finished or was cut off."""
     if facts.exempt:
         return False
     tail = facts.tail
