@@ -25,7 +25,7 @@ from classifier.verdicts import (
 
 
 class Phase(StrEnum):
-    """What a breaker admits."""
+    """The state of a breaker, which decides what it admits."""
 
     CLOSED = "closed"  # everything
     OPEN = "open"  # nothing new
@@ -55,7 +55,7 @@ class BreakerState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """Whether a rollout may start: ``error`` is None, or the reason why not.
+    """The answer to a rollout that asks to start: ``error`` is None, or the reason why not.
 
     ``changed`` are the breakers whose probe it becomes, to be stored before the rollout
     starts so that there is no second one.
@@ -66,7 +66,7 @@ class Admission:
 
 
 class _Weight(StrEnum):
-    """What one verdict means to a breaker."""
+    """The effect of one verdict on a breaker."""
 
     FEEDS = "feeds"
     CLEARS = "clears"
@@ -100,7 +100,7 @@ def lane_to_prove(verdict: Verdict) -> Lane | None:
 
 
 def _unseen(verdict: Verdict) -> bool:
-    """Whether a failure is suspected of a rollout that made no call."""
+    """Return True if a failure is suspected of a rollout that made no call."""
     return verdict.health is Health.SUSPECTED_API_ERROR and not verdict.total_requests
 
 
@@ -110,7 +110,7 @@ def _vague(verdict: Verdict) -> bool:
 
 
 def _proves(verdict: Verdict, *, seen: bool) -> bool:
-    """Whether a verdict that feeds a streak may open its lane."""
+    """Return True if a verdict that feeds a streak may open its lane."""
     if verdict.health is not Health.SUSPECTED_API_ERROR:
         return True
     return not _vague(verdict) and (seen or not _unseen(verdict))
@@ -150,7 +150,7 @@ def _lane(verdict: Verdict) -> str:
 
 
 def _concerns(state: BreakerState, verdict: Verdict) -> bool:
-    """Whether a verdict concerns a lane: its own, one it clears, or as its probe."""
+    """Return True if a verdict concerns a lane: its own, or one it clears or probes."""
     if state.canary == verdict.rollout_id or state.lane == _lane(verdict):
         return True
     if _weight(verdict) is not _Weight.CLEARS:

@@ -32,7 +32,7 @@ NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model
 
 
 class Subcategory(StrEnum):
-    """Why a call failed (docs/concepts/judging.md)."""
+    """The reason why a call failed (docs/concepts/judging.md)."""
 
     AUTH = "auth"
     QUOTA = "quota"
@@ -43,7 +43,7 @@ class Subcategory(StrEnum):
 
     @property
     def transient(self) -> bool:
-        """Whether retrying can help."""
+        """True if retrying can help."""
         return self in (Subcategory.RATE_LIMIT, Subcategory.PROVIDER_ERROR)
 
 
@@ -58,12 +58,12 @@ class Health(StrEnum):
 
     @property
     def unhealthy(self) -> bool:
-        """Whether this health removes the rollout's score."""
+        """True if this health removes the rollout's score."""
         return self in (Health.API_ERROR, Health.SUSPECTED_API_ERROR)
 
 
 class AttributedTo(StrEnum):
-    """Whose failure a failed call was."""
+    """The party that a failed call is attributed to."""
 
     AGENT = "agent"
     OPERATOR = "operator"  # the key, the account, the model's name
@@ -80,7 +80,7 @@ class Layer(StrEnum):
 
 
 class Level(StrEnum):
-    """How much a validity finding says of a measurement, mildest first."""
+    """The weight of a validity finding for a measurement, mildest first."""
 
     INFO = "info"
     SUSPECT = "suspect"
@@ -89,7 +89,7 @@ class Level(StrEnum):
 
 @noun
 class ValidityFinding:
-    """What one check found of one rollout's calls.
+    """The result of one check of one rollout's calls.
 
     ``calls`` of the ``of`` calls that the check could look at show it; ``evidence`` are their
     exchange ids, at most ten. ``about`` are short facts behind the sentence, names and numbers.
@@ -131,7 +131,7 @@ class RoleVerdict:
 
 
 class ProofSource(StrEnum):
-    """Who saw the output of the model under test."""
+    """The source that saw the output of the model under test."""
 
     WIRE = "wire"
     REPORTED = "reported"  # only the runner, which counted tokens or tool calls
@@ -151,7 +151,7 @@ class Proof:
 
 @noun
 class Retry:
-    """Whether to retry the rollout; ``after_s`` is the least wait in seconds."""
+    """A recommendation to retry the rollout or not. ``after_s`` is the least wait in seconds."""
 
     eligible: bool
     after_s: float | None
@@ -241,7 +241,7 @@ VALIDITY = ("invalid", "suspect", "none")  # from which finding on a rollout is 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """How to classify.
+    """The settings of classification.
 
     ``name`` is "evidence" (every rule) or "seed" (benchflow's published behaviour).
     ``stall_s``: an agent that hangs up after this many seconds of silence was stalled.

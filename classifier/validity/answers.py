@@ -33,7 +33,7 @@ _SHARE = 0.95  # of a limit; Gemini ends some tokens before its own
 
 
 def _early(answer: Exchange) -> bool:
-    """Whether it was cut clearly below the limit that the request set."""
+    """Return True if the answer was cut clearly below the limit that the request set."""
     limit, usage = answer.output_limit, answer.usage
     if limit is None or usage.output_total is None or usage.source is not UsageSource.PROVIDER:
         return False
@@ -45,7 +45,7 @@ def _early(answer: Exchange) -> bool:
 
 
 def _matters(answer: Exchange, last: Exchange | None) -> bool:
-    """Whether what was cut is a tool call, or the answer that the rollout ended on."""
+    """Return True if the cut answer is a tool call or the last answer of the rollout."""
     if answer.tool_calls:
         return True
     # An unknown limit was no higher than what was written.
@@ -227,7 +227,7 @@ def _aborts(ends: Collection[_End]) -> set[_End]:
 
 
 def _ended(answer: Exchange) -> bool:
-    """Whether it is an answer that ends; a compacted conversation names no model and no end.
+    """Return True if the answer ends. A compacted conversation names no model and no end.
 
     (developers.openai.com/api/reference/resources/responses/methods/compact)
     """
@@ -268,7 +268,7 @@ def engine_aborted(measured: Measurement) -> Looked | None:
 
 
 def _called_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
-    """Whether the agent called unknown paths of an engine that aborted."""
+    """Return True if the agent called unknown paths of an engine that aborted."""
     upstreams = {x.upstream for x in aborted}
     return any(
         x.kind is Kind.OTHER and x.role == "agent" and x.upstream in upstreams
@@ -419,7 +419,7 @@ _id = attrgetter("id")
 
 
 class _Sign(Enum):
-    """What shows that a prompt was cut; all but a fall prove it."""
+    """A sign that a prompt was cut. All but a fall prove it."""
 
     WORDS = "fewer tokens than words"
     STUCK = "the same count while it grew"
@@ -503,7 +503,7 @@ def _states_cache(call: Exchange) -> bool:
 
 
 def _below_words(call: Exchange, earlier: Exchange | None) -> bool:
-    """Whether even with all that may be cached there are too few tokens for the words sent."""
+    """Return True if the tokens, cached ones included, are too few for the words sent."""
     if earlier is not None and not _states_cache(call):
         return False  # what is missing may be cached
     smallest = _OLLAMA_COUNT if may_hide_cache(call) else _SMALLEST_COUNT
@@ -515,7 +515,7 @@ def _below_words(call: Exchange, earlier: Exchange | None) -> bool:
 
 
 def _stuck(call: Exchange, earlier: Exchange, calls: Mapping[str, Exchange]) -> bool:
-    """Whether three calls of one conversation, each longer, have one count."""
+    """Return True if three ever longer calls of one conversation have the same count."""
     first = _before(earlier, calls)
     if first is None:
         return False
@@ -531,7 +531,7 @@ def _stuck(call: Exchange, earlier: Exchange, calls: Mapping[str, Exchange]) -> 
 
 
 def _fell(call: Exchange, earlier: Exchange, calls: Mapping[str, Exchange]) -> bool:
-    """Whether the count fell, while more was sent, by more than caches and reasoning explain."""
+    """Return True if more was sent but the count fell by more than caches and reasoning explain."""
     if call.request_bytes <= earlier.request_bytes:
         return False  # the agent cut it: old results of tools, mostly
     if may_hide_cache(call) or (call.model or "").endswith(":online"):
@@ -551,7 +551,7 @@ def _fell(call: Exchange, earlier: Exchange, calls: Mapping[str, Exchange]) -> b
 
 
 def _looked_up(call: Exchange, calls: Mapping[str, Exchange]) -> bool:
-    """Whether more tokens were counted than bytes sent: the provider read pages of its own.
+    """Return True if more tokens were counted than bytes sent: the provider read pages of its own.
 
     Anthropic counts what its search found as input of the call
     (platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool, usage and pricing).
