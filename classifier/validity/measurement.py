@@ -17,7 +17,7 @@ from classifier.verdicts import Coverage, RoleVerdict, ValidityFinding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """What the checks look at.
+    """The facts that the checks read.
 
     ``answers`` are all whole answers to inference calls by role agent, by their ends; ``main``
     those of the model under test.
@@ -68,7 +68,7 @@ class Measurement:
 
 
 def is_whole(exchange: Exchange) -> bool:
-    """Whether an answer came to its end, and could be read."""
+    """Return True if an answer came to its end and could be read."""
     return (
         exchange.ending is Ending.COMPLETE
         and exchange.cause is None
@@ -110,7 +110,7 @@ def may_hide_cache(call: Exchange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """What a check found, and on how many calls it could look."""
+    """The findings of a check and the number of calls that it could look at."""
 
     coverage: Coverage
     finding: ValidityFinding | None = None

@@ -85,12 +85,12 @@ class Served:
 
 
 def promises_none(asked: str) -> bool:
-    """Whether a name leaves it to a router which model answers."""
+    """Return True if a name leaves the choice of the model to a router."""
     return _ROUTER.fullmatch(asked.casefold()) is not None
 
 
 def same_model(one: str, two: str) -> bool:
-    """Whether two names mean one model, although one may say more: a day, a size, a region."""
+    """Return True if two names mean one model, even if one adds a day, a size or a region."""
     first, second = canonical(one) or "", canonical(two) or ""
     short, long = sorted((first, second), key=len)
     if first == second or (long.startswith(short) and _ADDED.fullmatch(long, len(short))):
@@ -331,7 +331,7 @@ class Serving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFinding:
-    """What a check finds of a batch and not of one rollout.
+    """A finding of a check about a batch, not about one rollout.
 
     ``rollouts`` of the ``of`` rollouts whose calls could be compared differ from the rest;
     ``examples`` are ids of such, at most ten.

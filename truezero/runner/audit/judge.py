@@ -75,12 +75,12 @@ class Audited:
 
     @property
     def false_zero(self) -> bool:
-        """Whether it counts as a zero and no model was measured."""
+        """True if the rollout counts as a zero but no model was measured."""
         return self.reward == 0 and self.spoiled
 
     @property
     def false_points(self) -> bool:
-        """Whether it got points and no model was measured."""
+        """True if the rollout got points but no model was measured."""
         return bool(self.reward) and self.spoiled
 
     @property
@@ -166,7 +166,7 @@ def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdic
 
 
 def _silent(run: FinishedRun) -> bool:
-    """Whether nothing says either way that a model was asked."""
+    """Return True if nothing shows if a model was called or not."""
     if run.prompted is False or run.status is ExecutionStatus.SETUP_FAILED:
         return False
     if run.calls is not None or run.tokens is not None:
@@ -225,7 +225,7 @@ def _exchanges(run: FinishedRun) -> tuple[Exchange, ...]:
 
 
 def _active(run: FinishedRun) -> bool:
-    """Whether the run's own counts show that a model was asked and answered."""
+    """Return True if the run's own counts show that a model was called and answered."""
     return bool(run.tokens or run.tool_calls or run.output)
 
 
