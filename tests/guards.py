@@ -46,6 +46,9 @@ RISK = {"proxy/relay/": 4, "proxy/recording/": 4, "proxy/store/": 2, "classifier
 # An endless loop is a found mutant; the tests of one function take this many times as long at most.
 _PATIENCE, _LEAST_PATIENCE_S = 20, 300.0
 
+# A mutant of the same length, written within the same second, would be taken for its original.
+_NO_STALE = {"PYTHONDONTWRITEBYTECODE": "1"}
+
 Lines = frozenset[str]
 
 
@@ -341,7 +344,7 @@ def passes(root: Path, tests: Sequence[str], patience_s: float | None) -> bool:
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         with subprocess.Popen(
             [*command, f"@{names.name}"],
-            cwd=root, env={**os.environ, "PYTHONPATH": str(root)},
+            cwd=root, env={**os.environ, "PYTHONPATH": str(root), **_NO_STALE},
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         ) as run:  # fmt: skip
             try:

@@ -201,11 +201,26 @@ class Strict:
 
 
 @contextmanager
+def quiet(name: str) -> Iterator[None]:
+    """Log errors only, as long as the block is open: other tests of a process expect warnings."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+@contextmanager
 def server() -> Iterator[Callable[..., None]]:
     """A relay before a provider that reads by the book."""
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of each
     provider = Strict()
-    with contextlib.closing(provider), relaying(provider.url) as relay:
+    with (
+        quiet("uvicorn.error"),  # it warns of each
+        contextlib.closing(provider),
+        relaying(provider.url) as relay,
+    ):
 
         def holds(pieces: Bytes, at: Sequence[int]) -> None:
             """The server survives any request, and the provider is asked for no other one."""
@@ -321,10 +336,10 @@ _CALL: Final = b"POST /r/r1/openai/v1/chat/completions HTTP/1.1\r\nhost: a\r\n"
 @contextmanager
 def bodies() -> Iterator[Callable[..., None]]:
     """A relay between an agent and a provider that agree on every byte."""
-    logging.getLogger("truezero").setLevel(logging.ERROR)
     provider = Exact()
     usage = {"openai": {"include_usage": True}}
     with (
+        quiet("truezero"),
         contextlib.closing(provider),
         relaying(provider.url, upstreams=usage) as relay,
     ):

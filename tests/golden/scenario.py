@@ -161,7 +161,8 @@ class Scenario:
     def _honest(self) -> None:
         ask = self.player
         self._call("honest")
-        self._call("honest", json=STREAM)
+        # At once: of a stream whose events come one by one, a text may be skimmed and unknown.
+        self._call("honest", answers.chat_stream().in_pieces(1 << 20), json=STREAM)
         self._call("honest", answers.chat_tools())
         self._call("honest", path="/openai/v1/responses")
         self._call("honest", path=f"/as/judge{CHAT}")
