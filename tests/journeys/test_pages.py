@@ -386,7 +386,7 @@ def test_a_fingerprint_leads_to_a_rollout_and_its_evidence(shown: Shown, reader:
     page = reader(shown.url).opens("/ui/causes")
     page.get_by_role("link", name="auth:401").first.click()
     page.locator("table.rollouts th a").last.click()
-    page.locator(".answer a").last.click()
+    page.locator(".answer p", has_text="Evidence").get_by_role("link").last.click()
     expect(page.locator(".calls li:target")).to_contain_text("evidence")
 
 
