@@ -164,7 +164,7 @@ Lane = tuple[str, str | None]  # upstream and canonical model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class AttributionContext:
     """The facts of a rollout that help to attribute one of its failed calls.
 
     ``answered`` are the lanes that answered it, under the ``spellings`` of the model's name that
@@ -189,7 +189,7 @@ class Setting:
     neighbours: Mapping[str, Neighbours]
 
     @classmethod
-    def of(cls, facts: Evidence) -> Setting:
+    def of(cls, facts: Evidence) -> AttributionContext:
         """Gather it from a rollout's evidence."""
         rollout, exchanges = facts.rollout, facts.exchanges
         answers = [x for x in exchanges if state_of(x) is CallState.ANSWERED]
@@ -300,18 +300,18 @@ def _explained_rejection(exchange: Exchange) -> bool:
     return exchange.cause is not None and Strength.of(exchange.cause) is Strength.EXPLAINED
 
 
-Predicate = Callable[[Exchange, Setting], bool]
+Predicate = Callable[[Exchange, AttributionContext], bool]
 
 
-def _ours(failed: Exchange, _: Setting) -> bool:
+def _ours(failed: Exchange, _: AttributionContext) -> bool:
     return failed.cause is not None and failed.cause.rule in _OURS
 
 
-def _outside_binding(failed: Exchange, setting: Setting) -> bool:
+def _outside_binding(failed: Exchange, setting: AttributionContext) -> bool:
     return setting.outside(failed) and setting.bound(failed)
 
 
-def _respelled(failed: Exchange, setting: Setting) -> bool:
+def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the model is not found by this spelling, and answered by another one.
 
     Names are equal for lanes and bindings, never as an excuse.
@@ -325,21 +325,21 @@ def _respelled(failed: Exchange, setting: Setting) -> bool:
     return near is not None and near.respelled
 
 
-def _withheld(failed: Exchange, _: Setting) -> bool:
+def _withheld(failed: Exchange, _: AttributionContext) -> bool:
     """Return True if the call timed out because the agent held back its request or did not read."""
     waited = failed.ending in (Ending.TIMED_OUT, *ABANDONED) or failed.status == 408
     return bool(failed.held) and waited
 
 
-def _rejected_by_an_answering_lane(failed: Exchange, setting: Setting) -> bool:
+def _rejected_by_an_answering_lane(failed: Exchange, setting: AttributionContext) -> bool:
     return _explained_rejection(failed) and _lane(failed) in setting.answered
 
 
-def _other_key(failed: Exchange, setting: Setting) -> bool:
+def _other_key(failed: Exchange, setting: AttributionContext) -> bool:
     return setting.first_key is not None and failed.key_digest != setting.first_key
 
 
-def _other_lane(failed: Exchange, setting: Setting) -> bool:
+def _other_lane(failed: Exchange, setting: AttributionContext) -> bool:
     if setting.first_lane is None:
         return False
     upstream, model = setting.first_lane
@@ -349,11 +349,11 @@ def _other_lane(failed: Exchange, setting: Setting) -> bool:
     return names_one and canonical(failed.model) != model
 
 
-def _other_selection(failed: Exchange, setting: Setting) -> bool:
+def _other_selection(failed: Exchange, setting: AttributionContext) -> bool:
     return bool(setting.selections) and failed.selector_digest not in setting.selections
 
 
-def _own_burst(failed: Exchange, setting: Setting) -> bool:
+def _own_burst(failed: Exchange, setting: AttributionContext) -> bool:
     if _subcategory(failed) is not Subcategory.RATE_LIMIT:
         return False
     until = ended_at(failed)
@@ -363,11 +363,11 @@ def _own_burst(failed: Exchange, setting: Setting) -> bool:
     return own >= BURST and own > _BURST_SHARE * (own + (near.starts if near else 0))
 
 
-def _hung_up(failed: Exchange, setting: Setting) -> bool:
+def _hung_up(failed: Exchange, setting: AttributionContext) -> bool:
     return failed.ending in ABANDONED and setting.corroborated(failed) is not True
 
 
-def _unproven(failed: Exchange, setting: Setting) -> bool:
+def _unproven(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the agent could have caused the failure and other rollouts do not clear it."""
     found = setting.corroborated(failed)
     if found is True or not _could_cause(failed, setting):
@@ -375,7 +375,7 @@ def _unproven(failed: Exchange, setting: Setting) -> bool:
     return found is False or not _plainly_the_operators(failed, setting)
 
 
-def _could_cause(failed: Exchange, setting: Setting) -> bool:
+def _could_cause(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if an agent can cause it. It cannot cause an outage of its given upstream."""
     outage = failed.status in _OUTAGE or failed.ending in (
         Ending.NEVER_CONNECTED,
@@ -389,7 +389,7 @@ def _could_cause(failed: Exchange, setting: Setting) -> bool:
     return not given and all(upstream != failed.upstream for upstream, _ in setting.answered)
 
 
-def _plainly_the_operators(failed: Exchange, setting: Setting) -> bool:
+def _plainly_the_operators(failed: Exchange, setting: AttributionContext) -> bool:
     """Whether a key, account or model that the operator gave failed a request that chose nothing.
 
     With the operator's key the account is the operator's, whatever else the request chooses.
@@ -399,7 +399,7 @@ def _plainly_the_operators(failed: Exchange, setting: Setting) -> bool:
     return failed.key_source is KeySource.OPERATOR or failed.selector_digest is None
 
 
-def _closed_on(failed: Exchange, _: Setting) -> bool:
+def _closed_on(failed: Exchange, _: AttributionContext) -> bool:
     """Return True if a WebSocket was closed in answer to what the agent had sent."""
     return failed.cause is not None and failed.cause.rule.startswith("websocket.close_")
 
@@ -437,7 +437,7 @@ def attribute(facts: Evidence, *, agents: str) -> dict[str, Attributed]:
     held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
     if not (facts.failures or held):
         return {}
-    setting = Setting.of(facts)
+    setting = AttributionContext.of(facts)
     return {
         failed.id: _attributed(failed, setting, agents)._replace(
             corroborated=setting.corroborated(failed)
@@ -446,7 +446,7 @@ def attribute(facts: Evidence, *, agents: str) -> dict[str, Attributed]:
     }
 
 
-def _attributed(failed: Exchange, setting: Setting, agents: str) -> Attributed:
+def _attributed(failed: Exchange, setting: AttributionContext, agents: str) -> Attributed:
     for row, to, holds in ALWAYS:
         if holds(failed, setting):
             return Attributed(to, row)
@@ -479,7 +479,7 @@ Find = Callable[[Evidence], Finding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Weighed:
+class AttributedFinding:
     """A finding, and what it stands on.
 
     ``facts`` are the evidence without the agent's failures. ``attributed_to`` is whose
@@ -495,7 +495,7 @@ class Weighed:
     keeps: bool = False
 
 
-def weigh(facts: Evidence, find: Find) -> Weighed:
+def weigh(facts: Evidence, find: Find) -> AttributedFinding:
     """Return what a rollout's rules find once the agent's own failures are left out.
 
     Arguments:
@@ -505,12 +505,12 @@ def weigh(facts: Evidence, find: Find) -> Weighed:
     untrusted = agents_are == UNTRUSTED
     found = find(facts)
     if found.health is Health.HEALTHY and not (untrusted or facts.tail.calls):
-        return Weighed(finding=found, facts=facts)  # nothing hangs on a failure
+        return AttributedFinding(finding=found, facts=facts)  # nothing hangs on a failure
     attributed = attribute(facts, agents=agents_are)
     agents = _ids_of(attributed, AttributedTo.AGENT)
     kept = _without(facts, agents) if agents else facts
     if agents.isdisjoint(found.evidence):
-        weighed = Weighed(finding=found, facts=kept)
+        weighed = AttributedFinding(finding=found, facts=kept)
     else:
         weighed = _of_the_agent(facts, kept, found, attributed, find)
     if untrusted and _agent_can_cause(weighed.finding, kept):
@@ -535,13 +535,13 @@ def _of_the_agent(
     found: Finding,
     attributed: Mapping[str, Attributed],
     find: Find,
-) -> Weighed:
+) -> AttributedFinding:
     """Find anew without the agent's failures, on which the first finding stood."""
     finding = find(kept)
     left_nothing = finding.unproven or (not kept.calls and not unprompted(facts.outcome))
     if left_nothing and _counts(facts):
         finding = Finding(health=Health.HEALTHY, rule="healthy")
-    weighed = Weighed(finding=finding, facts=kept)
+    weighed = AttributedFinding(finding=finding, facts=kept)
     if finding.health is not Health.HEALTHY:
         return weighed
     always = frozenset(call for call, each in attributed.items() if each.always)
@@ -558,11 +558,11 @@ def _counts(facts: Evidence) -> bool:
 
 
 def _kept(
-    weighed: Weighed,
+    weighed: AttributedFinding,
     warning: str,
     decided: Iterable[str],
     attributed: Mapping[str, Attributed],
-) -> Weighed:
+) -> AttributedFinding:
     return replace(
         weighed,
         finding=Finding(health=Health.HEALTHY, rule="healthy", evidence=weighed.finding.evidence),
@@ -582,8 +582,8 @@ def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
 
 
 def _decided(
-    weighed: Weighed, attributed: Mapping[str, Attributed], find: Find, *, untrusted: bool
-) -> Weighed:
+    weighed: AttributedFinding, attributed: Mapping[str, Attributed], find: Find, *, untrusted: bool
+) -> AttributedFinding:
     """Name whose failures decided; undecided where they are the proxy's own."""
     finding = weighed.finding
     ours = _ids_of(attributed, AttributedTo.PROXY)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from classifier.batches import Scores
 from classifier.diagnostics import kinds
-from classifier.rollup import UNIT, Counts, Shape, Shapes
+from classifier.rollup import UNIT, Counts, Shapes, TaskProfile
 from classifier.statistics import (
     Cluster,
     Comparison,
@@ -178,7 +178,7 @@ def exclusion_in(counts: Counts, shapes: Shapes) -> Exclusion:
     return exclusion_of(tasks if counts["excluded"] else [], zeros)
 
 
-def _mean_of(shape: Shape) -> float:
+def _mean_of(shape: TaskProfile) -> float:
     return shape.score / (shape.kept * UNIT)
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from classifier.diagnostics import Diagnostic
 from classifier.fingerprints import Lane
 from classifier.results import Result
-from classifier.statistics import Interval, PassAt, Repeat, Tried, pass_at, score_interval
+from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
 from classifier.verdicts import ValidityFinding
 
 # Where a runner puts the one number that counts, in order of preference.
@@ -211,7 +211,9 @@ def scores(batch: Sequence[Slot]) -> Scores:
     retried = [slot for slot in batch if len(slot.attempts) > 1]
     filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
     tasks = by_task(batch)
-    tried = [Tried(tuple(_known(slot.counted.score for slot in each)), len(each)) for each in tasks]
+    tried = [
+        TaskRewards(tuple(_known(slot.counted.score for slot in each)), len(each)) for each in tasks
+    ]
     return Scores(
         total=total,
         scoreable=scoreable,

@@ -142,7 +142,7 @@ class Strength(IntEnum):
         return cls.UNEXPLAINED if cause.reason is None else cls.EXPLAINED
 
 
-class Tail(NamedTuple):
+class UnresolvedFailures(NamedTuple):
     """The failed calls to the model under test that nothing made good, by their ends.
 
     ``failures``: all their failed attempts, by their ends, ``strongest`` those with the
@@ -211,7 +211,7 @@ def offers_tools(calls: Iterable[LogicalCall]) -> bool:
     return any(call.asked.has_tools for call in calls)
 
 
-def taken_over(
+def continued_elsewhere(
     main: Sequence[LogicalCall], calls: Sequence[LogicalCall], left: Sequence[LogicalCall]
 ) -> bool:
     """Return True if answered calls outside the main lane continued the work of the calls ``left``.
@@ -234,21 +234,23 @@ def taken_over(
     return bool(others) and all(answers.excuse(call) for call in left)
 
 
-def tail_of(main: tuple[LogicalCall, ...], calls: tuple[LogicalCall, ...]) -> Tail:
+def unresolved_failures(
+    main: tuple[LogicalCall, ...], calls: tuple[LogicalCall, ...]
+) -> UnresolvedFailures:
     """Return what was left failed among the calls ``main``, of all ``calls``."""
     failed = _left(main, CallState.FAILED)
     if not failed:
-        return Tail()
+        return UnresolvedFailures()
     failures = sorted((x for call in failed for x in call.failures), key=_by_end)
     strengths = [Strength.of(x.cause) for x in failures if x.cause is not None]
     most = max(strengths)
-    return Tail(
+    return UnresolvedFailures(
         calls=tuple(failed),
         failures=tuple(failures),
         strongest=tuple([x for x, each in zip(failures, strengths, strict=True) if each is most]),
         strength=most,
         last=strengths[-1],
-        continued=taken_over(main, calls, failed),
+        continued=continued_elsewhere(main, calls, failed),
     )
 
 
@@ -404,7 +406,7 @@ class Evidence:
     failures: list[Exchange]
     answers: list[Exchange]
     states: frozenset[CallState]
-    tail: Tail
+    tail: UnresolvedFailures
     proof: Proof | None
 
     @classmethod
@@ -438,7 +440,7 @@ class Evidence:
             failures=[x for x in exchanges if x.cause is not None],
             states=frozenset({call.state for call in calls}),
             answers=[call.last for call in calls if call.state is CallState.ANSWERED],
-            tail=tail_of(main.calls, calls),
+            tail=unresolved_failures(main.calls, calls),
             proof=None if policy.name == SEED.name else proof_of(calls, main, rollout),
         )
 
@@ -468,7 +470,7 @@ class Evidence:
         if not self.any(CallState.UNREAD):
             return []
         left = _left(self.main, CallState.UNREAD)
-        return [] if taken_over(self.main, self.calls, left) else left
+        return [] if continued_elsewhere(self.main, self.calls, left) else left
 
     @property
     def outcome(self) -> Outcome | None:

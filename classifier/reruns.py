@@ -94,7 +94,7 @@ class RerunAttempt(Protocol):
         """The finer cause of its failure."""
 
 
-class Standing(NamedTuple):
+class RepeatStatus(NamedTuple):
     """How a repeat without a score stands, whatever the policy; no ``kind``: it runs.
 
     A transient failure came ``repeated`` times in a row with one cause.
@@ -110,20 +110,20 @@ class Standing(NamedTuple):
         return self.kind
 
 
-def standing(tried: Sequence[RerunAttempt]) -> Standing:
+def standing(tried: Sequence[RerunAttempt]) -> RepeatStatus:
     """Return how a repeat stands by its attempts, the oldest first, none of which has a score."""
     last = tried[-1]
     health = last.entry.health
     if last.skipped:
-        return Standing(Rerun.SKIPPED)
+        return RepeatStatus(Rerun.SKIPPED)
     if health is None or last.entry.provisional:
-        return Standing(None)
+        return RepeatStatus(None)
     if health != Health.API_ERROR:
-        return Standing(_BY_HEALTH[Health(health)])
+        return RepeatStatus(_BY_HEALTH[Health(health)])
     if not last.transient:
-        return Standing(Rerun.FIX_FIRST)
+        return RepeatStatus(Rerun.FIX_FIRST)
     earlier = [attempt.cause for attempt in tried[:-1] if attempt.cause is not None]
-    return Standing(Rerun.TRANSIENT, repetitions(last.cause, earlier))
+    return RepeatStatus(Rerun.TRANSIENT, repetitions(last.cause, earlier))
 
 
 class RerunEntry(NamedTuple):
@@ -167,14 +167,14 @@ class RerunReason(NamedTuple):
     fix: str | None
 
 
-class Unscored(NamedTuple):
+class UnscoredRepeat(NamedTuple):
     """A repeat without a score, and why it is to be run again; no ``reason``: it runs."""
 
     reason: RerunReason | None
     item: RerunItem
 
 
-class LackingTask(NamedTuple):
+class MissingRepeats(NamedTuple):
     """A task with fewer repeats than it was registered to have, and which it has."""
 
     task: str
@@ -194,13 +194,13 @@ def without_score(attempts: Iterable[RerunEntry]) -> Iterator[tuple[RerunEntry, 
             yield tuple(by_id[entry.rollout_id] for entry in slot.attempts)
 
 
-def to_rerun(tried: Sequence[RerunEntry], policy: Policy = EVIDENCE) -> Unscored:
+def to_rerun(tried: Sequence[RerunEntry], policy: Policy = EVIDENCE) -> UnscoredRepeat:
     """Return what is to be done about a repeat, by its attempts as `without_score` yields them."""
     kind = standing(tried).under(policy)
-    return Unscored(None if kind is None else _why(tried[-1], kind), _item(tried))
+    return UnscoredRepeat(None if kind is None else _why(tried[-1], kind), _item(tried))
 
 
-def never_started(lacking: LackingTask, *, after: int = -1) -> Iterator[Unscored]:
+def never_started(lacking: MissingRepeats, *, after: int = -1) -> Iterator[UnscoredRepeat]:
     """Yield as many repeats as a task lacks, by their numbers.
 
     Arguments:
@@ -211,7 +211,7 @@ def never_started(lacking: LackingTask, *, after: int = -1) -> Iterator[Unscored
     for repeat in islice(free, lacking.wanted - len(lacking.repeats)):
         if repeat > after:
             item = RerunItem(task=lacking.task, repeat=repeat, rollout_id=None, attempt=0)
-            yield Unscored(reason, item)
+            yield UnscoredRepeat(reason, item)
 
 
 def _item(tried: Sequence[RerunEntry]) -> RerunItem:
@@ -271,7 +271,7 @@ def _opened_by(skipped: str) -> str:
 _STANDING = "standing"
 
 
-def count_of(found: Standing) -> str:
+def count_of(found: RepeatStatus) -> str:
     """Return the name of the count, among those of a batch, that a repeat is in."""
     return f"{_STANDING}:{found.kind or ''}:{found.repeated}"
 
@@ -290,6 +290,6 @@ class RerunCounts:
         for name, count in counts.items():
             if name.startswith(_STANDING):
                 _, kind, repeated = name.split(":")
-                found = Standing(Rerun(kind) if kind else None, int(repeated))
+                found = RepeatStatus(Rerun(kind) if kind else None, int(repeated))
                 kinds[found.under(policy)] += count
         return cls(running=kinds[None], kinds={kind: kinds[kind] for kind in Rerun})

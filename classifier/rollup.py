@@ -57,7 +57,7 @@ class Note(NamedTuple):
     rollout_id: str
 
 
-class Addend(NamedTuple):
+class CountedRollout(NamedTuple):
     """A rollout as it is summed up.
 
     ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
@@ -107,12 +107,12 @@ class TaskSums:
         return max(0, max(map(int, self.wanted), default=0) - self.wanted.total())
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> TaskProfile:
         """What a summary has to know of the task."""
-        return Shape(self.repeats, self.kept, self.score, tuple(sorted(self.lanes)))
+        return TaskProfile(self.repeats, self.kept, self.score, tuple(sorted(self.lanes)))
 
 
-class Shape(NamedTuple):
+class TaskProfile(NamedTuple):
     """Tasks alike: their repeats, how many are kept, the sum of those, the lanes of the others."""
 
     repeats: int
@@ -121,7 +121,7 @@ class Shape(NamedTuple):
     lanes: tuple[str, ...] = ()
 
 
-Shapes: TypeAlias = Mapping[Shape, int]
+Shapes: TypeAlias = Mapping[TaskProfile, int]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class Part:
     counts: Counts = field(default_factory=Counter)
     notes: set[Note] = field(default_factory=set)
     tasks: dict[str, TaskSums] = field(default_factory=dict)
-    single: Counter[Shape] = field(default_factory=Counter)
+    single: Counter[TaskProfile] = field(default_factory=Counter)
     served: dict[str, set[str]] = field(default_factory=dict)
 
 
@@ -165,7 +165,7 @@ def whole(value: float | None) -> int | None:
     return (2 * numerator * UNIT + denominator) // (2 * denominator)
 
 
-def part_of(attempts: Sequence[Addend]) -> Part:
+def part_of(attempts: Sequence[CountedRollout]) -> Part:
     """Sum up whole units, given the oldest rollouts first."""
     part = Part()
     judged = [each for each in attempts if each.entry.health is not None]
@@ -186,7 +186,7 @@ def part_of(attempts: Sequence[Addend]) -> Part:
     return part
 
 
-def _add_wanted(part: Part, attempts: Sequence[Addend]) -> None:
+def _add_wanted(part: Part, attempts: Sequence[CountedRollout]) -> None:
     wanted: dict[tuple[str, int], int] = {}
     for each in attempts:
         task, repeat = each.entry.task, each.entry.repeat
@@ -196,7 +196,7 @@ def _add_wanted(part: Part, attempts: Sequence[Addend]) -> None:
         part.tasks.setdefault(task, TaskSums()).wanted[str(count)] += 1
 
 
-def _add_standing(part: Part, attempts: Sequence[Addend]) -> None:
+def _add_standing(part: Part, attempts: Sequence[CountedRollout]) -> None:
     """Count the slots without a score by what is to be done about them."""
     by_id = {each.entry.rollout_id: each for each in attempts}
     for slot in slots(each.entry for each in attempts):
@@ -205,7 +205,7 @@ def _add_standing(part: Part, attempts: Sequence[Addend]) -> None:
             part.counts[count_of(found)] += 1
 
 
-def _add_judged(part: Part, attempt: Addend) -> None:
+def _add_judged(part: Part, attempt: CountedRollout) -> None:
     entry, counts = attempt.entry, part.counts
     counts["judged"] += 1
     counts["pending"] += bool(entry.provisional)
@@ -267,7 +267,7 @@ def _add_repeat(part: Part, slot: Slot) -> None:
         part.counts["other_scores"] += score not in (0, UNIT)
         part.counts["beyond"] += not 0 <= score <= UNIT
     if repeat is None:
-        part.single[Shape(1, int(score is not None), score or 0)] += 1
+        part.single[TaskProfile(1, int(score is not None), score or 0)] += 1
         return
     lanes = Counter({repeat.lane or "": 1} if repeat.excluded else {})
     one = TaskSums(repeats=1, kept=score is not None, score=score or 0, lanes=lanes)
@@ -283,7 +283,7 @@ def lacking_in(tasks: Iterable[TaskSums]) -> Counts:
     return +counts
 
 
-def _to_retry(attempts: Sequence[Addend]) -> Iterator[Note]:
+def _to_retry(attempts: Sequence[CountedRollout]) -> Iterator[Note]:
     """Yield transient failures without a later attempt."""
     latest: dict[tuple[str, int | None], int] = {}
     for each in attempts:

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from classifier import totals
-from classifier.attribution import Weighed, weigh
+from classifier.attribution import AttributedFinding, weigh
 from classifier.evidence import (
     Evidence,
     Finding,
     Rule,
     Strength,
     any_output,
+    continued_elsewhere,
     ids,
     main_lane,
     never_began,
     offers_tools,
     reported_activity,
     reported_error,
-    taken_over,
     unprompted,
 )
 from classifier.fingerprints import Lane, cause_name, fingerprint, status_name, suspicion
@@ -50,7 +50,7 @@ from classifier.records import (
 from classifier.retries import with_advice
 from classifier.seed_policy import judge_by_seed
 from classifier.totals import dominant, time_account
-from classifier.validity import Examined, examine, spoils
+from classifier.validity import ValidityReport, examine, invalidates
 from classifier.validity.measurement import Measurement
 from classifier.validity.serving import ways_of
 from classifier.verdicts import (
@@ -233,7 +233,7 @@ def never_answered(facts: Evidence) -> Finding | None:
         return None
     if not all(call.abandoned for call in main):
         return None
-    if not facts.bound and taken_over(main, facts.calls, main):
+    if not facts.bound and continued_elsewhere(main, facts.calls, main):
         return None
     return _suspected(
         "never_answered",
@@ -527,7 +527,7 @@ def _first(facts: Evidence) -> Finding:
     return finding or (_unproven() if _wants_proof(facts) else _healthy(facts))
 
 
-def _verdict(facts: Evidence, weighed: Weighed) -> Verdict:
+def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     finding, kept = weighed.finding, weighed.facts
     rollout, exchanges = facts.rollout, facts.exchanges
     failures = facts.failures
@@ -685,7 +685,7 @@ def _doomed(facts: Evidence) -> bool:
     return max(counts.values(), default=0) >= limit
 
 
-def _excluded_by(facts: Evidence, examined: Examined) -> tuple[str, ...]:
+def _excluded_by(facts: Evidence, examined: ValidityReport) -> tuple[str, ...]:
     """Name what the policy leaves a healthy rollout's score out for."""
     outcome, rollout, policy = facts.outcome, facts.rollout, facts.policy
     out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
@@ -694,7 +694,7 @@ def _excluded_by(facts: Evidence, examined: Examined) -> tuple[str, ...]:
     spoilt = [
         found.check
         for found in examined.findings
-        if spoils(found, validity=validity, agents=agents)
+        if invalidates(found, validity=validity, agents=agents)
     ]
     return (TerminationReason.MAX_STEPS.value, *spoilt) if steps else tuple(spoilt)
 

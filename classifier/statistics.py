@@ -430,7 +430,7 @@ def fisher_p(a: int, b: int, c: int, d: int) -> float:
 # The chance that at least one of k repeats of a task passes.
 
 
-class Tried(NamedTuple):
+class TaskRewards(NamedTuple):
     """One task: the rewards of its repeats that count, and how many repeats it has."""
 
     rewards: tuple[float, ...]
@@ -450,7 +450,7 @@ class PassAt:
     of: int
 
 
-def pass_at(tried: Iterable[Tried]) -> tuple[PassAt, ...] | None:
+def pass_at(tried: Iterable[TaskRewards]) -> tuple[PassAt, ...] | None:
     """Estimate pass@k for 1, 2, 4, … and the most repeats that a task has.
 
     None where no task was repeated, or where rewards are not 0 or 1: then nothing passes.

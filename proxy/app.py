@@ -50,7 +50,7 @@ from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream
 from proxy.server import background
-from proxy.server.background import Heartbeat, RolloutCloser, garbage_collection
+from proxy.server.background import EndedRollouts, Heartbeat, garbage_collection
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import statistics
@@ -320,7 +320,7 @@ class Application:
             access=self._access,
             admits=self._admits,
         )
-        self._closer = RolloutCloser(
+        self._closer = EndedRollouts(
             database.closings,
             worker=worker,
             access=self._access,

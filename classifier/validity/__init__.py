@@ -49,25 +49,25 @@ _INVALID, _SUSPECT, _NONE = VALIDITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examined:
+class ValidityReport:
     """What the checks found, the worst first, and where they could look, by check."""
 
     findings: tuple[ValidityFinding, ...]
     coverage: dict[str, Coverage]
 
 
-def examine(measured: Measurement) -> Examined:
+def examine(measured: Measurement) -> ValidityReport:
     """Run every check; the order in which records arrived makes no difference."""
     looked = {check.name: check.look(measured) for check in CHECKS}
     findings = [each.finding for each in looked.values() if each is not None and each.finding]
     findings.sort(key=lambda finding: -_SEVERITY[finding.level])  # stable: then as listed
-    return Examined(
+    return ValidityReport(
         findings=tuple(findings),
         coverage={name: each.coverage for name, each in looked.items() if each is not None},
     )
 
 
-def spoils(finding: ValidityFinding, *, validity: str, agents: str) -> bool:
+def invalidates(finding: ValidityFinding, *, validity: str, agents: str) -> bool:
     """Whether a finding makes its rollout not scoreable.
 
     Arguments:

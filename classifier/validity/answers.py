@@ -14,7 +14,7 @@ from operator import attrgetter
 
 from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
-from classifier.validity.measurement import Looked, Measurement, ids_of, may_hide_cache, tally
+from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
 # --- output truncated ---
@@ -53,7 +53,7 @@ def _matters(answer: Exchange, last: Exchange | None) -> bool:
     return last is not None and answer.id == last.id and (limit is None or limit > _FEW)
 
 
-def output_truncated(measured: Measurement) -> Looked | None:
+def output_truncated(measured: Measurement) -> CheckResult | None:
     """Find the main lane's answers that end in a limit."""
     main = measured.main
     if not main:
@@ -62,12 +62,12 @@ def output_truncated(measured: Measurement) -> Looked | None:
     coverage = Coverage(looked=len(main) - reasons[None], of=len(main))
     limits = {reason for reason in reasons if bare_reason(reason) in CUT_SHORT}
     if not limits:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     cut = [x for x in main if x.finish_reason in limits]
     early = [x for x in cut if _early(x)]
     mattered = [x for x in cut if _matters(x, measured.ended_on)]
     level = Level.INVALID if early else Level.SUSPECT if mattered else Level.INFO
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=OUTPUT_TRUNCATED,
@@ -116,7 +116,7 @@ def _all_reasoning(answer: Exchange) -> bool:
     return bool(seen or output_tokens(answer))
 
 
-def reasoning_ate_budget(measured: Measurement) -> Looked | None:
+def reasoning_ate_budget(measured: Measurement) -> CheckResult | None:
     """Find the main lane's answers of reasoning only, cut by their limit."""
     main = measured.main
     if not main:
@@ -127,10 +127,10 @@ def reasoning_ate_budget(measured: Measurement) -> Looked | None:
     limits = {reason for reason in reasons if bare_reason(reason) in CUT_SHORT}
     eaten = [x for x in main if x.finish_reason in limits and _all_reasoning(x)] if limits else []
     if not eaten:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     last = output_tokens(eaten[-1])
     spent = "" if last is None else f", the last one after {plural(last, 'token')}"
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=REASONING_ATE_BUDGET,
@@ -159,7 +159,7 @@ TOOL_CALLS_UNPARSED = "tool_calls_unparsed"
 _TWICE = 2  # once in the middle is a slip of the model, which the agent outlived
 
 
-def tool_calls_unparsed(measured: Measurement) -> Looked | None:
+def tool_calls_unparsed(measured: Measurement) -> CheckResult | None:
     """Find the main lane's answers that end in an unparsed call.
 
     The last answer of a rollout in which no call was ever parsed is invalid. Where others were
@@ -173,16 +173,16 @@ def tool_calls_unparsed(measured: Measurement) -> Looked | None:
         return None
     coverage = Coverage(looked=looked, of=max(offered, looked))
     if not any(written for _, written in seen):
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     written = [x for x in main if x.written_call]
     last = measured.ended_on
     ended = last is not None and bool(last.written_call)
     if not ended and len(written) < _TWICE:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     parsed = sum(x.tool_calls or 0 for x in main)
     end = ", the last one among them" if ended else ""
     ever = "" if parsed else "; none was ever parsed"
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=TOOL_CALLS_UNPARSED,
@@ -237,7 +237,7 @@ def _ended(answer: Exchange) -> bool:
     return answer.output_seen is True and not answer.pending and not compacted
 
 
-def engine_aborted(measured: Measurement) -> Looked | None:
+def engine_aborted(measured: Measurement) -> CheckResult | None:
     """Find answers whose finish reason is an abort, or that have none where others have."""
     answers = measured.answers
     if not answers:
@@ -248,11 +248,11 @@ def engine_aborted(measured: Measurement) -> Looked | None:
     coverage = Coverage(looked=looked, of=len(answers))
     aborted = _among(answers, aborts) if aborts else []
     if not aborted:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     last = measured.ended_on
     ended = last is not None and any(x.id == last.id for x in aborted)
     level = Level.INVALID if ended and not _called_others(measured, aborted) else Level.SUSPECT
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=ENGINE_ABORTED,
@@ -293,7 +293,7 @@ ERROR_AS_ANSWER = "error_as_answer"
 _said = attrgetter("output_digest")
 
 
-def error_as_answer(measured: Measurement) -> Looked | None:
+def error_as_answer(measured: Measurement) -> CheckResult | None:
     """Find errors among the main lane's answers: in all of them, or in the last one."""
     main = measured.main
     if not main:
@@ -303,15 +303,15 @@ def error_as_answer(measured: Measurement) -> Looked | None:
     unseen = sum(n for (read, calls), n in facts if read is None and not calls)  # a call is seen
     coverage = Coverage(looked=len(main) - unseen, of=len(main))
     if tally(main, "output_reads_as").keys() == {None}:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     errors = [x for x in main if x.output_reads_as is not None]
     last = measured.ended_on
     ended = last is not None and last.output_reads_as is not None
     if not ended and len(errors) < len(main):
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     kinds = sorted({x.output_reads_as.value for x in errors if x.output_reads_as is not None})
     where = "all of them" if len(errors) == len(main) else "the last one among them"
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=ERROR_AS_ANSWER,
@@ -338,7 +338,7 @@ ANSWERS_IDENTICAL = "answers_identical"
 _THRICE = 3
 
 
-def answers_identical(measured: Measurement) -> Looked | None:
+def answers_identical(measured: Measurement) -> CheckResult | None:
     """Find three answers or more of the main lane that say the same to growing prompts."""
     main = measured.main
     if not main:
@@ -346,13 +346,13 @@ def answers_identical(measured: Measurement) -> Looked | None:
     said = Counter(map(_said, main))
     coverage = Coverage(looked=len(main) - said.pop(None, 0), of=len(main))
     if not said or said.most_common(1)[0][1] < _THRICE:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     repeated = [digest for digest, times in said.items() if times >= _THRICE]
     found = max((_growing(main, digest) for digest in repeated), key=len, default=[])
     if len(found) < _THRICE:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     what = "tool call" if found[0].tool_calls else "text"
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=ANSWERS_IDENTICAL,
@@ -433,13 +433,13 @@ class _Cut:
     before: int | None = None  # the conversation's count before it fell
 
 
-def prompt_truncated(measured: Measurement) -> Looked | None:
+def prompt_truncated(measured: Measurement) -> CheckResult | None:
     """Compare the tokens that were read with the words that were sent, and with those before."""
     answers, exchanges = measured.answers, measured.rollout.exchanges
     if not answers:
         return None
     if not any(map(_continues, answers)) and not any(map(_words, answers)):
-        return Looked(coverage=Coverage(looked=0, of=len(answers)))
+        return CheckResult(coverage=Coverage(looked=0, of=len(answers)))
     calls = dict(zip(map(_id, exchanges), exchanges, strict=True))
     reads = dict(zip(map(_id, exchanges), map(_read, exchanges), strict=True))
     alike = len(tally(answers, *_COUNTED_ALIKE)) == 1
@@ -460,8 +460,8 @@ def prompt_truncated(measured: Measurement) -> Looked | None:
             cuts.append(_Cut(call=call, sign=sign, before=before))
     coverage = Coverage(looked=looked, of=len(answers))
     if not cuts:
-        return Looked(coverage=coverage)
-    return Looked(coverage=coverage, finding=_truncation_finding(measured, cuts, looked))
+        return CheckResult(coverage=coverage)
+    return CheckResult(coverage=coverage, finding=_truncation_finding(measured, cuts, looked))
 
 
 def _before(call: Exchange, calls: Mapping[str, Exchange]) -> Exchange | None:

@@ -109,7 +109,7 @@ def may_hide_cache(call: Exchange) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Looked:
+class CheckResult:
     """The findings of a check and the number of calls that it could look at."""
 
     coverage: Coverage
@@ -126,5 +126,5 @@ class ValidityCheck:
     """
 
     name: str
-    look: Callable[[Measurement], Looked | None]
+    look: Callable[[Measurement], CheckResult | None]
     agent_can_cause: bool = field(kw_only=True)

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 
 from classifier.logical_calls import canonical, unsized
 from classifier.records import Exchange
-from classifier.validity.measurement import Looked, Measurement, ids_of, tally
+from classifier.validity.measurement import CheckResult, Measurement, ids_of, tally
 from classifier.validity.priced_models import NAMES
 from classifier.verdicts import Coverage, Level, ValidityFinding, plural
 
@@ -55,7 +55,7 @@ _SAY_NOTHING = frozenset((
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ModelsServed:
     """What was asked for at an upstream, and all that answered; counts of calls."""
 
     upstream: str
@@ -107,7 +107,7 @@ def distinct(names: Iterable[str]) -> list[str]:
     return sorted(kept)
 
 
-def served_by_model(answers: Iterable[Exchange]) -> list[Served]:
+def served_by_model(answers: Iterable[Exchange]) -> list[ModelsServed]:
     """Return what was asked for and what answered, where both are known."""
     found: dict[tuple[str, str], Counter[str]] = {}
     for (upstream, asked, answered), n in tally(
@@ -116,12 +116,12 @@ def served_by_model(answers: Iterable[Exchange]) -> list[Served]:
         if asked is not None and answered is not None:
             found.setdefault((upstream, asked), Counter())[answered] += n
     return [
-        Served(upstream=upstream, asked=asked, answered=answered)
+        ModelsServed(upstream=upstream, asked=asked, answered=answered)
         for (upstream, asked), answered in sorted(found.items())
     ]
 
 
-def model_substituted(measured: Measurement) -> Looked | None:
+def model_substituted(measured: Measurement) -> CheckResult | None:
     """Compare each model that was asked for with those that answered."""
     answers = measured.answers
     if not answers:
@@ -133,14 +133,14 @@ def model_substituted(measured: Measurement) -> Looked | None:
     declared = frozenset(canonical(name) for name in measured.rollout.models)
     stood_in = _stood_in(measured, declared) if fallbacks[True] else []
     if stood_in:
-        return Looked(coverage=coverage, finding=_fallback(stood_in, coverage.looked))
+        return CheckResult(coverage=coverage, finding=_fallback(stood_in, coverage.looked))
     main = tally(measured.main, "model")
     graded = [(level_of(each, declared, main=each.asked in main), each) for each in served]
     found = [(level, each) for level, each in graded if level is not None]
     if not found:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     level, worst = max(found, key=lambda pair: (pair[0] is Level.SUSPECT, pair[1].asked in main))
-    return Looked(coverage=coverage, finding=_substitution_finding(measured, level, worst))
+    return CheckResult(coverage=coverage, finding=_substitution_finding(measured, level, worst))
 
 
 def _stood_in(measured: Measurement, declared: Collection[str | None]) -> list[Exchange]:
@@ -148,7 +148,7 @@ def _stood_in(measured: Measurement, declared: Collection[str | None]) -> list[E
     return [x for x in measured.main if x.fallback and canonical(x.answered_model) not in declared]
 
 
-def level_of(served: Served, declared: Collection[str | None], *, main: bool) -> Level | None:
+def level_of(served: ModelsServed, declared: Collection[str | None], *, main: bool) -> Level | None:
     """Grade what answered to one name; None where it is what was asked for.
 
     Arguments:
@@ -199,7 +199,9 @@ def _named(names: list[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def _substitution_finding(measured: Measurement, level: Level, served: Served) -> ValidityFinding:
+def _substitution_finding(
+    measured: Measurement, level: Level, served: ModelsServed
+) -> ValidityFinding:
     strange = set(served.strange)
     calls = [
         x
@@ -240,7 +242,7 @@ _WITHIN: Mapping[str, str] = {**FIELDS, "weight_version": "weight version"}
 _Lane = tuple[str, str | None]
 
 
-def serving_changed(measured: Measurement) -> Looked | None:
+def serving_changed(measured: Measurement) -> CheckResult | None:
     """Compare what served the calls to each model at each upstream."""
     answers = measured.answers
     if not answers:
@@ -256,9 +258,9 @@ def serving_changed(measured: Measurement) -> Looked | None:
                 values.update(fact.split(","))  # one answer may span several versions
     changed = {place: values for place, values in behind.items() if len(values) > 1}
     if not changed:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     calls = [x for x in answers if _concerned(x, changed)]
-    return Looked(coverage=coverage, finding=_change_finding(calls, changed, looked))
+    return CheckResult(coverage=coverage, finding=_change_finding(calls, changed, looked))
 
 
 def _concerned(answer: Exchange, changed: dict[tuple[_Lane, str], set[str]]) -> bool:
@@ -300,14 +302,14 @@ _WAY = ("upstream", "model", "answered_model", "served_by", "system_fingerprint"
 _PLACES = {name: place for place, name in enumerate(_WAY)}
 
 
-class Alike(NamedTuple):
+class ServingGroup(NamedTuple):
     """Rollouts that were served alike: how many, and the ids of the first of them."""
 
     rollouts: int
     examples: tuple[str, ...]
 
 
-_Ways: TypeAlias = list[tuple[Way, frozenset[Alike]]]
+_Ways: TypeAlias = list[tuple[Way, frozenset[ServingGroup]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -373,14 +375,14 @@ def compare(servings: Iterable[Serving], *, declared: Collection[str] = ()) -> l
         servings: of the main lanes of all its rollouts, in any order.
         declared: models that registrations name as fallbacks of the one under test.
     """
-    ways: dict[Way, set[Alike]] = {}
+    ways: dict[Way, set[ServingGroup]] = {}
     for each in servings:
-        ways.setdefault(each.way, set()).add(Alike(1, (each.rollout_id,)))
+        ways.setdefault(each.way, set()).add(ServingGroup(1, (each.rollout_id,)))
     return compare_ways(ways, declared=declared)
 
 
 def compare_ways(
-    ways: Mapping[Way, Collection[Alike]], *, declared: Collection[str] = ()
+    ways: Mapping[Way, Collection[ServingGroup]], *, declared: Collection[str] = ()
 ) -> list[BatchFinding]:
     """Return the same of rollouts by way: a batch of thousands has few ways.
 
@@ -393,22 +395,22 @@ def compare_ways(
     return sorted(found, key=lambda finding: finding.level is not Level.SUSPECT)
 
 
-_ByName: TypeAlias = dict[str, set[Alike]]
+_ByName: TypeAlias = dict[str, set[ServingGroup]]
 
 
 def _counts(named: _ByName) -> Counter[str]:
     return Counter({name: _size(rollouts) for name, rollouts in sorted(named.items())})
 
 
-def _all(named: _ByName, names: Iterable[str]) -> set[Alike]:
+def _all(named: _ByName, names: Iterable[str]) -> set[ServingGroup]:
     return {rollouts for name in names for rollouts in named[name]}
 
 
-def _size(groups: Iterable[Alike]) -> int:
+def _size(groups: Iterable[ServingGroup]) -> int:
     return sum(group.rollouts for group in groups)
 
 
-def _examples(groups: Iterable[Alike]) -> tuple[str, ...]:
+def _examples(groups: Iterable[ServingGroup]) -> tuple[str, ...]:
     return tuple(nsmallest(_LIMIT, (name for group in groups for name in group.examples)))
 
 
@@ -421,13 +423,13 @@ def _substituted(known: _Ways, declared: set[str | None]) -> Iterator[BatchFindi
                 rollouts
             )
     for (upstream, asked), named in lanes.items():
-        served = Served(upstream=upstream, asked=asked, answered=_counts(named))
+        served = ModelsServed(upstream=upstream, asked=asked, answered=_counts(named))
         level = level_of(served, declared, main=True)
         if level is not None:
             yield _substitution(served, level, named)
 
 
-def _substitution(served: Served, level: Level, named: _ByName) -> BatchFinding:
+def _substitution(served: ModelsServed, level: Level, named: _ByName) -> BatchFinding:
     strange = set(served.strange)
     concerned = _all(named, strange)
     of = _size(_all(named, named))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from classifier.evidence import Evidence
 from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, ExecutionStatus, Kind
-from classifier.validity.measurement import Looked, Measurement, ids_of, may_hide_cache, tally
+from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import (
     Coverage,
     Health,
@@ -31,7 +31,7 @@ from classifier.verdicts import (
 DUPLICATE_IDENTITY = "duplicate_identity"
 
 
-def duplicate_identity(measured: Measurement) -> Looked | None:
+def duplicate_identity(measured: Measurement) -> CheckResult | None:
     """Find the main lane's answered calls whose first message another address had begun with."""
     main = measured.main
     if not main:
@@ -39,9 +39,9 @@ def duplicate_identity(measured: Measurement) -> Looked | None:
     seen = tally(main, "begun_elsewhere")
     coverage = Coverage(looked=len(main) - seen[None], of=len(main))
     if not seen[True]:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     begun = [x for x in main if x.begun_elsewhere]
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=DUPLICATE_IDENTITY,
@@ -79,7 +79,7 @@ def _level(role: str, verdict: RoleVerdict) -> Level:
     return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
 
 
-def judge_failed(measured: Measurement) -> Looked | None:
+def judge_failed(measured: Measurement) -> CheckResult | None:
     """Find roles other than agent that could not reach their model."""
     roles = measured.roles
     if not roles:
@@ -88,10 +88,10 @@ def judge_failed(measured: Measurement) -> Looked | None:
     coverage = Coverage(looked=_calls(decided), of=_calls(roles))
     failed = {name: role for name, role in sorted(decided.items()) if role.health.unhealthy}
     if not failed:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     levels = {_level(name, role) for name, role in failed.items()}
     evidence = tuple(each for role in failed.values() for each in role.evidence)
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=JUDGE_FAILED,
@@ -139,7 +139,7 @@ _SLOW = 5.0  # output tokens a second
 _LONGEST_CALLS = 10
 
 
-def starved(measured: Measurement) -> Looked | None:
+def starved(measured: Measurement) -> CheckResult | None:
     """Say how much of a timed-out task's time went into waiting for the provider."""
     facts = measured.facts
     outcome = facts.outcome
@@ -150,14 +150,14 @@ def starved(measured: Measurement) -> Looked | None:
     provider, lost, agent = time.provider_s, time.lost_s, time.agent_s
     of = len(facts.calls)
     if provider is None or lost is None or agent is None:
-        return Looked(coverage=Coverage(looked=0, of=of))
+        return CheckResult(coverage=Coverage(looked=0, of=of))
     coverage = Coverage(looked=of, of=of)
     wall = provider + lost + agent
     if provider + lost <= wall * _MOST:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     made = _made(facts)
     slow = made is not None and made < provider * _SLOW
-    return Looked(
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=STARVED,
@@ -210,7 +210,7 @@ _FACTOR = 2  # of a reading; tokenizers of runners differ from the provider's
 _CACHE_PRICE = 0.1  # of an input token's: runners that weigh tokens by price
 
 
-def usage_mismatch(measured: Measurement) -> Looked | None:
+def usage_mismatch(measured: Measurement) -> CheckResult | None:
     """Compare the runner's count with every way to count the calls."""
     facts = measured.facts
     reported = facts.outcome.total_tokens if facts.outcome else None
@@ -221,7 +221,7 @@ def usage_mismatch(measured: Measurement) -> Looked | None:
     unknown = [x for x in agents if not _known(x)]
     coverage = Coverage(looked=len(agents) - len(unknown), of=len(agents))
     if not all(map(_known, spent)) or measured.rollout.gaps:
-        return Looked(coverage=coverage)
+        return CheckResult(coverage=coverage)
     main = {attempt.id for call in facts.main for attempt in call.attempts}
     groups = (agents, [x for x in agents if x.id in main], spent)
     readings = [reading for group in groups for reading in _readings(group)]
@@ -231,8 +231,8 @@ def usage_mismatch(measured: Measurement) -> Looked | None:
     if any(x.usage.cached_input_tokens is None for x in agents) and reported > longest:
         readings.append(min(reported, read + written))  # less what somebody else knows as cached
     if any(reading <= reported * _FACTOR and reported <= reading * _FACTOR for reading in readings):
-        return Looked(coverage=coverage)
-    return Looked(
+        return CheckResult(coverage=coverage)
+    return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=USAGE_MISMATCH,

@@ -30,7 +30,7 @@ _NAMED = 10  # rollouts in a message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watched:
+class AlertSnapshot:
     """The conditions that hold now, and the kinds and subjects that were checked."""
 
     conditions: tuple[Condition, ...]
@@ -62,7 +62,7 @@ class AlertWatch:
         self._address = address
         self._wall = wall
 
-    async def look(self) -> Watched:
+    async def look(self) -> AlertSnapshot:
         """Look at everything once.
 
         Raises:
@@ -75,7 +75,7 @@ class AlertWatch:
             if row["last_at"] >= now - _RECENT_S:
                 looked.add(f"{BATCH}:{row['batch']}")
                 found += await self._batch(row["batch"], now)
-        return Watched(conditions=tuple(found), watched=frozenset(looked))
+        return AlertSnapshot(conditions=tuple(found), watched=frozenset(looked))
 
     async def _breakers(self, now: float) -> list[Condition]:
         states = await self._queries.run(self._alerts.open_breakers, since=now - _RECENT_S, now=now)

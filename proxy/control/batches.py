@@ -19,9 +19,9 @@ from classifier.batch_summary import (
 from classifier.reruns import RerunCounts
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
-from classifier.validity.serving import Alike, BatchFinding, Way, compare_ways
+from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare_ways
 from classifier.verdicts import Policy
-from proxy.control.judge import Judge, up_to_date
+from proxy.control.judge import Judge, current_version
 from proxy.control.queries import (
     Kept,
     Queries,
@@ -191,7 +191,7 @@ class BatchService:
 
     async def _state(self, batch: str) -> BatchState:
         """Judge what has changed in a batch, and read what it adds up to."""
-        found = await up_to_date(self._queries, self._judge, batch)
+        found = await current_version(self._queries, self._judge, batch)
         version = found._replace(waits=False)  # what waits is in no sum
         known = self._states.of(batch, version)
         if known is None:
@@ -226,10 +226,10 @@ def _compared(served: Sequence[ServedAlike], declared: Sequence[str]) -> list[Ba
     """Compare how the rollouts of a batch were served."""
     if len(served) < 2:  # nothing differs between them
         return []
-    ways: dict[Way, list[Alike]] = {}
+    ways: dict[Way, list[ServingGroup]] = {}
     for text, rollouts, examples in served:
         for way in orjson.loads(text):
-            ways.setdefault(tuple(way), []).append(Alike(rollouts, tuple(examples)))
+            ways.setdefault(tuple(way), []).append(ServingGroup(rollouts, tuple(examples)))
     return compare_ways(ways, declared=declared)
 
 

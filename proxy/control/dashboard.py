@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from classifier.batches import Slot, slots
 from classifier.groups import Member
 from proxy.control.batches import BatchService
-from proxy.control.judge import Judge, up_to_date
+from proxy.control.judge import Judge, current_version
 from proxy.control.listing import Listing
 from proxy.control.queries import Kept, Queries, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
@@ -279,7 +279,7 @@ class BatchPages:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        await up_to_date(self._queries, self._judge, batch)
+        await current_version(self._queries, self._judge, batch)
         groups = self._database.groups
         found = await self._queries.run(groups.page, batch, after=after, limit=TASKS + 1)
         rows = [_row(task, members) for task, members in found.members.items()]

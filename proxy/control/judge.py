@@ -566,7 +566,7 @@ def _neighbours(rollout: RolloutRecord) -> str | None:
 _RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always
 
 
-async def up_to_date(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
+async def current_version(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
     """Judge a batch's rollouts anew where they changed; returns the version that it then has.
 
     Of those that still run, a part: where hundreds of calls end each second, the provisional

@@ -316,7 +316,7 @@ class Exporter:
 EACH = 6  # of each kind
 
 
-class NameMatch(NamedTuple):
+class SearchMatch(NamedTuple):
     """Something that has a page: its kind (``batch``, ``rollout``, ``cause``) and its name."""
 
     kind: str
@@ -329,7 +329,7 @@ class Finder:
     def __init__(self, *, queries: Queries) -> None:
         self._queries = queries
 
-    async def find(self, text: str) -> list[NameMatch]:
+    async def find(self, text: str) -> list[SearchMatch]:
         """Return what a text may mean, up to six of each kind; nothing for an empty one.
 
         A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
@@ -343,8 +343,8 @@ class Finder:
         rollouts = await self._queries.read(listing.find_rollouts, text, limit=EACH)
         first = [text] if exact else []
         return [
-            *(NameMatch("rollout", name) for name in first),
-            *(NameMatch("batch", name) for name in batches),
-            *(NameMatch("cause", name) for name in causes),
-            *(NameMatch("rollout", name) for name in rollouts if name not in first),
+            *(SearchMatch("rollout", name) for name in first),
+            *(SearchMatch("batch", name) for name in batches),
+            *(SearchMatch("cause", name) for name in causes),
+            *(SearchMatch("rollout", name) for name in rollouts if name not in first),
         ]

@@ -114,14 +114,14 @@ _QUIET_POLLS = 20  # without a change until a keep-alive is sent
 class PageChange(NamedTuple):
     """A change of what a page shows: ``changed``, or "" as a keep-alive.
 
-    A page made since ``token`` was told shows the change; see `PageChanges.told_at`.
+    A page made since ``token`` was told shows the change; see `ChangeFeed.told_at`.
     """
 
     kind: str
     token: str = ""
 
 
-class Subject(NamedTuple):
+class PageScope(NamedTuple):
     """The subject of a page: a batch, a rollout, or everything if both are None."""
 
     batch: str | None = None
@@ -133,7 +133,7 @@ class _Look(NamedTuple):
     token: str
 
 
-class PageChanges:
+class ChangeFeed:
     """Tells pages of changes, all of one subject at the same moment, so that they share the answer.
 
     The more CPU pages take that are fetched again (`took`), the more rarely: half a percent of the
@@ -159,9 +159,9 @@ class PageChanges:
         self._sleep = sleep
         self._process = token_hex(8)
         self._rests_until = 0.0
-        self._looks: dict[Subject, asyncio.Task[_Look]] = {}
+        self._looks: dict[PageScope, asyncio.Task[_Look]] = {}
 
-    async def follow(self, subject: Subject) -> AsyncIterator[PageChange]:
+    async def follow(self, subject: PageScope) -> AsyncIterator[PageChange]:
         """Yield a change where any process changed what a page shows, not one after another."""
         seen = (await self._look(subject)).pulse
         yield PageChange("")
@@ -205,7 +205,7 @@ class PageChanges:
         await self._sleep(tick * _LOOK_S - now)
         return tick
 
-    async def _look(self, subject: Subject) -> _Look:
+    async def _look(self, subject: PageScope) -> _Look:
         """Look at a subject, together with who does so at this moment."""
         task = self._looks.get(subject)
         if task is None:
@@ -213,7 +213,7 @@ class PageChanges:
             task.add_done_callback(lambda _: self._looks.pop(subject))
         return await asyncio.shield(task)
 
-    async def _read(self, subject: Subject) -> _Look:
+    async def _read(self, subject: PageScope) -> _Look:
         pulse = await self._queries.read(statistics.pulse, **subject._asdict())
         # Rounded up: what began in the same nanosecond may have missed it.
         return _Look(pulse, f"{self._process}-{int(self.clock() * 1e9) + 1}")

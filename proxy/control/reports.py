@@ -16,13 +16,13 @@ from classifier.reruns import (
     Rerun,
     RerunItem,
     RerunReason,
-    Unscored,
+    UnscoredRepeat,
     never_started,
     to_rerun,
 )
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
-from proxy.control.judge import Judge, up_to_date
+from proxy.control.judge import Judge, current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
@@ -70,8 +70,8 @@ class ComparisonService:
             Refusal: 404 for a batch without rollouts.
         """
         versions = (
-            await up_to_date(self._queries, self._judge, a),
-            await up_to_date(self._queries, self._judge, b),
+            await current_version(self._queries, self._judge, a),
+            await current_version(self._queries, self._judge, b),
         )
         kept = self._kept.of((a, b), versions)
         if kept is not None:
@@ -202,7 +202,7 @@ class RerunService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        version = await up_to_date(self._queries, self._judge, batch)
+        version = await current_version(self._queries, self._judge, batch)
         kept = self._kept.of(batch, version)
         if kept is not None:
             return kept
@@ -222,7 +222,7 @@ class RerunService:
             Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
         """
         begin = None if after is None else _rerun_place(after)
-        version = await up_to_date(self._queries, self._judge, batch)
+        version = await current_version(self._queries, self._judge, batch)
         version, totals = await self._totals(batch, version, begin)
         place = None if begin is None else begin.place
         found, following = await self._queries.read(_rerun_page, batch, self._policy, place, limit)
@@ -253,7 +253,7 @@ def _serves(kept: BatchVersion, now: BatchVersion, begin: PagePlace | None) -> b
 
 def _listed(
     connection: Connection, batch: str, policy: Policy, after: SlotPlace | RepeatPlace | None
-) -> Iterator[tuple[SlotPlace | RepeatPlace, Unscored]]:
+) -> Iterator[tuple[SlotPlace | RepeatPlace, UnscoredRepeat]]:
     """Yield what has no score: slots, the oldest first, then what was never started."""
     since, repeat = after if isinstance(after, RepeatPlace) else ("", -1)
     if not isinstance(after, RepeatPlace):

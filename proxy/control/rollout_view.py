@@ -28,7 +28,7 @@ _FEW = 24  # calls of a rollout that are never folded
 _LEAST = 4  # calls in a row that are worth folding
 
 
-class Show(StrEnum):
+class CallFilter(StrEnum):
     """The calls that are listed."""
 
     FOLDED = "folded"
@@ -37,7 +37,7 @@ class Show(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fold:
+class CollapsedCalls:
     """Consecutive calls that went well: numbers ``first`` to ``last``.
 
     ``retried`` counts those that failed and whose model answered afterwards, by subcategory;
@@ -62,7 +62,7 @@ class CallList:
     ``foldable`` says whether the folded list differs from the whole one.
     """
 
-    lines: Sequence[Fold | int]
+    lines: Sequence[CollapsedCalls | int]
     before: int | None
     after: int | None
     failed: int
@@ -73,7 +73,7 @@ def call_list(
     calls: Sequence[Facts],
     *,
     marked: Collection[str],
-    show: Show = Show.FOLDED,
+    show: CallFilter = CallFilter.FOLDED,
     opened: tuple[int, int] | None = None,
     at: int = 1,
 ) -> CallList:
@@ -91,13 +91,13 @@ def call_list(
         for n, call in enumerate(calls)
     ]
     folded = list(_folded(calls, quiet, opened))
-    shown: Mapping[Show, Sequence[Fold | int]] = {
-        Show.FOLDED: folded,
-        Show.ALL: range(1, len(calls) + 1),
-        Show.FAILED: [n + 1 for n, call in enumerate(calls) if not _ok(call)],
+    shown: Mapping[CallFilter, Sequence[CollapsedCalls | int]] = {
+        CallFilter.FOLDED: folded,
+        CallFilter.ALL: range(1, len(calls) + 1),
+        CallFilter.FAILED: [n + 1 for n, call in enumerate(calls) if not _ok(call)],
     }
     lines = shown[show]
-    begins = [line.first if isinstance(line, Fold) else line for line in lines]
+    begins = [line.first if isinstance(line, CollapsedCalls) else line for line in lines]
     place = max(0, bisect_right(begins, at) - 1) // ITEMS * ITEMS
     return CallList(
         lines=lines[place : place + ITEMS],
@@ -132,7 +132,7 @@ def _recovered(calls: Sequence[Facts]) -> frozenset[int]:
 
 def _folded(
     calls: Sequence[Facts], quiet: Sequence[bool], opened: tuple[int, int] | None
-) -> Iterator[Fold | int]:
+) -> Iterator[CollapsedCalls | int]:
     few = len(calls) <= _FEW
     first, last = opened or (0, -1)
 
@@ -147,10 +147,10 @@ def _folded(
             yield _fold(places[0] + 1, [calls[n] for n in places])
 
 
-def _fold(first: int, calls: Sequence[Facts]) -> Fold:
+def _fold(first: int, calls: Sequence[Facts]) -> CollapsedCalls:
     retried = Counter(call["subcategory"] for call in calls if call["subcategory"] is not None)
     ended = max(call["started_at"] + (call["duration_s"] or 0.0) for call in calls)
-    return Fold(
+    return CollapsedCalls(
         first=first,
         last=first + len(calls) - 1,
         ok=len(calls) - retried.total(),
@@ -208,7 +208,7 @@ class RolloutPages:
         self,
         rollout_id: str,
         *,
-        show: Show = Show.FOLDED,
+        show: CallFilter = CallFilter.FOLDED,
         opened: tuple[int, int] | None = None,
         at: int = 1,
     ) -> RolloutDetail:
@@ -258,7 +258,9 @@ class RolloutPages:
     async def _details(
         self, rollout_id: str, calls: Sequence[Facts], listed: CallList
     ) -> Mapping[str, Facts]:
-        ids = [calls[line - 1]["id"] for line in listed.lines if not isinstance(line, Fold)]
+        ids = [
+            calls[line - 1]["id"] for line in listed.lines if not isinstance(line, CollapsedCalls)
+        ]
         found = await self._encoded(rollout_id, ids)
         return {each: found[each] for each in ids if each in found}
 

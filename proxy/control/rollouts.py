@@ -20,7 +20,7 @@ from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
 from proxy.store.database import Database
-from proxy.store.rollouts import Enrolment, Rollouts
+from proxy.store.rollouts import PreparedRegistration, Rollouts
 from proxy.store.tables import PolicyTerms, Registered, Registration, Reported, Row, as_json
 from truezero import models
 from truezero.printable import plural
@@ -28,7 +28,7 @@ from truezero.printable import plural
 # --- keys and base URLs of a rollout's agent and other roles -----------------------------------
 
 
-def grant(
+def access_of(
     keyring: Keyring,
     upstreams: Mapping[str, Upstream],
     rollout_id: str,
@@ -146,7 +146,9 @@ class Registrar:
             for request, each in zip(requests, asked, strict=True)
         ]
 
-    def _enrolment(self, request: models.RolloutRequest, now: float) -> Enrolment | Refusal:
+    def _enrolment(
+        self, request: models.RolloutRequest, now: float
+    ) -> PreparedRegistration | Refusal:
         try:
             rollout_id = nameable(request.id or self._new_id())
             registration = _registration(request, rollout_id, self._upstreams)
@@ -158,7 +160,7 @@ class Registrar:
             model=registration.model,
             upstream=registration.upstream,
         )
-        return Enrolment(
+        return PreparedRegistration(
             registration=registration,
             admit=lambda states: breakers.admit(record, states, now=now),
             policy=PolicyTerms(stated=_stated(request.policy), default=self._policy),
@@ -175,7 +177,7 @@ class Registrar:
         if refusal is not None:
             return refusal
         access = partial(
-            grant,
+            access_of,
             self._keyring,
             self._upstreams,
             registration.id,

@@ -11,7 +11,7 @@ from proxy.control.batches import BatchList, BatchService
 from proxy.control.dashboard import BatchPages, Dashboard
 from proxy.control.judge import Judge, RecorderState, RolloutLoader
 from proxy.control.listing import Exporter, Finder, Listing
-from proxy.control.live import EventStream, PageChanges
+from proxy.control.live import ChangeFeed, EventStream
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Queries
 from proxy.control.reports import ComparisonService, GroupService, RerunService, UsageService
@@ -71,7 +71,7 @@ class PageServices:
     causes: CauseService
     upstreams: UpstreamService
     finder: Finder
-    changes: PageChanges
+    changes: ChangeFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def compose(
             causes=CauseService(queries=queries, wall=wall),
             upstreams=upstream_service,
             finder=Finder(queries=queries),
-            changes=PageChanges(queries=queries, leaving=leaving),
+            changes=ChangeFeed(queries=queries, leaving=leaving),
         ),
         readiness=Readiness(queries=queries, database=database, recorder=recorder),
         alerts=AlertWatch(

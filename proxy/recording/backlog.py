@@ -78,7 +78,7 @@ _DELAY_S = 0.005  # a call shorter than this is written once, when it ends; at m
 Durable = Callable[[], None]  # called in the event loop once a write is durable
 
 
-class PendingWrites:
+class QueuedWrites:
     """Exchanges to write, and who waits for each of them to be durable.
 
     ``ended_at`` is when each call in ``ended`` ended, by ``time.perf_counter``.
@@ -92,7 +92,7 @@ class PendingWrites:
         self.ended_at: list[float] = []
         self.waiting: list[Durable] = []
 
-    def extend(self, later: PendingWrites) -> None:
+    def extend(self, later: QueuedWrites) -> None:
         """Append writes that were queued later."""
         self.opened += later.opened
         self.ended += later.ended
@@ -109,7 +109,7 @@ class PendingWrites:
 _Opening = tuple[Callable[[], Exchange], Durable, int]
 
 
-class DelayedOpenings:
+class DelayedStarts:
     """Openings of calls, held back for milliseconds so that a short call is written only once.
 
     Arguments:
@@ -313,7 +313,7 @@ log = logging.getLogger("truezero.recorder")
 RETRY_S = 0.5
 
 
-class FailoverWriter:
+class SpillingWriter:
     """Commits to the database or, while that fails, to a backlog that a thread works off.
 
     Arguments:
@@ -329,7 +329,7 @@ class FailoverWriter:
         self._retrying = threading.Thread()  # alive while the backlog is active
         self._stopping = threading.Event()
 
-    def write(self, writes: PendingWrites) -> None:
+    def write(self, writes: QueuedWrites) -> None:
         """Commit the writes, or keep them; returns once they are durable or known not to be."""
         backlog = self._backlog
         if backlog.active and backlog.append(writes.exchanges()):

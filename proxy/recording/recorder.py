@@ -19,12 +19,12 @@ from classifier.verdicts import plural
 from proxy.recording.backlog import (
     RETRY_S,
     Backlog,
-    DelayedOpenings,
+    DelayedStarts,
     Durable,
-    FailoverWriter,
     FlushObserver,
     FlushResult,
-    PendingWrites,
+    QueuedWrites,
+    SpillingWriter,
     SpillStore,
     Writer,
 )
@@ -51,7 +51,7 @@ class FlushReports:
         """Call ``observer`` after each flush, in the recorder's thread."""
         self._observers.append(observer)
 
-    def report(self, writes: PendingWrites, began: float, now: float) -> None:
+    def report(self, writes: QueuedWrites, began: float, now: float) -> None:
         """Report one flush; ``began`` and ``now`` are readings of ``time.perf_counter``."""
         if not self._observers:
             return
@@ -64,7 +64,7 @@ class FlushReports:
             except Exception as error:  # an observer must not stop the recorder
                 log.error("flush observer failed: %s", type(error).__name__)
 
-    def _unreported(self, writes: PendingWrites) -> tuple[Sequence[Exchange], Sequence[float]]:
+    def _unreported(self, writes: QueuedWrites) -> tuple[Sequence[Exchange], Sequence[float]]:
         """Return the calls whose end was not reported before, and when they ended."""
         ids = {*map(_ID, writes.ended)} - self._reported - self._reported_before
         self._reported |= ids
@@ -100,13 +100,13 @@ class Recorder:
 
     def __init__(self, writer: Writer, *, worker: str, spill: SpillStore | None = None) -> None:
         self._backlog = Backlog(spill)
-        self._writer = FailoverWriter(writer, worker=worker, backlog=self._backlog)
+        self._writer = SpillingWriter(writer, worker=worker, backlog=self._backlog)
         self._reports = FlushReports()
         self._in_flight: set[str] = set()
-        self._openings = DelayedOpenings(self._write_opening)
-        self._pending = PendingWrites()  # not queued yet
+        self._openings = DelayedStarts(self._write_opening)
+        self._pending = QueuedWrites()  # not queued yet
         self._enqueuing: asyncio.Handle | None = None
-        self._queue: SimpleQueue[PendingWrites | None] = SimpleQueue()
+        self._queue: SimpleQueue[QueuedWrites | None] = SimpleQueue()
         self._queued = self._taken = 0  # exchanges, over the life of the process
         self._loop: asyncio.AbstractEventLoop  # from `start` on
         self._recording = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -189,7 +189,7 @@ class Recorder:
     def _enqueue(self) -> None:
         """Queue what this iteration of the loop brought: waking the thread costs the most."""
         self._enqueuing = None
-        writes, self._pending = self._pending, PendingWrites()
+        writes, self._pending = self._pending, QueuedWrites()
         if writes.waiting:
             self._queued += len(writes.waiting)
             self._queue.put(writes)
@@ -234,7 +234,7 @@ class Recorder:
             elif self._backlog.gaps:
                 self._writer.write(writes)
 
-    def _take(self) -> tuple[PendingWrites, bool]:
+    def _take(self) -> tuple[QueuedWrites, bool]:
         """Wait for writes and return all that are queued, and whether to stop after them.
 
         While gaps are to be written, nothing may be returned: time to try them again.
@@ -243,9 +243,9 @@ class Recorder:
         try:
             writes = queue.get(timeout=RETRY_S if self._backlog.gaps else None)
         except Empty:
-            return PendingWrites(), False
+            return QueuedWrites(), False
         stopping = writes is None
-        writes = writes or PendingWrites()
+        writes = writes or QueuedWrites()
         while not (stopping or len(writes.waiting) >= _GROUP or queue.empty()):
             more = queue.get()  # it is there: nobody else takes from this queue
             if more is None:
@@ -255,7 +255,7 @@ class Recorder:
         self._taken += len(writes.waiting)
         return writes, stopping
 
-    def _release(self, writes: PendingWrites) -> None:
+    def _release(self, writes: QueuedWrites) -> None:
         """Call who waited; nothing of their calls, such as a request's body, is held on to here."""
         waiting, writes.waiting = writes.waiting, []
         if not self._loop.is_closed():

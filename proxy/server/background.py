@@ -30,7 +30,7 @@ _WRITTEN_S = 0.2  # how often calls that were not written yet are looked for
 _WRITTEN_WITHIN_S = 10.0  # a database that was busy for a moment has taken them long before
 
 
-class RolloutCloser:
+class EndedRollouts:
     """Follows the table `closings` in one process.
 
     Arguments:

@@ -1,7 +1,7 @@
 """Batch totals: what a batch's rollouts add up to, kept in the transactions that change them.
 
-Change a rollout or its verdict inside `changing`. After a change to whole batches call `mark`:
-the next reader, or `count_marked`, counts them anew.
+Change a rollout or its verdict inside `updating_totals`. After a change to whole batches call
+`mark`: the next reader, or `count_marked`, counts them anew.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from classifier import codec
 from classifier.batches import Entry, reward_in
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.rollup import (
-    Addend,
+    CountedRollout,
     Counts,
     Note,
     Part,
-    Shape,
     Shapes,
+    TaskProfile,
     TaskSums,
     add,
     difference,
@@ -74,7 +74,7 @@ PLACE = ("id", "batch", "task", "repeat", "attempt")  # columns that say which u
 _LARGEST = 2000  # rollouts of one unit; a larger one is not summed again with each change
 
 
-class Unit(NamedTuple):
+class RepeatKey(NamedTuple):
     """Rollouts that decide together what counts: of one repeat of a task, or a single one."""
 
     task: str | None
@@ -82,7 +82,7 @@ class Unit(NamedTuple):
     rollout_id: str | None = None
 
     @classmethod
-    def of(cls, place: Mapping[str, Any]) -> Unit:
+    def of(cls, place: Mapping[str, Any]) -> RepeatKey:
         """Return the unit of a rollout's columns, as `classifier.rollup.sample_of` does."""
         if place["task"] is None or (place["repeat"] is None and place["attempt"] is None):
             return cls(None, None, place["id"])
@@ -90,8 +90,8 @@ class Unit(NamedTuple):
 
 
 def attempts_of(
-    connection: Connection, batch: str, units: set[Unit], *, most: int = _LARGEST
-) -> list[Addend] | None:
+    connection: Connection, batch: str, units: set[RepeatKey], *, most: int = _LARGEST
+) -> list[CountedRollout] | None:
     """Return the rollouts of some units; None of one with more than ``most``."""
     if len(units) == 1:
         (unit,) = units
@@ -106,12 +106,12 @@ def attempts_of(
     return [attempt for attempt in found if _unit_of(attempt.entry) in units]
 
 
-def all_of(connection: Connection, batch: str) -> list[Addend]:
+def all_of(connection: Connection, batch: str) -> list[CountedRollout]:
     """Return all rollouts of a batch."""
     return list(map(_attempt, connection.execute(_rows(), {"of_batch": batch})))
 
 
-def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, Addend]:
+def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[str, CountedRollout]:
     """Return some rollouts of a batch by their ids."""
     if not ids:
         return {}
@@ -119,7 +119,9 @@ def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[st
     return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
 
 
-def with_verdict(attempt: Addend, row: Mapping[str, Any], outcome: str | None) -> Addend:
+def with_verdict(
+    attempt: CountedRollout, row: Mapping[str, Any], outcome: str | None
+) -> CountedRollout:
     """Return a rollout as it is read once a verdict is stored.
 
     Arguments:
@@ -146,9 +148,9 @@ def with_verdict(attempt: Addend, row: Mapping[str, Any], outcome: str | None) -
     return made._replace(skipped=attempt.skipped)
 
 
-def _unit_of(entry: Entry) -> Unit:
+def _unit_of(entry: Entry) -> RepeatKey:
     place = {"id": entry.rollout_id, **{name: getattr(entry, name) for name in PLACE[2:]}}
-    return Unit.of(place)
+    return RepeatKey.of(place)
 
 
 @cache  # it is read twice with each change of a rollout, and takes longer to make than to run
@@ -204,14 +206,14 @@ _SOME = _any_rows().where(
 )
 
 
-def _attempt(row: Sequence[Any]) -> Addend:
+def _attempt(row: Sequence[Any]) -> CountedRollout:
     *columns, verdict, outcome, at, skipped, servings, fallbacks, wanted, cause = row
-    diagnostics, retry, transient = told_by(verdict) if verdict else _SILENT
+    diagnostics, retry, transient = verdict_details(verdict) if verdict else _SILENT
     entry = Entry._make((*columns, diagnostics))
     if outcome:
         entry = entry._replace(reward=_reported(outcome))
     eligible = bool(retry and retry.get("eligible"))
-    return Addend(
+    return CountedRollout(
         entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause,
         retry,
     )  # fmt: skip
@@ -229,7 +231,7 @@ _SILENT = Told((), None, None)
 
 
 @lru_cache(512)  # the first hundred of a batch are read with each of its versions
-def told_by(verdict: str) -> Told:
+def verdict_details(verdict: str) -> Told:
     """Read a verdict (JSON text); nothing is told by an unreadable one."""
     try:
         record = orjson.loads(verdict)
@@ -254,7 +256,7 @@ class Changed(NamedTuple):
     ``writes`` are those for the tasks themselves.
     """
 
-    shapes: Counter[Shape]
+    shapes: Counter[TaskProfile]
     lacking: Counts
     writes: list[Write]
 
@@ -337,7 +339,10 @@ OF_BATCH_UPDATE = update(batches).where(batches.c.batch == bindparam("of"))
 
 
 def changes(
-    connection: Connection, batch: str, before: Sequence[Addend], after: Sequence[Addend]
+    connection: Connection,
+    batch: str,
+    before: Sequence[CountedRollout],
+    after: Sequence[CountedRollout],
 ) -> Iterator[Write]:
     """Yield what is to be written of a batch, some of whose units change so; reads only."""
     if before == after:
@@ -426,7 +431,7 @@ _SHAPES = select(batch_shapes.c.digest, batch_shapes.c.tasks).where(
 )
 
 
-def shape_row(batch: str, shape: Shape, tasks: int) -> dict[str, Any]:
+def shape_row(batch: str, shape: TaskProfile, tasks: int) -> dict[str, Any]:
     """Return a number of tasks alike as a row of `batch_shapes`."""
     lanes = json.dumps(shape.lanes)
     return {
@@ -483,11 +488,11 @@ _SUMMED = (batch_notes, batch_tasks, batch_shapes, batch_servings)
 _PLACES = select(*(rollouts.c[name] for name in PLACE)).where(
     rollouts.c.id.in_(bindparam("ids", expanding=True))
 )
-_Units: TypeAlias = dict[str, set[Unit]]  # by batch
+_Units: TypeAlias = dict[str, set[RepeatKey]]  # by batch
 
 
 @contextmanager
-def changing(
+def updating_totals(
     connection: Connection,
     ids: Collection[str],
     *,
@@ -513,7 +518,7 @@ def changing(
     within: _Units = {}
     for place in places:
         if place["batch"] is not None:
-            within.setdefault(place["batch"], set()).add(Unit.of(place))
+            within.setdefault(place["batch"], set()).add(RepeatKey.of(place))
     before = {batch: attempts_of(connection, batch, of) for batch, of in within.items()}
     yield
     for batch, of in within.items():
@@ -539,8 +544,8 @@ def _places(
 def _add_change(
     connection: Connection,
     batch: str,
-    before: Sequence[Addend] | None,
-    after: Sequence[Addend] | None,
+    before: Sequence[CountedRollout] | None,
+    after: Sequence[CountedRollout] | None,
 ) -> None:
     if before is None or after is None:
         mark(connection, [batch])
@@ -564,7 +569,7 @@ def recounted(connection: Connection, batch: str) -> Part:
     return part
 
 
-def shapes_of(part: Part) -> Counter[Shape]:
+def shapes_of(part: Part) -> Counter[TaskProfile]:
     """Return the numbers of tasks alike in a whole batch."""
     return part.single + Counter(sums.shape for sums in part.tasks.values() if sums.repeats)
 
@@ -613,7 +618,7 @@ def mark(connection: Connection, named: Collection[str]) -> None:
             connection.execute(insert(batches).values(batch=batch, version=1, **values))
 
 
-def note_changed(connection: Connection, ids: Collection[str]) -> None:
+def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
     """Note that rollouts are to be judged which had a final verdict: of those, triggers do not."""
     query = select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(ids))
     for rollout_id, batch in connection.execute(query.order_by(rollouts.c.id)).all():
@@ -623,7 +628,7 @@ def note_changed(connection: Connection, ids: Collection[str]) -> None:
         connection.execute(again)
 
 
-def note_final(connection: Connection, ids: Collection[str]) -> None:
+def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
     """Note that the final verdicts of some rollouts stand, of which rows were written before."""
     final = select(verdicts.c.rollout_id).where(
         verdicts.c.rollout_id.in_(ids), verdicts.c.provisional.is_(False)

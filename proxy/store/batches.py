@@ -30,7 +30,7 @@ from sqlalchemy import (
 
 from classifier.batch_summary import Named, NamedSlots, score_in
 from classifier.batches import counted_check, picked, problems, slot_name
-from classifier.rollup import Counts, Note, NoteKind, Shape, Shapes
+from classifier.rollup import Counts, Note, NoteKind, Shapes, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.connections import Connections
 from proxy.store.tables import (
@@ -212,10 +212,10 @@ def _retry(connection: Connection, batch: str) -> list[dict[str, Any]]:
     ]
 
 
-def _shapes(connection: Connection, batch: str) -> dict[Shape, int]:
+def _shapes(connection: Connection, batch: str) -> dict[TaskProfile, int]:
     rows = connection.execute(select(batch_shapes).where(batch_shapes.c.batch == batch))
     return {
-        Shape(row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))): row.tasks
+        TaskProfile(row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))): row.tasks
         for row in rows
     }
 
@@ -298,7 +298,7 @@ class TokenSums(NamedTuple):
     total: int | None
 
 
-class ToPrice(NamedTuple):
+class UnpricedCalls(NamedTuple):
     """``calls`` without a stated cost whose input and output are known, and their tokens.
 
     Each has more input tokens than ``above`` and, of several, no more than the next of
@@ -333,7 +333,7 @@ class CallSum(NamedTuple):
     stated: int
     stated_usd: float | None
     tokens: TokenSums
-    to_price: ToPrice
+    to_price: UnpricedCalls
 
 
 _MOST = {"cost_usd": schema.MOST_USD, "duration_s": schema.MOST_S}
@@ -392,9 +392,9 @@ def _usage_sum(row: Sequence[Any], size: int) -> CallSum:
         tokens=TokenSums(
             inputs if read else None, outputs if written else None, total if known else None
         ),
-        to_price=ToPrice(calls, inputs, cached, stored, outputs, int(basis))
+        to_price=UnpricedCalls(calls, inputs, cached, stored, outputs, int(basis))
         if priced
-        else ToPrice(0),
+        else UnpricedCalls(0),
     )
 
 
@@ -476,6 +476,6 @@ def _whole(row: Sequence[Any]) -> list[Any]:
 def _call_sum(row: Sequence[Any], size: int) -> CallSum:
     values = _whole(row)
     upstream, model, day, _alone, *sums = values[size:]
-    tokens, to_price = TokenSums(*sums[7:10]), ToPrice(*sums[10:])
+    tokens, to_price = TokenSums(*sums[7:10]), UnpricedCalls(*sums[10:])
     group = tuple(values[:size])
     return CallSum._make((group, upstream, model, day, *sums[:7], tokens, to_price))

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Integer, String, cast, delete, func, select, 
 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
-from proxy.store.batch_totals import changing, note_changed
+from proxy.store.batch_totals import queue_for_judging, updating_totals
 from proxy.store.connections import Connections
 from proxy.store.deployment import is_dead
 from proxy.store.tables import closings, exchanges, insert_into, rollouts, server, verdicts, workers
@@ -94,7 +94,7 @@ class Closings:
         first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
         calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
         values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
-        with self._connections.writing() as connection, changing(connection, [rollout_id]):
+        with self._connections.writing() as connection, updating_totals(connection, [rollout_id]):
             if connection.execute(update(rollouts).where(first).values(values)).rowcount:
                 _have_judged_anew(connection, [rollout_id])
 
@@ -148,7 +148,7 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     rows = connection.execute(final).all()
     wrong = [rollout_id for rollout_id, closed_at in rows if ended[rollout_id] <= closed_at]
     if wrong:
-        with changing(connection, wrong):
+        with updating_totals(connection, wrong):
             connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
             _have_judged_anew(connection, wrong)
 
@@ -156,4 +156,4 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
 def _have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
     outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
     connection.execute(outdated.values(provisional=True, calls=-1))
-    note_changed(connection, rollout_ids)
+    queue_for_judging(connection, rollout_ids)

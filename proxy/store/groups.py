@@ -29,7 +29,7 @@ from sqlalchemy import (
 
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
-from classifier.reruns import LackingTask, RerunEntry, without_score
+from classifier.reruns import MissingRepeats, RerunEntry, without_score
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import batch_ended, group_settled
 from proxy.store.tables import (
@@ -452,7 +452,7 @@ def _attempt(row: Sequence[Any]) -> RerunEntry:
 
 def lacking(
     connection: Connection, batch: str, *, since: str = "", at_once: int = 500
-) -> Iterator[LackingTask]:
+) -> Iterator[MissingRepeats]:
     """Yield the tasks with fewer repeats than they were registered to have, by their names.
 
     Arguments:
@@ -465,7 +465,7 @@ def lacking(
         for task, repeat in connection.execute(_repeats(batch, list(repeats))):
             repeats[task].add(repeat)
         for row in found:
-            yield LackingTask(row.task, row.wanted, repeats[row.task])
+            yield MissingRepeats(row.task, row.wanted, repeats[row.task])
         begun = rollouts.c.task > found[-1].task
         if len(found) < at_once:
             return

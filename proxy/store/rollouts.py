@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, select, update
 
 from classifier.breakers import BreakerState
 from classifier.records import Exchange, Kind, RolloutRecord
-from proxy.store.batch_totals import changing
+from proxy.store.batch_totals import updating_totals
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
@@ -42,7 +42,7 @@ Columns = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Enrolment:
+class PreparedRegistration:
     """A registration, and what decides about it.
 
     ``admit`` is called with the breakers of its batch, in the same transaction, so that no two
@@ -55,10 +55,12 @@ class Enrolment:
     policy: PolicyTerms = field(default_factory=PolicyTerms)
 
 
-def register(connection: Connection, asked: Sequence[Enrolment], *, now: float) -> list[Registered]:
+def register(
+    connection: Connection, asked: Sequence[PreparedRegistration], *, now: float
+) -> list[Registered]:
     """Register rollouts in their order; those that their own traffic created are filled in."""
     into = [(_id(each), each.registration.attributes) for each in asked]
-    with changing(connection, {name for name, _ in into}, into=into):
+    with updating_totals(connection, {name for name, _ in into}, into=into):
         work = _Work(connection, asked, now)
         found = [work.take(each) for each in asked]
         lost = work.write()
@@ -69,14 +71,16 @@ def register(connection: Connection, asked: Sequence[Enrolment], *, now: float) 
         ]
 
 
-def _id(asked: Enrolment) -> str:
+def _id(asked: PreparedRegistration) -> str:
     return asked.registration.id
 
 
 class _Work:
     """The rows that one transaction found, and those that it has to write."""
 
-    def __init__(self, connection: Connection, asked: Sequence[Enrolment], now: float) -> None:
+    def __init__(
+        self, connection: Connection, asked: Sequence[PreparedRegistration], now: float
+    ) -> None:
         self._connection = connection
         self._now = now
         self._rows = _rows(connection, map(_id, asked))
@@ -84,7 +88,7 @@ class _Work:
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
 
-    def take(self, asked: Enrolment) -> Registered | None:
+    def take(self, asked: PreparedRegistration) -> Registered | None:
         """Decide about a registration; None where it is to be written."""
         registration, attributes = asked.registration, asked.registration.attributes
         row = self._rows.get(registration.id)
@@ -126,7 +130,7 @@ class _Work:
         before: str | None = self._rows[rollout_id].get("skipped")
         return before
 
-    def _terms(self, asked: Enrolment, row: Columns | None) -> dict[str, str | None]:
+    def _terms(self, asked: PreparedRegistration, row: Columns | None) -> dict[str, str | None]:
         """Return the columns that say how a rollout is judged: as its batch, else as stated."""
         batch = asked.registration.batch
         if batch is None:
@@ -186,7 +190,7 @@ class _Admissions:
         self._before = before
         self._states: dict[str, list[BreakerState]] = {}
 
-    def of(self, asked: Enrolment) -> Registered:
+    def of(self, asked: PreparedRegistration) -> Registered:
         """Store why a rollout is skipped, or that it is not, and the breakers that changed."""
         registration = asked.registration
         skipped = self._decide(asked)
@@ -198,7 +202,7 @@ class _Admissions:
             announce(self._connection, {**given, "given_at": self._now})
         return Registered(skipped=skipped)
 
-    def _decide(self, asked: Enrolment) -> str | None:
+    def _decide(self, asked: PreparedRegistration) -> str | None:
         batch = asked.registration.batch
         if asked.admit is None or batch is None:
             return None
@@ -234,12 +238,14 @@ class Rollouts:
         """Register a rollout; one that its own traffic created is filled in.
 
         Arguments:
-            admit, policy: as in `Enrolment`.
+            admit, policy: as in `PreparedRegistration`.
         """
-        asked = Enrolment(registration=registration, admit=admit, policy=policy)
+        asked = PreparedRegistration(registration=registration, admit=admit, policy=policy)
         return self.register_all([asked], now=now)[0]
 
-    def register_all(self, asked: Sequence[Enrolment], *, now: float) -> list[Registered]:
+    def register_all(
+        self, asked: Sequence[PreparedRegistration], *, now: float
+    ) -> list[Registered]:
         """Register rollouts in one transaction, in their order."""
         with self._connections.writing() as connection:
             return register(connection, asked, now=now)
@@ -265,7 +271,7 @@ class Rollouts:
         attributes = attributes or {}
         with (
             self._connections.writing() as connection,
-            changing(connection, [rollout_id], into=[(rollout_id, attributes)]),
+            updating_totals(connection, [rollout_id], into=[(rollout_id, attributes)]),
         ):
             row = _row(connection, rollout_id, locked=True)
             if row is None and registers:

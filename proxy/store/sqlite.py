@@ -46,7 +46,7 @@ from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
 _LOCKED = "the database is locked by this process"
 
 
-class Turns:
+class PriorityWriteLock:
     """A lock with one who goes first: that one waits for one other at most, the one that writes.
 
     Of the others one at a time stands in line, so that the first finds nobody before it there.
@@ -121,7 +121,7 @@ _ROW_FAULTS = (sqlite3.DataError, sqlite3.IntegrityError, sqlite3.ProgrammingErr
 def connections(url: URL) -> Connections:
     """All connections to one file; nothing is opened yet."""
     place = PlacedFile(Path(url.database) if url.database else None)
-    turns = Turns()
+    turns = PriorityWriteLock()
     immediate = partial(_begin, "BEGIN IMMEDIATE")
     recording = _engine(url, immediate, place, busy_s=_RECORDING_BUSY_S)
     in_turn = partial(_begin_in_turn, turns)
@@ -211,7 +211,7 @@ def _begin(statement: str, connection: Connection) -> None:
     connection.exec_driver_sql(statement)
 
 
-def _begin_in_turn(turns: Turns, connection: Connection) -> None:
+def _begin_in_turn(turns: PriorityWriteLock, connection: Connection) -> None:
     """Begin to write; while another process does, the recorder may find that out for itself."""
     driven = cast(sqlite3.Connection, connection.connection.driver_connection)
     deadline = time.monotonic() + _BUSY_S
@@ -245,7 +245,7 @@ class SqliteCommitWriter:
     It uses the driver's connection: through the engine's, a small commit takes twice as long.
     """
 
-    def __init__(self, engine: Engine, place: PlacedFile, turns: Turns) -> None:
+    def __init__(self, engine: Engine, place: PlacedFile, turns: PriorityWriteLock) -> None:
         self._engine = engine
         self._place = place
         self._turns = turns
@@ -318,7 +318,7 @@ class Checkpoints:
     A commit would do so itself every 1,000 pages, which takes it 5 to 15 ms.
     """
 
-    def __init__(self, engine: Engine, place: PlacedFile, turns: Turns) -> None:
+    def __init__(self, engine: Engine, place: PlacedFile, turns: PriorityWriteLock) -> None:
         self._engine = engine
         self._place = place
         self._turns = turns

@@ -20,7 +20,15 @@ from sqlalchemy import (
 )
 
 from classifier.groups import Group
-from proxy.store.batch_totals import Unit, attempts_of, changes, changing, lock, with_verdict, write
+from proxy.store.batch_totals import (
+    RepeatKey,
+    attempts_of,
+    changes,
+    lock,
+    updating_totals,
+    with_verdict,
+    write,
+)
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import (
     batch_ended,
@@ -77,7 +85,7 @@ class RolloutState(NamedTuple):
         return self[:5]
 
 
-class Foreseen(NamedTuple):
+class PrecomputedTotals(NamedTuple):
     """The writes that go with a verdict, precomputed for a rollout in this state.
 
     ``settled`` is the group that the verdict settles.
@@ -93,7 +101,7 @@ def state_of(connection: Connection, rollout_id: str) -> RolloutState:
     return RolloutState._make(connection.execute(_STATE, {"of": rollout_id}).one())
 
 
-def foresee(connection: Connection, row: Mapping[str, Any]) -> Foreseen | None:
+def precompute_totals(connection: Connection, row: Mapping[str, Any]) -> PrecomputedTotals | None:
     """Return what is to be written beside a verdict; None where that shows only as it is stored.
 
     Arguments:
@@ -107,7 +115,7 @@ def foresee(connection: Connection, row: Mapping[str, Any]) -> Foreseen | None:
     place = connection.execute(_PLACE, {"of": row["rollout_id"]}).mappings().one_or_none()
     if place is None or place["counts"] is None:
         return None
-    before = attempts_of(connection, now.batch, {Unit.of(dict(place))})
+    before = attempts_of(connection, now.batch, {RepeatKey.of(dict(place))})
     if before is None:
         return None
     after = [
@@ -117,7 +125,9 @@ def foresee(connection: Connection, row: Mapping[str, Any]) -> Foreseen | None:
         for each in before
     ]
     writes = list(changes(connection, now.batch, before, after))
-    return Foreseen(now, writes, None if row["provisional"] else settled_by(connection, row))
+    return PrecomputedTotals(
+        now, writes, None if row["provisional"] else settled_by(connection, row)
+    )
 
 
 _OWN = rollouts.c.id == bindparam("of")
@@ -184,7 +194,7 @@ class Verdicts:
         """
         for _ in range(_FORESEEN):
             with self._connections.reading() as connection:
-                foreseen = foresee(connection, row)
+                foreseen = precompute_totals(connection, row)
             if foreseen is None:
                 break
             stored = self._store_foreseen(row, feed, known, foreseen)
@@ -193,7 +203,7 @@ class Verdicts:
         batch, rollout_id = row["batch"], row["rollout_id"]
         with (
             self._connections.writing() as connection,
-            changing(connection, [rollout_id], held=batch),
+            updating_totals(connection, [rollout_id], held=batch),
         ):
             hold(connection, Lock.VERDICT, rollout_id)
             now = state_of(connection, rollout_id)
@@ -209,7 +219,7 @@ class Verdicts:
         row: Mapping[str, Any],
         feed: Feed | None,
         known: LastChange | None,
-        foreseen: Foreseen,
+        foreseen: PrecomputedTotals,
     ) -> bool | None:
         """Store a verdict with what was foreseen; None where its batch has changed since."""
         rollout_id = row["rollout_id"]

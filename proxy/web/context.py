@@ -18,7 +18,7 @@ from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
 from proxy.control.dashboard import Dashboard
-from proxy.control.live import PageChanges
+from proxy.control.live import ChangeFeed
 from proxy.control.queries import counted, run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
@@ -41,7 +41,7 @@ class _Made(NamedTuple):
 class LivePages:
     """Keeps the latest pages that were fetched for a change, one for each URL and session."""
 
-    def __init__(self, changes: PageChanges) -> None:
+    def __init__(self, changes: ChangeFeed) -> None:
         self._changes = changes
         self._made: dict[tuple[str, str], _Made] = {}
 

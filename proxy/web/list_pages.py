@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from proxy.api.lists import FORMATS, Format, file_of
 from proxy.api.problems import invalid
-from proxy.control.listing import NameMatch
+from proxy.control.listing import SearchMatch
 from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web.context import Context, Text, page_router
@@ -252,7 +252,7 @@ async def _find(context: Context, request: Request, q: Text = "") -> Response:
     return await context.page("find.html", request, "find", q=q, jumps=jumps(text, found), live="")
 
 
-def jumps(text: str, found: Sequence[NameMatch]) -> list[Jump]:
+def jumps(text: str, found: Sequence[SearchMatch]) -> list[Jump]:
     """Return the links for a text: pages by name, what was found, and the search itself."""
     pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
     search = Jump(
@@ -261,7 +261,7 @@ def jumps(text: str, found: Sequence[NameMatch]) -> list[Jump]:
     return [*map(_jump, found), *pages, *([search] if text else [])]
 
 
-def _jump(named: NameMatch) -> Jump:
+def _jump(named: SearchMatch) -> Jump:
     if named.kind == "cause":
         path = "/ui/rollouts?" + urlencode({"fingerprint": named.name})
         return Jump(named.kind, named.name, path)

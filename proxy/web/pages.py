@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
-from proxy.control.live import PageChange, Subject
+from proxy.control.live import PageChange, PageScope
 from proxy.control.queries import run_in_thread
 from proxy.web import batch_pages, cause_pages, list_pages, render, rollout_page
 from proxy.web.context import (
@@ -36,7 +36,7 @@ router.routes += [
 
 @router.get("/ui/live")
 async def _live(context: Context, batch: Text = "", rollout: Text = "") -> StreamingResponse:
-    changes = context.services.pages.changes.follow(Subject(batch or None, rollout or None))
+    changes = context.services.pages.changes.follow(PageScope(batch or None, rollout or None))
     stream = _as_sse(changes)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 

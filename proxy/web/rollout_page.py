@@ -12,7 +12,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from proxy.control.queries import path_of
-from proxy.control.rollout_view import Fold, RolloutDetail, Show
+from proxy.control.rollout_view import CallFilter, CollapsedCalls, RolloutDetail
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.batches import NO_BATCH
@@ -76,7 +76,7 @@ router = page_router()
 class CallsView:
     """The calls that the page's address asks for; ``within`` is the list it was opened from."""
 
-    show: Show
+    show: CallFilter
     at: int
     opened: str
     within: Sequence[tuple[str, str]] = ()
@@ -90,7 +90,7 @@ class CallsView:
     def query(self, **changes: object) -> str:
         """Return the query of the same page with other calls."""
         asked = {"show": self.show, "at": self.at, "open": self.opened, **changes}
-        usual = {"show": Show.FOLDED, "at": 1, "open": ""}
+        usual = {"show": CallFilter.FOLDED, "at": 1, "open": ""}
         changed = [(name, asked[name]) for name in asked if asked[name] != usual[name]]
         return "?" + urlencode([*self.within, *changed])
 
@@ -106,7 +106,7 @@ async def _rollout(
     context: Context,
     request: Request,
     rollout_id: Name,
-    show: Show = Show.FOLDED,
+    show: CallFilter = CallFilter.FOLDED,
     at: Number = 1,
     open: _Range = "",
 ) -> Response:
@@ -154,7 +154,9 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "verdict": verdict,
         "sentence": format.sentence(verdict, page.outcome),
         "reported": texts(page.outcome, page.facts["metadata"]),
-        "lines": [line if isinstance(line, Fold) else by_number.get(line) for line in lines],
+        "lines": [
+            line if isinstance(line, CollapsedCalls) else by_number.get(line) for line in lines
+        ],
         "numbers": _numbers(page),
         "parts": charts.call_map(page.calls, page.marked) if mapped else (),
         "causes": badges.CAUSES,

@@ -7,14 +7,14 @@ from hypothesis import given
 
 from classifier.batch_summary import Named, declared_in, exclusion_in, scores_of, summary_of
 from classifier.batches import Entry, scores, slots
-from classifier.rollup import Addend, part_of
+from classifier.rollup import CountedRollout, part_of
 from tests.classifier.entries_summary import summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
 
 
 @given(entries=ENTRIES)
 def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
-    part = part_of([Addend(each, float(n)) for n, each in enumerate(entries)])
+    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
     found, expected = scores_of(part.counts, shapes(part)), scores(slots(entries))
     for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
                  "score_worst", "score_best", "score_first", "score_retried", "retried",
@@ -28,7 +28,9 @@ def test_a_summary_is_that_of_the_entries() -> None:
         entry("a", reward=1.0, subcategory="auth", input_tokens=3, summed_calls=2, cost_usd=0.5),
         entry("b", validity=" suspect stalled ", input_tokens=None, provisional=True),
     ]
-    part = part_of([Addend(each, float(n), fallbacks="m\nn") for n, each in enumerate(entries)])
+    part = part_of(
+        [CountedRollout(each, float(n), fallbacks="m\nn") for n, each in enumerate(entries)]
+    )
     found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
     expected = summarize(entries)
     for name in ("health", "subcategory", "fingerprint", "input_tokens", "total_tokens", "calls",

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pytest
 
-from classifier.statistics import PassAt, Tried, pass_at, unbiased
+from classifier.statistics import PassAt, TaskRewards, pass_at, unbiased
 
 
 def test_it_is_the_share_of_all_choices_of_k_that_hold_a_pass() -> None:
@@ -19,10 +19,10 @@ def test_it_is_the_share_of_all_choices_of_k_that_hold_a_pass() -> None:
 
 def test_each_k_says_on_how_many_tasks_it_stands() -> None:
     tried = [
-        Tried((1.0, 0.0, 0.0, 0.0, 1.0), 5),
-        Tried((0.0, 0.0), 5),  # three of its repeats were not measured
-        Tried((), 5),
-        Tried((1.0,), 1),
+        TaskRewards((1.0, 0.0, 0.0, 0.0, 1.0), 5),
+        TaskRewards((0.0, 0.0), 5),  # three of its repeats were not measured
+        TaskRewards((), 5),
+        TaskRewards((1.0,), 1),
     ]
     found = {each.k: each for each in pass_at(tried) or ()}
     assert list(found) == [1, 2, 4, 5]
@@ -33,11 +33,16 @@ def test_each_k_says_on_how_many_tasks_it_stands() -> None:
 
 
 def test_what_was_measured_nowhere_is_null_and_not_zero() -> None:
-    first, second = pass_at([Tried((1.0,), 2), Tried((0.0,), 2)]) or ()
+    first, second = pass_at([TaskRewards((1.0,), 2), TaskRewards((0.0,), 2)]) or ()
     assert (first.estimate, second.estimate) == (0.5, None)
     assert (second.tasks, second.of) == (0, 2)
 
 
 def test_without_repeats_or_without_passes_there_is_none() -> None:
-    for tried in ([], [Tried((1.0,), 1)], [Tried((0.5, 1.0), 2)], [Tried((2.0, 0.0), 2)]):
+    for tried in (
+        [],
+        [TaskRewards((1.0,), 1)],
+        [TaskRewards((0.5, 1.0), 2)],
+        [TaskRewards((2.0, 0.0), 2)],
+    ):
         assert pass_at(tried) is None, tried

@@ -13,13 +13,13 @@ from classifier.batches import Entry
 from classifier.reruns import (
     FIXES,
     NEVER_STARTED,
-    LackingTask,
+    MissingRepeats,
+    RepeatStatus,
     Rerun,
     RerunCounts,
     RerunEntry,
     RerunItem,
     RerunReason,
-    Standing,
     count_of,
     never_started,
     to_rerun,
@@ -161,8 +161,8 @@ def test_the_providers_wait_is_told_where_it_is_known() -> None:
 
 def test_counts_follow_the_policy_that_they_are_read_with() -> None:
     counts = {
-        count_of(Standing(None)): 4, count_of(Standing(Rerun.SKIPPED)): 5, NEVER_STARTED: 6,
-        **{count_of(Standing(Rerun.TRANSIENT, times)): 1 for times in range(5)},
+        count_of(RepeatStatus(None)): 4, count_of(RepeatStatus(Rerun.SKIPPED)): 5, NEVER_STARTED: 6,
+        **{count_of(RepeatStatus(Rerun.TRANSIENT, times)): 1 for times in range(5)},
         "health:healthy": 9,
     }  # fmt: skip
     for repetition, passing in ((0, 5), (3, 3), (1, 1)):
@@ -181,7 +181,7 @@ def test_counts_follow_the_policy_that_they_are_read_with() -> None:
 def test_repeats_never_started_are_named_and_no_more_than_are_too_few(
     wanted: int, has: set[int], lacks: list[int]
 ) -> None:
-    task = LackingTask("t", wanted, has)
+    task = MissingRepeats("t", wanted, has)
     found = list(never_started(task))
     assert [unscored.item.repeat for unscored in found] == lacks
     for reason, item in found:

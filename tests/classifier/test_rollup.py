@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from classifier.batches import Entry
 from classifier.rollup import (
     UNIT,
-    Addend,
+    CountedRollout,
     Note,
     NoteKind,
     Part,
-    Shape,
+    TaskProfile,
     TaskSums,
     add,
     difference,
@@ -30,7 +30,7 @@ def entry(name: str = "r", **values: object) -> Entry:
     return Entry(**{**blank, "rollout_id": name, **judged, **values})  # type: ignore[arg-type]
 
 
-def shapes(part: Part) -> Counter[Shape]:
+def shapes(part: Part) -> Counter[TaskProfile]:
     return part.single + Counter(task.shape for task in part.tasks.values())
 
 
@@ -51,11 +51,11 @@ ENTRIES = st.lists(
 
 @given(entries=ENTRIES, data=st.data())
 def test_a_batch_is_the_sum_of_its_units(entries: list[Entry], data: st.DataObject) -> None:
-    units: dict[object, list[Addend]] = {}
+    units: dict[object, list[CountedRollout]] = {}
     for n, each in enumerate(entries):
         unit = sample_of(each) or each.rollout_id
-        units.setdefault(unit, []).append(Addend(each, float(n)))
-    whole_batch = part_of([Addend(each, float(n)) for n, each in enumerate(entries)])
+        units.setdefault(unit, []).append(CountedRollout(each, float(n)))
+    whole_batch = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
     counts: Counter[str] = Counter()
     tasks: dict[str, TaskSums] = {}
     notes: set[Note] = set()
@@ -70,8 +70,10 @@ def test_a_batch_is_the_sum_of_its_units(entries: list[Entry], data: st.DataObje
 
 
 def test_what_is_taken_back_leaves_nothing_behind() -> None:
-    one = part_of([Addend(entry("a", reward=0.5, task="t", repeat=0), 1.0)])
-    huge = part_of([Addend(entry("b", reward=1e300, cost_usd=1e-300, task="t", repeat=1), 2.0)])
+    one = part_of([CountedRollout(entry("a", reward=0.5, task="t", repeat=0), 1.0)])
+    huge = part_of(
+        [CountedRollout(entry("b", reward=1e300, cost_usd=1e-300, task="t", repeat=1), 2.0)]
+    )
     counts, tasks = Counter(one.counts), dict(one.tasks)
     for before, after in ((Part(), huge), (huge, Part())):
         changed, of_tasks = difference(before, after)
@@ -89,11 +91,11 @@ def test_a_number_that_is_none_is_unknown() -> None:
 
 def test_the_failure_without_a_later_attempt_is_to_be_run_again() -> None:
     failed = {"task": "t", "repeat": 0, "health": "api_error", "scoreable": "no"}
-    first = Addend(entry("a", attempt=0, **failed), 1.0, retry=True)
-    second = Addend(entry("b", attempt=1, **failed), 2.0, retry=True)
-    waiting = Addend(entry("c", attempt=2, **{**failed, "health": None}), 3.0)
+    first = CountedRollout(entry("a", attempt=0, **failed), 1.0, retry=True)
+    second = CountedRollout(entry("b", attempt=1, **failed), 2.0, retry=True)
+    waiting = CountedRollout(entry("c", attempt=2, **{**failed, "health": None}), 3.0)
 
-    def retried(*attempts: Addend) -> list[str]:
+    def retried(*attempts: CountedRollout) -> list[str]:
         notes = part_of(attempts).notes
         return sorted(note.rollout_id for note in notes if note.kind is NoteKind.RETRY)
 

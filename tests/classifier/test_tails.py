@@ -8,11 +8,11 @@ from types import FrameType
 from typing import Any
 
 from classifier import EVIDENCE, Subcategory, judge
-from classifier.evidence import Evidence, Strength, Tail
+from classifier.evidence import Evidence, Strength, UnresolvedFailures
 from tests.builders import cause, rollout
 
 
-def tail(text: str) -> Tail:
+def tail(text: str) -> UnresolvedFailures:
     return Evidence.of(rollout(text), EVIDENCE).tail
 
 
@@ -43,7 +43,7 @@ def test_the_strongest_cause_names_the_tail_in_whatever_order() -> None:
     ):
         found = tail(text)
         assert (found.strength, [x.status for x in found.strongest]) == (strength, statuses), text
-    assert tail("200+tool") == Tail()
+    assert tail("200+tool") == UnresolvedFailures()
 
 
 def test_an_answer_that_began_after_a_failure_makes_it_good() -> None:

@@ -26,7 +26,7 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Circumstances:
+class LaunchContext:
     """What an agent is started with: its words, its environment, and the user's files.
 
     ``home`` is the user's home directory; ``read`` returns a file's text, None if there is none.
@@ -44,10 +44,10 @@ class Bypass:
     """A setting, and whether it is set; ``why`` is the end of a sentence about the agent."""
 
     why: str
-    holds: Callable[[Circumstances], bool]
+    holds: Callable[[LaunchContext], bool]
 
 
-def said(bypasses: Sequence[Bypass], seen: Circumstances) -> tuple[str, ...]:
+def said(bypasses: Sequence[Bypass], seen: LaunchContext) -> tuple[str, ...]:
     """Return the reasons for which an agent's calls will not come, or not all of them."""
     return tuple(bypass.why for bypass in bypasses if bypass.holds(seen))
 
@@ -55,7 +55,7 @@ def said(bypasses: Sequence[Bypass], seen: Circumstances) -> tuple[str, ...]:
 def variable(name: str, why: str) -> Bypass:
     """Return a bypass that a variable switches on."""
 
-    def holds(seen: Circumstances) -> bool:
+    def holds(seen: LaunchContext) -> bool:
         return seen.environment.get(name, "").lower() not in _OFF
 
     return Bypass(why=f"{name} is set: {why}", holds=holds)
@@ -65,7 +65,7 @@ def option(pattern: str, why: str) -> Bypass:
     """Return a bypass that a word of the command switches on; its value is joined by ``=``."""
     matches = re.compile(pattern).fullmatch
 
-    def holds(seen: Circumstances) -> bool:
+    def holds(seen: LaunchContext) -> bool:
         pairs = zip_longest(seen.words, seen.words[1:], fillvalue="")
         return any(matches(word) or matches(f"{word}={after}") for word, after in pairs)
 
@@ -76,7 +76,7 @@ def setting(file: str, keys: Sequence[str], values: str, why: str) -> Bypass:
     """Return a bypass that a value in a JSON file of the user's home switches on."""
     matches = re.compile(values).fullmatch
 
-    def holds(seen: Circumstances) -> bool:
+    def holds(seen: LaunchContext) -> bool:
         value: Any = _json(seen.read(seen.home / file))
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
@@ -88,7 +88,7 @@ def setting(file: str, keys: Sequence[str], values: str, why: str) -> Bypass:
 def login(file: str, keys: Sequence[str], why: str) -> Bypass:
     """Return a bypass of an agent that is logged in, and has none of the keys."""
 
-    def holds(seen: Circumstances) -> bool:
+    def holds(seen: LaunchContext) -> bool:
         return seen.exists(seen.home / file) and not any(map(seen.environment.get, keys))
 
     return Bypass(why=f"~/{file} is there, and none of {', '.join(keys)}: {why}", holds=holds)
@@ -185,7 +185,7 @@ _MINI_OUTPUT = ("-o", "--output")
 _MINI_HOME = "MSWEA_GLOBAL_CONFIG_DIR"
 
 
-def mini_trajectory(seen: Circumstances) -> PurePath:
+def mini_trajectory(seen: LaunchContext) -> PurePath:
     """Return where `mini` writes its trajectory (minisweagent/run/mini.py, 2.4.6).
 
     Its own default is under platformdirs' user_config_dir, here as on Linux.
@@ -285,7 +285,7 @@ class Agent:
     variables: Callable[[AgentEndpoint], Mapping[str, str]] = lambda _endpoint: {}
     home: Home | None = None
     bypasses: tuple[Bypass, ...] = ()
-    trajectory: Callable[[Circumstances], PurePath] | None = None
+    trajectory: Callable[[LaunchContext], PurePath] | None = None
     upstream: str | None = None
 
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import IO, Any
 
 from truezero import Client, models
-from truezero.runner.equipment import Equipment, equipped
+from truezero.runner.equipment import PreparedCommand, equipped
 from truezero.runner.run import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
 
@@ -182,7 +182,7 @@ def _drill(name: str, plan: Plan, client: Client) -> Drilled:
     return _drilled(name, equipment.agent, ended, verdict, calls)
 
 
-def _tried(equipment: Equipment, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
+def _tried(equipment: PreparedCommand, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
     """Run the agent; report the rollout if it did not start or was interrupted."""
     try:
         return _accompanied(equipment, plan.timeout_s)
@@ -250,7 +250,7 @@ def _outcome(ended: DrillRun) -> OutcomeFacts:
 # --- the process ---
 
 
-def _accompanied(equipment: Equipment, timeout_s: float) -> DrillRun:
+def _accompanied(equipment: PreparedCommand, timeout_s: float) -> DrillRun:
     """Start the agent, measure its output, and stop it after the timeout.
 
     Raises:
@@ -279,7 +279,7 @@ def _accompanied(equipment: Equipment, timeout_s: float) -> DrillRun:
 
 
 @contextmanager
-def _started(equipment: Equipment) -> Iterator[subprocess.Popen[bytes]]:
+def _started(equipment: PreparedCommand) -> Iterator[subprocess.Popen[bytes]]:
     """Start the agent in a process group of its own, and kill the group afterwards."""
     process = subprocess.Popen(  # noqa: S603  what the user asked for
         equipment.command,

@@ -21,8 +21,8 @@ from truezero.runner.agents import (
     ROLLOUT_KEY,
     Agent,
     AgentEndpoint,
-    Circumstances,
     Home,
+    LaunchContext,
     recognised,
 )
 from truezero.runner.recognition import Found, Look
@@ -45,7 +45,7 @@ _SETTINGS_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Equipment:
+class PreparedCommand:
     """The command to start, its environment, and the files to write before.
 
     ``known``: a listed agent; ``address`` is where it reads its base URL. ``bypasses`` say why
@@ -64,10 +64,12 @@ class Equipment:
 
 
 @contextmanager
-def equipped(command: Sequence[str], rollout: RolloutRegistered, url: str) -> Iterator[Equipment]:
+def equipped(
+    command: Sequence[str], rollout: RolloutRegistered, url: str
+) -> Iterator[PreparedCommand]:
     """Prepare a command whose calls go through the service; write the files it needs."""
     with tempfile.TemporaryDirectory(prefix="truezero-agent-") as folder:
-        equipment = equip(
+        equipment = prepare(
             command,
             rollout,
             os.environ,
@@ -102,7 +104,7 @@ def _settings(path: PurePath) -> str | None:
     return text.decode("utf-8", "replace")
 
 
-def equip(
+def prepare(
     command: Sequence[str],
     rollout: RolloutRegistered,
     environment: Mapping[str, str],
@@ -112,7 +114,7 @@ def equip(
     exists: Callable[[PurePath], bool],
     read: Callable[[PurePath], str | None] = lambda _path: None,
     look: Look = lambda _word: None,
-) -> Equipment:
+) -> PreparedCommand:
     """Point a command at the service for one rollout.
 
     The agent keeps its own keys. Without a key and without an account it gets the rollout's;
@@ -144,14 +146,14 @@ def equip(
         environment={**(found.assigned if found else {}), **variables},
         logged_in=logged_in,
     )
-    seen = Circumstances(
+    seen = LaunchContext(
         words=found.words if found else (),
         environment=own,
         home=PurePath(own.get("HOME", "")),
         exists=exists,
         read=read,
     )
-    return Equipment(
+    return PreparedCommand(
         agent=agent.name,
         known=found is not None,
         address=agent.address,

@@ -21,7 +21,7 @@ from typing import Any
 from truezero import Client, models
 from truezero.printable import visible
 from truezero.runner import agents
-from truezero.runner.equipment import Equipment, equipped, upstream_of
+from truezero.runner.equipment import PreparedCommand, equipped, upstream_of
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.outcomes import log as outcomes_log
@@ -67,7 +67,7 @@ class ProcessResult:
         return 128 - code if code < 0 else code
 
 
-def started(equipment: Equipment) -> subprocess.Popen[bytes]:
+def started(equipment: PreparedCommand) -> subprocess.Popen[bytes]:
     """Start the command in a process group of its own, which cannot read our admin token.
 
     Raises:
@@ -351,7 +351,9 @@ def _said_by_sdk(say: Callable[[str], object]) -> Iterator[None]:
         outcomes_log.removeHandler(handler)
 
 
-def _no_call(equipment: Equipment, outcome: OutcomeFacts, verdict: models.Verdict) -> str | None:
+def _no_call(
+    equipment: PreparedCommand, outcome: OutcomeFacts, verdict: models.Verdict
+) -> str | None:
     """Return what to check where a known agent ran, and no call of it came."""
     if not equipment.known or verdict.total_requests or not outcome.get("prompts_executed"):
         return None
@@ -364,7 +366,7 @@ def _no_call(equipment: Equipment, outcome: OutcomeFacts, verdict: models.Verdic
 
 
 def _run_command(
-    equipment: Equipment, job: Job, client: Client, rollout_id: str
+    equipment: PreparedCommand, job: Job, client: Client, rollout_id: str
 ) -> tuple[ProcessResult, OutcomeFacts]:
     """Run the command to its end; return how it ended and what to report."""
     said = agents.noted(equipment.trajectory)

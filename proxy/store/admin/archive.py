@@ -40,9 +40,9 @@ from proxy.store.admin.rows import (
     FORMAT,
     NOUNS,
     ArchiveError,
-    Noun,
     Record,
     RecordError,
+    RecordType,
     Row,
     check_head,
     head,
@@ -135,7 +135,7 @@ def _ranked(
 
 
 def _in_order(
-    connection: Connection, noun: Noun, mine: Select[Any] | Sequence[str] | None = None
+    connection: Connection, noun: RecordType, mine: Select[Any] | Sequence[str] | None = None
 ) -> Select[Any]:
     query = select(noun.table).order_by(*rows.by_key(connection, noun.table))
     if noun.table is verdicts:  # one given while its rollout was deleted says nothing of a call
@@ -277,7 +277,7 @@ def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
     batch_totals.mark(connection, dict(known))
     note_imported(connection, dict(known))
-    batch_totals.note_final(connection, [row[_OWNER_AT["rollout"]] for row in added])
+    batch_totals.dequeue_judged(connection, [row[_OWNER_AT["rollout"]] for row in added])
 
 
 def _new_rollouts(
@@ -480,7 +480,7 @@ def _default(column: Column[Any]) -> object:
     return None
 
 
-def _check_meaning(name: str, noun: Noun, row: Row) -> None:
+def _check_meaning(name: str, noun: RecordType, row: Row) -> None:
     """Check what a column's type cannot: ids, enumerated names, times and JSON."""
     if name != "breaker":
         _check_id(name, row[noun.owner_at])

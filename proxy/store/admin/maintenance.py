@@ -25,7 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from classifier.rollup import Note, NoteKind, Part, Shape
+from classifier.rollup import Note, NoteKind, Part, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.batch_totals import task_sums
 from proxy.store.database import Database
@@ -360,11 +360,13 @@ def _kept(connection: Connection, batch: str, counts: str) -> Part:
     )
 
 
-def _shapes(connection: Connection, batch: str) -> Counter[Shape]:
+def _shapes(connection: Connection, batch: str) -> Counter[TaskProfile]:
     rows = connection.execute(select(batch_shapes).where(batch_shapes.c.batch == batch))
     return Counter(
         {
-            Shape(row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))): row.tasks
+            TaskProfile(
+                row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))
+            ): row.tasks
             for row in rows
         }
     )

@@ -22,9 +22,9 @@ from proxy.store.admin.rows import (
     FORMAT,
     NOUNS,
     ArchiveError,
-    Noun,
     Record,
     RecordError,
+    RecordType,
     Row,
     check_head,
     head,
@@ -84,7 +84,7 @@ def _file(folder: Path, name: str) -> Path:
 class _Table:
     """One noun's file while it is being written."""
 
-    def __init__(self, arrow: Any, path: Path, noun: Noun) -> None:
+    def __init__(self, arrow: Any, path: Path, noun: RecordType) -> None:
         self._arrow = arrow
         fields = [_field(arrow, column) for column in noun.table.columns]
         header = {FORMAT: "", **{name: str(value) for name, value in head().items()}}

@@ -266,7 +266,7 @@ class RecordError(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noun:
+class RecordType:
     """A kind of record: its table, and the columns that name its owner and hold JSON."""
 
     table: Table
@@ -285,11 +285,11 @@ class Noun:
 
 
 # In the order in which a rollout's records stand; breakers belong to batches and come last.
-NOUNS: Mapping[str, Noun] = {
-    "rollout": Noun(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
-    "exchange": Noun(table=exchanges, owner="rollout_id"),
-    "verdict": Noun(table=verdicts, owner="rollout_id", json=("verdict", "result")),
-    "breaker": Noun(table=breakers, owner="batch", json=("state",)),
+NOUNS: Mapping[str, RecordType] = {
+    "rollout": RecordType(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
+    "exchange": RecordType(table=exchanges, owner="rollout_id"),
+    "verdict": RecordType(table=verdicts, owner="rollout_id", json=("verdict", "result")),
+    "breaker": RecordType(table=breakers, owner="batch", json=("state",)),
 }
 
 

@@ -10,7 +10,7 @@ from classifier.codec import decode_verdict, encode_verdict
 from classifier.evidence import Evidence
 from classifier.records import RolloutRecord
 from classifier.totals import TimeAccount
-from classifier.validity import CHECKS, examine, spoils
+from classifier.validity import CHECKS, examine, invalidates
 from classifier.validity.measurement import Measurement
 from classifier.verdicts import EVIDENCE, SEED, Coverage, Level, ValidityFinding
 from tests.builders import STARTED, rollout
@@ -31,16 +31,16 @@ def test_the_policy_says_from_which_level_a_finding_takes_a_score() -> None:
         ("none", []),
     ):
         found = [replace(ABORTED, level=level) for level in Level]
-        spoilt = [f.level for f in found if spoils(f, validity=validity, agents="trusted")]
+        spoilt = [f.level for f in found if invalidates(f, validity=validity, agents="trusted")]
         assert spoilt == levels, validity
 
 
 def test_what_untrusted_agents_can_cause_takes_no_score() -> None:
     for check in CHECKS:
         found = replace(ABORTED, check=check.name, level=Level.INVALID)
-        assert spoils(found, validity="suspect", agents="trusted"), check.name
+        assert invalidates(found, validity="suspect", agents="trusted"), check.name
         counted = not check.agent_can_cause
-        assert spoils(found, validity="suspect", agents="untrusted") == counted, check.name
+        assert invalidates(found, validity="suspect", agents="untrusted") == counted, check.name
 
 
 def test_a_batch_states_its_policy_and_the_service_the_rest() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
 from classifier.totals import TimeAccount
-from classifier.validity.measurement import Looked, Measurement
+from classifier.validity.measurement import CheckResult, Measurement
 from classifier.validity.surroundings import JUDGE_FAILED, judge_failed
 from classifier.verdicts import Coverage, Health, Level, RoleVerdict, Subcategory
 from tests.builders import rollout
@@ -27,7 +27,7 @@ def dead(subcategory: Subcategory | None = Subcategory.AUTH, **said: Any) -> Rol
     return RoleVerdict(**facts | said)
 
 
-def examined(**roles: RoleVerdict) -> Looked | None:
+def examined(**roles: RoleVerdict) -> CheckResult | None:
     facts = Evidence.of(rollout("200+tool 200"), EVIDENCE)
     return judge_failed(Measurement.of(facts, roles=roles, time=TimeAccount()))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
 from classifier.totals import TimeAccount
-from classifier.validity.measurement import Looked, Measurement
+from classifier.validity.measurement import CheckResult, Measurement
 from classifier.validity.surroundings import starved
 from classifier.verdicts import Coverage
 from tests.builders import rollout
@@ -15,7 +15,7 @@ Seconds = tuple[float | None, float | None, float | None]  # provider, lost, age
 
 def examined(
     seconds: Seconds, calls: str = "200+tool*4", status: str = "task_timeout"
-) -> Looked | None:
+) -> CheckResult | None:
     provider_s, lost_s, agent_s = seconds
     facts = Evidence.of(rollout(calls, status=status), EVIDENCE)
     time = TimeAccount(provider_s=provider_s, lost_s=lost_s, agent_s=agent_s)
@@ -72,4 +72,4 @@ def test_only_timeouts_whose_time_is_known_are_looked_at() -> None:
     unknown: list[Seconds] = [(None, 0, 100), (900, None, 100), (900, 0, None)]
     for seconds in unknown:
         looked = examined(seconds)
-        assert looked == Looked(coverage=Coverage(looked=0, of=4)), seconds
+        assert looked == CheckResult(coverage=Coverage(looked=0, of=4)), seconds

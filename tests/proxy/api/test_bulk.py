@@ -116,7 +116,7 @@ def test_ten_thousand_take_twenty_transactions(
 ) -> None:
     service = services(REGISTRATIONS_PER_S="0")
     # Else base URLs of 25 upstreams each are most of the work.
-    monkeypatch.setattr("proxy.control.rollouts.grant", lambda _k, _u, name, **_: access(name))
+    monkeypatch.setattr("proxy.control.rollouts.access_of", lambda _k, _u, name, **_: access(name))
     tasks = [
         {"id": f"r{n}", "batch": "b", "task": f"t{n // 8}", "repeat": n % 8} for n in range(MANY)
     ]

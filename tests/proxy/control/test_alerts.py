@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertWatch, Watched
+from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertSnapshot, AlertWatch
 from proxy.store.database import Database
 from proxy.store.deployment import Condition
 from proxy.store.tables import CommitBatch
@@ -30,7 +30,7 @@ def watch(service: Service) -> AlertWatch:
     return service.app.control_plane().services.alerts
 
 
-def told(seen: Watched) -> dict[str, Condition]:
+def told(seen: AlertSnapshot) -> dict[str, Condition]:
     found = {each.kind: each for each in seen.conditions}
     assert len(found) == len(seen.conditions)
     return found

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from proxy.control import judge as batch_state
-from proxy.control.judge import up_to_date
+from proxy.control.judge import current_version
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal, TokenBucket
 from tests.fakes import answers
@@ -28,17 +28,17 @@ def service(on_both: Callable[..., Service]) -> Service:
 async def test_what_was_never_judged_is(service: Service) -> None:
     judge = services_of(service).judge
     service.http.post("/rollouts", json={"id": "new", "batch": "b"})
-    first = await up_to_date(judge._queries, judge, "b")
+    first = await current_version(judge._queries, judge, "b")
     assert not first.waits
-    assert await up_to_date(judge._queries, judge, "b") == first
+    assert await current_version(judge._queries, judge, "b") == first
     play(service, "won", reward=1.0)
-    assert await up_to_date(judge._queries, judge, "b") != first
+    assert await current_version(judge._queries, judge, "b") != first
 
 
 async def test_a_batch_that_does_not_exist_is_refused(service: Service) -> None:
     judge = services_of(service).judge
     with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
-        await up_to_date(judge._queries, judge, "nobody")
+        await current_version(judge._queries, judge, "nobody")
 
 
 async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service: Service) -> None:
@@ -50,7 +50,7 @@ async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service:
     async def judged_again() -> bool:
         service.provider.plays(answers.chat())
         service.http.post(f"/r/long/openai{CHAT}", json={"model": "gpt-5", "n": next(asked)})
-        return not (await up_to_date(services.judge._queries, services.judge, "b")).waits
+        return not (await current_version(services.judge._queries, services.judge, "b")).waits
 
     assert await judged_again()
     services.judge._again.take(10_000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.control.rollout_view import ITEMS, CallList, Fold, Show, call_list
+from proxy.control.rollout_view import ITEMS, CallFilter, CallList, CollapsedCalls, call_list
 
 
 def call(n: int, **facts: Any) -> dict[str, Any]:
@@ -21,7 +21,10 @@ def calls(count: int, **failed: str) -> list[dict[str, Any]]:
 
 
 def lines(listed: CallList) -> list[Any]:
-    return [(line.first, line.last) if isinstance(line, Fold) else line for line in listed.lines]
+    return [
+        (line.first, line.last) if isinstance(line, CollapsedCalls) else line
+        for line in listed.lines
+    ]
 
 
 def test_a_long_run_is_one_line_that_counts_what_was_retried() -> None:
@@ -29,7 +32,7 @@ def test_a_long_run_is_one_line_that_counts_what_was_retried() -> None:
     listed = call_list(made, marked={"x162"})
     assert lines(listed) == [(1, 162), 163]
     fold = listed.lines[0]
-    assert isinstance(fold, Fold)
+    assert isinstance(fold, CollapsedCalls)
     assert (fold.ok, fold.retried) == (159, {"rate_limit": 2, "provider_error": 1})
     assert (fold.input_total, fold.output_total, fold.span_s) == (162 * 5, None, 1612.0)
     assert (listed.failed, listed.foldable) == (4, True)
@@ -63,7 +66,7 @@ def test_few_calls_and_short_runs_are_listed_one_by_one() -> None:
 def test_a_fold_is_opened_by_the_numbers_of_its_calls() -> None:
     listed = call_list(calls(100), marked={"x50"}, opened=(1, 50))
     assert lines(listed)[:2] == [1, 2]
-    assert call_list(calls(100), marked={"x50"}, opened=(1, 50), at=51).lines[-1] == Fold(
+    assert call_list(calls(100), marked={"x50"}, opened=(1, 50), at=51).lines[-1] == CollapsedCalls(
         first=52, last=100, ok=49, retried={}, input_total=245, output_total=None, span_s=482.0
     )
 
@@ -74,22 +77,24 @@ def test_each_call_is_on_one_page_and_pages_lead_to_each_other() -> None:
     at: int | None = 1
     before: int | None = None
     while at is not None:
-        listed = call_list(made, marked=(), show=Show.ALL, at=at)
+        listed = call_list(made, marked=(), show=CallFilter.ALL, at=at)
         assert len(listed.lines) <= ITEMS
         assert listed.before == before
         seen += lines(listed)
         before, at = at, listed.after
     assert seen == list(range(1, 101))
-    assert 77 in lines(call_list(made, marked=(), show=Show.ALL, at=77))
+    assert 77 in lines(call_list(made, marked=(), show=CallFilter.ALL, at=77))
 
 
 def test_the_failed_alone_are_those_without_an_answer() -> None:
     made = calls(50, x3="auth", x9="quota")
     made[7] = call(7, ending="lost")
-    listed = call_list(made, marked={"x1"}, show=Show.FAILED)
+    listed = call_list(made, marked={"x1"}, show=CallFilter.FAILED)
     assert (lines(listed), listed.failed) == ([4, 8, 10], 3)
 
 
 def test_a_page_beyond_the_last_call_is_the_last_page() -> None:
-    assert lines(call_list(calls(45), marked=(), show=Show.ALL, at=10**6)) == list(range(37, 46))
+    assert lines(call_list(calls(45), marked=(), show=CallFilter.ALL, at=10**6)) == list(
+        range(37, 46)
+    )
     assert call_list([], marked=()).lines == []

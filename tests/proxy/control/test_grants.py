@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from proxy.control.rollouts import grant
+from proxy.control.rollouts import access_of
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 
@@ -12,7 +12,7 @@ UPSTREAMS = allow_list({})
 
 def urls(**how: object) -> dict[str, str]:
     proven, role = bool(how.get("proven")), str(how.get("role", "agent"))
-    access = grant(KEYRING, UPSTREAMS, "a/b", role=role, public_url="http://p", proven=proven)
+    access = access_of(KEYRING, UPSTREAMS, "a/b", role=role, public_url="http://p", proven=proven)
     assert access.env["OPENAI_BASE_URL"] == access.base_urls["openai"]
     assert access.key == KEYRING.mint("a/b", role)
     return access.base_urls

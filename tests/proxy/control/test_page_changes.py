@@ -8,11 +8,11 @@ from contextlib import aclosing
 from itertools import pairwise
 from typing import Any
 
-from proxy.control.live import PageChange, PageChanges, Subject
+from proxy.control.live import ChangeFeed, PageChange, PageScope
 from proxy.control.queries import Queries
 from proxy.store import statistics
 
-BATCH = Subject("b")
+BATCH = PageScope("b")
 
 
 class Pulses(Queries):
@@ -47,14 +47,12 @@ class Pulses(Queries):
                 each[1].set()
 
 
-def changes_in(pulses: Pulses, leaving: Callable[[], bool] = lambda: False) -> PageChanges:
-    return PageChanges(
-        queries=pulses, leaving=leaving, clock=lambda: pulses.now, sleep=pulses.sleep
-    )
+def changes_in(pulses: Pulses, leaving: Callable[[], bool] = lambda: False) -> ChangeFeed:
+    return ChangeFeed(queries=pulses, leaving=leaving, clock=lambda: pulses.now, sleep=pulses.sleep)
 
 
 async def told(
-    pulses: Pulses, changes: PageChanges, *, pages: int, until: float
+    pulses: Pulses, changes: ChangeFeed, *, pages: int, until: float
 ) -> list[list[tuple[float, PageChange]]]:
     """What so many pages are told until then, and when."""
     heard: list[list[tuple[float, PageChange]]] = [[] for _ in range(pages)]

@@ -11,7 +11,7 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Timing
-from proxy.control.rollout_view import ITEMS, RolloutPages, Show
+from proxy.control.rollout_view import ITEMS, CallFilter, RolloutPages
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -64,7 +64,7 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     assert (len(page.calls), page.total, set(page.marked)) == (1000, 1000, {"z"})
     assert list(page.details) == ["z"]
     assert len(read) < 40, "statements, whatever the number of calls"
-    everything = await of(service).page("long", show=Show.ALL, at=500)
+    everything = await of(service).page("long", show=CallFilter.ALL, at=500)
     assert len(everything.details) == len(everything.listed.lines) == ITEMS
     assert everything.details["c00499"]["provider_request_id"] == "req_1"
 

@@ -18,7 +18,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.routing.upstreams import BUILT_IN
-from proxy.server.background import RolloutCloser
+from proxy.server.background import EndedRollouts
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
@@ -148,10 +148,10 @@ def test_another_process_sees_an_end_within_the_ttl(
     Its closer, which would tell it sooner, is kept still.
     """
 
-    async def nothing(closer: RolloutCloser) -> None:
+    async def nothing(closer: EndedRollouts) -> None:
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(RolloutCloser, "run", nothing)
+    monkeypatch.setattr(EndedRollouts, "run", nothing)
     one = service
     with serving(tmp_path, DATABASE_URL=service.database) as other:
         assert other.app is not None

@@ -24,7 +24,7 @@ from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import LiveCalls
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Upstream, allow_list
-from proxy.server.background import RolloutCloser
+from proxy.server.background import EndedRollouts
 from proxy.store.database import Database
 from tests.builders import exchange
 from tests.fakes import answers
@@ -352,8 +352,8 @@ def access(now: Callable[[], float] = time.time, ends_at: float | None = None) -
 
 def closer(
     database: Database, live: LiveCalls, missing: dict[str, int], known: Access | None = None
-) -> RolloutCloser:
-    return RolloutCloser(
+) -> EndedRollouts:
+    return EndedRollouts(
         database.closings, worker="w", access=known or access(), live=live,
         missing=lambda rollout: missing.get(rollout, 0), grace_s=0.0,
     )  # fmt: skip

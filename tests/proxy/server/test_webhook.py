@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from proxy.control.alerts import Watched
+from proxy.control.alerts import AlertSnapshot
 from proxy.server.webhook import DELAYS_S, LOOK_EVERY_S, Webhook, body_of, signed
 from proxy.store.database import Database
 from proxy.store.deployment import Alert, Condition
@@ -39,9 +39,9 @@ class Watching:
         self.conditions = conditions
         self.looks = 0
 
-    async def look(self) -> Watched:
+    async def look(self) -> AlertSnapshot:
         self.looks += 1
-        return Watched(conditions=self.conditions, watched=frozenset({DOWN.kind}))
+        return AlertSnapshot(conditions=self.conditions, watched=frozenset({DOWN.kind}))
 
 
 class Stage:
@@ -194,7 +194,7 @@ async def test_a_failed_look_does_not_end_those_to_come(stage: Stage, receiver: 
             raise InterruptedError
 
     class Failing(Watching):
-        async def look(self) -> Watched:
+        async def look(self) -> AlertSnapshot:
             seen = await super().look()
             if self.looks == 1:
                 raise ZeroDivisionError

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, insert, text
 
-from classifier.reruns import LackingTask, RerunEntry
+from classifier.reruns import MissingRepeats, RerunEntry
 from proxy.store import groups
 from proxy.store.database import Database
 from proxy.store.groups import SlotPlace
@@ -39,7 +39,7 @@ def unscored(database: Database, **asked: Any) -> list[tuple[SlotPlace, Sequence
     return database.read(lambda connection: list(groups.unscored(connection, "b", **asked)))
 
 
-def lacking(database: Database, **asked: Any) -> list[LackingTask]:
+def lacking(database: Database, **asked: Any) -> list[MissingRepeats]:
     return database.read(lambda connection: list(groups.lacking(connection, "b", **asked)))
 
 
@@ -109,7 +109,7 @@ def test_the_tasks_that_lack_repeats_are_read_by_their_names(database: Database)
     begin(database, "again", task="more", repeat=1, attempt=1, repeats=None)
     begin(database, "unnumbered", task="unnumbered", repeats=9)
     begin(database, "elsewhere", task="other", repeat=0, repeats=5, batch="other")
-    whole = [LackingTask("few", 3, {0, 2}), LackingTask("more", 4, {1})]
+    whole = [MissingRepeats("few", 3, {0, 2}), MissingRepeats("more", 4, {1})]
     for at_once in (1, 2, 500):
         assert lacking(database, at_once=at_once) == whole, at_once
         assert lacking(database, at_once=at_once, since="few") == whole

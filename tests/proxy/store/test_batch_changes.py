@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from classifier.rollup import Addend
+from classifier.rollup import CountedRollout
 from proxy.store import batch_totals
 from proxy.store.batch_totals import changes
 from proxy.store.database import Database
@@ -17,7 +17,9 @@ def tables(written: list[Write]) -> Counter[str]:
     return Counter(str(statement.table) for statement, _ in written)  # type: ignore[attr-defined]
 
 
-def change(database: Database, before: list[Addend], after: list[Addend]) -> list[Write]:
+def change(
+    database: Database, before: list[CountedRollout], after: list[CountedRollout]
+) -> list[Write]:
     return database.read(lambda connection: list(changes(connection, "b", before, after)))
 
 

@@ -12,7 +12,7 @@ from proxy.store import batch_totals, verdicts
 from proxy.store.admin import maintenance
 from proxy.store.database import Database
 from proxy.store.tables import Registration
-from proxy.store.verdicts import Foreseen, foresee
+from proxy.store.verdicts import PrecomputedTotals, precompute_totals
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -27,7 +27,7 @@ def batch(database: Database) -> Database:
 
 def test_nothing_is_written_where_it_is_worked_out(batch: Database) -> None:
     before = batch.batches.summed("b")
-    foreseen = batch.read(foresee, verdict("r0", scoreable="yes", reward=1.0))
+    foreseen = batch.read(precompute_totals, verdict("r0", scoreable="yes", reward=1.0))
     assert foreseen is not None
     assert foreseen.writes
     assert batch.batches.summed("b") == before
@@ -36,7 +36,7 @@ def test_nothing_is_written_where_it_is_worked_out(batch: Database) -> None:
 def test_a_verdict_that_changes_nothing_writes_nothing_beside_it(batch: Database) -> None:
     row = verdict("r0", provisional=True)
     batch.verdicts.store(row)
-    foreseen = batch.read(foresee, row)
+    foreseen = batch.read(precompute_totals, row)
     assert foreseen is not None
     assert foreseen.writes == []
 
@@ -48,10 +48,10 @@ def test_what_shows_only_as_it_is_stored_is_not_foreseen(batch: Database) -> Non
         verdict("alone", batch=None), verdict("r0", batch="other"), verdict("nobody"),
         verdict("r1", provisional=True),
     ):  # fmt: skip
-        assert batch.read(foresee, row) is None, row["rollout_id"]
-    assert batch.read(foresee, verdict("r0")) is not None
+        assert batch.read(precompute_totals, row) is None, row["rollout_id"]
+    assert batch.read(precompute_totals, verdict("r0")) is not None
     batch.change(batch_totals.mark, ["b"])
-    assert batch.read(foresee, verdict("r0")) is None, "it is to be counted anew"
+    assert batch.read(precompute_totals, verdict("r0")) is None, "it is to be counted anew"
 
 
 CHANGES: dict[str, Callable[[Database, str], object]] = {
@@ -77,13 +77,13 @@ def test_what_happens_in_between_is_seen(
 ) -> None:
     """It is worked out again, and in the transaction itself where things go on happening."""
     for number, (happens, times, provisional) in enumerate(product(CHANGES, (1, 9), (True, False))):
-        of, seen = f"b{number}", list[Foreseen | None]()
+        of, seen = f"b{number}", list[PrecomputedTotals | None]()
         for repeat in (0, 1):
             placed = Registration(id=f"{of}-{repeat}", batch=of, task="t", repeat=repeat, repeats=2)
             database.rollouts.register(placed, now=1.0)
 
-        def foresees(connection: Any, row: Any) -> Foreseen | None:
-            found = foresee(connection, row)
+        def foresees(connection: Any, row: Any) -> PrecomputedTotals | None:
+            found = precompute_totals(connection, row)
             if row["given_at"] == 7.0:
                 seen.append(found)  # noqa: B023
                 if len(seen) <= times:  # noqa: B023
@@ -91,7 +91,7 @@ def test_what_happens_in_between_is_seen(
                     CHANGES[happens](database, of)  # noqa: B023
             return found
 
-        monkeypatch.setattr(verdicts, "foresee", foresees)
+        monkeypatch.setattr(verdicts, "precompute_totals", foresees)
         row = verdict(f"{of}-0", batch=of, provisional=provisional, reward=0.1, given_at=7.0,
                       health="api_error")  # fmt: skip
         database.verdicts.store(row)

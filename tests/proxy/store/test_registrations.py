@@ -15,7 +15,7 @@ from sqlalchemy import Engine, event, select
 from classifier.breakers import Admission, BreakerState, Phase
 from proxy.store.database import Database
 from proxy.store.events import store_states
-from proxy.store.rollouts import Enrolment
+from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, batches
 from tests.proxy.store.records import FULL
 
@@ -25,10 +25,12 @@ HALF_OPEN = BreakerState(
 )  # fmt: skip
 
 
-def enrolment(name: str, **facts: Any) -> Enrolment:
+def enrolment(name: str, **facts: Any) -> PreparedRegistration:
     policy = PolicyTerms(stated=facts.pop("policy", {}), default={"agents": "trusted"})
     admit = facts.pop("admit", None)
-    return Enrolment(registration=Registration(id=name, **facts), policy=policy, admit=admit)
+    return PreparedRegistration(
+        registration=Registration(id=name, **facts), policy=policy, admit=admit
+    )
 
 
 def one_probe(name: str) -> Callable[[list[BreakerState]], Admission]:

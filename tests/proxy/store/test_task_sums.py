@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, select
 
 from classifier.reruns import NEVER_STARTED
-from classifier.rollup import Shape, TaskSums
+from classifier.rollup import TaskProfile, TaskSums
 from proxy.store.batch_totals import Changed, change_tasks, task_sums, write
 from proxy.store.database import Database
 from proxy.store.tables import batch_tasks
@@ -39,11 +39,11 @@ def test_tasks_with_nothing_left_are_deleted_and_their_shapes_are_counted(
     database: Database,
 ) -> None:
     one = TaskSums(repeats=1, kept=1, score=7, lanes=Counter({"openai/m": 1}))
-    shape, several = Shape(1, 1, 7, ("openai/m",)), {"t": one, "u": one}
+    shape, several = TaskProfile(1, 1, 7, ("openai/m",)), {"t": one, "u": one}
     assert database.change(add, "b", several).shapes == {shape: 2}
     assert database.read(kept) == several
     both = database.change(add, "b", {"u": one}).shapes
-    assert both == {shape: -1, Shape(2, 2, 14, ("openai/m",)): 1}
+    assert both == {shape: -1, TaskProfile(2, 2, 14, ("openai/m",)): 1}
     taken = TaskSums(repeats=-1, kept=-1, score=-7, lanes=Counter({"openai/m": -1}))
     assert database.change(add, "b", {"t": taken}).shapes == {shape: -1}
     assert database.read(kept).keys() == {"u"}

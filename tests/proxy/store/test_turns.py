@@ -7,14 +7,14 @@ import threading
 import pytest
 
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.sqlite import Turns
+from proxy.store.sqlite import PriorityWriteLock
 from tests.waiting import until
 
 PATIENCE_S = 60.0
 
 
 def test_the_first_waits_for_one_other_however_many_there_are() -> None:
-    turns, order = Turns(), list[str]()
+    turns, order = PriorityWriteLock(), list[str]()
 
     def other(name: str) -> None:
         with turns.taken(PATIENCE_S):
@@ -39,7 +39,7 @@ def test_the_first_waits_for_one_other_however_many_there_are() -> None:
 
 
 def test_who_passes_its_turn_on_has_it_again_after_the_first() -> None:
-    turns, order = Turns(), list[str]()
+    turns, order = PriorityWriteLock(), list[str]()
 
     def first() -> None:
         turns.take_first(PATIENCE_S)
@@ -60,7 +60,7 @@ def test_who_passes_its_turn_on_has_it_again_after_the_first() -> None:
 
 
 def test_who_waits_too_long_is_told_and_takes_nothing_along() -> None:
-    turns = Turns()
+    turns = PriorityWriteLock()
     with turns.taken(PATIENCE_S):
         with pytest.raises(DatabaseUnavailable, match="locked by this process"):
             turns.take_first(0.01)
@@ -75,7 +75,7 @@ def test_who_waits_too_long_is_told_and_takes_nothing_along() -> None:
 
 
 def test_a_turn_ends_with_an_error_too() -> None:
-    turns = Turns()
+    turns = PriorityWriteLock()
     with pytest.raises(ZeroDivisionError), turns.taken(0.01):
         raise ZeroDivisionError
     turns.take_first(0.01)

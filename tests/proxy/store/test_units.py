@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from classifier import codec
-from classifier.rollup import Addend, sample_of
+from classifier.rollup import CountedRollout, sample_of
 from classifier.verdicts import Health, Retry, Verdict
 from proxy.store import batch_totals
-from proxy.store.batch_totals import Unit
+from proxy.store.batch_totals import RepeatKey
 from proxy.store.database import Database
 from proxy.store.tables import Registration
 from tests.proxy.store.test_verdicts import verdict
@@ -22,7 +22,7 @@ PLACES = (
 )  # fmt: skip
 
 
-def names(attempts: list[Addend] | None) -> str:
+def names(attempts: list[CountedRollout] | None) -> str:
     assert attempts is not None
     return "".join(attempt.entry.rollout_id for attempt in attempts)
 
@@ -37,12 +37,12 @@ def test_a_unit_is_read_whole_and_alone(database: Database) -> None:
     assert names(attempts) == "abcdefgh"
     for attempt in attempts:
         entry = attempt.entry
-        unit = Unit.of({"id": entry.rollout_id, **entry._asdict()})
+        unit = RepeatKey.of({"id": entry.rollout_id, **entry._asdict()})
         assert (
             names(database.read(batch_totals.attempts_of, "b", {unit})) == wanted[entry.rollout_id]
         )
         assert unit[:2] == (sample_of(entry) or (None, None))
-    several = {Unit("t", 0), Unit(None, None, "g"), Unit("u", 0)}
+    several = {RepeatKey("t", 0), RepeatKey(None, None, "g"), RepeatKey("u", 0)}
     assert names(database.read(batch_totals.attempts_of, "b", several)) == "bcgh"
     some = database.read(batch_totals.some_of, "b", ["f", "a", "x", "other"])
     assert sorted(some) == ["a", "f"]
@@ -62,8 +62,8 @@ def test_some_are_found_by_their_ids_however_many_are_in_the_batch(database: Dat
 
 def test_a_unit_that_is_too_large_is_none(database: Database) -> None:
     database.rollouts.register(Registration(id="r", batch="b", task="t", repeat=0), now=1.0)
-    assert database.read(batch_totals.attempts_of, "b", {Unit("t", 0)}, most=0) is None
-    assert names(database.read(batch_totals.attempts_of, "b", {Unit("t", 0)}, most=1)) == "r"
+    assert database.read(batch_totals.attempts_of, "b", {RepeatKey("t", 0)}, most=0) is None
+    assert names(database.read(batch_totals.attempts_of, "b", {RepeatKey("t", 0)}, most=1)) == "r"
 
 
 def test_what_a_verdict_tells_is_read_and_what_is_none_tells_nothing(database: Database) -> None:

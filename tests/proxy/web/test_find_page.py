@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.listing import NameMatch
+from proxy.control.listing import SearchMatch
 from proxy.web.list_pages import jumps
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, page, play
@@ -33,7 +33,7 @@ def test_what_is_found_is_a_link_to_its_page(service: Service) -> None:
 
 
 def test_the_search_itself_comes_last() -> None:
-    found = jumps("cau", [NameMatch("cause", "auth:401"), NameMatch("batch", "b")])
+    found = jumps("cau", [SearchMatch("cause", "auth:401"), SearchMatch("batch", "b")])
     assert [(jump.kind, jump.path) for jump in found] == [
         ("cause", "/ui/rollouts?fingerprint=auth%3A401"),
         ("batch", "/ui/batches/b"),

@@ -10,12 +10,12 @@ from itertools import count
 import pytest
 from fastapi import Request, Response
 
-from proxy.control.live import PageChanges
+from proxy.control.live import ChangeFeed
 from proxy.control.queries import Queries, run_in_thread
 from proxy.web.context import CHANGE_HEADER, LivePages
 
 
-class Clock(PageChanges):
+class Clock(ChangeFeed):
     """Changes whose tokens are the seconds of a clock that is turned by hand."""
 
     def __init__(self) -> None:

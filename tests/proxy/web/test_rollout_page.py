@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from classifier.records import Timing
-from proxy.control.rollout_view import Show
+from proxy.control.rollout_view import CallFilter
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from proxy.web.rollout_page import CallsView
@@ -64,7 +64,7 @@ def test_identical_successes_are_one_line_that_opens(service: Service) -> None:
 @pytest.mark.parametrize("failed", [range(0), range(0, 1000, 2), range(1000)])
 def test_a_page_of_a_thousand_calls_is_small(service: Service, failed: range) -> None:
     long(service, failed=failed)
-    for show in Show:
+    for show in CallFilter:
         size = len(page(service, "/ui/rollouts/long", show=show.value).encode())
         assert size < LARGEST, (show, failed)
 
@@ -149,11 +149,11 @@ def test_sums_say_of_how_many_calls_they_are(service: Service) -> None:
 
 
 def test_a_view_writes_only_what_differs_from_the_usual() -> None:
-    view = CallsView(show=Show.FAILED, at=41, opened="")
+    view = CallsView(show=CallFilter.FAILED, at=41, opened="")
     assert view.query() == "?show=failed&at=41"
     assert view.query(show="folded", at=1) == "?"
     assert view.query(open="3-9") == "?show=failed&at=41&open=3-9"
-    assert CallsView(show=Show.ALL, at=1, opened="3-9").range == (3, 9)
+    assert CallsView(show=CallFilter.ALL, at=1, opened="3-9").range == (3, 9)
     assert view.range is None
 
 

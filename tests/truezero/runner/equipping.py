@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 
 from truezero.models import RolloutRegistered
-from truezero.runner.equipment import Equipment, equip
+from truezero.runner.equipment import PreparedCommand, prepare
 
 SECRET = "s3cret"
 BASE = f"http://127.0.0.1:9/r/a%2Fb~{SECRET}"
@@ -28,14 +28,14 @@ ROLLOUT = RolloutRegistered(
 HOME = {"HOME": "/home/u", "PATH": "/bin"}
 
 
-def told(*command: str, files: tuple[str, ...] = (), **environment: str) -> Equipment:
+def told(*command: str, files: tuple[str, ...] = (), **environment: str) -> PreparedCommand:
     return seen_with(environment, *command, files=files)
 
 
 def seen_with(
     environment: Mapping[str, str], *command: str, files: tuple[str, ...] = ()
-) -> Equipment:
-    return equip(
+) -> PreparedCommand:
+    return prepare(
         command,
         ROLLOUT,
         {**HOME, **environment},
@@ -45,7 +45,7 @@ def seen_with(
     )
 
 
-def codex_settings(equipment: Equipment) -> Mapping[str, object]:
+def codex_settings(equipment: PreparedCommand) -> Mapping[str, object]:
     words = equipment.command
     lines = [words[place + 1] for place, word in enumerate(words) if word == "-c"]
     settings = tomllib.loads("\n".join(lines))

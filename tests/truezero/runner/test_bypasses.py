@@ -6,7 +6,7 @@ import json
 from pathlib import PurePath
 
 from tests.tables import each
-from truezero.runner.agents import AGENTS, Circumstances, recognised, said
+from truezero.runner.agents import AGENTS, LaunchContext, recognised, said
 
 OAUTH = json.dumps({"security": {"auth": {"selectedType": "oauth-personal"}}})
 KEY = json.dumps({"security": {"auth": {"selectedType": "gemini-api-key"}}})
@@ -19,7 +19,7 @@ def reasons(
     assert found is not None, command
     home = PurePath("/home/u")
     kept = {home / name: text for name, text in (files or {}).items()}
-    seen = Circumstances(
+    seen = LaunchContext(
         words=found.words,
         environment=environment or {},
         home=home,

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 
 import pytest
 
-from truezero.runner.agents import Circumstances, mini_trajectory, noted
+from truezero.runner.agents import LaunchContext, mini_trajectory, noted
 
 DEFAULT = "/home/u/.config/mini-swe-agent/last_mini_run.traj.json"
 
@@ -29,7 +29,7 @@ DEFAULT = "/home/u/.config/mini-swe-agent/last_mini_run.traj.json"
 def test_its_trajectory_is_where_its_options_and_its_settings_say(
     words: str, environment: dict[str, str], path: str
 ) -> None:
-    seen = Circumstances(
+    seen = LaunchContext(
         words=words.split(),
         environment=environment,
         home=PurePath("/home/u"),

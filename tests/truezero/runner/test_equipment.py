@@ -21,7 +21,7 @@ from tests.truezero.runner.equipping import (
     told,
 )
 from truezero.runner.agents import AGENTS
-from truezero.runner.equipment import _settings, bare, equip
+from truezero.runner.equipment import _settings, bare, prepare
 from truezero.runner.recognition import Program
 
 UNHEARD = 'its wrapper does not pass arguments on ("$@"): it cannot get the flags it needs'
@@ -128,7 +128,7 @@ def test_codex_gets_its_provider_however_it_is_started(command: str) -> None:
 )  # fmt: skip
 def test_what_leads_past_the_service_is_told(command: str, reasons: list[str]) -> None:
     script = Program(path=PurePath("/w"), text="#!/bin/sh\nexec codex exec hi\n")
-    equipment = equip(
+    equipment = prepare(
         shlex.split(command), ROLLOUT, HOME, service_host="x", exists=lambda _path: False,
         look=lambda word: script if word == "./wrapper" else None,
     )  # fmt: skip

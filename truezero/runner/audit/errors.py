@@ -94,7 +94,7 @@ class FinishedRun:
     unknown: tuple[str, ...] = ()
 
 
-Subject = FinishedRun | RolloutRecord
+PageScope = FinishedRun | RolloutRecord
 """What an audit judges: another harness's run, or a rollout of our own export."""
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from truezero.runner.audit.errors import AuditError, RecordedCall, RecordedError, Subject
+from truezero.runner.audit.errors import AuditError, PageScope, RecordedCall, RecordedError
 from truezero.runner.audit.judge import Audited
 
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ class AuditFormat:
     title: str
     marks: str
     recognises: Callable[[Path], bool]
-    read: Callable[[Path], Iterator[Subject]]
+    read: Callable[[Path], Iterator[PageScope]]
     write: Callable[[Path, Verdicts], int]
 
 

@@ -22,7 +22,7 @@ def database(database_url: str) -> Iterator[Database]:
 def test_whatever_does_not_add_up_is_found_and_counted_anew(database: Database) -> None:
     right = Recount(checked=3)
     assert database.read(check) == right
-    for spoils, calls, rollouts in (
+    for invalidates, calls, rollouts in (
         ("UPDATE call_usage SET input_tokens = input_tokens + 1 WHERE batch = 'b1'", "b1", ""),
         ("DELETE FROM call_usage WHERE batch = ''", " ", ""),
         ("DELETE FROM batch_notes", "", "b2"),
@@ -32,10 +32,10 @@ def test_whatever_does_not_add_up_is_found_and_counted_anew(database: Database) 
         ("DELETE FROM batches WHERE batch = 'b0'", "", "b0"),
         ("UPDATE batches SET counts = '{}' WHERE batch = 'b2'", "", "b2"),
     ):
-        database.change(lambda c, statement: c.execute(text(statement)), spoils)
+        database.change(lambda c, statement: c.execute(text(statement)), invalidates)
         found = database.read(check)
         wrong = (" ".join(found.calls) or " " * len(found.calls), " ".join(found.rollouts))
-        assert wrong == (calls, rollouts), spoils
+        assert wrong == (calls, rollouts), invalidates
         assert not found.right
         assert recount(database) == 3
-        assert database.read(check) == right, spoils
+        assert database.read(check) == right, invalidates
