@@ -22,7 +22,7 @@ class RetryItem(RetryAdvice):
 
 
 class Exclusions(BaseModel):
-    """Whether what a batch leaves out of its score biases it."""
+    """The tests of whether a batch's score is biased by what it leaves out."""
 
     exclusion_bias: bool | None = Field(
         default=None,
@@ -124,7 +124,7 @@ class BatchSummary(Exclusions):
 
 
 class Check(Exclusions):
-    """Whether a batch is a valid measurement, with one line for each objection.
+    """The validity of a batch as a measurement, with one line for each objection.
 
     What is suspect and counts all the same has lines too, and leaves the batch valid.
     """
@@ -280,7 +280,7 @@ class BatchEnd(StrictRequest):
 
 
 class BatchRuns(BaseModel):
-    """Whether a batch goes on."""
+    """The open runs of a batch, and whether the batch has ended."""
 
     batch: str = Field(description="name of the batch")
     open_runs: int = Field(description="runs that were begun and not declared over")
@@ -345,7 +345,7 @@ Moment = Annotated[
 
 
 class ListParameters(StrictRequest):
-    """What a list of rollouts is asked for.
+    """The filters, order and page of a list of rollouts.
 
     A filter that is given several times takes any of its values; different ones must all apply.
     """
@@ -459,7 +459,7 @@ _Interval = tuple[float, float] | None
 
 
 class TaskScore(BaseModel):
-    """How a task did in one batch; no repeat: the batch does not have it."""
+    """The score of a task in one batch; `repeats` is 0 if the batch does not have the task."""
 
     score: float | None = Field(description="mean over its measured repeats")
     measured: int = Field(description="repeats with a score")
@@ -511,7 +511,7 @@ class BatchComparison(BaseModel):
 
 
 class UsageSums(BaseModel):
-    """What ended inference calls add up to; a sum that no call tells anything of is null."""
+    """The sums over ended inference calls; a sum is null if no call states a figure."""
 
     calls: int = Field(description="ended calls")
     failures: int = Field(description="of those, failed ones")
@@ -535,7 +535,7 @@ class UsageItem(UsageSums):
 
 
 class BatchUsage(BaseModel):
-    """What a batch used, the most expensive first; calls of every role count."""
+    """The usage of a batch, the most expensive first; calls of every role count."""
 
     batch: str = Field(description="name of the batch")
     by: list[UsageDimension] = Field(description="what calls are added up by")
@@ -544,7 +544,7 @@ class BatchUsage(BaseModel):
 
 
 class RerunParameters(StrictRequest):
-    """Which page is asked for of what is to be run again; without either it is all of it."""
+    """The page of the repeats to run again; without `after` and `limit` it holds all of them."""
 
     after: str | None = Field(default=None, description="the `next` of the page before")
     limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
@@ -563,7 +563,7 @@ class RerunItem(BaseModel):
 
 
 class RerunGroup(BaseModel):
-    """What has one cause."""
+    """The repeats to run again that have one cause."""
 
     cause: str = Field(description="a fingerprint with its lane, a check, or a short name")
     fix: str | None = Field(description="what to do first; null where nothing is to be done")

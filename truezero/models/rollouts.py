@@ -77,7 +77,7 @@ class Fault(StrictRequest):
 
 
 class BatchPolicy(StrictRequest):
-    """How a batch is judged, where not as the service is set; one for all of its rollouts."""
+    """The judging policy of a batch and all its rollouts; null means the service's setting."""
 
     agents: Literal["trusted", "untrusted"] | None = Field(
         default=None,
@@ -133,7 +133,7 @@ class RolloutRequest(StrictRequest):
 
 
 class RoleAccess(BaseModel):
-    """What proves a role other than the agent's; not for the agent to see."""
+    """The key, URLs and variables of a role other than the agent's; the agent must not see them."""
 
     key: str = Field(description="API key that identifies this rollout and role, `tz-…`")
     base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")

@@ -42,7 +42,7 @@ class Problem(BaseModel):
 
 
 class UpstreamCalls(BaseModel):
-    """How some calls did; latencies are of answered calls in the sample, in seconds."""
+    """The statistics of some calls; latencies are of answered calls in the sample, in seconds."""
 
     calls: int = Field(description="ended calls")
     refused: int = Field(
@@ -66,7 +66,7 @@ class UpstreamCalls(BaseModel):
 
 
 class UpstreamModel(UpstreamCalls):
-    """How the calls to one model did; null is a call that named none."""
+    """The statistics of the calls to one model; `model` is null for calls that named none."""
 
     model: str | None = Field(description="that answered, else that was asked for")
 
@@ -90,7 +90,7 @@ class UpstreamStep(BaseModel):
 
 
 class UpstreamItem(UpstreamCalls):
-    """How the calls to one upstream did, also by model, by key and over time."""
+    """The statistics of the calls to one upstream, also by model, by key and over time."""
 
     upstream: str = Field(description="its name in a base URL")
     origin: str = Field(description="where it is; empty where it is not configured any more")

@@ -31,7 +31,7 @@ Validity = Level | CheckName
 
 
 class ValidityFinding(BaseModel):
-    """What one check found of a rollout: the model was reached, and the measurement spoilt."""
+    """A check's finding on a rollout: the model was reached, but the measurement is spoilt."""
 
     check: CheckName = Field(description="name of the check")
     level: Level = Field(description="how much it says of the measurement")
@@ -67,7 +67,7 @@ class RoleVerdict(BaseModel):
 
 
 class BatchFinding(BaseModel):
-    """What a check found by comparing the rollouts of a batch with each other."""
+    """A check's finding from comparing the rollouts of a batch with each other."""
 
     check: CheckName = Field(description="name of the check")
     level: Level = Field(description="how much it says of the measurement")
@@ -121,7 +121,7 @@ _CATEGORY = "`health` where it takes the reward away, else null"
 
 
 class RetryAdvice(BaseModel):
-    """Whether to run the rollout again."""
+    """The advice on whether to run the rollout again."""
 
     eligible: bool = Field(description="whether another attempt can succeed without a repair")
     after_s: float | None = Field(description="minimum wait in seconds; null: none is known")
@@ -129,7 +129,7 @@ class RetryAdvice(BaseModel):
 
 
 class Verdict(BaseModel):
-    """Whether the model was reached, the rule that decided it and the calls that prove it.
+    """A judgement on whether the model was reached, with its rule and the calls that prove it.
 
     Counts and sums are of calls in the role `agent`. An SDK's retries of one request are one
     call. A sum is null where no call stated a figure.
@@ -208,7 +208,7 @@ class Verdict(BaseModel):
 
     @property
     def spoilt(self) -> str | None:
-        """Why its score does not count although the model was reached; None if it may count.
+        """The reason why the score does not count although the model was reached, else None.
 
         In the words of a result's `error`.
         """
