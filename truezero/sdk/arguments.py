@@ -9,7 +9,7 @@ from truezero import models
 
 
 class PolicyFacts(TypedDict, total=False):
-    """How a batch is judged, where not as the service is set."""
+    """The judging policy of a batch, where it differs from the service's settings."""
 
     agents: Literal["trusted", "untrusted"] | None
     validity: Literal["invalid", "suspect", "none"] | None

@@ -264,7 +264,7 @@ class SettledGroups:
         self.ended = False
 
     def wants(self, event: Event) -> bool:
-        """Whether groups are to be asked for after this event; alive ones count."""
+        """Return True if groups are to be requested after this event. Any first event will do."""
         return not self._open or event.kind in ("group_settled", "batch_ended")
 
     def task_of(self, event: Event) -> str | None:
@@ -289,7 +289,7 @@ class SettledGroups:
         return [group for page in pages for group in page.items if self._is_new(group)]
 
     def _is_new(self, group: models.Group) -> bool:
-        """Whether it has settled anew, or become final, since it was told of before."""
+        """Record a group's state. Return True if the group is new, settled anew or became final."""
         before = self._told.get(group.task)
         self._told[group.task] = group.revision, group.final, group.rollout_ids
         return before != self._told[group.task]

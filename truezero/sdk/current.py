@@ -24,7 +24,7 @@ _Origin = tuple[str, str, int | None]
 
 
 class Keyed(Protocol):
-    """What has a key of a rollout, or of one of its roles."""
+    """An object with the key and base URLs of a rollout, or of one of its roles."""
 
     @property
     def key(self) -> str:
@@ -38,7 +38,7 @@ class Keyed(Protocol):
 
 
 class Identity(Keyed, Protocol):
-    """What names a rollout: ``Rollout``, ``AsyncRollout`` and the answer of ``register``."""
+    """An object naming a rollout: ``Rollout``, ``AsyncRollout`` or the answer of ``register``."""
 
     @property
     def id(self) -> str:
@@ -136,7 +136,7 @@ def key_header(url: str, rollout: Keyed, *, service: str | None = None) -> dict[
 
 
 def is_service(url: str, rollout: Keyed | None = None, *, service: str | None = None) -> bool:
-    """Whether a URL is the service's, as this process or the rollout's agent reaches it."""
+    """Return True if a URL is the service's, as this process or the rollout's agent reaches it."""
     # To look where a key would go is not to take it.
     told = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
     known = [] if told is None else list(told.base_urls.values())

@@ -124,7 +124,7 @@ def _name(kept: KeptOutcome) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
-    """How a client delivers outcomes.
+    """The terms on which a client delivers outcomes.
 
     ``keeps`` is false where nobody misses one that is lost: it is tried once.
     """
@@ -243,13 +243,13 @@ def answered(service: str) -> None:
 
 
 def is_away(error: ServiceError) -> bool:
-    """Whether the service may be back in a while: nobody answered, or not the service itself."""
+    """Return True if an error may pass: no answer, another server's, or 408, 425, 429 or 5xx."""
     status = error.status or 0
     return error.code in _AWAY or status in _LATER or status >= 500
 
 
 def _is_final(error: ServiceError) -> bool:
-    """Whether the service itself refused the outcome, and always will."""
+    """Return True if the service itself refused the outcome, and always will."""
     return error.status in _FINAL and error.code not in _AWAY
 
 

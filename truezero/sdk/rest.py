@@ -1,4 +1,4 @@
-"""What both clients send and read: addresses, paths, parameters and answers of the REST API."""
+"""The REST API as both clients use it: addresses, paths, parameters and answers."""
 
 from __future__ import annotations
 

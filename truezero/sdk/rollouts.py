@@ -208,7 +208,7 @@ class BaseRollout:
 
     @property
     def repeat(self) -> int | None:
-        """Which sample of the task it is, from 0; None if it is not sampled repeatedly."""
+        """Number of this sample of the task, from 0, or None if it is not sampled repeatedly."""
         return self._facts.get("repeat")
 
     @property
@@ -218,7 +218,7 @@ class BaseRollout:
 
     @property
     def finished(self) -> bool:
-        """Whether the outcome was reported."""
+        """True if the outcome was reported."""
         return self._ended is not None
 
     @property
