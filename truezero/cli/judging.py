@@ -20,7 +20,7 @@ class JudgingError(Exception):
 
 
 class Source:
-    """What is judged: an export or an archive, in a file, a folder or standard input."""
+    """An export or an archive to judge, in a file, a folder or standard input."""
 
     def __init__(self, name: str) -> None:
         self.name = name

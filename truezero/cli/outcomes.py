@@ -94,7 +94,7 @@ def deliver(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Delivery:
-    """What came of one file: a result and verdict, or the reason why it is still there."""
+    """The delivery of one file: a result and verdict, or the reason why the file is still there."""
 
     file: Path
     rollout_id: str | None
@@ -109,7 +109,7 @@ class _Delivery:
 
     @property
     def differs(self) -> bool:
-        """Whether another reward counts than was reported."""
+        """True if the file was delivered and other rewards count than were reported."""
         return self.result is not None and self.result.rewards != self.reported
 
     @property

@@ -44,7 +44,7 @@ _BASE_URL, _KEY = "BENCHFLOW_PROVIDER_BASE_URL", "BENCHFLOW_PROVIDER_API_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRoute:
-    """How LiteLLM asks a kind of model: its upstream here, and the variables of its address.
+    """A route of LiteLLM to a kind of model: its upstream here, and the variables of its address.
 
     ``native``: LiteLLM knows the address, and reads another one from these variables.
     """

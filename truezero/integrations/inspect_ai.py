@@ -161,7 +161,7 @@ def refusals(limit: type[Exception]) -> Callable[[str], Exception]:
 
 
 def _errored() -> bool:
-    """Whether the sample that is about to be scored has failed already."""
+    """Return True if the sample that is about to be scored has failed already."""
     events = importlib.import_module("inspect_ai.log").transcript().events
     return any(event.event == "error" for event in events)
 
@@ -371,7 +371,10 @@ class SampleHooks:
             await anyio.sleep(_POLL_S)
 
     def _out_of_patience(self) -> bool:
-        """Whether the service is away for too long; all samples wait until one deadline."""
+        """Return True if the service has been away for too long.
+
+        The first call starts the wait. All samples wait until the same deadline.
+        """
         now = time.monotonic()
         if self._away_since is None:
             self._away_since = now
@@ -548,7 +551,7 @@ def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None
 
 
 def _unsure(verdict: models.Verdict) -> bool:
-    """Whether the service will know more soon: it has just been started again."""
+    """Return True if the service has just been started again and will soon know more."""
     return verdict.health == "undecided" and "calls_unrecorded" in verdict.warnings
 
 
@@ -562,7 +565,7 @@ def _lost(verdict: models.Verdict) -> str | None:
 
 
 def _never_connected(error: BaseException | None) -> bool:
-    """Whether a call failed because nothing took it, by an error or what it came from."""
+    """Return True if an error, or one that it came from, means that no connection was made."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

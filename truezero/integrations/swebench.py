@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 
 class _Judged(Protocol):
-    """What is read of a verdict: `truezero.models.Verdict` has it."""
+    """The fields that are read of a verdict; `truezero.models.Verdict` has them."""
 
     @property
     def error_category(self) -> str | None: ...

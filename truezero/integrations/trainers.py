@@ -148,7 +148,7 @@ def _masked(
 
 
 class _Settled(NamedTuple):
-    """What trainers need of a group that has settled."""
+    """The facts of a settled group that trainers need."""
 
     task: str
     rollout_ids: Sequence[str]

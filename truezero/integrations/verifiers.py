@@ -168,13 +168,13 @@ class Settled:
 
     @property
     def measured(self) -> bool:
-        """Whether a model was reached and its score may count; false of a skipped rollout."""
+        """True unless the rollout has an API error or was skipped, or its score is spoilt."""
         skipped = self.verdict.health == "not_judged" and self.verdict.error is not None
         return self.verdict.error_category is None and not skipped and self.verdict.spoilt is None
 
     @property
     def why(self) -> str | None:
-        """Why it is not a measurement; None if it is one."""
+        """The reason why the trace is not a measurement, or None if it is one."""
         return self.verdict.error or self.verdict.spoilt
 
 

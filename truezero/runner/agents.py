@@ -27,7 +27,7 @@ _OFF = frozenset({"", "0", "false", "no", "off"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchContext:
-    """What an agent is started with: its words, its environment, and the user's files.
+    """The context in which an agent starts: its words, its environment, and the user's files.
 
     ``home`` is the user's home directory; ``read`` returns a file's text, None if there is none.
     """
@@ -238,7 +238,7 @@ ROLLOUT_KEY = "TRUEZERO_ROLLOUT_KEY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentEndpoint:
-    """How one rollout reaches the service.
+    """The command, URLs and environment with which one rollout reaches the service.
 
     ``words`` are the command; ``base_urls`` may contain the rollout's secret, ``bare_urls``
     never do. ``environment`` is the agent's, ``logged_in`` whether it uses its own account.

@@ -40,7 +40,7 @@ def failed(checks: Sequence[DoctorCheck]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What to check besides the service.
+    """The upstreams and models to check besides the service.
 
     ``upstreams``: checked even without a key in the environment, because the service may
     hold one. ``models``: pairs of upstream and model. ``ask``: call each model once.
@@ -72,7 +72,7 @@ def wanted(upstreams: Sequence[str], named: Sequence[str], *, ask: bool) -> Want
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedProvider:
-    """How to check a provider's key and models without an inference call.
+    """A provider whose key and models can be checked without an inference call.
 
     ``keys``: environment variables its clients read the key from. ``header``: header that
     carries the key. ``list``: path that only a valid key can read. ``one``: path of a model

@@ -72,7 +72,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrillRun:
-    """How an agent ended: ``code`` is its exit code, or minus the signal that ended it.
+    """The end of an agent's run; ``code`` is its exit code, or minus the signal that ended it.
 
     Only the length of its output is kept, in bytes.
     """
@@ -86,7 +86,7 @@ class DrillRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drilled:
-    """How an agent reacted to one failure.
+    """The reaction of an agent to one failure.
 
     ``struck``: number of injected failures. ``retries``: calls after the first of them.
     ``wasted_s``: seconds spent on failed calls and between them. ``hidden``: it exited with 0
@@ -111,7 +111,7 @@ class Drilled:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What spoilt the measurement, as ``check (level)``, the worst first."""
+        """The findings that spoilt the measurement, as ``check (level)``, the worst first."""
         return tuple(f"{one.check} ({one.level})" for one in self.verdict.validity)
 
     @property

@@ -97,7 +97,7 @@ _ENDINGS = (".js", ".mjs", ".cjs", ".exe", ".cmd")
 
 
 class StartedAs(Enum):
-    """What stands where a launcher's options end."""
+    """The kind of word that stands where a launcher's options end."""
 
     PROGRAM = auto()
     MODULE = auto()
@@ -344,7 +344,7 @@ def look(word: str, path: str | None) -> Program | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Reached:
-    """Where a command line's launchers end; ``name`` is the agent's, or empty."""
+    """The place where a command line's launchers end; ``name`` is the agent's, or empty."""
 
     place: int
     kind: StartedAs

@@ -49,7 +49,7 @@ _ENDING = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTER
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessResult:
-    """How a command ended.
+    """The result of running a command.
 
     ``agent_code`` is its exit status, or minus the signal that ended it; None if it was not
     started. ``doomed``: stopped because the rollout could not succeed. ``forwarded``: the last

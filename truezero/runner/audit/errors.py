@@ -273,7 +273,7 @@ _NESTED: Final = ("error", "detail", "response", "body")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedCall:
-    """What an error says of the call that raised it; ``status`` None where no answer came."""
+    """The failed call behind an error; ``status`` is None if none is known."""
 
     status: int | None
     ending: Ending
@@ -358,7 +358,7 @@ class _Read:
 
     @property
     def from_client(self) -> bool:
-        """Whether a model's client raised it."""
+        """True if a model's client raised the error."""
         if self.stated or (self.has_body and _INTRODUCED.match(self.text)):
             return True
         if self.name is not None:  # docker.errors.APIError is another client's
@@ -380,7 +380,7 @@ def _said(text: str) -> str:
 
 
 def _plainly(read: _Read) -> bool:
-    """Whether a sentence without a client's marks speaks of an account, a key or a limit."""
+    """Return True if an error about a model speaks of auth, a quota, a limit or a missing model."""
     if not _ABOUT_A_MODEL.search(read.text) or _elsewhere(read.text):
         return False
     reading = GRAMMAR.read(read.provider.message, (), status=read.status, retry_after_s=None)
@@ -388,7 +388,7 @@ def _plainly(read: _Read) -> bool:
 
 
 def _model_like(text: str) -> bool:
-    """Whether a text with a status is about a model's API; the status of a tool's call is not."""
+    """Return True if a text with a status is about a model's API, and not about a tool's call."""
     urls = _URL.findall(text)
     if urls and not any(map(_MODEL_URL.search, urls)):
         return False
@@ -396,12 +396,12 @@ def _model_like(text: str) -> bool:
 
 
 def _by_others(text: str) -> bool:
-    """Whether a sandbox, a tool or a package manager is spoken of."""
+    """Return True if a text speaks of a sandbox, a tool or a package manager."""
     return bool(_ELSEWHERE.search(text)) and not PACKAGE.search(text)
 
 
 def _elsewhere(text: str) -> bool:
-    """Whether an error came from another place than a model's API; its addresses say so too."""
+    """Return True if an error's words or addresses point elsewhere than to a model's API."""
     if PACKAGE.search(text):
         return False
     urls = _URL.findall(text)

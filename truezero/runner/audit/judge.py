@@ -63,7 +63,7 @@ class Audited:
 
     @property
     def spoiled(self) -> bool:
-        """Whether it is proven to be no measurement: by its health, or by an invalid finding."""
+        """True if the run is proven to be no measurement, by its health or an invalid finding."""
         verdict = self.verdict
         invalid = verdict.health is Health.HEALTHY and verdict.scoreable == "no"
         return verdict.health.unhealthy or (invalid and bool(verdict.validity))

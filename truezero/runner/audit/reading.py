@@ -163,7 +163,7 @@ def found(path: Path, *patterns: str) -> Iterator[Path]:
 
 
 def any_has(path: Path, marked: Callable[[Any], bool], *patterns: str) -> bool:
-    """Whether one of the first files of these names begins as the format does."""
+    """Return True if the file, or one of a folder's first such files, begins as the format does."""
     if not path.is_dir():
         return marked(peek(path))
     for pattern in patterns:

@@ -71,12 +71,12 @@ class AuditReport:
 
     @property
     def judged(self) -> bool:
-        """Whether the files say of any run whether its model was reached."""
+        """True if the files show for any run whether its model was reached."""
         return any(run.verdict.health in _JUDGED for run in self.runs)
 
     @property
     def sound(self) -> bool:
-        """Whether every reward that is counted is a measurement, as far as the files say."""
+        """True if every reward that is counted is a measurement, as far as the files show."""
         return not (self.false_zeros or self.false_points)
 
 

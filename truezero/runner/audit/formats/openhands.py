@@ -90,7 +90,7 @@ def _scored(record: Json) -> float | None:
 
 
 def _unpatched(record: Json) -> bool:
-    """Whether its patch is empty, which an evaluation that is still to come counts as 0."""
+    """Return True if an unscored run has an empty patch, which a later evaluation counts as 0."""
     tested = mapping(record.get("test_result"))
     return _scored(record) is None and "git_patch" in tested and not tested["git_patch"]
 
