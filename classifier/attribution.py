@@ -100,7 +100,10 @@ def corroborated(failure: Neighbours | None) -> bool | None:
 
 
 def _same_key(failure: Exchange, other: Exchange) -> bool:
-    """Whether both went to one upstream with one key, whatever key it was that was answered."""
+    """Return True if an agent's call went to the same upstream as a failure, with the same key.
+
+    Any key that was answered counts as the same, unless the operator gave the failed call's key.
+    """
     if failure.upstream != other.upstream or other.role != "agent":
         return False
     return other.key_digest == failure.key_digest or (
@@ -218,13 +221,16 @@ class AttributionContext:
         return bool(self.names) and not _names_one(exchange, self.names)
 
     def bound(self, exchange: Exchange) -> bool:
-        """Whether what is registered binds where it differs: what no call names does not."""
+        """Return True if the registration binds in the part from which a call differs.
+
+        A registered upstream binds if any call went to it, registered models if any call named one.
+        """
         if self.upstream is not None and exchange.upstream != self.upstream:
             return self.upstream_seen
         return self.named
 
     def corroborated(self, exchange: Exchange) -> bool | None:
-        """Return True if other rollouts prove a failure, False if they contradict it."""
+        """Return True if other rollouts prove a failure, False if they contradict it, else None."""
         return corroborated(self.neighbours.get(exchange.id))
 
 
@@ -240,7 +246,10 @@ def _spellings(answers: Iterable[Exchange]) -> dict[Lane, frozenset[str | None]]
 
 
 def _names_one(exchange: Exchange, names: frozenset[str | None]) -> bool:
-    """Whether a call asked for, or was answered by, a registered model; an unread one may be."""
+    """Return True if a call asked for a registered model or was answered by one.
+
+    A call of which no model was read may have gone to one, so the answer is True.
+    """
     called = [name for name in (exchange.model, exchange.answered_model) if name]
     if not called:
         return True
@@ -276,7 +285,10 @@ def _poison(failures: Iterable[Exchange], answers: Sequence[Exchange]) -> frozen
 
 
 def _may_be_poison(exchange: Exchange) -> bool:
-    """Return True if the request itself may cause this: a 500, or a 4xx without a reason."""
+    """Return True if the request itself may cause this: a 500, or a 4xx without a reason.
+
+    Incomplete responses and the statuses of keys, models, limits and outages never count.
+    """
     status, cause = exchange.status, exchange.cause
     if status is None or status in _NO_POISON or cause is None:
         return False
@@ -368,7 +380,11 @@ def _hung_up(failed: Exchange, setting: AttributionContext) -> bool:
 
 
 def _unproven(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the agent could have caused the failure and other rollouts do not clear it."""
+    """Return True if the agent could have caused the failure and nothing clears it.
+
+    Other rollouts clear it if they prove the failure. A failure that is plainly the operator's
+    is cleared too, unless other rollouts contradict it.
+    """
     found = setting.corroborated(failed)
     if found is True or not _could_cause(failed, setting):
         return False
@@ -390,7 +406,7 @@ def _could_cause(failed: Exchange, setting: AttributionContext) -> bool:
 
 
 def _plainly_the_operators(failed: Exchange, setting: AttributionContext) -> bool:
-    """Whether a key, account or model that the operator gave failed a request that chose nothing.
+    """Return True if the operator's key, account or model failed a request that chose nothing.
 
     With the operator's key the account is the operator's, whatever else the request chooses.
     """
@@ -553,7 +569,7 @@ def _of_the_agent(
 
 
 def _counts(facts: Evidence) -> bool:
-    """Whether what was seen is all there will be: nothing was lost, and the runner reported."""
+    """Return True if the evidence is complete: nothing was lost, and the runner has reported."""
     return facts.outcome is not None and not facts.rollout.gaps
 
 

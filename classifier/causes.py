@@ -114,7 +114,7 @@ _LONG_S: Final = 3_600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Decision:
-    """What an error means, by a row or by the grammar."""
+    """The meaning of an error, by a row or by the grammar."""
 
     gives: Subcategory
     rule: str

@@ -94,7 +94,7 @@ _UNSCORED = (
 
 
 def tells_of_missing(warning: str) -> bool:
-    """Whether a verdict's warning says which evidence is missing."""
+    """Return True if a verdict's warning says which evidence is missing."""
     return warning.startswith("calls_") or warning in (ANSWERS_UNSEEN, NOTHING_READ)
 
 

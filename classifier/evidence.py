@@ -195,7 +195,7 @@ class _Answers:
         self._largest_since = list(accumulate(sizes, max))[::-1]
 
     def excuse(self, call: LogicalCall) -> bool:
-        """Return True if a later answer makes up for this failed or abandoned call."""
+        """Return True if an answered call makes up for this failed or abandoned one."""
         began = _began(call)
         if self._last_begun >= ended_at(call.last):
             return True
@@ -563,7 +563,10 @@ def _works(rollout: RolloutRecord) -> Iterator[Exchange]:
 
 
 def _to_main(work: Exchange, rollout: RolloutRecord, bound: bool) -> bool:
-    """Return True if the call went to the registered model, or if none is binding."""
+    """Return True if the call can be to the registered upstream and model, or if they do not bind.
+
+    A call of which no model was read can be to any model.
+    """
     if not bound:
         return True
     if rollout.upstream is not None and work.upstream != rollout.upstream:

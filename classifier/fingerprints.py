@@ -84,7 +84,7 @@ class Lane:
         return f"{self.upstream or UNKNOWN}/{plain(self.model) or UNKNOWN}"
 
     def meets(self, other: Lane) -> bool:
-        """Whether both can be the same lane: an unknown part matches anything."""
+        """Return True if both can be the same lane: an unknown part matches anything."""
         return (
             _agree(self.upstream, other.upstream)
             and _agree(plain(self.model), plain(other.model))

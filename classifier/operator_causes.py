@@ -66,7 +66,7 @@ class OperatorRow:
         return PREFIX + self.name
 
     def concerns(self, upstream: str, status: int | None) -> bool:
-        """Whether the row is about this upstream and HTTP status."""
+        """Return True if the row is about this upstream and HTTP status."""
         return (not self.upstreams or upstream.lower() in self.upstreams) and (
             not self.statuses or status in self.statuses
         )
@@ -144,7 +144,7 @@ def _matches_recorded(row: OperatorRow, exchange: Exchange, cause: Cause) -> boo
 
 
 def _says(said: str, phrase: str) -> bool:
-    """Whether a phrase occurs in a sentence, not inside a longer Latin word or number."""
+    """Return True if a phrase occurs in a sentence, not inside a longer Latin word or number."""
     at = said.find(phrase)
     while at >= 0:
         end = at + len(phrase)

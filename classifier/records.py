@@ -306,7 +306,7 @@ def _columns(noun: type, part: str) -> Iterator[RecordedField]:
 
 
 class ExecutionStatus(StrEnum):
-    """The runner's report on whether the infrastructure worked."""
+    """The status of a rollout's execution, as the runner reports it."""
 
     SUCCESS = "success"
     AGENT_ERROR = "agent_error"

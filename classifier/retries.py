@@ -140,7 +140,7 @@ def with_advice(
 
 
 def _unnamed(verdict: Verdict, rollout: RolloutRecord) -> bool:
-    """Whether the verdict rests on errors inside a 200 alone that nothing explains."""
+    """Return True if the verdict rests only on errors inside a 200 that nothing explains."""
     deciding = frozenset(verdict.evidence)
     failed = [x.cause for x in rollout.exchanges if x.cause is not None and x.id in deciding]
     return bool(failed) and all(cause.rule == UNNAMED for cause in failed)

@@ -344,7 +344,7 @@ def _ended_unexplained(facts: Evidence) -> bool:
 
 
 def _ended_on_lost_state(facts: Evidence) -> bool:
-    """Return True if the last requests failed only because the provider had lost their state.
+    """Return True if the worst failure left at the end is that the provider had lost the state.
 
     A conversation kept by the provider (previous_response_id) is the provider's to keep.
     """
@@ -362,7 +362,7 @@ def _reason(name: str) -> Callable[[Evidence], bool]:
 
 
 def _filtered(facts: Evidence) -> bool:
-    """Return True if a content filter stopped one of the calls."""
+    """Return True if a content filter stopped a call, counted as a failure or as an answer."""
     own = {x.id for x in facts.exchanges}
     return any(filtered(x) for x in facts.rollout.exchanges if x.id in own)
 
@@ -471,7 +471,7 @@ def _undecided(facts: Evidence) -> Finding | None:
 
 
 def _wants_proof(facts: Evidence) -> bool:
-    """Return True if no model output was read although the agent should have called the proxy."""
+    """Return True if nothing proves model output although the agent should call the proxy."""
     return facts.proof is None and not facts.exempt
 
 

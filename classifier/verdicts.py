@@ -48,7 +48,7 @@ class Subcategory(StrEnum):
 
 
 class Health(StrEnum):
-    """Whether the model could be reached."""
+    """The verdict on whether the model could be reached."""
 
     HEALTHY = "healthy"
     API_ERROR = "api_error"
@@ -139,7 +139,7 @@ class ProofSource(StrEnum):
 
 @noun
 class Proof:
-    """That the model under test answered: the first and the last exchange with output of it.
+    """The proof that the model under test answered: the first and last exchange with its output.
 
     Output that only the runner reports has no exchanges.
     """
