@@ -79,7 +79,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
-    """What the grammar needs to know of one language beside English.
+    """The words by which the grammar reads one language beside English.
 
     ``subjects`` and ``predicates`` are words by the ids of the terms in ``vocabulary``, written
     as there: alternatives separated by ``|``, a trailing ``*`` for any ending. All other fields

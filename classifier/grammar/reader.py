@@ -106,7 +106,7 @@ def split_name(name: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speech:
-    """How the languages of one text cut, deny, advise and refer; English is always among them."""
+    """The words by which a text's languages, always with English, cut, deny, advise and refer."""
 
     known: frozenset[str]  # words of the vocabulary, at which text without blanks is cut
     negations: frozenset[str] = NEGATIONS
@@ -336,7 +336,10 @@ def _unspaced(run: str, speech: Speech) -> Iterator[str]:
 
 
 def _stands_alone(run: str, at: int, speech: Speech) -> bool:
-    """Whether a Korean syllable that begins a word is that word, with no more than a particle."""
+    """Return True if a Korean syllable that begins a run of characters is a word by itself.
+
+    It is one if at most a particle follows it, or if the run begins with a denial.
+    """
     return at == 0 and (run[1:] in _PARTICLES or run.startswith(speech.denials))
 
 
@@ -523,7 +526,7 @@ class Grammar:
         return None
 
     def names_field(self, message: str) -> bool:
-        """Whether a sentence names a field of the request, or a part such as its tool calls."""
+        """Return True if a message names a field of the request, or a part like its tool calls."""
         hearing = self._hearing(message)
         return any(
             FIELD in clause.words or _names_part(clause.words, hearing)
@@ -645,7 +648,10 @@ def _negated(
 
 
 def _denied(words: tuple[str, ...], end: int, speech: Speech, *, outright: bool) -> bool:
-    """Whether a word behind a predicate denies it; ``outright``, not that it can be."""
+    """Return True if a word behind a predicate denies it.
+
+    With ``outright``, a word that denies only the ability ("cannot") does not count.
+    """
     for word in words[end : end + (_DENIES_OUTRIGHT if outright else _DENIES)]:
         if word in speech.ends_negation:
             return False
@@ -742,7 +748,7 @@ def _gap(subject: _Mark, predicate: _Mark) -> int:
 
 
 def _closer(clause: _Marked, predicate: _Mark, gap: int) -> bool:
-    """Whether another subject, neither oblique nor behind an "or", is closer to a predicate."""
+    """Return True if another subject, not oblique nor behind "or", is closer to a predicate."""
     return any(
         _gap(other, predicate) < gap
         for other in clause.subjects

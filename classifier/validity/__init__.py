@@ -50,7 +50,7 @@ _INVALID, _SUSPECT, _NONE = VALIDITY
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidityReport:
-    """What the checks found, the worst first, and where they could look, by check."""
+    """The findings of the checks, the worst first, and the coverage of each check."""
 
     findings: tuple[ValidityFinding, ...]
     coverage: dict[str, Coverage]
@@ -68,7 +68,7 @@ def examine(measured: Measurement) -> ValidityReport:
 
 
 def invalidates(finding: ValidityFinding, *, validity: str, agents: str) -> bool:
-    """Whether a finding makes its rollout not scoreable.
+    """Return True if a finding makes its rollout not scoreable.
 
     Arguments:
         validity: the policy's, one of ``VALIDITY``.

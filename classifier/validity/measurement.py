@@ -95,7 +95,7 @@ _FORGETFUL = frozenset(("ollama", "llamacpp"))
 
 
 def may_hide_cache(call: Exchange) -> bool:
-    """Whether cached tokens may be missing from the input, which does not say.
+    """Return True if the input may leave out cached tokens without saying so.
 
     Ollama before 0.1.46 and in 0.30 (github.com/ollama/ollama/pull/5371, /16428), and llama.cpp's
     ``timings.prompt_n`` (tools/server/README.md).

@@ -56,7 +56,7 @@ _SAY_NOTHING = frozenset((
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelsServed:
-    """What was asked for at an upstream, and all that answered; counts of calls."""
+    """The model asked for at an upstream, and the calls that each answering model served."""
 
     upstream: str
     asked: str
@@ -165,7 +165,7 @@ def level_of(served: ModelsServed, declared: Collection[str | None], *, main: bo
 
 
 def are_other_models(asked: str, answered: str) -> bool:
-    """Whether two names are known to be of two models, so that neither is an operator's alias.
+    """Return True if two names are known to be of two models, so neither is an operator's alias.
 
     Both are in the price table; none is one that its provider moves on, and they are not one name
     spelt in two ways ("claude-4-opus").

@@ -248,7 +248,7 @@ def usage_mismatch(measured: Measurement) -> CheckResult | None:
 
 
 def _spends(exchange: Exchange) -> bool:
-    """Whether it is a call that may have cost tokens; an HTTP error costs none."""
+    """Return True if a call may have cost tokens; an HTTP error costs none."""
     if exchange.kind in (Kind.PROBE, Kind.OTHER) or exchange.pending:
         return False
     return exchange.cause is None or (exchange.status is not None and exchange.status < 400)
