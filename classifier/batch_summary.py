@@ -38,7 +38,7 @@ class NamedSlots(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """Whether a batch is a valid measurement, and one line for each problem.
+    """The check of a batch: if it is a valid measurement, and one line for each problem.
 
     The last lines are of what is suspect and counts all the same: they make nothing invalid.
     ``total`` lines there are, of which ``lines`` may be the first ones.

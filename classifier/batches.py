@@ -21,7 +21,7 @@ _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 
 
 class Entry(NamedTuple):
-    """What one rollout adds to its batch, each attempt separately.
+    """The contribution of one rollout to its batch, each attempt separately.
 
     ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
     not judged yet), ``reward`` is the one number that the runner reported, also where the verdict
@@ -243,7 +243,7 @@ def by_task(batch: Sequence[Slot]) -> list[list[Slot]]:
 
 
 def scored_before(slot: Slot) -> bool:
-    """Whether a slot was run again although it had a score."""
+    """Return True if a slot was run again although it had a score."""
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 

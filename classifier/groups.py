@@ -19,7 +19,7 @@ MIN_VALID = 2  # one rollout compares with nothing
 
 
 class Method(StrEnum):
-    """How an advantage is computed from the valid rewards r of a group."""
+    """The formula of an advantage from the valid rewards r of a group."""
 
     GRPO = "grpo"  # (r - mean) / std, arXiv:2402.03300 §4.1.2
     RLOO = "rloo"  # r - mean of the others (leave one out), arXiv:2402.14740 §3.2
@@ -44,7 +44,7 @@ class Member(NamedTuple):
 
     @property
     def final(self) -> bool:
-        """Whether its verdict stands, or none is to come."""
+        """True if the rollout's verdict stands, or none is to come."""
         judged = self.entry.health is not None and not self.entry.provisional
         return judged or self.skipped or self.given_up
 
@@ -167,7 +167,7 @@ def _by_number(slot: Slot) -> tuple[bool, int]:
 
 
 def _is_closed(slot: Slot, by_id: Mapping[str, Member]) -> bool:
-    """Whether nothing can change which attempt counts: it and those before it are final."""
+    """Return True if the attempt that counts is settled: it and all before it are final."""
     last = slot.attempts.index(slot.counted)
     return all(by_id[attempt.rollout_id].final for attempt in slot.attempts[: last + 1])
 
@@ -210,7 +210,7 @@ _TIE = 1e-9  # means of repeats that differ by less are equal
 
 
 class ChangeKind(StrEnum):
-    """What became of a task from the first batch to the second; those to look at first."""
+    """The change of a task from the first batch to the second, those to look at first."""
 
     BROKEN = "broken"  # it scored lower in the second
     FIXED = "fixed"  # higher
@@ -224,7 +224,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskScore:
-    """How a task did in one batch: the mean ``score`` over the ``measured`` of its ``repeats``.
+    """The result of a task in one batch: the mean ``score`` of the ``measured`` ``repeats``.
 
     ``rollout_ids`` are the attempts that count, one for each repeat. No repeat: the batch does
     not have the task.

@@ -25,7 +25,7 @@ class VerdictChange(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Rejudged:
-    """What the rows change; it adds up as calls and rollouts are taken.
+    """The changes that the rows make, added up as calls and rollouts are taken.
 
     ``rules`` counts changed calls by their rule before and after. Both verdicts of a rollout are
     given here, by the same policy, so that nothing but the rows is between them.

@@ -26,7 +26,7 @@ from classifier.verdicts import (
 
 
 class Rerun(StrEnum):
-    """What is to be done about a repeat without a measurement."""
+    """The action that a repeat without a measurement needs."""
 
     TRANSIENT = "transient"  # run it again now
     FIX_FIRST = "fix_first"  # it would fail again until someone fixed its cause
@@ -79,15 +79,15 @@ class RerunAttempt(Protocol):
 
     @property
     def entry(self) -> Entry:
-        """What it adds to its batch; no health: not judged yet."""
+        """The attempt's contribution to its batch, without a health until it is judged."""
 
     @property
     def skipped(self) -> object:
-        """Whether it was not admitted."""
+        """A true value if the attempt was not admitted."""
 
     @property
     def transient(self) -> bool | None:
-        """Whether its failure passes."""
+        """True if the attempt's failure passes, None if its verdict does not say."""
 
     @property
     def cause(self) -> str | None:
@@ -95,9 +95,10 @@ class RerunAttempt(Protocol):
 
 
 class RepeatStatus(NamedTuple):
-    """How a repeat without a score stands, whatever the policy; no ``kind``: it runs.
+    """The state of a repeat without a score, whatever the policy.
 
-    A transient failure came ``repeated`` times in a row with one cause.
+    Without a ``kind`` it is still running. A transient failure came ``repeated``
+    times in a row with one cause.
     """
 
     kind: Rerun | None
@@ -160,7 +161,7 @@ class RerunItem:
 
 
 class RerunReason(NamedTuple):
-    """What repeats in one group have in common; no ``fix``: nothing is to be done first."""
+    """The reason that repeats of a group share; without a ``fix`` nothing is to be done first."""
 
     kind: Rerun
     cause: str
@@ -278,7 +279,7 @@ def count_of(found: RepeatStatus) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerunCounts:
-    """How many repeats are listed of each kind, and how many are under way."""
+    """The numbers of repeats listed of each kind, and of those under way."""
 
     running: int
     kinds: Mapping[Rerun, int]

@@ -37,7 +37,7 @@ _ZEROS = {(True, True): "excluded_zero", (True, False): "excluded_other",
 
 
 class NoteKind(StrEnum):
-    """Why a batch's summary names a rollout."""
+    """The reason for which a batch's summary names a rollout."""
 
     PROBLEM = "problem"  # what counts of its slot is no measurement, or not finished
     PICKED = "picked"  # its slot was run again although it had a score
@@ -103,12 +103,12 @@ class TaskSums:
 
     @property
     def lacking(self) -> int:
-        """How many repeats it was registered for and does not have."""
+        """The number of repeats that the task was registered for and does not have."""
         return max(0, max(map(int, self.wanted), default=0) - self.wanted.total())
 
     @property
     def shape(self) -> TaskProfile:
-        """What a summary has to know of the task."""
+        """The part of the task's numbers that a summary reads."""
         return TaskProfile(self.repeats, self.kept, self.score, tuple(sorted(self.lanes)))
 
 
@@ -126,7 +126,7 @@ Shapes: TypeAlias = Mapping[TaskProfile, int]
 
 @dataclass(slots=True, kw_only=True)
 class Part:
-    """What some units add to their batch: counts, notes, tasks, and ids by how they were served.
+    """The contribution of some units to their batch: counts, notes, tasks, and ids by serving.
 
     ``single`` are the slots without a task, each like a task with one repeat.
     """

@@ -23,7 +23,7 @@ from classifier.verdicts import Health, Layer, Subcategory, Verdict
 
 
 class _SeedCounts(NamedTuple):
-    """What the seed policy reads: responses with a status, and two counts."""
+    """The input of the seed policy: responses with a status, the failed ones, and two counts."""
 
     answers: list[Exchange]
     failures: list[Exchange]

@@ -244,13 +244,13 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Whether the difference is more than chance explains."""
+        """True if the difference is more than chance explains."""
         return self.p < SIGNIFICANCE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exclusion:
-    """What the exclusions of a batch do to its mean.
+    """The effect of a batch's exclusions on its mean.
 
     ``bias`` is None where too few tasks have repeats on either side; ``p`` is the smallest of
     the ``comparisons``, the most significant of which is the first. ``fisher_p`` compares
@@ -267,7 +267,7 @@ class Exclusion:
 
     @property
     def bias(self) -> bool | None:
-        """Whether exclusions strike other tasks than chance would."""
+        """True if exclusions strike other tasks than chance would, None if nothing was compared."""
         return self.comparisons[0].significant if self.comparisons else None
 
 

@@ -75,7 +75,7 @@ def sum_known(values: Iterable[T | None]) -> T | None:
 
 
 def _has_no_usage(exchange: Exchange) -> bool:
-    """Whether it is known to have no usage: an HTTP error, or no response at all."""
+    """Return True if a call failed without any usage, by an HTTP error or without a response."""
     status = exchange.status
     return exchange.cause is not None and (status is None or status >= 400)
 
@@ -135,7 +135,7 @@ def using_tokens(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
 
 def tokens_known(exchange: Exchange) -> bool:
-    """Whether input and output are known, or their total."""
+    """Return True if the tokens of input and output are known, or their total."""
     read, written = _input_tokens(exchange.usage), output_tokens(exchange)
     return None not in (read, written) or exchange.usage.total_tokens is not None
 
