@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import pytest
 
-from tests.house import edges, files_of, lone, namesakes, read, roads
+from tests.house import ROOT, edges, files_of, lone, namesakes, read, roads
 
 MODULES = {
     "proxy/__init__.py": "",
@@ -58,3 +61,16 @@ def test_roads_name_the_files_that_decide() -> None:
     }.items():
         assert deciding in found[road]
     assert "classifier/rules.py" not in found["a plain exchange"]
+
+
+def test_a_docstring_begins_with_what_is_done_or_what_it_is() -> None:
+    """Not with a question: "Return True if …", "A cache of …", never "Whether …" or "What …"."""
+    asking = re.compile(r"(?:What|Whether|Where|How|Who|Which|When|Why|Whose)\b")
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [
+        f"{file.path}: {text.partition(chr(10))[0]}"
+        for file in read()
+        for node in ast.walk(ast.parse((ROOT / file.path).read_text("utf-8")))
+        if isinstance(node, kinds) and (text := ast.get_docstring(node)) and asking.match(text)
+    ]
+    assert found == []
