@@ -526,6 +526,7 @@ class HttpProtocol(asyncio.Protocol):
         if len(self._cycles) == 1:
             self._dispatch.fresh = cycle
         elif len(self._cycles) > _PIPELINED:
+            self._flow.full = True
             self._flow.pause_reading()
 
     def on_body(self, body: bytes) -> None:
@@ -549,6 +550,7 @@ class HttpProtocol(asyncio.Protocol):
         if self._flow.transport.is_closing():
             return
         if self._flow.held:
+            self._flow.full = len(self._cycles) > _PIPELINED
             self._flow.resume_reading()
         if self._cycles:
             self._dispatch.begin(self._cycles[0])
@@ -592,6 +594,7 @@ class HttpProtocol(asyncio.Protocol):
         self._depart()
         del self._cycles[1:]  # they are not begun
         self._table.lingering += 1
+        self._flow.full = False
         self._flow.resume_reading()
         self._flow.transport.write_eof()
         self._lingering = self._loop.call_later(_LINGER_S, self._flow.transport.close)

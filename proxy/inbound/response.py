@@ -89,11 +89,12 @@ _NO_LINGER = struct.pack("ii", 1, 0)  # close with a RST and discard what was no
 class FlowControl:
     """A transport and the pauses of its two directions.
 
-    ``held``: the agent is not read from. ``write_paused``: the transport's buffer is full.
+    ``held``: the agent is not read from. ``full``: it is not read again before one of the requests
+    that it sent ahead is answered. ``write_paused``: the transport's buffer is full.
     ``on_writable``: called once, when there is room in it again or the connection is lost.
     """
 
-    __slots__ = ("_writers", "held", "loop", "on_writable", "transport", "write_paused")
+    __slots__ = ("_writers", "full", "held", "loop", "on_writable", "transport", "write_paused")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self.transport = transport
@@ -101,6 +102,7 @@ class FlowControl:
         self.write_paused = False
         self.on_writable: Callable[[], None] | None = None
         self.held = False
+        self.full = False
         self._writers: list[asyncio.Future[None]] = []
 
     def pause_reading(self) -> None:
@@ -110,8 +112,8 @@ class FlowControl:
             self.transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read again."""
-        if self.held:
+        """Read again, unless the connection is full of requests that wait."""
+        if self.held and not self.full:
             self.held = False
             self.transport.resume_reading()
 

@@ -15,7 +15,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.inbound.connections import ConnectionLimits, ConnectionTable
-from proxy.inbound.http import HEAD_LIMIT, HttpProtocol
+from proxy.inbound.http import HEAD_LIMIT, HttpProtocol, RequestCycle
 from proxy.inbound.parser import RepeatedHead
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Provider, Wait
@@ -95,6 +95,36 @@ def test_nothing_is_read_behind_eight_calls_that_wait(monkeypatch: pytest.Monkey
         assert all(line._flow.transport.is_reading() for line in lines if line._cycles)
         agent.sendall(request)
         until(lambda: any(not line._flow.transport.is_reading() for line in lines if line._cycles))
+        answer.set()
+
+
+def test_a_call_that_begins_late_reads_nothing_behind_eight_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Which a busy service's first call does: its body is asked for when the others have come."""
+    begun = Event()
+    lines: list[HttpProtocol] = []
+    take = HttpProtocol._take
+
+    def noting(self: HttpProtocol, cycle: RequestCycle) -> None:
+        lines[:] = [self]
+        take(self, cycle)
+        if len(self._cycles) == 9:
+            self._cycles[0].pause_body()
+            self._cycles[0].resume_body()
+            begun.set()
+
+    monkeypatch.setattr(HttpProtocol, "_take", noting)
+    request = b"POST " + PATH + b" HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\n{}"
+    answer = Event()
+    with (
+        Provider((Wait(answer), Cut())) as provider,
+        relaying(provider.url) as relay,
+        socket.create_connection(("127.0.0.1", relay.port), 60) as agent,
+    ):
+        agent.sendall(request * 9)
+        assert begun.wait(60)
+        assert not lines[0]._flow.transport.is_reading()
         answer.set()
 
 
