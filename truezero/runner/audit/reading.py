@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from truezero.runner.audit.errors import AuditError, PageScope, RecordedCall, RecordedError
+from truezero.runner.audit.errors import (
+    AuditError,
+    FinishedRun,
+    PageScope,
+    RecordedCall,
+    RecordedError,
+)
 from truezero.runner.audit.judge import Audited
 
 Json = dict[str, Any]
@@ -18,15 +25,15 @@ Verdicts = Mapping[str, Audited]
 """Judged runs by their id."""
 
 KEY = "truezero"  # where a written record keeps our verdict and what stood there before
-_PEEKED = 50  # files of a folder that are opened to recognise it
+PEEKED = 50  # files of a folder that are opened to recognise it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFormat:
     """One format of finished runs.
 
-    ``marks`` say what it is recognised by. ``read`` yields its runs, ``write`` puts verdicts
-    into the fields of a copy and returns how many runs it marked.
+    ``marks`` say what it is recognised by. ``read`` yields its runs; ``write`` puts verdicts into
+    the fields of a copy.
     """
 
     name: str
@@ -34,7 +41,7 @@ class AuditFormat:
     marks: str
     recognises: Callable[[Path], bool]
     read: Callable[[Path], Iterator[PageScope]]
-    write: Callable[[Path, Verdicts], int]
+    write: Callable[[Path, Verdicts], None]
 
 
 # --- values of other programs ---
@@ -168,11 +175,42 @@ def any_has(path: Path, marked: Callable[[Any], bool], *patterns: str) -> bool:
         return marked(peek(path))
     for pattern in patterns:
         for place, each in enumerate(path.rglob(pattern)):
-            if place == _PEEKED:
+            if place == PEEKED:
                 break
             if each.is_file() and marked(peek(each)):
                 return True
     return False
+
+
+def has(*keys: str) -> Callable[[Any], bool]:
+    """Return a test for an object with all of these keys."""
+    return lambda record: isinstance(record, dict) and record.keys() >= set(keys)
+
+
+# --- a folder for each run ---
+
+
+def folder_id(path: Path, file: Path, name: object) -> str:
+    """Return the path of a run's folder in its job, or the run's own name outside of one."""
+    below = file.parent.relative_to(path).as_posix() if path.is_dir() else "."
+    return str(name) if below == "." else below
+
+
+def numbered(
+    runs: Iterable[tuple[object, FinishedRun]], number: Literal["attempt", "repeat"]
+) -> Iterator[FinishedRun]:
+    """Yield the runs of each task in the order of their start, numbered from 0.
+
+    Arguments:
+        runs: the start of each run, as its harness wrote it, and the run.
+    """
+    by_task: dict[str, list[tuple[float, str, FinishedRun]]] = defaultdict(list)
+    for started_at, run in runs:
+        by_task[run.task].append((instant(started_at) or 0.0, run.id, run))
+    for of_task in by_task.values():
+        ordered = sorted(of_task, key=lambda each: each[:2])
+        for place, (_, _, run) in enumerate(ordered):
+            yield replace(run, attempt=place) if number == "attempt" else replace(run, repeat=place)
 
 
 # --- what is written ---

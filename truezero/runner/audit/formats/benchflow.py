@@ -5,11 +5,9 @@ Facts of benchflow 0.7.11 (`rollout/_results.py`, `diagnostics.py`, `trajectorie
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from classifier.records import ExecutionStatus
 from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
@@ -21,12 +19,15 @@ from truezero.runner.audit.reading import (
     any_has,
     call_of,
     count,
+    folder_id,
     found,
+    has,
     instant,
     load,
     load_lines,
     mapping,
     number,
+    numbered,
     save,
     stamped,
     text,
@@ -50,43 +51,27 @@ _COINED: Final = {
     "model_not_found": "model_not_found",
     "rate_limit": "rate_limit_exceeded",
 }
+_marked: Final = has("task_name", "rollout_name", "n_prompts")
 
 
-def _marked(record: Any) -> bool:
-    return isinstance(record, dict) and {"task_name", "rollout_name", "n_prompts"} <= record.keys()
-
-
-def _recognises(path: Path) -> bool:
-    return any_has(path, _marked, "result.json")
-
-
-def _results(path: Path) -> Iterator[Path]:
+def _results(path: Path) -> Iterator[tuple[str, Path, Json]]:
     """Yield each trial's result; one below another trial belongs to that trial's review."""
     trials: set[Path] = set()
     for file in sorted(found(path, "result.json"), key=lambda each: len(each.parts)):
         if trials.isdisjoint(file.parent.parents):
             trials.add(file.parent)
-            yield file
+            record = load(file)
+            if _marked(record):
+                yield folder_id(path, file, record["rollout_name"]), file, record
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
-    by_task: dict[str, list[tuple[float, FinishedRun]]] = defaultdict(list)
-    for file in _results(path):
-        record = load(file)
-        if not _marked(record) or record.get("purpose") == "reviewer":
-            continue
-        run = _run(_id(path, file, record), unstamped(record), file.parent)
-        by_task[run.task].append((instant(record.get("started_at")) or 0.0, run))
-    for tries in by_task.values():
-        ordered = sorted(tries, key=lambda each: (each[0], each[1].id))
-        for attempt, (_, run) in enumerate(ordered):
-            yield replace(run, attempt=attempt)
-
-
-def _id(path: Path, file: Path, record: Json) -> str:
-    """Return its folder's path in the job; of a folder or file alone, its own name."""
-    below = file.parent.relative_to(path).as_posix() if path.is_dir() else "."
-    return str(record["rollout_name"]) if below == "." else below
+    runs = (
+        (record.get("started_at"), _run(run, unstamped(record), file.parent))
+        for run, file, record in _results(path)
+        if record.get("purpose") != "reviewer"
+    )
+    yield from numbered(runs, "attempt")
 
 
 def _run(run: str, record: Json, folder: Path) -> FinishedRun:
@@ -161,15 +146,11 @@ def _call(line: Json) -> RecordedCall:
     )
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked = 0
-    for file in _results(path):
-        record = load(file)
-        judged = unhealthy(verdicts, _id(path, file, record)) if _marked(record) else None
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for run, file, record in _results(path):
+        judged = unhealthy(verdicts, run)
         if judged is not None:
-            save(file, stamped(unstamped(record), judged, _fields(judged)))
-            marked += 1
-    return marked
+            save(file, stamped(record, judged, _fields(judged)))
 
 
 def _fields(judged: Audited) -> Json:
@@ -213,7 +194,7 @@ BENCHFLOW = AuditFormat(
     name="benchflow",
     title="benchflow",
     marks="`result.json` files with `task_name`, `rollout_name` and `n_prompts`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _marked, "result.json"),
     read=_read,
     write=_write,
 )

@@ -5,11 +5,9 @@ Facts of Harbor 0.24 and 0.25 (`models/trial/result.py`, `models/trial/error_pol
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
@@ -26,12 +24,14 @@ from truezero.runner.audit.reading import (
     Verdicts,
     any_has,
     count,
+    folder_id,
     found,
-    instant,
+    has,
     items,
     load,
     mapping,
     number,
+    numbered,
     save,
     stamped,
     text,
@@ -55,39 +55,23 @@ _STATUSES: Final = {
 # A verdict in Harbor's own names, which its retries and reports know.
 _NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": ProviderRejectedRequest.__name__}
 _SUSPECTED: Final = SuspectedApiError.__name__
+_marked: Final = has("trial_name", "task_name", "agent_info")
 
 
-def _marked(record: Any) -> bool:
-    return isinstance(record, dict) and {"trial_name", "task_name", "agent_info"} <= record.keys()
-
-
-def _recognises(path: Path) -> bool:
-    return any_has(path, _marked, "result.json")
-
-
-def _trials(path: Path) -> Iterator[tuple[Path, Json]]:
+def _trials(path: Path) -> Iterator[tuple[str, Path, Json]]:
     for file in found(path, "result.json"):
         record = load(file)
         if _marked(record):
-            yield file, record
-
-
-def _id(path: Path, file: Path, record: Json) -> str:
-    """Return its folder's path in the job; of a folder or file alone, its own name."""
-    below = file.parent.relative_to(path).as_posix() if path.is_dir() else "."
-    return str(record["trial_name"]) if below == "." else below
+            yield folder_id(path, file, record["trial_name"]), file, record
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
     """Yield the trials; those of one task are samples of it, a retry replaces its trial."""
-    by_task: dict[str, list[tuple[float, FinishedRun]]] = defaultdict(list)
-    for file, record in _trials(path):
-        run = _run(_id(path, file, record), unstamped(record), file.parent)
-        by_task[run.task].append((instant(record.get("started_at")) or 0.0, run))
-    for samples in by_task.values():
-        ordered = sorted(samples, key=lambda each: (each[0], each[1].id))
-        for repeat, (_, run) in enumerate(ordered):
-            yield replace(run, repeat=repeat)
+    runs = (
+        (record.get("started_at"), _run(run, unstamped(record), file.parent))
+        for run, file, record in _trials(path)
+    )
+    yield from numbered(runs, "repeat")
 
 
 def _run(run: str, record: Json, folder: Path) -> FinishedRun:
@@ -154,14 +138,11 @@ def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
     return bool(called or any(each.get("message") for each in own)), called
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked = 0
-    for file, record in _trials(path):
-        judged = unhealthy(verdicts, _id(path, file, record))
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for run, file, record in _trials(path):
+        judged = unhealthy(verdicts, run)
         if judged is not None:
-            save(file, stamped(unstamped(record), judged, _fields(judged, record)), indent=4)
-            marked += 1
-    return marked
+            save(file, stamped(record, judged, _fields(judged, record)), indent=4)
 
 
 def _fields(judged: Audited, record: Json) -> Json:
@@ -183,7 +164,7 @@ HARBOR = AuditFormat(
     name="harbor",
     title="Harbor",
     marks="`result.json` files with `trial_name`, `task_name` and `agent_info`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _marked, "result.json"),
     read=_read,
     write=_write,
 )

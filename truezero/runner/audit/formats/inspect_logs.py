@@ -28,6 +28,7 @@ from truezero.runner.audit.reading import (
     content,
     count,
     found,
+    has,
     instant,
     items,
     load,
@@ -153,6 +154,8 @@ _REJECTIONS: Final = {
 }
 _UNSCORED: Final = math.nan  # Inspect's own mark of a score that does not count
 
+_is_log: Final = has("version", "status", "eval")
+
 
 def _recognises(path: Path) -> bool:
     logs = path.rglob("*.eval") if path.is_dir() else (path,)
@@ -167,10 +170,6 @@ def _files(path: Path) -> Iterator[Path]:
 
 def _is_zipped(file: Path) -> bool:
     return file.suffix == ".eval" and zipfile.is_zipfile(file)
-
-
-def _is_log(record: Any) -> bool:
-    return isinstance(record, dict) and {"version", "status", "eval"} <= record.keys()
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
@@ -335,11 +334,12 @@ def _finish(choice: Json) -> str | None:
 # --- writing ---
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    return sum(_write_one(file, verdicts) for file in list(_files(path)))
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for file in list(_files(path)):
+        _write_one(file, verdicts)
 
 
-def _write_one(file: Path, verdicts: Verdicts) -> int:
+def _write_one(file: Path, verdicts: Verdicts) -> None:
     marked: dict[str, Audited] = {}
 
     def corrected(sample: Json) -> Json:
@@ -354,7 +354,7 @@ def _write_one(file: Path, verdicts: Verdicts) -> int:
         samples = [corrected(mapping(each)) for each in items(log.get("samples"))]
         invalid = bool(log.get("invalidated")) or bool(marked)
         save(file, {**log, "samples": samples, "invalidated": invalid})
-        return len(marked)
+        return
     contents: dict[str, Callable[[bytes], bytes]] = {
         name: lambda raw: _dumped(corrected(mapping(json.loads(raw))))
         for name in read_members(file)
@@ -365,7 +365,6 @@ def _write_one(file: Path, verdicts: Verdicts) -> int:
         mapping(json.loads(raw)) | ({"invalidated": True} if marked else {})
     )
     rewrite(file, contents, last=("summaries.json", "header.json"))
-    return len(marked)
 
 
 def _dumped(value: object) -> bytes:

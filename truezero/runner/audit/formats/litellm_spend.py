@@ -17,6 +17,7 @@ from truezero.runner.audit.errors import AuditError, FinishedRun, RecordedCall, 
 from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.reading import (
     KEY,
+    PEEKED,
     AuditFormat,
     Json,
     Verdicts,
@@ -45,24 +46,22 @@ _NOT_ASKED: Final = (
     "moderation",
     "health",
 )
-_PEEKED: Final = 50  # files of a folder that are opened to recognise it
 _LONGEST_FIELD: Final = 2**31 - 1  # a row may hold whole messages
 
 
 def _recognises(path: Path) -> bool:
-    files = islice(_files(path), _PEEKED)
-    return any(row.keys() >= _COLUMNS for file in files for row in _first(file))
+    return any(map(_is_log, islice(_files(path), PEEKED)))
 
 
 def _files(path: Path) -> Iterator[Path]:
     yield from found(path, "*.json", "*.jsonl", "*.csv")
 
 
-def _first(file: Path) -> list[Json]:
+def _is_log(file: Path) -> bool:
     try:
-        return [next(_rows(file))]
+        return next(_rows(file)).keys() >= _COLUMNS
     except (AuditError, StopIteration):
-        return []
+        return False
 
 
 def _rows(file: Path) -> Iterator[Json]:
@@ -158,20 +157,16 @@ def _whole(value: object) -> int | None:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked: set[str] = set()
+def _write(path: Path, verdicts: Verdicts) -> None:
     for file in list(_files(path)):
-        if _first(file) and _first(file)[0].keys() >= _COLUMNS:
-            rows = [_tagged(row, verdicts, marked) for row in _rows(file)]
-            _save(file, rows)
-    return len(marked)
+        if _is_log(file):
+            _save(file, [_tagged(row, verdicts) for row in _rows(file)])
 
 
-def _tagged(row: Json, verdicts: Verdicts, marked: set[str]) -> Json:
+def _tagged(row: Json, verdicts: Verdicts) -> Json:
     judged = unhealthy(verdicts, _session(row))
     if judged is None:
         return row
-    marked.add(judged.id)
     metadata = {**_decoded(row.get("metadata")), KEY: block(judged)}
     tags = [tag for tag in _tags(row) if not tag.startswith(f"{KEY}:")] + [_tag(judged)]
     textual = isinstance(row.get("metadata"), str), isinstance(row.get("request_tags"), str)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
 from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError
-from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.reading import (
     KEY,
     AuditFormat,
@@ -23,6 +22,7 @@ from truezero.runner.audit.reading import (
     block,
     count,
     found,
+    has,
     instant,
     items,
     load_lines,
@@ -40,22 +40,12 @@ _STATUSES: Final = {member.value: member for member in ExecutionStatus} | {
 }
 _OTHERS: Final = re.compile(r"user|simulat|judge|evaluat|grader", re.IGNORECASE)
 _SAVED = ("status", "eval", "error")  # what a verdict replaces in a report
-
-
-def _marked(record: Any) -> bool:
-    return isinstance(record, dict) and {"task_id", "repeat_idx", "status"} <= record.keys()
-
-
-def _recognises(path: Path) -> bool:
-    return any_has(path, _marked, "*.jsonl")
+_marked: Final = has("task_id", "repeat_idx", "status")
 
 
 def _files(path: Path) -> Iterator[Path]:
-    yield from (each for each in found(path, "*.jsonl") if _marked(_first(each)))
-
-
-def _first(path: Path) -> Json | None:
-    return next(load_lines(path), None)
+    files = found(path, "*.jsonl")
+    yield from (each for each in files if _marked(next(load_lines(each), None)))
 
 
 def _id(record: Json, file: Path) -> str:
@@ -151,20 +141,18 @@ def _tokens(usage: object) -> int | None:
     return total(tokens_of(each) for group in groups for each in group.values())
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked = 0
+def _write(path: Path, verdicts: Verdicts) -> None:
     for file in _files(path):
-        records = []
-        for record in load_lines(file):
-            judged = unhealthy(verdicts, _id(record, file))
-            records.append(record if judged is None else _stamped(_reported(record), judged))
-            marked += judged is not None
-        save_lines(file, records)
-    return marked
+        records = load_lines(file)
+        save_lines(file, (_corrected(each, _id(each, file), verdicts) for each in records))
 
 
-def _stamped(record: Json, judged: Audited) -> Json:
-    """Return a report as the callback leaves it, which MASEval runs again as failed."""
+def _corrected(record: Json, run: str, verdicts: Verdicts) -> Json:
+    """Return a report as the callback leaves it: MASEval runs one without a measurement again."""
+    judged = unhealthy(verdicts, run)
+    if judged is None:
+        return record
+    record = _reported(record)
     kept = {name: record[name] for name in _SAVED if name in record}
     why = judged.why
     error = record.get("error") or {
@@ -182,7 +170,7 @@ MASEVAL = AuditFormat(
     name="maseval",
     title="MASEval",
     marks="`*.jsonl` lines with `task_id`, `repeat_idx` and `status`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _marked, "*.jsonl"),
     read=_read,
     write=_write,
 )

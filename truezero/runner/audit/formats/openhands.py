@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus, TerminationReason
@@ -19,6 +19,7 @@ from truezero.runner.audit.reading import (
     any_has,
     count,
     found,
+    has,
     items,
     load_lines,
     mapping,
@@ -32,14 +33,7 @@ from truezero.runner.audit.reading import (
 
 _PATTERN: Final = "*output*.jsonl"
 _LIMITS: Final = ("maximum iteration", "max_iterations", "maximum budget")
-
-
-def _marked(record: Any) -> bool:
-    return isinstance(record, dict) and {"instance_id", "test_result"} <= record.keys()
-
-
-def _recognises(path: Path) -> bool:
-    return any_has(path, _marked, _PATTERN)
+_marked: Final = has("instance_id", "test_result")
 
 
 def _id(file: Path, record: Json, place: int) -> str:
@@ -122,28 +116,25 @@ def _acted(event: Json) -> bool:
     return bool(kind) and "error" not in str(kind).lower()
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked = 0
+def _write(path: Path, verdicts: Verdicts) -> None:
     for file in list(found(path, _PATTERN)):
-        records = []
-        for place, record in enumerate(load_lines(file)):
-            judged = unhealthy(verdicts, _id(file, record, place)) if _marked(record) else None
-            if judged is None:
-                records.append(record)
-                continue
-            before = unstamped(record)
-            why = judged.why
-            records.append(stamped(before, judged, {"error": text(before.get("error")) or why}))
-            marked += 1
-        save_lines(file, records)
-    return marked
+        lines = enumerate(load_lines(file))
+        save_lines(file, (_corrected(file, record, place, verdicts) for place, record in lines))
+
+
+def _corrected(file: Path, record: Json, place: int, verdicts: Verdicts) -> Json:
+    judged = unhealthy(verdicts, _id(file, record, place)) if _marked(record) else None
+    if judged is None:
+        return record
+    error = text(unstamped(record).get("error")) or judged.why
+    return stamped(record, judged, {"error": error})
 
 
 OPENHANDS = AuditFormat(
     name="openhands",
     title="OpenHands",
     marks="`output.jsonl` lines with `instance_id` and `test_result`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _marked, _PATTERN),
     read=_read,
     write=_write,
 )

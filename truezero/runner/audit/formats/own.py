@@ -19,7 +19,6 @@ from truezero.runner.audit.reading import (
     save_lines,
     stamped,
     unhealthy,
-    unstamped,
 )
 
 _RECORDS = ("rollout", "outcome", "exchange")
@@ -27,10 +26,6 @@ _RECORDS = ("rollout", "outcome", "exchange")
 
 def _marked(record: Any) -> bool:
     return isinstance(record, dict) and record.get("record") in _RECORDS
-
-
-def _recognises(path: Path) -> bool:
-    return any_has(path, _marked, "*.jsonl")
 
 
 def _read(path: Path) -> Iterator[RolloutRecord]:
@@ -46,9 +41,8 @@ def _owner(record: Json) -> str:
     return str(record.get("id") if record.get("record") == "rollout" else record.get("rollout_id"))
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
+def _write(path: Path, verdicts: Verdicts) -> None:
     """Put each verdict into the rollout's line, else into its outcome's; other keys are ignored."""
-    marked = 0
     for file in found(path, "*.jsonl"):
         records = list(load_lines(file))
         held = {_owner(each): place for kind in ("outcome", "rollout")
@@ -56,17 +50,15 @@ def _write(path: Path, verdicts: Verdicts) -> int:
         for owner, place in held.items():
             judged = unhealthy(verdicts, owner)
             if judged is not None:
-                records[place] = stamped(unstamped(records[place]), judged, {})
-                marked += 1
+                records[place] = stamped(records[place], judged, {})
         save_lines(file, records)
-    return marked
 
 
 OWN = AuditFormat(
     name="truezero",
     title="truezero export",
     marks="JSON lines whose `record` is `rollout`, `outcome` or `exchange`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _marked, "*.jsonl"),
     read=_read,
     write=_write,
 )

@@ -20,6 +20,7 @@ from truezero.runner.audit.reading import (
     any_has,
     block,
     found,
+    has,
     items,
     load,
     load_lines,
@@ -54,14 +55,8 @@ _ENDINGS: Final = {
 }
 _UNSTATED: Final = (ExecutionStatus.SUCCESS, None)
 _FAILED: Final = (ExecutionStatus.AGENT_ERROR, None)
-
-
-def _is_report(record: Any) -> bool:
-    return isinstance(record, dict) and {"resolved_ids", "submitted_ids"} <= record.keys()
-
-
-def _is_prediction(record: Any) -> bool:
-    return isinstance(record, dict) and {"instance_id", "model_patch"} <= record.keys()
+_is_report: Final = has("resolved_ids", "submitted_ids")
+_is_prediction: Final = has("instance_id", "model_patch")
 
 
 def _predicts(record: Any) -> bool:
@@ -187,23 +182,21 @@ def _said(facts: Json) -> tuple[bool, int | None]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked: set[str] = set()
+def _write(path: Path, verdicts: Verdicts) -> None:
     for file in _beside(path):
         record = peek(file)
         if _is_report(record):
-            marked |= _write_report(file, record, verdicts)
+            _write_report(file, record, verdicts)
         elif _predicts(record):
-            marked |= _write_predictions(file, verdicts)
-    return len(marked)
+            _write_predictions(file, verdicts)
 
 
-def _write_report(file: Path, record: Json, verdicts: Verdicts) -> set[str]:
+def _write_report(file: Path, record: Json, verdicts: Verdicts) -> None:
     before = unstamped(record)
     false = {each: judged for each in _instances(before, {})
              if (judged := unhealthy(verdicts, each)) is not None}  # fmt: skip
     if not false:
-        return set()
+        return
     reasons = {each: judged.why for each, judged in false.items()}
     known = {
         "infra_failure_ids": items(before.get("infra_failure_ids")),
@@ -218,29 +211,22 @@ def _write_report(file: Path, record: Json, verdicts: Verdicts) -> set[str]:
         "verdicts": {each: block(judged) for each, judged in false.items()},
     }
     save(file, changed, indent=4)
-    return set(false)
 
 
-def _write_predictions(file: Path, verdicts: Verdicts) -> set[str]:
+def _write_predictions(file: Path, verdicts: Verdicts) -> None:
     """Mark predictions; the harness of SWE-bench ignores keys that it does not know."""
-    marked: set[str] = set()
 
     def corrected(prediction: Json) -> Json:
         judged = unhealthy(verdicts, str(prediction["instance_id"]))
-        if judged is None:
-            return prediction
-        marked.add(judged.id)
-        return stamped(prediction, judged, {})
+        return prediction if judged is None else stamped(prediction, judged, {})
 
-    if file.suffix == ".jsonl":
+    record = None if file.suffix == ".jsonl" else load(file)
+    if record is None:
         save_lines(file, map(corrected, load_lines(file)))
-        return marked
-    record = load(file)
-    if isinstance(record, dict):
+    elif isinstance(record, dict):
         save(file, {name: corrected(mapping(each)) for name, each in record.items()})
     else:
         save(file, [corrected(mapping(each)) for each in record])
-    return marked
 
 
 SWEBENCH = AuditFormat(

@@ -22,6 +22,7 @@ from truezero.runner.audit.reading import (
     content,
     count,
     found,
+    has,
     instant,
     items,
     load_lines,
@@ -45,12 +46,11 @@ def _is_episode(record: Any) -> bool:
     return isinstance(record, dict) and isinstance(record.get("traces"), list)
 
 
-def _is_row(record: Any) -> bool:
-    return isinstance(record, dict) and {"example_id", "completion", "reward"} <= record.keys()
+_is_row: Final = has("example_id", "completion", "reward")
 
 
-def _recognises(path: Path) -> bool:
-    return any_has(path, lambda each: _is_episode(each) or _is_row(each), *_PATTERNS)
+def _is_ours(record: Any) -> bool:
+    return _is_episode(record) or _is_row(record)
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
@@ -206,17 +206,11 @@ def _completion(completion: object) -> tuple[bool | None, int | None]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def _write(path: Path, verdicts: Verdicts) -> int:
-    marked = 0
-    for file in [each for each in found(path, *_PATTERNS) if each.is_file()]:
-        lines = []
-        for place, line in enumerate(load_lines(file)):
-            changed = dict(_corrected(file, place, line, verdicts))
-            marked += len(changed)
-            lines.append(_line(file, place, line, changed))
-        if marked or _is_episode(peek(file)) or _is_row(peek(file)):
-            save_lines(file, lines)
-    return marked
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for file in list(found(path, *_PATTERNS)):
+        if _is_ours(peek(file)):
+            lines = enumerate(load_lines(file))
+            save_lines(file, (_line(file, place, line, verdicts) for place, line in lines))
 
 
 def _corrected(
@@ -227,10 +221,11 @@ def _corrected(
         if judged is not None:
             before = unstamped(record)
             fields = _trace_fields(before, judged) if _is_trace(record) else _row_fields(judged)
-            yield run, stamped(before, judged, fields)
+            yield run, stamped(record, judged, fields)
 
 
-def _line(file: Path, place: int, line: Json, changed: dict[str, Json]) -> Json:
+def _line(file: Path, place: int, line: Json, verdicts: Verdicts) -> Json:
+    changed = dict(_corrected(file, place, line, verdicts))
     if not changed:
         return line
     if not _is_episode(line):
@@ -264,7 +259,7 @@ VERIFIERS = AuditFormat(
     name="verifiers",
     title="verifiers",
     marks="`traces.jsonl` with `traces`, or `results.jsonl` with `example_id` and `completion`",
-    recognises=_recognises,
+    recognises=lambda path: any_has(path, _is_ours, *_PATTERNS),
     read=_read,
     write=_write,
 )
