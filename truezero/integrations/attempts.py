@@ -1,15 +1,16 @@
-"""Steps that integrations share: the check of the service, attempts, and unmeasured samples."""
+"""Steps that integrations share: check the service, number attempts, say what is no measurement."""
 
 from __future__ import annotations
 
+import math
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from truezero import Client, models
 from truezero.sdk.errors import ServiceError
-from truezero.sdk.outcomes import outcomes_left
 
 GREETING_S = 5.0  # what a harness may wait for a service, once a run
 
@@ -107,19 +108,31 @@ def service_cause(error: ServiceError) -> str:
     return "refused by the truezero service" if error.status else "truezero service away"
 
 
-def unmeasured_line(causes: Counter[str], attempts: str, batch: str) -> str | None:
+def no_measurement(verdict: models.Verdict) -> str:
+    """Return why a rollout is no measurement: its error, what spoilt its score, or its health."""
+    health = f"{verdict.health}: {', '.join(verdict.warnings) or verdict.rule}"
+    return verdict.error or verdict.spoilt or health
+
+
+def unmeasured_line(causes: Counter[str], attempts: str, batch: str, *, remark: str = "") -> str:
     """Return one line on the attempts that were not measured, for the end of a run.
 
-    None if there are none. Outcomes that are not delivered yet are told with them.
-
     Arguments:
-        causes: how many there are of each.
-        attempts: what they are of: ``12 repetitions``.
+        causes: the number of attempts by cause.
+        attempts: the total, in words: ``12 repetitions``.
+        remark: text to append to the causes.
     """
-    if not causes:
-        return None
-    told = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
-    left = outcomes_left()
-    more = f"more with `{shlex.join(('truezero', 'check', batch))}`"
-    said = f"{causes.total()} of {attempts} not measured: {told}; {more}"
-    return f"{said}; {left}" if left else said
+    listed = ", ".join(f"{cause} ({count})" for cause, count in causes.most_common())
+    reasons = f": {listed}{remark}" if causes else ""
+    more = shlex.join(("truezero", "check", batch))
+    return f"{causes.total()} of {attempts} not measured{reasons}; more with `{more}`"
+
+
+def finite(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
+    """Return the finite numbers among named rewards, or None if there are none."""
+    numbers = {
+        name: float(value)
+        for name, value in (rewards or {}).items()
+        if isinstance(value, bool | int | float) and math.isfinite(value)
+    }
+    return numbers or None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -24,7 +23,9 @@ from truezero.integrations.attempts import (
     Contact,
     NotMeasured,
     check_service,
+    finite,
     next_attempt,
+    no_measurement,
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.sdk.arguments import OutcomeFacts
@@ -176,7 +177,7 @@ def outcome(rollout: Any) -> OutcomeFacts:
         "status": status,
         "prompts_executed": len(getattr(rollout, "_executed_prompts", None) or ()),
         "tool_calls": rollout._n_tool_calls or None,  # 0 also where an agent's are not seen
-        "rewards": rewards_of(rollout._rewards),
+        "rewards": finite(rollout._rewards),
         "error": category,
         "verifier_error": scoring.classify_verifier_error(rollout._verifier_error),
     }
@@ -221,25 +222,13 @@ def suspected(verdict: models.Verdict) -> dict[str, Any]:
 
 def sentence(verdict: models.Verdict) -> str:
     """Return why a rollout is not a measurement, without the category before it."""
-    seen = f"{verdict.health} ({', '.join(verdict.warnings) or verdict.rule})"
-    said = verdict.error or verdict.spoilt or seen
-    return said.removeprefix(f"{verdict.error_category}: ")
+    return no_measurement(verdict).removeprefix(f"{verdict.error_category}: ")
 
 
 def unmeasured(error: ServiceError) -> str:
     """Return why nothing was measured; benchflow retries what is temporarily unavailable."""
     passing = error.status is None or error.status >= 500
     return f"truezero: not measured{', temporarily unavailable' if passing else ''}: {error}"
-
-
-def rewards_of(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
-    """Return the numbers among a verifier's rewards."""
-    numbers = {
-        name: float(value)
-        for name, value in (rewards or {}).items()
-        if isinstance(value, bool | int | float) and math.isfinite(value)
-    }
-    return numbers or None
 
 
 # --- rollouts ---

@@ -44,7 +44,7 @@ def evaluations(verdict: models.Verdict) -> list[Evaluation]:
         explanation=verdict.error or verdict.spoilt,
         error_type=verdict.fingerprint if verdict.error_category else None,
         judged_at=verdict.judged_at,
-        metadata=_known(batch=verdict.batch, rule=verdict.rule, cause=verdict.cause,
+        metadata=known(batch=verdict.batch, rule=verdict.rule, cause=verdict.cause,
                         evidence=verdict.evidence or None),
     )  # fmt: skip
     return [health, *(_finding(verdict, each) for each in verdict.validity)]
@@ -57,9 +57,10 @@ def _finding(verdict: models.Verdict, found: models.ValidityFinding) -> Evaluati
         label=found.level,
         explanation=found.sentence,
         judged_at=verdict.judged_at,
-        metadata=_known(batch=verdict.batch, evidence=found.evidence or None),
+        metadata=known(batch=verdict.batch, evidence=found.evidence or None),
     )
 
 
-def _known(**facts: Any) -> dict[str, Any]:
+def known(**facts: Any) -> dict[str, Any]:
+    """Return the facts that are not None."""
     return {name: value for name, value in facts.items() if value is not None}

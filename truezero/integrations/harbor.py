@@ -9,7 +9,6 @@ import asyncio
 import importlib
 import json
 import logging
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from truezero import AsyncClient, models
-from truezero.integrations.attempts import NotMeasured, check_service, next_attempt
+from truezero.integrations.attempts import (
+    NotMeasured,
+    check_service,
+    finite,
+    next_attempt,
+    no_measurement,
+)
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
@@ -345,7 +350,7 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
         return _named(SuspectedApiError)(
             "no model call reached truezero: check the agent's base URL"
         )
-    why = verdict.error or f"{verdict.health}: {', '.join(verdict.warnings) or verdict.rule}"
+    why = no_measurement(verdict)
     match verdict.health:
         case "api_error":
             name = EXCEPTION_TYPES.get(verdict.subcategory or "")
@@ -358,8 +363,7 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
             return _named(SuspectedApiError)(why)
         case "undecided":
             return _named(NotMeasured)(why)
-    told = verdict.spoilt
-    return None if told is None else _named(SpoiltMeasurement)(told)
+    return None if verdict.spoilt is None else _named(SpoiltMeasurement)(why)
 
 
 def outcome(result: Any, kind: str | None) -> OutcomeFacts:
@@ -367,20 +371,12 @@ def outcome(result: Any, kind: str | None) -> OutcomeFacts:
     seen: OutcomeFacts = {
         "status": _STATUSES.get(kind, "unknown_execution_error") if kind else "success",
         "prompts_executed": 0 if result.agent_execution is None else 1,
-        "rewards": rewards_of(result.verifier_result and result.verifier_result.rewards),
+        "rewards": finite(result.verifier_result and result.verifier_result.rewards),
         "error": kind,
     }
     if kind is None:
         seen["termination_reason"] = "agent_stop"
     return seen
-
-
-def rewards_of(rewards: Mapping[str, Any] | None) -> dict[str, float] | None:
-    """Return the finite numbers among a verifier's rewards."""
-    numbers = {
-        name: float(value) for name, value in (rewards or {}).items() if math.isfinite(value)
-    }
-    return numbers or None
 
 
 def _type_of(info: Any) -> str | None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import math
 import os
-import shlex
 import sys
 import threading
 import time
@@ -26,7 +24,7 @@ import anyio
 import anyio.to_thread
 
 from truezero import AsyncClient, models
-from truezero.integrations.attempts import NotMeasured, check_service
+from truezero.integrations.attempts import NotMeasured, check_service, finite, unmeasured_line
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import DEFAULT_URL, is_service, key_header
@@ -597,14 +595,13 @@ def last_line(of: _Eval, hint: str) -> str | None:
     """Return what the end of a run says of a task; None of one that was left alone."""
     if not of.samples:
         return of.refused and f"{of.task}: no sample was run: {_short(of.refused)}"
-    causes = ", ".join(f"{cause} ({count})" for cause, count in of.causes.most_common())
+    remark = ""
     if of.causes[_NO_CALL] and not of.requests:
-        causes += f": no call came through truezero ({hint})"
+        remark += f": no call came through truezero ({hint})"
     if of.away is not None:
-        causes += f": {_short(of.away)}"
-    more = f"more with `truezero check {shlex.quote(of.id)}`"
-    told = f"{of.task}: {of.causes.total()} of {plural(of.samples, 'sample')} not measured"
-    return "; ".join((f"{told}: {causes}" if causes else told, more))
+        remark += f": {_short(of.away)}"
+    line = unmeasured_line(of.causes, plural(of.samples, "sample"), of.id, remark=remark)
+    return f"{of.task}: {line}"
 
 
 def _short(refused: str) -> str:
@@ -636,29 +633,22 @@ def failed_attempt() -> OutcomeFacts:
 
 
 def rewards_of(scores: Mapping[str, Any]) -> dict[str, float] | None:
-    """Inspect's scores as numbers, a dict's as ``scorer/key``; None where there is none."""
-    rewards = {
-        name: number
+    """Return Inspect's scores as numbers, a dict's as ``scorer/key``, or None if there is none.
+
+    Text that is no grade, and missing scores, are left out.
+    """
+    named = {
+        name: _LETTERS.get(value) if isinstance(value, str) else value
         for scorer, score in scores.items()
         for name, value in _values(scorer, score.value)
-        if (number := _number(value)) is not None
     }
-    return rewards or None
+    return finite(named)
 
 
 def _values(scorer: str, value: object) -> list[tuple[str, object]]:
     if isinstance(value, Mapping):
         return [(f"{scorer}/{key}", part) for key, part in value.items()]
     return [(scorer, value)]
-
-
-def _number(value: object) -> float | None:
-    """Return a value as a number; None for text that is not a grade, and for missing scores."""
-    if isinstance(value, str):
-        return _LETTERS.get(value)
-    if isinstance(value, int | float) and math.isfinite(value):
-        return float(value)
-    return None
 
 
 def _reason(limit: str | None) -> models.TerminationReason:

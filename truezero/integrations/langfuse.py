@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from truezero import models
-from truezero.integrations.evaluations import Evaluation, evaluations
+from truezero.integrations.evaluations import Evaluation, evaluations, known
 
 _PATH = "/api/public/scores"
 _TIMEOUT_S = 30.0
@@ -42,16 +42,15 @@ def post(
     return sent
 
 
-def _score(told: Evaluation) -> dict[str, Any]:
-    at = told.judged_at
-    body = {
-        "id": f"{told.rollout_id}:{told.name}",
-        "sessionId": told.rollout_id,
-        "name": told.name,
-        "value": told.label,
-        "dataType": "CATEGORICAL",
-        "comment": told.explanation,
-        "timestamp": None if at is None else datetime.fromtimestamp(at, UTC).isoformat(),
-        "metadata": dict(told.metadata),
-    }
-    return {name: value for name, value in body.items() if value is not None}
+def _score(evaluation: Evaluation) -> dict[str, Any]:
+    at = evaluation.judged_at
+    return known(
+        id=f"{evaluation.rollout_id}:{evaluation.name}",
+        sessionId=evaluation.rollout_id,
+        name=evaluation.name,
+        value=evaluation.label,
+        dataType="CATEGORICAL",
+        comment=evaluation.explanation,
+        timestamp=None if at is None else datetime.fromtimestamp(at, UTC).isoformat(),
+        metadata=dict(evaluation.metadata),
+    )

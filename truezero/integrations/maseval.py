@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import logging
-import math
 import os
 import uuid
 from collections import Counter
@@ -21,7 +20,9 @@ from typing import Any, NoReturn
 from truezero import Client, models
 from truezero.integrations.attempts import (
     check_service,
+    finite,
     next_attempt,
+    no_measurement,
     service_cause,
     unmeasured_line,
 )
@@ -29,6 +30,7 @@ from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import Identity, WatchedIdentity, current
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import outcomes_left
 
 Report = dict[str, Any]
 
@@ -132,9 +134,10 @@ class Truezero:
         """Restore the benchmark; say how much was not measured."""
         del benchmark
         self._restore()
-        counted = plural(len(results), "repetition")
-        if said := unmeasured_line(causes(results), counted, self._batch):
-            _log.warning("%s", said)
+        if counts := causes(results):
+            counted = plural(len(results), "repetition")
+            line = unmeasured_line(counts, counted, self._batch)
+            _log.warning("%s", "; ".join(filter(None, (line, outcomes_left()))))
 
     def _refuse(self, error: Exception, *_: Any) -> NoReturn:
         self._restore()
@@ -212,9 +215,8 @@ class Truezero:
             report["traces"][_TRACE] = judged
             self._warn_of_no_call(report)
         else:
-            told = ", ".join(verdict.warnings) or verdict.rule
-            why = verdict.error or verdict.spoilt or f"{verdict.health}: {told}"
-            unmeasured(report, why, cause=verdict.fingerprint or verdict.health, **judged)
+            cause = verdict.fingerprint or verdict.health
+            unmeasured(report, no_measurement(verdict), cause=cause, **judged)
 
     def _warn_of_no_call(self, report: Report) -> None:
         if not self._warned:
@@ -324,14 +326,13 @@ def outcome(report: Report, reason: models.TerminationReason | None) -> OutcomeF
 def rewards_of(scored: Any) -> dict[str, float] | None:
     """Return the numbers among the evaluators' results; the second's are ``1/name``."""
     results = scored if isinstance(scored, list) else [scored]
-    rewards = {
-        name if number == 0 else f"{number}/{name}": float(value)
+    named = {
+        name if number == 0 else f"{number}/{name}": value
         for number, result in enumerate(results)
         if isinstance(result, Mapping)
         for name, value in result.items()
-        if isinstance(value, bool | int | float) and math.isfinite(value)
     }
-    return rewards or None
+    return finite(named)
 
 
 def facts_of(seen: OutcomeFacts) -> dict[str, Any]:

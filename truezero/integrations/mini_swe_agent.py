@@ -24,8 +24,10 @@ from truezero.integrations.attempts import (
     service_cause,
     unmeasured_line,
 )
+from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import outcomes_left
 
 Instance = Mapping[str, Any]
 Process = Callable[[Instance, Path, dict[str, Any], Any], None]
@@ -97,8 +99,10 @@ def main() -> None:
         except SystemExit as ended:
             if ended.code:
                 raise
-    if said := unmeasured_line(run.unmeasured, f"{run.instances} instances", batch):
-        said = f"truezero: {said}; the same command runs them again"
+    if run.unmeasured:
+        line = unmeasured_line(run.unmeasured, plural(run.instances, "instance"), batch)
+        parts = (line, outcomes_left(), "the same command runs them again")
+        said = f"truezero: {'; '.join(filter(None, parts))}"
         if run.away:
             raise SystemExit(said)
         sys.stderr.write(f"{said}\n")

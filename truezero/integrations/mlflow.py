@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from truezero import models
-from truezero.integrations.evaluations import Evaluation, evaluations
+from truezero.integrations.evaluations import Evaluation, evaluations, known
 
 
 def feedback(verdict: models.Verdict) -> list[dict[str, Any]]:
@@ -36,17 +36,16 @@ def log(verdict: models.Verdict, *, trace_id: str) -> list[Any]:
     return logged
 
 
-def _feedback(told: Evaluation) -> dict[str, Any]:
-    values: dict[str, Any] = {
-        "name": told.name,
-        "value": told.label,
-        "rationale": told.explanation,
-        "metadata": {name: _text(value) for name, value in told.metadata.items()}
-        | {"rollout": told.rollout_id},
-    }
-    if told.error_type is not None:
-        values["error"] = {"error_code": told.error_type, "error_message": told.explanation}
-    return {name: value for name, value in values.items() if value is not None}
+def _feedback(evaluation: Evaluation) -> dict[str, Any]:
+    error = {"error_code": evaluation.error_type, "error_message": evaluation.explanation}
+    metadata = {name: _text(value) for name, value in evaluation.metadata.items()}
+    return known(
+        name=evaluation.name,
+        value=evaluation.label,
+        rationale=evaluation.explanation,
+        metadata=metadata | {"rollout": evaluation.rollout_id},
+        error=None if evaluation.error_type is None else error,
+    )
 
 
 def _text(value: Any) -> str:

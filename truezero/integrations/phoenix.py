@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from truezero import models
-from truezero.integrations.evaluations import Evaluation, evaluations
+from truezero.integrations.evaluations import Evaluation, evaluations, known
 
 _PATH = "/v1/session_annotations"
 _TIMEOUT_S = 30.0
@@ -44,13 +44,15 @@ def post(
     return data
 
 
-def _annotation(told: Evaluation) -> dict[str, Any]:
-    result = {"label": told.label, "score": told.score, "explanation": told.explanation}
+def _annotation(evaluation: Evaluation) -> dict[str, Any]:
+    result = known(
+        label=evaluation.label, score=evaluation.score, explanation=evaluation.explanation
+    )
     return {
-        "session_id": told.rollout_id,
-        "name": told.name,
+        "session_id": evaluation.rollout_id,
+        "name": evaluation.name,
         "annotator_kind": "CODE",
         "identifier": "truezero",
-        "result": {name: value for name, value in result.items() if value is not None},
-        "metadata": dict(told.metadata),
+        "result": result,
+        "metadata": dict(evaluation.metadata),
     }

@@ -19,8 +19,8 @@ import pytest
 from tests.truezero import driving
 from truezero import Client, ServiceError
 from truezero.integrations import harbor as plugin
-from truezero.integrations.attempts import NotMeasured
-from truezero.integrations.harbor import TruezeroPlugin, failure, rewards_of
+from truezero.integrations.attempts import NotMeasured, finite
+from truezero.integrations.harbor import TruezeroPlugin, failure
 
 GONE = "http://127.0.0.1:9"
 KEYS = {"good": "sk-good", "dead": "sk-dead"}
@@ -389,6 +389,6 @@ def test_where_harbor_has_a_table_of_causes_ours_have_names_that_it_knows(
 
 
 def test_rewards_are_finite_numbers() -> None:
-    assert rewards_of({"reward": 1, "nan": float("nan")}) == {"reward": 1.0}
-    assert rewards_of(None) is None
-    assert rewards_of({}) is None
+    assert finite({"reward": 1, "nan": float("nan")}) == {"reward": 1.0}
+    assert finite(None) is None
+    assert finite({}) is None
