@@ -24,6 +24,7 @@ from classifier.logical_calls import (
     unsized,
 )
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.references import ReferenceNeed
 from classifier.verdicts import (
     NOTHING_READ,
     PROVOKED_SUSPECTED,
@@ -312,6 +313,7 @@ def _explained_rejection(exchange: Exchange) -> bool:
     return exchange.cause is not None and Strength.of(exchange.cause) is Strength.EXPLAINED
 
 
+Find = Callable[[Evidence], Finding]
 Predicate = Callable[[Exchange, AttributionContext], bool]
 
 
@@ -481,6 +483,48 @@ def _rest(failed: Exchange) -> Attributed:
     return Attributed(AttributedTo.PROVIDER, "rest")
 
 
+# --- references ---
+
+
+_SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
+_TIMED_OUT = frozenset((408, 504, 524))
+_BY_REFERENCE = frozenset(("hung_up", "unproven", "account", "never_accepted", "rest"))
+
+
+def wanted(facts: Evidence, find: Find) -> list[ReferenceNeed]:
+    """Return the failed calls whose series a verdict needs and has not got, oldest first.
+
+    Arguments:
+        find: the first rule that fires on evidence.
+    """
+    agents_are = facts.rollout.agents or facts.policy.agents
+    if agents_are != UNTRUSTED or not facts.failures:
+        return []
+    attributed = attribute(facts, agents=agents_are)
+    fixed = frozenset(x for x, each in attributed.items() if each.row not in _BY_REFERENCE)
+    finding = find(_without(facts, fixed) if fixed else facts)
+    deciding = [x for x in facts.failures if x.id in finding.evidence]
+    asked = deciding if len(deciding) < 2 else [deciding[0], deciding[-1]]
+    return [_need(x) for x in asked if x.id not in facts.rollout.references]
+
+
+def _need(failed: Exchange) -> ReferenceNeed:
+    return ReferenceNeed(
+        exchange_id=failed.id,
+        upstream=failed.upstream,
+        model=failed.model,
+        api=failed.api,
+        side_by_side=silent(failed),
+        injected=failed.injected,
+    )
+
+
+def silent(failed: Exchange) -> bool:
+    """Return True if a call failed by silence or a time-out."""
+    reason = None if failed.cause is None else failed.cause.reason
+    return failed.ending is Ending.TIMED_OUT or reason in _SILENCE or failed.status in _TIMED_OUT
+
+
 # --- weighing ---
 #
 # A finding is weighed by whose failures it stands on: the agent's take no reward away.
@@ -490,8 +534,6 @@ FAILED_BY_AGENT = "failed_by_agent"
 FAILED_BY_PROXY = "calls_failed_by_proxy"
 # What weighing adds to a verdict's warnings, at most one of them.
 WEIGHED = (NOTHING_READ, FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
-
-Find = Callable[[Evidence], Finding]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,7 @@ from classifier.records import (
     Usage,
     columns,
 )
+from classifier.references import NotRun, ReferenceCall, ReferenceSeries
 from classifier.results import OutcomeError, Result, validate
 from classifier.verdicts import (
     AttributedTo,
@@ -201,6 +202,64 @@ _NEAR: Mapping[str, Callable[[str, object], Any]] = {
     "respelled": _flag,
 }
 Reader = Callable[[str, object], object]
+
+
+def _optional(reader: Reader) -> Reader:
+    return lambda name, value: None if value is None else reader(name, value)
+
+
+def _fields(
+    name: str, value: object, readers: Mapping[str, tuple[Reader, object]]
+) -> dict[str, Any]:
+    """Read an object's fields, of which those that are missing have their default."""
+    source = _object(name, value)
+    return {
+        field: reader(f"{name}.{field}", source.get(field, default))
+        for field, (reader, default) in readers.items()
+    }
+
+
+def _reference_call(name: str, value: object) -> ReferenceCall:
+    return ReferenceCall(**_fields(name, value, _REFERENCE_CALL))
+
+
+def _reference_calls(name: str, value: object) -> tuple[ReferenceCall, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise CodecError(name, "is not a list")
+    return tuple(_reference_call(f"{name}.{place}", each) for place, each in enumerate(value))
+
+
+def _series(name: str, value: object) -> ReferenceSeries:
+    return ReferenceSeries(**_fields(name, value, _SERIES))
+
+
+def _references(name: str, value: object) -> dict[str, ReferenceSeries]:
+    return {
+        call: _series(f"{name}.{call}", series) for call, series in _object(name, value).items()
+    }
+
+
+_REFERENCE_CALL: Mapping[str, tuple[Reader, object]] = {
+    "exchange_id": (_text, None),
+    "started_at": (_number, None),
+    "ended_at": (_number, None),
+    "answered": (_optional(_flag), None),
+    "subcategory": (_optional(_member(Subcategory)), None),
+    "reason": (_optional(_text), None),
+    "explained": (_flag, False),
+    "timed_out": (_flag, False),
+    "retry_after_s": (_optional(_number), None),
+}
+_SERIES: Mapping[str, tuple[Reader, object]] = {
+    "id": (_text, None),
+    "upstream": (_text, None),
+    "model": (_optional(_text), None),
+    "api": (_optional(_text), None),
+    "started_at": (_number, None),
+    "ended_at": (_optional(_number), None),
+    "calls": (_reference_calls, ()),
+    "not_run": (_optional(_member(NotRun)), None),
+}
 # Key in the dict → (field of the noun, how its value is read).
 Columns = Mapping[str, tuple[str, Reader]]
 
@@ -241,6 +300,7 @@ _ROLLOUT: Columns = {
     **_columns(_text, "agents", "validity", "max_steps", "content_filter", "skipped"),
     **_columns(_number, "began_at", "ended_at"),
     **_columns(_neighbours, "neighbours"),
+    **_columns(_references, "references"),
 }
 
 N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, RolloutRecord)
@@ -301,9 +361,14 @@ def encode_rollout(rollout: RolloutRecord) -> Json:
     """Encode a rollout without its exchanges and its outcome."""
     encoded: Json = {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
     near = encode_neighbours(rollout.neighbours)
+    encoded |= {"fallbacks": list(rollout.fallbacks), "neighbours": near}
     if rollout.skipped is None:
         del encoded["skipped"]
-    return encoded | {"fallbacks": list(rollout.fallbacks), "neighbours": near}
+    if rollout.references:
+        encoded["references"] = encode_references(rollout.references)
+    else:
+        del encoded["references"]
+    return encoded
 
 
 def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
@@ -314,6 +379,26 @@ def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
 def decode_neighbours(source: Mapping[str, object]) -> dict[str, Neighbours]:
     """Decode neighbours; ``CodecError`` names a wrong key."""
     return _neighbours("neighbours", source)
+
+
+def encode_series(series: ReferenceSeries) -> Json:
+    """Encode a series of reference calls."""
+    return {field.name: _plain(getattr(series, field.name)) for field in fields(series)}
+
+
+def decode_series(source: Mapping[str, object]) -> ReferenceSeries:
+    """Decode a series of reference calls; ``CodecError`` names a wrong key."""
+    return _series("series", source)
+
+
+def encode_references(references: Mapping[str, ReferenceSeries]) -> Json:
+    """Encode the series that were asked beside failed calls, by exchange id."""
+    return {call: encode_series(series) for call, series in references.items()}
+
+
+def decode_references(source: Mapping[str, object]) -> dict[str, ReferenceSeries]:
+    """Decode series by exchange id; ``CodecError`` names a wrong key."""
+    return _references("references", source)
 
 
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
@@ -327,12 +412,16 @@ __all__ = [
     "decode_exchange",
     "decode_neighbours",
     "decode_outcome",
+    "decode_references",
     "decode_rollout",
+    "decode_series",
     "encode_cause",
     "encode_exchange",
     "encode_neighbours",
     "encode_outcome",
+    "encode_references",
     "encode_rollout",
+    "encode_series",
 ]
 
 

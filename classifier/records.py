@@ -13,6 +13,7 @@ from functools import cache
 from types import NoneType
 from typing import NamedTuple, get_args, get_type_hints
 
+from classifier.references import ReferenceSeries
 from classifier.verdicts import Subcategory, noun
 
 
@@ -373,8 +374,10 @@ class RolloutRecord:
     ``began_at`` is when it was registered or first called, ``ended_at`` when its outcome was
     reported, in seconds since the epoch. ``agents``, ``validity``, ``max_steps`` and
     ``content_filter`` are its batch's policy; None: as the service's policy says. ``neighbours``
-    are those of failed calls, by exchange id, as far as they were read. ``unattributed_calls`` of
-    agents named no rollout while this one ran, counted where it made no call of its own.
+    are those of failed calls, by exchange id, as far as they were read. ``references`` are the
+    series asked beside failed calls, by the id of the failed exchange; one without an entry was not
+    asked about yet. ``unattributed_calls`` of agents named no rollout while this one ran, counted
+    where it made no call of its own.
     ``skipped`` is why an open breaker did not admit it: ``skipped: breaker open on auth:401 after
     5 rollouts in a row``.
     """
@@ -398,6 +401,7 @@ class RolloutRecord:
     began_at: float | None = None
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
+    references: Mapping[str, ReferenceSeries] = field(default_factory=dict)
     unattributed_calls: int = 0
     skipped: str | None = None
 

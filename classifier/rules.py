@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from classifier import totals
-from classifier.attribution import AttributedFinding, weigh
+from classifier.attribution import AttributedFinding, wanted, weigh
 from classifier.evidence import (
     Evidence,
     Finding,
@@ -47,6 +47,7 @@ from classifier.records import (
     TerminationReason,
     UsageSource,
 )
+from classifier.references import ReferenceNeed
 from classifier.retries import with_advice
 from classifier.seed_policy import judge_by_seed
 from classifier.totals import dominant, time_account
@@ -62,6 +63,7 @@ from classifier.verdicts import (
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     INJECTED,
+    SEED,
     Health,
     Layer,
     Policy,
@@ -290,22 +292,30 @@ def role_verdicts(
     Arguments:
         find: the first rule that fires on evidence.
     """
-    roles = sorted({x.role for x in rollout.exchanges} - {AGENT})
-    found = {role: _of(role, rollout, policy, find) for role in roles}
+    found = {
+        role: _of(Evidence.of(record, policy), find)
+        for role, record in _role_records(rollout).items()
+    }
     return {role: verdict for role, verdict in found.items() if verdict is not None}
 
 
-def _of(
-    role: str, rollout: RolloutRecord, policy: Policy, find: Callable[[Evidence], Finding]
-) -> RoleVerdict | None:
-    calls = tuple(replace(x, role=AGENT) for x in rollout.exchanges if x.role == role)
-    record = RolloutRecord(
-        id=rollout.id,
-        exchanges=calls,
-        outcome=None if rollout.outcome is None else _ENDED,
-        content_filter="failure",  # a judge without an answer has not judged
-    )
-    facts = Evidence.of(record, policy)
+def _role_records(rollout: RolloutRecord) -> dict[str, RolloutRecord]:
+    """Return the calls of each other role as those of an agent that has a rollout to itself."""
+    return {
+        role: RolloutRecord(
+            id=rollout.id,
+            exchanges=tuple(replace(x, role=AGENT) for x in rollout.exchanges if x.role == role),
+            outcome=None if rollout.outcome is None else _ENDED,
+            content_filter="failure",  # a judge without an answer has not judged
+            agents=rollout.agents,
+            neighbours=rollout.neighbours,
+            references=rollout.references,
+        )
+        for role in sorted({x.role for x in rollout.exchanges} - {AGENT})
+    }
+
+
+def _of(facts: Evidence, find: Callable[[Evidence], Finding]) -> RoleVerdict | None:
     if not facts.calls:
         return None
     finding = find(facts)
@@ -520,6 +530,22 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
     if policy.name == "seed":
         return judge_by_seed(facts)
     return _verdict(facts, weigh(facts, _first))
+
+
+def references_wanted(rollout: RolloutRecord, policy: Policy = EVIDENCE) -> list[ReferenceNeed]:
+    """Return the failed calls whose series a verdict needs and has not got, oldest first.
+
+    Where agents are untrusted: of the failures that would take the reward away and that no other
+    fact decides, the first and the last, of the agent and of each role. None elsewhere.
+    """
+    if policy.name == SEED.name:
+        return []
+    roles = _role_records(rollout)
+    return [
+        need
+        for record in (rollout, *roles.values())
+        for need in wanted(Evidence.of(record, policy), _first)
+    ]
 
 
 def _first(facts: Evidence) -> Finding:

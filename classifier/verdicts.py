@@ -130,6 +130,35 @@ class RoleVerdict:
     evidence: tuple[str, ...] = ()
 
 
+class Comparison(StrEnum):
+    """A failure compared with the reference calls that were asked beside it."""
+
+    FAILED_ALIKE = "failed_alike"
+    ANSWERED = "answered"
+    PARTLY = "partly"  # some were answered, and one failed alike
+    OTHERWISE = "otherwise"  # failed otherwise, was refused itself, or could not be run
+    NO_REFERENCE = "no_reference"  # the proxy holds no key, or reference calls are off
+
+
+@noun
+class VerdictReference:
+    """A series of reference calls that a verdict stands on.
+
+    ``exchange_id`` is the failed call that it was asked beside, ``result`` how the two compare
+    (None while the series runs). Of its ``calls``, ``answered`` were. Times are in seconds since
+    the epoch; ``not_run`` is why nothing was asked.
+    """
+
+    exchange_id: str
+    series: str
+    result: Comparison | None
+    started_at: float
+    ended_at: float | None = None
+    calls: int = 0
+    answered: int = 0
+    not_run: str | None = None
+
+
 class ProofSource(StrEnum):
     """The source that saw the output of the model under test."""
 

@@ -1,0 +1,118 @@
+"""Reference calls: the proxy's own plain questions, asked beside a failure to learn whose it was.
+
+docs/concepts/judging.md, "The reference call", says when they are asked and what they prove.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from classifier.verdicts import Comparison, Subcategory, noun
+
+REFERENCE = "_reference"
+"""The reserved id under which reference calls are recorded; no rollout has it."""
+
+
+class NotRun(StrEnum):
+    """The reason why a series asked nothing."""
+
+    NO_KEY = "no_key"  # the proxy holds no key for the upstream
+    OFF = "off"  # reference_calls = false
+    INJECTED = "injected"  # the failure was injected by the runner
+    MEDIA = "media"  # images, audio, video: there is no plain question
+    TOO_DEAR = "too_dear"  # 16 tokens of the model cost over $0.01
+    WEBSOCKET_ONLY = "websocket_only"  # the lane was only ever answered over a WebSocket
+    RETRY_AFTER = "retry_after"  # a wait that the provider stated still runs
+    LIMIT = "limit"  # too many series, of the lane or of the service
+    STOPPED = "stopped"  # the server stopped
+    FAILED_TO_RUN = "failed_to_run"
+
+
+WITHOUT_KEY = frozenset((NotRun.NO_KEY, NotRun.OFF))
+"""The reasons for which an operator runs no reference at all: the fall-back decides."""
+
+
+@noun
+class ReferenceCall:
+    """The result of one reference call; times in seconds since the epoch.
+
+    ``answered`` is None where the call is no evidence: answered from a cache, by another model or
+    a fallback, or ended by a server that stopped. ``explained``: the question itself was refused,
+    by an explained rejection, as a wrong endpoint or with 405. ``timed_out``: it ended in silence
+    or a time-out. ``exchange_id`` is that of its exchange under ``_reference``.
+    """
+
+    exchange_id: str
+    started_at: float
+    ended_at: float
+    answered: bool | None
+    subcategory: Subcategory | None = None
+    reason: str | None = None
+    explained: bool = False
+    timed_out: bool = False
+    retry_after_s: float | None = None
+
+
+@noun
+class ReferenceSeries:
+    """A series of at most three reference calls on one lane, which ends with the first that fails.
+
+    ``ended_at`` is None while it runs. ``not_run`` is why nothing was asked; with ``retry_after``,
+    ``calls`` are those of the earlier series that was told to wait, if there was one.
+    """
+
+    id: str
+    upstream: str
+    model: str | None
+    api: str | None
+    started_at: float
+    ended_at: float | None = None
+    calls: tuple[ReferenceCall, ...] = ()
+    not_run: NotRun | None = None
+
+
+@noun
+class ReferenceNeed:
+    """A failed call whose verdict hangs on a reference, and the lane to ask.
+
+    ``side_by_side``: the call fell silent or timed out, so that the questions are asked at once.
+    ``api`` is the dialect of the failed call.
+    """
+
+    exchange_id: str
+    upstream: str
+    model: str | None
+    api: str
+    side_by_side: bool = False
+    injected: bool = False
+
+
+def compare(
+    series: ReferenceSeries | None, subcategory: Subcategory | None, *, silent: bool
+) -> Comparison | None:
+    """Compare a failure with the series that was asked beside it; None while it has no end.
+
+    Arguments:
+        subcategory: of the failure; None for a call that its agent gave up.
+        silent: the failure was silence or a time-out; one of the reference's counts as alike
+            only then.
+    """
+    if series is None or (series.ended_at is None and series.not_run is None):
+        return None
+    if series.not_run in WITHOUT_KEY:
+        return Comparison.NO_REFERENCE
+    failed = [call for call in series.calls if call.answered is False]
+    answered = any(call.answered for call in series.calls)
+    if failed:
+        if not all(_alike(call, subcategory, silent=silent) for call in failed):
+            return Comparison.OTHERWISE
+        return Comparison.PARTLY if answered else Comparison.FAILED_ALIKE
+    if not answered or any(call.answered is None for call in series.calls):
+        return Comparison.OTHERWISE
+    return Comparison.ANSWERED
+
+
+def _alike(call: ReferenceCall, subcategory: Subcategory | None, *, silent: bool) -> bool:
+    if call.explained or (call.timed_out and not silent):
+        return False
+    return call.subcategory is subcategory or (silent and call.timed_out)
