@@ -23,14 +23,13 @@ from pathlib import Path
 from benchmarks.machine import description
 from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
-from classifier.verdicts import EVIDENCE, Subcategory
+from classifier.verdicts import Subcategory
 from proxy.control.services import ControlServices, compose
-from proxy.routing.keys import Keyring
-from proxy.routing.upstreams import allow_list
 from proxy.server.background import GC_THRESHOLDS
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
 from proxy.store.tables import EXCHANGE_COLUMNS, CommitBatch
+from tests.fakes.control import control_over
 from truezero.models import OutcomeRequest, RolloutRequest
 
 PER_ROLLOUT = 1000
@@ -56,29 +55,8 @@ FAILED = Exchange(
 )  # fmt: skip
 
 
-class _Nothing:
-    """A recorder that has nothing to say."""
-
-    failing = False
-    gaps_counted = 0
-    waiting = 0
-
-    def missing(self, _rollout_id: str) -> int:
-        return 0
-
-
 def services(database: Database) -> ControlServices:
-    upstreams = allow_list({})
-    return compose(
-        database=database,
-        recorder=_Nothing(),
-        keyring=Keyring(b"k" * 32),
-        upstreams=upstreams,
-        policy=EVIDENCE,
-        proof_required=False,
-        new_id=lambda: "unused",
-        wall=time.time,
-    )
+    return compose(control_over(database))
 
 
 def fill(file: Path, first: int, last: int) -> None:

@@ -15,8 +15,8 @@ from classifier.verdicts import Verdict
 from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
-from proxy.clock import epoch_s
-from proxy.control.judge import RecorderState
+from proxy.control.pricing import PriceTable
+from proxy.control.queries import RecorderState, Service
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import RateLimiter
 from proxy.routing.keys import Keyring
@@ -78,24 +78,25 @@ _ROUTES = [
 
 def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     """Build the control plane: a millisecond, once this module is loaded, which takes 400."""
-    services = compose(
+    service = Service(
         database=parts.database,
         recorder=parts.recorder,
         keyring=parts.keyring,
         upstreams=parts.upstreams,
+        prices=PriceTable(parts.upstreams),
         policy=settings.policy,
+        new_id=parts.new_id,
+        stopping=LEAVING.is_set,
         proof_required=settings.admin_token is not None,
         registration_required=settings.require_registration,
-        new_id=parts.new_id,
-        wall=epoch_s,
-        changed=parts.changed,
+        access_changed=parts.changed,
         worker=parts.worker,
         close_here=parts.close_here,
-        leaving=LEAVING.is_set,
-        refused=parts.metrics.refused_calls,
-        judged=parts.judged,
-        address=settings.dashboard_url or settings.public_url,
+        refused_calls=parts.metrics.refused_calls,
+        on_final_verdict=parts.judged,
+        pages_url=settings.dashboard_url or settings.public_url,
     )
+    services = compose(service)
     version, address = metadata.version("truezero"), _address(settings)
     app = FastAPI(
         title="truezero",

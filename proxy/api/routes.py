@@ -21,7 +21,7 @@ from proxy.api.problems import (
     json_answer,
 )
 from proxy.control.live import BatchEvent
-from proxy.control.queries import run_in_thread
+from proxy.control.queries import readiness, run_in_thread
 from proxy.control.reports import DEFAULT
 from proxy.routing.errors import Refusal
 from truezero import models
@@ -359,7 +359,7 @@ async def readyz(services: Services, response: Response) -> models.Ready:
 
     503 while the database does not answer or the recorder cannot write. Needs no token.
     """
-    ready = await services.readiness.check()
+    ready = models.Ready(**await readiness(services.service))
     if ready.status != "ready":
         response.status_code = 503
     return ready

@@ -12,7 +12,7 @@ from classifier.fingerprints import Lane
 from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
 from proxy.control.batches import BatchService
-from proxy.control.queries import Queries, path_of, run_in_thread
+from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.control.upstreams import UpstreamService, round_step
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
@@ -48,7 +48,7 @@ class AlertWatch:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         database: Database,
         batches: BatchService,
         upstreams: UpstreamService,
@@ -223,7 +223,7 @@ class CauseService:
         wall: seconds since the epoch.
     """
 
-    def __init__(self, *, queries: Queries, wall: Callable[[], float]) -> None:
+    def __init__(self, *, queries: Service, wall: Callable[[], float]) -> None:
         self._queries = queries
         self._wall = wall
 

@@ -23,8 +23,8 @@ from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare
 from classifier.verdicts import Policy
 from proxy.control.judge import Judge, current_version
 from proxy.control.queries import (
-    Kept,
-    Queries,
+    Service,
+    VersionedCache,
     cursor_name,
     cursor_number,
     decode_cursor,
@@ -107,7 +107,7 @@ class BatchService:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         database: Database,
         judge: Judge,
         policy: Policy,
@@ -118,8 +118,8 @@ class BatchService:
         self._judge = judge
         self._policy = policy
         self._wall = wall
-        self._states = Kept[str, BatchVersion, BatchState](_TESTED)
-        self._exclusions = Kept[str, tuple[Mapping[str, int], Shapes], Exclusion](_TESTED)
+        self._states = VersionedCache[str, BatchVersion, BatchState](_TESTED)
+        self._exclusions = VersionedCache[str, tuple[Mapping[str, int], Shapes], Exclusion](_TESTED)
 
     async def summary(self, batch: str) -> dict[str, Any]:
         """Sum up a batch: counts, tokens, cost, scores, and rollouts to run again.
@@ -193,10 +193,10 @@ class BatchService:
         """Judge what has changed in a batch, and read what it adds up to."""
         found = await current_version(self._queries, self._judge, batch)
         version = found._replace(waits=False)  # what waits is in no sum
-        known = self._states.of(batch, version)
+        known = self._states.current(batch, version)
         if known is None:
             known = await self._queries.run(self._read, batch)
-            self._states.keep(batch, version, known)
+            self._states.store(batch, version, known)
         return known
 
     def _read(self, batch: str) -> BatchState:
@@ -215,10 +215,10 @@ class BatchService:
             return exclusion_in(counts, {})
         zeros = {name: count for name, count in counts.items() if name.startswith("zeros:")}
         tested = comparable(shapes)  # not what has only begun
-        known = self._exclusions.of(batch, (zeros, tested))
+        known = self._exclusions.current(batch, (zeros, tested))
         if known is None:
             known = exclusion_in(counts, tested)
-            self._exclusions.keep(batch, (zeros, tested), known)
+            self._exclusions.store(batch, (zeros, tested), known)
         return known
 
 
@@ -247,7 +247,7 @@ _FROM_SUMMARY = tuple(n for n in BatchItem.model_fields if n not in ("batch", *_
 class BatchList:
     """Lists batches."""
 
-    def __init__(self, *, queries: Queries, batches: BatchService) -> None:
+    def __init__(self, *, queries: Service, batches: BatchService) -> None:
         self._queries = queries
         self._batches = batches
 

@@ -14,7 +14,7 @@ from classifier.groups import Member
 from proxy.control.batches import BatchService
 from proxy.control.judge import Judge, current_version
 from proxy.control.listing import Listing
-from proxy.control.queries import Kept, Queries, run_in_thread, unknown_batch
+from proxy.control.queries import Service, VersionedCache, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
 from proxy.store.batches import mean_scores, newest
@@ -74,7 +74,7 @@ class Dashboard:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         deployment: Deployment,
         judge: Judge,
         listing: Listing,
@@ -89,7 +89,7 @@ class Dashboard:
         self._batches = batches
         self._wall = wall
         self._refused = refused
-        self._timelines = Kept[str, tuple[Any, ...], Timeline](_CACHED)
+        self._timelines = VersionedCache[str, tuple[Any, ...], Timeline](_CACHED)
 
     def now(self) -> float:
         """Return the seconds since the epoch."""
@@ -149,11 +149,11 @@ class Dashboard:
     async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
         """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
         state = (await self._queries.read(statistics.pulse, batch=batch), bars)
-        timeline = self._timelines.of(batch, state)
+        timeline = self._timelines.current(batch, state)
         if timeline is None:
             timeline = await self._read_timeline(batch, bars)
             if timeline is not None:
-                self._timelines.keep(batch, state, timeline)
+                self._timelines.store(batch, state, timeline)
         return timeline
 
     async def _read_timeline(self, batch: str, bars: int) -> Timeline | None:
@@ -237,7 +237,7 @@ class TasksPage:
 class BatchPages:
     """Collects the data of the pages of batches."""
 
-    def __init__(self, *, queries: Queries, database: Database, judge: Judge) -> None:
+    def __init__(self, *, queries: Service, database: Database, judge: Judge) -> None:
         self._queries = queries
         self._database = database
         self._judge = judge

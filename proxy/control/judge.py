@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from classifier import breakers, codec, totals
 from classifier.attribution import NEAR_S, neighbours_of
@@ -31,7 +31,7 @@ from classifier.rules import judge
 from classifier.verdicts import SEED, TRUSTED, UNTRUSTED, Policy, Verdict
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Queries, unknown_batch, unknown_rollout
+from proxy.control.queries import RecorderState, Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal, TokenBucket
 from proxy.routing.keys import AGENT
 from proxy.store.batches import BatchVersion, batch_version
@@ -143,29 +143,6 @@ def _is_own(exchange: Exchange) -> bool:
 
 _CLOSED_WITHIN_S = 60.0  # after an outcome, whoever reported it
 _CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another
-
-
-class RecorderState(Protocol):
-    """The recorder as the control plane sees it."""
-
-    @property
-    def failing(self) -> bool:
-        """True if the database refuses writes."""
-        ...
-
-    @property
-    def gaps_counted(self) -> int:
-        """Calls that were served and could not be recorded."""
-        ...
-
-    @property
-    def waiting(self) -> int:
-        """Exchanges not yet written."""
-        ...
-
-    def missing(self, rollout_id: str) -> int:
-        """Count a rollout's calls that were served but are not in the database."""
-        ...
 
 
 class LoadedRollout(NamedTuple):
@@ -323,7 +300,7 @@ class Judge:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         database: Database,
         loader: RolloutLoader,
         recorder: RecorderState,
@@ -566,7 +543,7 @@ def _neighbours(rollout: RolloutRecord) -> str | None:
 _RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always
 
 
-async def current_version(queries: Queries, judge: Judge, batch: str) -> BatchVersion:
+async def current_version(queries: Service, judge: Judge, batch: str) -> BatchVersion:
     """Judge a batch's rollouts anew where they changed; returns the version that it then has.
 
     Of those that still run, a part: where hundreds of calls end each second, the provisional

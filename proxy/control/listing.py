@@ -13,7 +13,7 @@ from proxy.control.judge import Judge, RolloutLoader
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
-    Queries,
+    Service,
     cursor_name,
     cursor_number,
     decode_cursor,
@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Listing:
     """Lists rollouts, each with an up-to-date verdict; on pages, a part of those that still run."""
 
-    def __init__(self, *, queries: Queries, judge: Judge) -> None:
+    def __init__(self, *, queries: Service, judge: Judge) -> None:
         self._queries = queries
         self._judge = judge
 
@@ -268,7 +268,7 @@ class Exporter:
     """Exports rollouts one after another."""
 
     def __init__(
-        self, *, queries: Queries, listing: Listing, loader: RolloutLoader, prices: PriceTable
+        self, *, queries: Service, listing: Listing, loader: RolloutLoader, prices: PriceTable
     ) -> None:
         self._queries = queries
         self._listing = listing
@@ -326,7 +326,7 @@ class SearchMatch(NamedTuple):
 class Finder:
     """Looks for names."""
 
-    def __init__(self, *, queries: Queries) -> None:
+    def __init__(self, *, queries: Service) -> None:
         self._queries = queries
 
     async def find(self, text: str) -> list[SearchMatch]:

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from proxy.control.judge import Judge
-from proxy.control.queries import Queries
+from proxy.control.queries import Service
 from proxy.store import statistics
 from proxy.store.events import EventLog
 from proxy.store.tables import Row
@@ -38,7 +38,7 @@ class EventStream:
     """
 
     def __init__(
-        self, *, queries: Queries, events: EventLog, judge: Judge, leaving: Callable[[], bool]
+        self, *, queries: Service, events: EventLog, judge: Judge, leaving: Callable[[], bool]
     ) -> None:
         self._queries = queries
         self._stored = events
@@ -114,7 +114,7 @@ _QUIET_POLLS = 20  # without a change until a keep-alive is sent
 class PageChange(NamedTuple):
     """A change of what a page shows: ``changed``, or "" as a keep-alive.
 
-    A page made since ``token`` was told shows the change; see `ChangeFeed.told_at`.
+    A page made since ``token`` was told shows the change; see `ChangeFeed.announced_at`.
     """
 
     kind: str
@@ -140,21 +140,18 @@ class ChangeFeed:
     time in all, but no change waits longer than some ten seconds.
 
     Arguments:
-        leaving: whether the process is about to end, and streams with it.
         clock: seconds that only grow.
         sleep: waits for so many seconds of that clock.
     """
 
     def __init__(
         self,
+        service: Service,
         *,
-        queries: Queries,
-        leaving: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._queries = queries
-        self._leaving = leaving
+        self._service = service
         self.clock = clock
         self._sleep = sleep
         self._process = token_hex(8)
@@ -166,10 +163,10 @@ class ChangeFeed:
         seen = (await self._look(subject)).pulse
         yield PageChange("")
         tick, quiet = int(self.clock() / _LOOK_S), 0
-        told = tick - _APART
-        while not self._leaving():
+        announced = tick - _APART
+        while not self._service.stopping():
             tick = await self._next_tick(tick)
-            if not self._due(tick, tick - told):
+            if not self._due(tick, tick - announced):
                 continue
             found = await self._look(subject)
             if found.pulse == seen:
@@ -177,11 +174,11 @@ class ChangeFeed:
                 if quiet % _QUIET_POLLS == 0:
                     yield PageChange("")
             else:
-                seen, told, quiet = found.pulse, tick, 0
+                seen, announced, quiet = found.pulse, tick, 0
                 yield PageChange("changed", found.token)
 
-    def told_at(self, token: str) -> float | None:
-        """Return when a change was told, on ``clock``; None if not by this process."""
+    def announced_at(self, token: str) -> float | None:
+        """Return when a change was announced, on ``clock``; None if not by this process."""
         process, _, at = token.partition("-")
         known = process == self._process and at.isdecimal() and len(at) < _DIGITS
         return int(at) / 1e9 if known else None
@@ -214,6 +211,6 @@ class ChangeFeed:
         return await asyncio.shield(task)
 
     async def _read(self, subject: PageScope) -> _Look:
-        pulse = await self._queries.read(statistics.pulse, **subject._asdict())
+        pulse = await self._service.read(statistics.pulse, **subject._asdict())
         # Rounded up: what began in the same nanosecond may have missed it.
         return _Look(pulse, f"{self._process}-{int(self.clock() * 1e9) + 1}")

@@ -1,4 +1,4 @@
-"""Database queries of the control plane: run in threads, cached by state, paged by cursors."""
+"""The context of the control plane: its parts and its state, queries in threads, page cursors."""
 
 from __future__ import annotations
 
@@ -10,12 +10,18 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, ParamSpec, TypeVar
+from dataclasses import dataclass
+from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
+from classifier.verdicts import Policy, Verdict
+from proxy.clock import epoch_s
+from proxy.control.pricing import PriceTable
 from proxy.routing.errors import RETRY_SOON, Refusal
+from proxy.routing.keys import Keyring
+from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
@@ -93,20 +99,112 @@ def _run(work: Callable[..., T], args: Any, kwargs: Any) -> T:
             _LINE.release()
 
 
-# --- queries -----------------------------------------------------------------------------------
+# --- cache: one value per key, valid for one version of it -------------------------------------
+
+
+Key = TypeVar("Key")
+Version = TypeVar("Version")
+Value = TypeVar("Value")
+
+
+class VersionedCache(dict[Key, tuple[Version, Value]]):
+    """A cache of one value per key, valid for one version of it.
+
+    Arguments:
+        limit: keys; beyond it the oldest is dropped.
+    """
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit = limit
+
+    def current(self, key: Key, version: Version) -> Value | None:
+        """Return the value of a key if it is of this version, else None."""
+        cached = self.get(key)
+        return cached[1] if cached is not None and cached[0] == version else None
+
+    def store(self, key: Key, version: Version, value: Value) -> None:
+        """Store a value in place of that of another version."""
+        if len(self) >= self._limit:
+            self.pop(next(iter(self)), None)  # another thread may have been first
+        self[key] = version, value
+
+
+# --- the context of every subject --------------------------------------------------------------
 
 
 PAGE = 1000  # rows read at once
 
 
-class Queries:
-    """Runs queries in threads, so that a slow one delays no agent's bytes."""
+class RecorderState(Protocol):
+    """The recorder as the control plane sees it."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    @property
+    def failing(self) -> bool:
+        """True if the database refuses writes."""
+        ...
+
+    @property
+    def gaps_counted(self) -> int:
+        """Calls that were served and could not be recorded."""
+        ...
+
+    @property
+    def waiting(self) -> int:
+        """Exchanges not yet written."""
+        ...
+
+    def missing(self, rollout_id: str) -> int:
+        """Count a rollout's calls that were served but are not in the database."""
+        ...
+
+
+async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
+    """Report all calls as ended, in a process that relays none."""
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """The control plane of one process: what every subject works with, made once.
+
+    Arguments:
+        prices: the cost of calls if the provider does not state it.
+        policy: how to judge, retry and stop; a batch may state parts of it.
+        now: seconds since the epoch.
+        new_id: makes ids for rollouts registered without one.
+        stopping: returns True once the process is about to end, and streams with it.
+        proof_required: base URLs carry the rollout's secret.
+        registration_required: an outcome registers no rollout.
+        access_changed: called with a rollout whose key's validity or drill has changed.
+        worker: this process's name in the table of workers.
+        close_here: ends a rollout's calls, under a number, in this process; returns True if all of
+            them ended.
+        refused_calls: counts agents' requests that were refused since the start, by code.
+        on_final_verdict: called with each final verdict once, in one of all processes.
+        pages_url: base URL of the pages, for links in alerts; None leaves them out.
+    """
+
+    database: Database
+    recorder: RecorderState
+    keyring: Keyring
+    upstreams: Mapping[str, Upstream]
+    prices: PriceTable
+    policy: Policy
+    now: Callable[[], float] = epoch_s
+    new_id: Callable[[], str]
+    stopping: Callable[[], bool] = lambda: False
+    proof_required: bool = False
+    registration_required: bool = False
+    access_changed: Callable[[str], None] = lambda _rollout_id: None
+    worker: str = ""
+    close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close
+    refused_calls: Callable[[], Mapping[str, int]] = dict
+    on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
+    pages_url: str | None = None
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a query, or work that makes several.
+        """Run a query, or work that makes several, in a thread: it delays no agent's bytes.
 
         Raises:
             Refusal: 503 while the database is unavailable.
@@ -122,12 +220,25 @@ class Queries:
             ) from error
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Run a query of `proxy.store.statistics`, which takes a connection.
+        """Run a query that takes a connection first, as those of `proxy.store.statistics` do.
 
         Raises:
             Refusal: 503 while the database is unavailable.
         """
-        return await self.run(self._database.read, query, *args, **kwargs)
+        return await self.run(self.database.read, query, *args, **kwargs)
+
+
+async def readiness(service: Service) -> dict[str, Any]:
+    """Check the database and the recorder: return the response to `GET /readyz`."""
+    database = await service.run(service.database.is_reachable)
+    recorder = service.recorder
+    return {
+        "status": "ready" if database and not recorder.failing else "not_ready",
+        "database": database,
+        "recorder": not recorder.failing,
+        "gaps": recorder.gaps_counted,
+        "waiting": recorder.waiting,
+    }
 
 
 def unknown_rollout(rollout_id: str) -> Refusal:
@@ -138,37 +249,6 @@ def unknown_rollout(rollout_id: str) -> Refusal:
 def unknown_batch(batch: str) -> Refusal:
     """Refuse a batch without rollouts."""
     return Refusal(404, "unknown_batch", f"batch {batch!r} does not exist")
-
-
-# --- cache: one value per key, valid for one state ---------------------------------------------
-
-
-Key = TypeVar("Key")
-State = TypeVar("State")
-Value = TypeVar("Value")
-
-
-class Kept(dict[Key, tuple[State, Value]]):
-    """The last value of each of the latest keys, behind the state that it is of.
-
-    Arguments:
-        most: keys; of more the oldest is forgotten.
-    """
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-
-    def of(self, key: Key, state: State) -> Value | None:
-        """Return the value of a key in this state; None where it is not kept."""
-        kept = self.get(key)
-        return kept[1] if kept is not None and kept[0] == state else None
-
-    def keep(self, key: Key, state: State, value: Value) -> None:
-        """Keep a value, in place of that of another state."""
-        if len(self) >= self._most:
-            self.pop(next(iter(self)), None)  # another thread may have been first
-        self[key] = state, value
 
 
 # --- page cursors: opaque text that a caller hands back ----------------------------------------

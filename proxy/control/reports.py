@@ -26,8 +26,8 @@ from proxy.control.judge import Judge, current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
-    Kept,
-    Queries,
+    Service,
+    VersionedCache,
     cursor_name,
     cursor_number,
     cursor_whole,
@@ -56,12 +56,12 @@ class ComparedBatches(NamedTuple):
 class ComparisonService:
     """Compares batches, once for each state that they are in."""
 
-    def __init__(self, *, queries: Queries, judge: Judge) -> None:
+    def __init__(self, *, queries: Service, judge: Judge) -> None:
         self._queries = queries
         self._judge = judge
-        self._kept = Kept[tuple[str, str], tuple[BatchVersion, BatchVersion], ComparedBatches](
-            _CACHED
-        )
+        self._kept = VersionedCache[
+            tuple[str, str], tuple[BatchVersion, BatchVersion], ComparedBatches
+        ](_CACHED)
 
     async def compare(self, a: str, b: str) -> ComparedBatches:
         """Compare batch ``b`` with batch ``a``.
@@ -73,13 +73,13 @@ class ComparisonService:
             await current_version(self._queries, self._judge, a),
             await current_version(self._queries, self._judge, b),
         )
-        kept = self._kept.of((a, b), versions)
+        kept = self._kept.current((a, b), versions)
         if kept is not None:
             return kept
         first = await self._queries.read(groups.entries, a)
         second = await self._queries.read(groups.entries, b)
         compared = await self._queries.run(_compared, first, second)
-        self._kept.keep((a, b), versions, compared)
+        self._kept.store((a, b), versions, compared)
         return compared
 
     async def page(
@@ -189,12 +189,12 @@ class RerunService:
         policy: from how many equal failures in a row on one is deterministic.
     """
 
-    def __init__(self, *, queries: Queries, judge: Judge, policy: Policy) -> None:
+    def __init__(self, *, queries: Service, judge: Judge, policy: Policy) -> None:
         self._queries = queries
         self._judge = judge
         self._policy = policy
-        self._kept = Kept[str, BatchVersion, dict[str, Any]](_CACHED)
-        self._counted = Kept[str, BatchVersion, Totals](_COUNTED)
+        self._kept = VersionedCache[str, BatchVersion, dict[str, Any]](_CACHED)
+        self._counted = VersionedCache[str, BatchVersion, Totals](_COUNTED)
 
     async def of_batch(self, batch: str) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}/rerun` with everything in it.
@@ -203,11 +203,11 @@ class RerunService:
             Refusal: 404 for a batch without rollouts.
         """
         version = await current_version(self._queries, self._judge, batch)
-        kept = self._kept.of(batch, version)
+        kept = self._kept.current(batch, version)
         if kept is not None:
             return kept
         made = await self._queries.read(_all, batch, self._policy)
-        self._kept.keep(batch, version, made)
+        self._kept.store(batch, version, made)
         return made
 
     async def page(self, batch: str, *, after: str | None, limit: int) -> dict[str, Any]:
@@ -241,7 +241,7 @@ class RerunService:
         if kept is not None and _serves(kept[0], version, begin):
             return kept
         made = await self._queries.read(_count, batch, self._policy)
-        self._counted.keep(batch, version, made)
+        self._counted.store(batch, version, made)
         return version, made
 
 
@@ -373,7 +373,7 @@ class CallTotals:
 class UsageService:
     """Adds up a batch's calls."""
 
-    def __init__(self, *, queries: Queries, prices: PriceTable) -> None:
+    def __init__(self, *, queries: Service, prices: PriceTable) -> None:
         self._queries = queries
         self._prices = prices
 
@@ -479,7 +479,7 @@ class GroupService:
     """
 
     def __init__(
-        self, *, queries: Queries, database: Database, judge: Judge, wall: Callable[[], float]
+        self, *, queries: Service, database: Database, judge: Judge, wall: Callable[[], float]
     ) -> None:
         self._queries = queries
         self._database = database

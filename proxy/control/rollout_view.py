@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Queries, run_in_thread
+from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.calls import known_calls, outline, some_of
@@ -199,7 +199,7 @@ class RolloutPages:
         prices: what calls cost where the provider did not say.
     """
 
-    def __init__(self, *, queries: Queries, judge: Judge, prices: PriceTable) -> None:
+    def __init__(self, *, queries: Service, judge: Judge, prices: PriceTable) -> None:
         self._queries = queries
         self._judge = judge
         self._prices = prices

@@ -14,7 +14,7 @@ from classifier import breakers
 from classifier.records import RolloutRecord
 from proxy.control.judge import Judge
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import PAGE, Queries, unknown_rollout
+from proxy.control.queries import PAGE, Service, unknown_rollout
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
@@ -84,7 +84,7 @@ class Registrar:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         rollouts: Rollouts,
         keyring: Keyring,
         upstreams: Mapping[str, Upstream],
@@ -286,7 +286,7 @@ class RolloutClosing:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         database: Database,
         worker: str,
         close_here: Callable[[str, int], Awaitable[bool]],
@@ -364,7 +364,7 @@ class RolloutService:
     def __init__(
         self,
         *,
-        queries: Queries,
+        queries: Service,
         database: Database,
         judge: Judge,
         prices: PriceTable,

@@ -1,55 +1,22 @@
-"""The control plane's services, composed over one database, and its readiness check."""
+"""The control plane's services, composed over one context."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
-from classifier.verdicts import Policy, Verdict
 from proxy.control.alerts import AlertWatch, CauseService
 from proxy.control.batches import BatchList, BatchService
 from proxy.control.dashboard import BatchPages, Dashboard
-from proxy.control.judge import Judge, RecorderState, RolloutLoader
+from proxy.control.judge import Judge, RolloutLoader
 from proxy.control.listing import Exporter, Finder, Listing
 from proxy.control.live import ChangeFeed, EventStream
-from proxy.control.pricing import PriceTable
-from proxy.control.queries import Queries
+from proxy.control.queries import Service
 from proxy.control.reports import ComparisonService, GroupService, RerunService, UsageService
 from proxy.control.rollout_view import RolloutPages
 from proxy.control.rollouts import Registrar, RolloutClosing, RolloutService
 from proxy.control.upstreams import UpstreamService
 from proxy.control.virtual_keys import VirtualKeys
-from proxy.routing.keys import Keyring
-from proxy.routing.upstreams import Upstream
-from proxy.store.database import Database
 from proxy.store.tables import POLICY_COLUMNS
-from truezero import models
-
-# --- readiness ---------------------------------------------------------------------------------
-
-
-class Readiness:
-    """Checks the database and the recorder."""
-
-    def __init__(self, *, queries: Queries, database: Database, recorder: RecorderState) -> None:
-        self._queries = queries
-        self._database = database
-        self._recorder = recorder
-
-    async def check(self) -> models.Ready:
-        """Return the response to `GET /readyz`."""
-        database = await self._queries.run(self._database.is_reachable)
-        recorder = not self._recorder.failing
-        return models.Ready(
-            status="ready" if database and recorder else "not_ready",
-            database=database,
-            recorder=recorder,
-            gaps=self._recorder.gaps_counted,
-            waiting=self._recorder.waiting,
-        )
-
-
-# --- services ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +49,7 @@ class ControlServices:
     rollouts: RolloutService
     listing: Listing
     judge: Judge
+    service: Service
     batches: BatchService
     groups: GroupService
     reports: BatchReports
@@ -90,67 +58,31 @@ class ControlServices:
     keys: VirtualKeys
     dashboard: Dashboard
     pages: PageServices
-    readiness: Readiness
     alerts: AlertWatch
 
 
-async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
-    """Report all calls as ended, in a process that relays none."""
-    return True
-
-
-def compose(
-    *,
-    database: Database,
-    recorder: RecorderState,
-    keyring: Keyring,
-    upstreams: Mapping[str, Upstream],
-    policy: Policy,
-    proof_required: bool,
-    new_id: Callable[[], str],
-    wall: Callable[[], float],
-    registration_required: bool = False,
-    changed: Callable[[str], None] = lambda _rollout_id: None,
-    worker: str = "",
-    close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close,
-    leaving: Callable[[], bool] = lambda: False,
-    refused: Callable[[], Mapping[str, int]] = dict,
-    judged: Callable[[Verdict], object] = lambda _verdict: None,
-    address: str | None = None,
-) -> ControlServices:
-    """Compose the services of one process.
-
-    Arguments:
-        policy: how to judge, retry and stop.
-        proof_required: base URLs carry the rollout's secret.
-        new_id: makes ids for rollouts registered without one.
-        wall: seconds since the epoch.
-        registration_required: an outcome registers no rollout.
-        changed: called with a rollout whose key's validity or drill has changed.
-        worker: this process's name in the table of workers.
-        close_here: ends a rollout's calls in this process; whether all of them ended.
-        leaving: whether the process is about to end, and streams with it.
-        refused: counts agents' requests that were refused since the service started, by code.
-        judged: called with each final verdict once, in one of all processes.
-        address: base URL of the pages, for links in alerts.
-    """
-    queries = Queries(database)
+def compose(service: Service) -> ControlServices:
+    """Compose the services of one process."""
+    queries, database, recorder = service, service.database, service.recorder
+    policy, wall, upstreams, prices = service.policy, service.now, service.upstreams, service.prices
     loader = RolloutLoader(database, recorder, wall, agents=policy.agents)
-    prices = PriceTable(upstreams)
     judge = Judge(
         queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
-        policy=policy, wall=wall, judged=judged,
+        policy=policy, wall=wall, judged=service.on_final_verdict,
     )  # fmt: skip
     own_policy = {name: getattr(policy, name) for name in POLICY_COLUMNS}
     registrar = Registrar(
-        queries=queries, rollouts=database.rollouts, keyring=keyring, upstreams=upstreams,
-        proof_required=proof_required, policy=own_policy, new_id=new_id, wall=wall, changed=changed,
+        queries=queries, rollouts=database.rollouts, keyring=service.keyring, upstreams=upstreams,
+        proof_required=service.proof_required, policy=own_policy, new_id=service.new_id, wall=wall,
+        changed=service.access_changed,
     )  # fmt: skip
     rollouts = RolloutService(
         queries=queries, database=database, judge=judge, prices=prices, policy=own_policy,
-        registration_required=registration_required, wall=wall, changed=changed,
+        registration_required=service.registration_required, wall=wall,
+        changed=service.access_changed,
         closing=RolloutClosing(
-            queries=queries, database=database, worker=worker, close_here=close_here, wall=wall
+            queries=queries, database=database, worker=service.worker,
+            close_here=service.close_here, wall=wall,
         ),
     )  # fmt: skip
     batches = BatchService(
@@ -163,6 +95,7 @@ def compose(
         rollouts=rollouts,
         listing=listing,
         judge=judge,
+        service=service,
         batches=batches,
         groups=GroupService(queries=queries, database=database, judge=judge, wall=wall),
         reports=BatchReports(
@@ -172,26 +105,27 @@ def compose(
             listing=BatchList(queries=queries, batches=batches),
             pages=BatchPages(queries=queries, database=database, judge=judge),
         ),
-        events=EventStream(queries=queries, events=database.events, judge=judge, leaving=leaving),
+        events=EventStream(
+            queries=queries, events=database.events, judge=judge, leaving=service.stopping
+        ),
         exporter=Exporter(queries=queries, listing=listing, loader=loader, prices=prices),
         keys=VirtualKeys(
-            registrar=registrar, rollouts=rollouts, judge=judge, keyring=keyring, new_id=new_id,
-            wall=wall,
+            registrar=registrar, rollouts=rollouts, judge=judge,
+            keyring=service.keyring, new_id=service.new_id, wall=wall,
         ),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, judge=judge, listing=listing,
-            batches=batches, wall=wall, refused=refused,
+            batches=batches, wall=wall, refused=service.refused_calls,
         ),
         pages=PageServices(
             rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
             causes=CauseService(queries=queries, wall=wall),
             upstreams=upstream_service,
             finder=Finder(queries=queries),
-            changes=ChangeFeed(queries=queries, leaving=leaving),
+            changes=ChangeFeed(service),
         ),
-        readiness=Readiness(queries=queries, database=database, recorder=recorder),
         alerts=AlertWatch(
             queries=queries, database=database, batches=batches, upstreams=upstream_service,
-            address=address, wall=wall,
+            address=service.pages_url, wall=wall,
         ),
     )  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from proxy.control.queries import Queries, run_in_thread
+from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import Upstream
 from proxy.store import statistics
@@ -391,7 +391,7 @@ class UpstreamService:
     """
 
     def __init__(
-        self, *, queries: Queries, upstreams: Mapping[str, Upstream], wall: Callable[[], float]
+        self, *, queries: Service, upstreams: Mapping[str, Upstream], wall: Callable[[], float]
     ) -> None:
         self._queries = queries
         self._origins = {

@@ -50,14 +50,14 @@ class LivePages:
     ) -> Response:
         """Return a page that was begun after the change for which it is fetched.
 
-        Without a change that this process told, it is made for the request alone.
+        Without a change that this process announced, it is made for the request alone.
         """
-        told_at = self._changes.told_at(request.headers.get(CHANGE_HEADER, ""))
-        if told_at is None:
+        announced_at = self._changes.announced_at(request.headers.get(CHANGE_HEADER, ""))
+        if announced_at is None:
             return await make(request)
         key = str(request.url), session_of(request.scope["headers"])
         made = self._made.get(key)
-        if made is None or made.began < told_at or _failed(made.page):
+        if made is None or made.began < announced_at or _failed(made.page):
             made = _Made(self._changes.clock(), asyncio.create_task(self._make(request, make)))
             self._made.pop(key, None)
             self._made[key] = made

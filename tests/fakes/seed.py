@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from classifier.records import Ending, Exchange
-from classifier.verdicts import EVIDENCE
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
 from proxy.control.services import compose
 from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring
-from proxy.routing.upstreams import allow_list
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
+from tests.fakes.control import control_over
 from tests.fakes.provider import Answer
 from truezero import models
 
@@ -99,17 +98,6 @@ class Plan:
     again: Callable[[Run], Callable[[float], Run]] | None = None
 
 
-class Idle:
-    """A recorder with nothing to record."""
-
-    failing = False
-    gaps_counted = 0
-    waiting = 0
-
-    def missing(self, _rollout_id: str) -> int:
-        return 0
-
-
 @dataclass
 class Clock:
     """Seconds since the epoch, turned by hand."""
@@ -127,16 +115,13 @@ class Stage:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        upstreams = allow_list({})
         self.control = compose(
-            database=self.database,
-            recorder=Idle(),
-            keyring=Keyring(self.database.deployment.secret("keyring")),
-            upstreams=upstreams,
-            policy=EVIDENCE,
-            proof_required=False,
-            new_id=lambda: self.id_at(self.clock.now),
-            wall=lambda: self.clock.now,
+            control_over(
+                self.database,
+                keyring=Keyring(self.database.deployment.secret("keyring")),
+                new_id=lambda: self.id_at(self.clock.now),
+                now=lambda: self.clock.now,
+            )
         )
 
     def id_at(self, at: float) -> str:

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from proxy.control import rollouts
-from proxy.control.queries import Queries
 from proxy.control.rollouts import RolloutClosing
 from proxy.store.database import Database
+from tests.fakes.control import control_over
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def closes(database: Database, *, here: bool = True) -> RolloutClosing:
         return here
 
     return RolloutClosing(
-        queries=Queries(database), database=database, worker="me", close_here=close_here,
+        queries=control_over(database), database=database, worker="me", close_here=close_here,
         wall=time.time,
     )  # fmt: skip
 

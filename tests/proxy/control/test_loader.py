@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
 
 from classifier.records import RolloutRecord
-from classifier.verdicts import Policy
 from proxy.control.judge import Judge
 from proxy.control.services import compose
-from proxy.routing.keys import Keyring
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.rollouts import Rollouts
 from proxy.store.tables import CommitBatch, Row
 from tests.builders import exchange
+from tests.fakes.control import control_over
 
 
 class Kept:
@@ -63,10 +61,7 @@ class MendedRollouts(Rollouts):
 
 
 def judge_of(database: Database, recorder: Kept) -> Judge:
-    return compose(
-        database=database, recorder=recorder, keyring=Keyring(b"secret"), upstreams={},
-        policy=Policy(), proof_required=False, new_id=str, wall=time.time,
-    ).judge  # fmt: skip
+    return compose(control_over(database, recorder=recorder)).judge
 
 
 @pytest.mark.parametrize("away", [False, True], ids=["it was read before", "it was away"])

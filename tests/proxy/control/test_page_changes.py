@@ -6,20 +6,21 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 from proxy.control.live import ChangeFeed, PageChange, PageScope
-from proxy.control.queries import Queries
+from proxy.control.queries import Service
 from proxy.store import statistics
 
 BATCH = PageScope("b")
 
 
-class Pulses(Queries):
+class Pulses:
     """A database in which only the pulse is asked for: what ``of`` says of the time."""
 
     def __init__(self, of: Callable[[float], int]) -> None:
         self.of, self.now, self.looks = of, 0.0, 0
+        self.stopping: Callable[[], bool] = lambda: False
         self._waking: list[tuple[float, asyncio.Event]] = []
 
     async def read(self, query: Callable[..., Any], *args: Any, **asked: Any) -> Any:
@@ -47,8 +48,8 @@ class Pulses(Queries):
                 each[1].set()
 
 
-def changes_in(pulses: Pulses, leaving: Callable[[], bool] = lambda: False) -> ChangeFeed:
-    return ChangeFeed(queries=pulses, leaving=leaving, clock=lambda: pulses.now, sleep=pulses.sleep)
+def changes_in(pulses: Pulses) -> ChangeFeed:
+    return ChangeFeed(cast(Service, pulses), clock=lambda: pulses.now, sleep=pulses.sleep)
 
 
 async def told(
@@ -138,7 +139,7 @@ async def test_a_token_tells_when_its_change_was_seen_to_its_own_process_only() 
     changes = changes_in(pulses)
     (heard,) = await told(pulses, changes, pages=1, until=3)
     (at, change), *_ = heard[1:]
-    seen = changes.told_at(change.token)
+    seen = changes.announced_at(change.token)
     assert seen is not None
     assert at <= seen < at + 1e-6
     longer = change.token + "0" * 999
@@ -151,13 +152,14 @@ async def test_a_token_tells_when_its_change_was_seen_to_its_own_process_only() 
         change.token.partition("-")[0],
         "a" * 999,
     ):
-        assert changes.told_at(other) is None, other
-    assert changes_in(pulses).told_at(change.token) is None
+        assert changes.announced_at(other) is None, other
+    assert changes_in(pulses).announced_at(change.token) is None
 
 
 async def test_streams_end_with_the_process() -> None:
     pulses = Pulses(int)
-    stream = changes_in(pulses, leaving=lambda: pulses.looks > 3).follow(BATCH)
+    pulses.stopping = lambda: pulses.looks > 3
+    stream = changes_in(pulses).follow(BATCH)
     following = asyncio.create_task(_all(stream))
     await pulses.turn(60)
     assert [change.kind for change in await following] == ["", "changed", "changed"]

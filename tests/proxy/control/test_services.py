@@ -8,26 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from classifier.verdicts import EVIDENCE
+from proxy.control.queries import readiness
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
-from proxy.routing.keys import Keyring
-from proxy.settings import load
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from tests.builders import exchange
+from tests.fakes.control import control_over
 from truezero import models
-
-
-class Recorder:
-    """A recorder that has written everything."""
-
-    failing = False
-    gaps_counted = 0
-    waiting = 0
-
-    def missing(self, _rollout_id: str) -> int:
-        return 0
 
 
 @pytest.fixture
@@ -51,10 +39,10 @@ def services(database: Database, changed: list[str]) -> ControlServices:
 
     ids, clock = itertools.count(1), itertools.count(1_700_000_000)
     return compose(
-        database=database, recorder=Recorder(), keyring=Keyring(b"k" * 32),
-        upstreams=load({}, {}).allow_list(), policy=EVIDENCE, proof_required=False,
-        new_id=lambda: f"id-{next(ids)}", wall=lambda: float(next(clock)), changed=changed.append,
-        close_here=close,
+        control_over(
+            database, new_id=lambda: f"id-{next(ids)}", now=lambda: float(next(clock)),
+            access_changed=changed.append, close_here=close,
+        )
     )  # fmt: skip
 
 
@@ -74,7 +62,7 @@ async def test_a_rollout_goes_through_every_service(
     assert [item["id"] for item in (await services.listing.page(of_batch))["items"]] == ["r1"]
     exported = [record async for record in await services.exporter.export(of_batch)]
     assert [record["record"] for record in exported[0]] == ["rollout", "outcome", "exchange"]
-    assert (await services.readiness.check()).status == "ready"
+    assert (await readiness(services.service))["status"] == "ready"
     assert (await services.dashboard.batches()).total == 1
 
 

@@ -11,7 +11,7 @@ import pytest
 from fastapi import Request, Response
 
 from proxy.control.live import ChangeFeed
-from proxy.control.queries import Queries, run_in_thread
+from proxy.control.queries import Service, run_in_thread
 from proxy.web.context import CHANGE_HEADER, LivePages
 
 
@@ -20,11 +20,9 @@ class Clock(ChangeFeed):
 
     def __init__(self) -> None:
         self.now = 10.0
-        super().__init__(
-            queries=Queries.__new__(Queries), leaving=lambda: False, clock=lambda: self.now
-        )
+        super().__init__(Service.__new__(Service), clock=lambda: self.now)
 
-    def told_at(self, token: str) -> float | None:
+    def announced_at(self, token: str) -> float | None:
         return float(token) if token else None
 
 
