@@ -39,9 +39,20 @@ def rollouts_of(lines: Iterable[str]) -> list[RolloutRecord]:
     ``outcome`` (with ``rollout_id``) or ``rollout`` (with ``id``). ``LineError`` names
     the line and the key that cannot be read.
     """
+    return _joined(_records(lines))
+
+
+def records_of(export: Iterable[Mapping[str, object]]) -> list[RolloutRecord]:
+    """Return the rollouts of an export whose lines are parsed; raises ``ValueError``."""
+    return _joined(map(_record, export))
+
+
+def _joined(
+    records: Iterable[tuple[str, RolloutRecord | Outcome | Exchange]],
+) -> list[RolloutRecord]:
     rollouts: dict[str, RolloutRecord] = {}
     exchanges: dict[str, list[Exchange]] = {}
-    for name, record in _records(lines):
+    for name, record in records:
         if isinstance(record, RolloutRecord):
             outcome = rollouts[name].outcome if name in rollouts else None
             rollouts[name] = replace(record, outcome=outcome)

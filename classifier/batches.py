@@ -5,6 +5,7 @@ No gap is filled with a guess: an unmeasured slot is left out, or counted at bot
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +15,7 @@ from classifier.diagnostics import Diagnostic
 from classifier.fingerprints import Lane
 from classifier.results import Result
 from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
-from classifier.verdicts import ValidityFinding
+from classifier.verdicts import Health, ValidityFinding
 
 # Where a runner puts the one number that counts, in order of preference.
 _REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
@@ -265,6 +266,50 @@ def repeat_of(slot: Slot) -> Repeat | None:
 def _route(lane: str) -> str:
     """Return a lane's upstream and model; a batch of thousands has few lanes."""
     return Lane.read(lane).route
+
+
+class ReportedZeros(NamedTuple):
+    """The repeats that the runner scored 0: how many, and those that measure nothing."""
+
+    reported: int
+    not_measured: tuple[Entry, ...]
+
+    @property
+    def by_cause(self) -> dict[str, int]:
+        """Count what measures nothing by `unmeasured_by`, the most frequent first."""
+        causes = Counter(map(unmeasured_by, self.not_measured))
+        return dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
+
+
+def reported_zeros(batch: Iterable[Slot]) -> ReportedZeros:
+    """Find the zeros of a batch; a repeat that is not finished is none yet."""
+    zeros = [entry for slot in batch if (entry := _zero_of(slot)) is not None]
+    return ReportedZeros(len(zeros), tuple(entry for entry in zeros if entry.score is None))
+
+
+def _zero_of(slot: Slot) -> Entry | None:
+    """Return the attempt for which a repeat reads as 0; None if it does not."""
+    if slot.counted.score is not None:
+        return slot.counted if slot.counted.score == 0 else None
+    reported = [each for each in slot.attempts if each.reward is not None]  # a skipped one has none
+    if not reported or reported[-1].reward != 0 or reported[-1].provisional:
+        return None
+    return reported[-1]
+
+
+def unmeasured_by(entry: Entry) -> str:
+    """Name the reason for which a rollout's reward does not count.
+
+    A failure's subcategory, ``suspected``, the check that found the measurement unsound, or the
+    health that leaves it undecided.
+    """
+    if entry.subcategory is not None and entry.health == Health.API_ERROR:
+        return entry.subcategory
+    if entry.health == Health.SUSPECTED_API_ERROR:
+        return "suspected"
+    if entry.health == Health.HEALTHY and entry.validity is not None:
+        return entry.validity.split()[1]
+    return entry.health or Health.UNDECIDED.value
 
 
 def problems(entry: Entry, name: str) -> list[str]:

@@ -1,0 +1,458 @@
+"""The measurement card of a batch: what its score stands on, computed from its export alone.
+
+Clock, host and path have no part in it: another machine makes the same card of the same export.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from classifier import batches, codec, commitments
+from classifier.__main__ import records_of
+from classifier.batch_summary import Check, NamedSlots, check_of
+from classifier.batches import Entry, Scores, Slot
+from classifier.commitments import Digest, canonical_json, leaf_hash, record_digest
+from classifier.records import Exchange, Kind, RolloutRecord
+from classifier.results import result
+from classifier.rules import judge
+from classifier.statistics import Exclusion, exclusion
+from classifier.totals import sum_known
+from classifier.validity.serving import ServingGroup, Way, compare_ways
+from classifier.verdicts import EVIDENCE, Policy
+
+CARD = "truezero/measurement-card/v1"
+DISCLOSURE = "truezero/disclosure/v1"
+SELF_REPORTED = "self-reported"
+PROVIDER_REQUEST_IDS = "provider request ids"
+# What a card cannot show, in words: it is printed with every card.
+DOES_NOT_PROVE = (
+    "that the batch is all that was run: other batches may have been left unpublished",
+    "that the provider ran the model that it names; the card says which name it answered with",
+    "that the rewards are right: the runner reported them, and the card counts them",
+    "that the calls took place, unless leaves are disclosed and the provider confirms them",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stated:
+    """The facts on a card that its export does not hold: whoever makes the card states them.
+
+    ``origins`` are the hosts behind the upstreams' names. ``harness`` is the name and version of
+    what ran the agents, if anybody named it. ``policy`` holds for rollouts whose batch sets none.
+    """
+
+    batch: str
+    truezero: str
+    classifier: str
+    policy: Policy = EVIDENCE
+    origins: Mapping[str, str] = field(default_factory=dict)
+    harness: str | None = None
+
+    def encode(self) -> codec.Json:
+        """Encode it as it stands on the card."""
+        return {
+            "batch": self.batch,
+            "truezero": self.truezero,
+            "classifier": self.classifier,
+            "harness": self.harness,
+            "origins": dict(self.origins),
+            "policy": {name: getattr(self.policy, name) for name in _POLICY},
+        }
+
+    @classmethod
+    def decode(cls, source: Mapping[str, Any]) -> Stated:
+        """Decode what stands on a card.
+
+        Raises:
+            ValueError: something of it is missing or of another type.
+        """
+        try:
+            policy = {name: source["policy"][name] for name in _POLICY}
+            origins = {str(name): str(host) for name, host in source["origins"].items()}
+            return cls(
+                batch=source["batch"], truezero=source["truezero"],
+                classifier=source["classifier"], harness=source["harness"], origins=origins,
+                policy=Policy(**policy),
+            )  # fmt: skip
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"stated: {error} is missing or wrong") from None
+
+
+# What of a policy decides which rewards count.
+_POLICY = ("name", "agents", "validity", "max_steps", "content_filter", "stall_s")
+
+
+class _CardRollout(NamedTuple):
+    """The part of a judged rollout that a card counts."""
+
+    began_at: float
+    entry: Entry
+    attributed_to: str | None
+    findings: tuple[tuple[str, str], ...]  # check and level
+    servings: tuple[Way, ...]
+    fallbacks: tuple[str, ...]
+    agents: str
+
+
+def card_of(export: Iterable[Mapping[str, Any]], stated: Stated) -> dict[str, Any]:
+    """Make the card of a batch, reading its export once.
+
+    Arguments:
+        export: the records of the batch's export, those of one rollout together.
+
+    Raises:
+        ValueError: a record cannot be read or has no canonical form, or those of a rollout are
+            not together.
+    """
+    digests: list[Digest] = []
+    judged: list[_CardRollout] = []
+    calls: list[tuple[str, float, str, Digest]] = []
+    ways = _Ways()
+    for rollout in _rollouts_of(export, digests):
+        judged.append(_card_rollout(rollout, stated.policy))
+        for exchange in calls_of(rollout):
+            calls.append((*_place(exchange), leaf_hash(leaf_of(exchange))))
+            ways.add(exchange)
+    judged.sort(key=lambda each: (each.began_at, each.entry.rollout_id))
+    slots = batches.slots(each.entry for each in judged)
+    leaves = [leaf for *_, leaf in sorted(calls)]
+    scores = batches.scores(slots)
+    found = exclusion(repeat for slot in slots if (repeat := batches.repeat_of(slot)) is not None)
+    check = _check(judged, slots, found)
+    measured = {
+        "score": _score(scores),
+        "zeros": _zeros(slots, judged),
+        "exclusion": {"bias": found.bias, "p": found.p, "fisher_p": found.fisher_p},
+        "retried_after_score": list(scores.retried_after_score),
+        "valid": check.valid,
+        "problems": {"total": check.total, "first": list(check.lines[:_PROBLEMS])},
+        "validity": _validity(judged),
+        "agents": _tally(each.agents for each in judged),
+        "calls": ways.encode(stated.origins),
+        "tokens": _sums(judged, "input_tokens", "output_tokens", "total_tokens"),
+        "cost": _sums(judged, "cost_usd"),
+    }
+    roots = {
+        "export": commitments.digest_of(digests),
+        "calls": commitments.root_of(leaves).hex(),
+        "leaves": len(leaves),
+        "request_ids": ways.request_ids,
+        "provenance": PROVIDER_REQUEST_IDS if ways.request_ids else SELF_REPORTED,
+    }
+    card = {
+        "type": CARD,
+        "stated": stated.encode(),
+        "measured": measured,
+        "roots": roots,
+        "does_not_prove": list(DOES_NOT_PROVE),
+    }
+    plain: dict[str, Any] = commitments.rounded(card)
+    return plain
+
+
+def card_bytes(card: Mapping[str, Any]) -> bytes:
+    """Return a card's canonical bytes: those that are signed and compared."""
+    return canonical_json(card)
+
+
+# --- what is counted ---
+
+
+def _rollouts_of(
+    export: Iterable[Mapping[str, Any]], digests: list[Digest]
+) -> Iterator[RolloutRecord]:
+    """Yield an export's rollouts, and add the digests of its records."""
+    ended: set[str] = set()
+    for owner, group in groupby(export, key=lambda r: r.get("rollout_id") or r.get("id")):
+        records = list(group)
+        if owner in ended:
+            raise ValueError(f"records of rollout {owner!r} are not together")
+        ended.add(str(owner))
+        digests += (record_digest(record) for record in records)
+        yield from records_of(records)
+
+
+def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
+    """Judge a rollout; its reward is what was reported, also if it does not count."""
+    verdict, outcome = judge(rollout, policy=policy), rollout.outcome
+    reported = None if outcome is None else batches.reward_in(outcome.rewards, outcome.eval)
+    entry = Entry.of(result(rollout, verdict))
+    return _CardRollout(
+        rollout.began_at or 0.0,
+        entry._replace(reward=reported, lane=verdict.lane),
+        verdict.attributed_to and verdict.attributed_to.value,
+        tuple((finding.check, finding.level.value) for finding in verdict.validity),
+        verdict.servings,
+        rollout.fallbacks,
+        rollout.agents or policy.agents,
+    )
+
+
+def _check(judged: Sequence[_CardRollout], slots: Sequence[Slot], found: Exclusion) -> Check:
+    lines = [line for slot in slots for line in batches.problems(slot.counted, slot.name)]
+    lines += [batches.picked(slot.name) for slot in slots if batches.scored_before(slot)]
+    ways: dict[Way, set[ServingGroup]] = {}
+    for each in judged:
+        for way in each.servings:
+            ways.setdefault(way, set()).add(ServingGroup(1, (each.entry.rollout_id,)))
+    declared = [name for each in judged for name in each.fallbacks]
+    return check_of(lines, _counted(slots), found, compare_ways(ways, declared=declared))
+
+
+_PROBLEMS = 20  # of thousands, these are named
+
+
+def _counted(slots: Iterable[Slot]) -> dict[str, NamedSlots]:
+    """Name what counts in spite of a finding, by the finding's level."""
+    names: dict[str, list[str]] = {}
+    for slot in slots:
+        if (level := batches.counted_with(slot)) is not None:
+            names.setdefault(level, []).append(batches.counted_check(slot.counted))
+    return {level: NamedSlots(checks, len(checks)) for level, checks in names.items()}
+
+
+def _zeros(slots: Sequence[Slot], judged: Iterable[_CardRollout]) -> dict[str, Any]:
+    zeros = batches.reported_zeros(slots)
+    whose = {each.entry.rollout_id: each.attributed_to for each in judged}
+    return {
+        "reported": zeros.reported,
+        "not_measured": len(zeros.not_measured),
+        "by_cause": zeros.by_cause,
+        "by_whom": _tally(whose[entry.rollout_id] or "unknown" for entry in zeros.not_measured),
+    }
+
+
+def _score(scores: Scores) -> dict[str, Any]:
+    return {
+        "repeats": scores.total,
+        "measured": scores.scored,
+        "coverage": scores.coverage,
+        "score": scores.score_effective,
+        "interval": scores.score_ci,
+        "least": scores.score_worst,
+        "most": scores.score_best,
+        "failures_as_0": scores.score_all,
+        "first_attempts": scores.score_first,
+    }
+
+
+def _tally(values: Iterable[str | None]) -> dict[str, int]:
+    return dict(sorted(Counter(value for value in values if value is not None).items()))
+
+
+def _validity(judged: Iterable[_CardRollout]) -> dict[str, dict[str, int]]:
+    """Count rollouts by check and level."""
+    found: dict[str, Counter[str]] = {}
+    for each in judged:
+        for check, level in each.findings:
+            found.setdefault(check, Counter())[level] += 1
+    return {check: dict(levels) for check, levels in found.items()}
+
+
+class _Ways:
+    """Counts calls by who was asked, who answered and who served."""
+
+    def __init__(self) -> None:
+        self.request_ids = 0
+        self._calls: Counter[tuple[str, ...]] = Counter()
+        self._failed: Counter[tuple[str, ...]] = Counter()
+        self._began: list[float] = []
+        self._ended: list[float] = []
+
+    def add(self, exchange: Exchange) -> None:
+        """Count a call."""
+        names = (exchange.model, exchange.answered_model, exchange.served_by)
+        way = (exchange.upstream, *(name or "" for name in names))
+        self._calls[way] += 1
+        self._failed[way] += exchange.failed
+        self.request_ids += exchange.provider_request_id is not None
+        began = exchange.timing.started_at
+        self._began = [min((*self._began, began))]
+        self._ended = [max((*self._ended, began + (exchange.timing.duration_s or 0)))]
+
+    def encode(self, origins: Mapping[str, str]) -> dict[str, Any]:
+        """Return the counts, the times of the first and the last call among them."""
+        return {
+            "total": self._calls.total(),
+            "failed": self._failed.total(),
+            "first_at": next(iter(self._began), None),
+            "last_at": next(iter(self._ended), None),
+            "by_model": [
+                {
+                    "upstream": upstream,
+                    "origin": origins.get(upstream),
+                    "asked": asked or None,
+                    "answered": answered or None,
+                    "served_by": served_by or None,
+                    "calls": calls,
+                    "failed": self._failed[upstream, asked, answered, served_by],
+                }
+                for (upstream, asked, answered, served_by), calls in sorted(self._calls.items())
+            ],
+        }
+
+
+def _sums(judged: Sequence[_CardRollout], *names: str) -> dict[str, Any]:
+    """Sum up what is known, and count the rollouts of which it is not."""
+    sums: dict[str, Any] = {}
+    for name in names:
+        values = [getattr(each.entry, name) for each in judged]
+        sums[name] = sum_known(values)
+        sums[f"{name}_unknown"] = sum(value is None for value in values)
+    return sums
+
+
+# --- leaves: what a card commits to of each call, and can disclose of some -----------------------
+
+
+_INFERENCE = (Kind.INFERENCE, Kind.CONTINUATION)
+
+
+def calls_of(rollout: RolloutRecord) -> list[Exchange]:
+    """Return a rollout's calls to models, which each have a leaf."""
+    return [x for x in rollout.exchanges if x.kind in _INFERENCE and not x.injected]
+
+
+def _place(exchange: Exchange) -> tuple[str, float, str]:
+    """Return the place of a call's leaf among the others."""
+    return exchange.rollout_id, exchange.timing.started_at, exchange.id
+
+
+def facts_of(exchange: Exchange) -> codec.Json:
+    """Return the facts of a call that its leaf holds: no digest of a body is among them.
+
+    Times are in seconds since the epoch.
+    """
+    timing, usage = exchange.timing, exchange.usage
+    return {
+        "rollout": exchange.rollout_id,
+        "request_id": exchange.provider_request_id,
+        "answered_model": exchange.answered_model,
+        "status": exchange.status,
+        "input_tokens": usage.input_total,
+        "output_tokens": usage.output_total,
+        "first_byte_at": _after(timing.started_at, timing.first_byte_s),
+        "last_byte_at": _after(timing.started_at, timing.duration_s),
+    }
+
+
+def _after(started_at: float, seconds: float | None) -> float | None:
+    return None if seconds is None else started_at + seconds
+
+
+def leaf_of(exchange: Exchange) -> bytes:
+    """Return the bytes of a call's leaf."""
+    return canonical_json(commitments.rounded(facts_of(exchange)))
+
+
+def disclosure_of(
+    export: Iterable[Mapping[str, Any]], card: Mapping[str, Any], *, seed: str, leaves: int
+) -> dict[str, Any]:
+    """Disclose calls that a word draws, each with its path to the card's root.
+
+    Raises:
+        ValueError: the export is not the one that the card was made of.
+    """
+    calls = [call for rollout in _rollouts_of(export, []) for call in calls_of(rollout)]
+    calls.sort(key=_place)
+    hashes = [leaf_hash(leaf_of(call)) for call in calls]
+    root = commitments.root_of(hashes)
+    if root.hex() != card["roots"]["calls"]:
+        raise ValueError("the export holds other calls than the card")
+    return {
+        "type": DISCLOSURE,
+        "batch": card["stated"]["batch"],
+        "root": root.hex(),
+        "size": len(hashes),
+        "seed": seed,
+        "leaves": [
+            {
+                "index": index,
+                "facts": commitments.rounded(facts_of(calls[index])),
+                "path": [each.hex() for each in commitments.path_of(hashes, index)],
+            }
+            for index in commitments.drawn(seed, root, len(hashes), leaves)
+        ],
+    }
+
+
+# --- verification --------------------------------------------------------------------------------
+
+
+def differences(card: Mapping[str, Any], again: Mapping[str, Any]) -> list[str]:
+    """Name what differs between a card and the card made again of its export.
+
+    Returns:
+        Lines such as ``measured.score.score: 0.7 on the card, 0.634 by the export``; none if both
+        are equal.
+    """
+    return list(_differences("", card, again))
+
+
+def _differences(place: str, one: object, other: object) -> Iterator[str]:
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in sorted({*one, *other}, key=str):
+            yield from _differences(
+                f"{place}.{key}" if place else str(key), one.get(key, _ABSENT),
+                other.get(key, _ABSENT),
+            )  # fmt: skip
+    elif _ABSENT in (one, other) or canonical_json(one) != canonical_json(other):
+        yield f"{place}: {_shown(one)} on the card, {_shown(other)} by the export"
+
+
+class _Absent:
+    """A key that is not there; null may be."""
+
+
+_ABSENT = _Absent()
+
+
+def _shown(value: object) -> str:
+    if value is _ABSENT:
+        return "nothing"
+    text = canonical_json(value).decode(errors="replace")
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def disclosed_wrongly(disclosure: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
+    """Name what is wrong with a disclosure; nothing if each leaf belongs to the card's root.
+
+    The leaves must be those that the seed draws, neither more nor others.
+    """
+    try:
+        return list(_disclosed_wrongly(disclosure, card["stated"]["batch"], card["roots"]))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        return [f"disclosure: {type(error).__name__} at {error}: not a disclosure of this card"]
+
+
+_DISCLOSED = frozenset(("type", "batch", "root", "size", "seed", "leaves"))
+
+
+def _disclosed_wrongly(
+    disclosure: Mapping[str, Any], batch: object, roots: Mapping[str, Any]
+) -> Iterator[str]:
+    leaves = disclosure["leaves"]
+    for name in sorted(set(disclosure) - _DISCLOSED):
+        yield f"{name}: is no part of a disclosure"
+    for name, value, expected in (
+        ("type", disclosure["type"], DISCLOSURE),
+        ("batch", disclosure["batch"], batch),
+        ("root", disclosure["root"], roots["calls"]),
+        ("size", disclosure["size"], roots["leaves"]),
+    ):
+        if value != expected:
+            yield f"{name}: {value!r} is disclosed, {expected!r} is on the card"
+    root, size = bytes.fromhex(roots["calls"]), roots["leaves"]
+    drawn = commitments.drawn(disclosure["seed"], root, size, len(leaves))
+    if [leaf["index"] for leaf in leaves] != drawn:
+        yield "leaves: not those that the seed draws"
+    for leaf in leaves:
+        path = [bytes.fromhex(each) for each in leaf["path"]]
+        hashed = leaf_hash(canonical_json(leaf["facts"]))
+        unknown = set(leaf) - {"index", "facts", "path"}
+        if unknown or commitments.root_by(hashed, leaf["index"], size, path) != root:
+            yield f"leaf {leaf['index']}: its path does not lead to the card's root"

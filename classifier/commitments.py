@@ -1,0 +1,185 @@
+"""Canonical JSON, digests and Merkle trees: a short value that stands for many records.
+
+Whoever holds a root can be shown single records later, each with a path that only the records the
+root was made of can have.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+Digest = bytes
+
+_WHOLE = 2**53  # beyond it JSON's numbers, which are doubles, skip whole numbers
+_DIGITS = 6  # behind the point: what machines add up in another order differs further back
+
+
+class CanonicalError(ValueError):
+    """A value has no canonical form: not a number, a whole number above 2⁵³, half a character."""
+
+
+def rounded(value: Any) -> Any:
+    """Return JSON's value with its numbers rounded to six digits behind the point."""
+    if isinstance(value, float):
+        return round(value, _DIGITS) + 0.0  # and no negative zero
+    if isinstance(value, Mapping):
+        return {key: rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return value
+
+
+def canonical_json(value: object) -> bytes:
+    """Encode a value as RFC 8785 does, so that equal values have equal bytes on any machine.
+
+    Raises:
+        CanonicalError: it has no canonical form.
+    """
+    try:
+        return "".join(_encoded(value)).encode()
+    except UnicodeEncodeError:
+        raise CanonicalError("half a surrogate pair") from None
+
+
+def _encoded(value: object) -> Iterator[str]:
+    match value:
+        case None | bool() | str():
+            yield json.dumps(value, ensure_ascii=False)
+        case int():
+            if abs(value) > _WHOLE:
+                raise CanonicalError(f"{value} is beyond 2^53")
+            yield str(value)
+        case float():
+            yield _number(value)
+        case Mapping():
+            yield "{"
+            for place, key in enumerate(sorted(value, key=_utf_16)):
+                yield f"{',' if place else ''}{json.dumps(key, ensure_ascii=False)}:"
+                yield from _encoded(value[key])
+            yield "}"
+        case list() | tuple():
+            yield "["
+            for place, each in enumerate(value):
+                if place:
+                    yield ","
+                yield from _encoded(each)
+            yield "]"
+        case _:
+            raise CanonicalError(f"{type(value).__name__} is not in JSON")
+
+
+def _utf_16(key: object) -> bytes:
+    if not isinstance(key, str):
+        raise CanonicalError("a key is not a string")
+    return key.encode("utf-16-be")
+
+
+def _number(value: float) -> str:
+    """Write a number as ECMAScript's ``Number::toString`` (RFC 8785 §3.2.2.3)."""
+    if not math.isfinite(value):
+        raise CanonicalError("not a finite number")
+    if value == 0:
+        return "0"
+    sign = "-" if value < 0 else ""
+    mantissa, _, exponent = f"{abs(value)!r}".partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction.rstrip("0")).lstrip("0") or "0"
+    # The value is 0.digits × 10^point.
+    leading = len(whole + fraction) - len((whole + fraction).lstrip("0"))
+    point = len(whole) - leading + int(exponent or 0)
+    digits = digits.rstrip("0")
+    if len(digits) <= point <= 21:
+        return f"{sign}{digits}{'0' * (point - len(digits))}"
+    if 0 < point <= 21:
+        return f"{sign}{digits[:point]}.{digits[point:]}"
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    power = f"e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return f"{sign}{digits[0]}{'.' if len(digits) > 1 else ''}{digits[1:]}{power}"
+
+
+def record_digest(record: object) -> Digest:
+    """Return the digest of one record, its numbers rounded.
+
+    Raises:
+        CanonicalError: it has no canonical form.
+    """
+    return sha256(canonical_json(rounded(record))).digest()
+
+
+def digest_of(records: Iterable[Digest]) -> str:
+    """Return one digest of many records in hex, in whatever order their digests come."""
+    return sha256(b"".join(sorted(records))).hexdigest()
+
+
+# --- Merkle trees (RFC 6962 §2.1) ---
+
+
+def leaf_hash(leaf: bytes) -> Digest:
+    """Hash a leaf."""
+    return sha256(b"\x00" + leaf).digest()
+
+
+def _node(left: Digest, right: Digest) -> Digest:
+    return sha256(b"\x01" + left + right).digest()
+
+
+def _split(size: int) -> int:
+    """Return the largest power of two that is smaller than a size of two or more."""
+    return 1 << (size - 1).bit_length() - 1
+
+
+def root_of(leaves: Sequence[Digest]) -> Digest:
+    """Return the root of a tree over hashed leaves; of no leaf it is the digest of nothing."""
+    if not leaves:
+        return sha256(b"").digest()
+    level = list(leaves)
+    while len(level) > 1:  # an odd one goes up as it is: the same tree as by halves
+        pairs = [_node(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]
+
+
+def path_of(leaves: Sequence[Digest], index: int) -> list[Digest]:
+    """Return the hashes that lead from a leaf to the root, the nearest first."""
+    if len(leaves) < 2:
+        return []
+    middle = _split(len(leaves))
+    if index < middle:
+        return [*path_of(leaves[:middle], index), root_of(leaves[middle:])]
+    return [*path_of(leaves[middle:], index - middle), root_of(leaves[:middle])]
+
+
+def root_by(leaf: Digest, index: int, size: int, path: Sequence[Digest]) -> Digest | None:
+    """Return the root to which a path leads from a leaf; None if no tree of that size has it."""
+    if not 0 <= index < size:
+        return None
+    if size == 1:
+        return leaf if not path else None
+    if not path:
+        return None
+    middle, *before, last = _split(size), *path
+    if index < middle:
+        below = root_by(leaf, index, middle, before)
+        return None if below is None else _node(below, last)
+    below = root_by(leaf, index - middle, size - middle, before)
+    return None if below is None else _node(last, below)
+
+
+def drawn(seed: str, root: Digest, size: int, count: int) -> list[int]:
+    """Draw different leaves by a word that the one who asks chooses, in ascending order.
+
+    The draw depends on the root: who makes the card cannot choose its leaves by the word.
+
+    Arguments:
+        count: how many; all of them if there are fewer.
+    """
+    order = sorted(
+        range(size),
+        key=lambda index: sha256(b"\x02" + root + f"{index}:{seed}".encode()).digest(),
+    )
+    return sorted(order[:count])

@@ -1,0 +1,247 @@
+"""The card of a batch is made of its export alone, and whatever is edited is found."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from classifier import codec
+from classifier.card import (
+    DOES_NOT_PROVE,
+    PROVIDER_REQUEST_IDS,
+    SELF_REPORTED,
+    Stated,
+    card_bytes,
+    card_of,
+    differences,
+    disclosed_wrongly,
+    disclosure_of,
+)
+from classifier.records import RolloutRecord
+from tests.builders import rollout
+
+STATED = Stated(
+    batch="nightly",
+    truezero="0.2.0",
+    classifier="7",
+    origins={"openai": "api.openai.com"},
+    harness="inspect_ai 0.3.285",
+)
+Records = list[dict[str, Any]]
+
+
+def attempt(task: str, repeat: int, *calls: str, reward: float, **facts: Any) -> RolloutRecord:
+    name = f"{task}-{repeat}-{facts.get('attempt', 0)}"
+    made = rollout(
+        *calls, id=name, batch="nightly", task=task, repeat=repeat, began_at=float(len(name)),
+        **{"attempt": 0, **facts},
+    )  # fmt: skip
+    assert made.outcome is not None
+    outcome = replace(made.outcome, rewards={"reward": reward})
+    exchanges = tuple(
+        replace(x, id=f"{name}:{n}", rollout_id=name, provider_request_id=f"req-{name}-{n}")
+        for n, x in enumerate(made.exchanges)
+    )
+    return replace(made, outcome=outcome, exchanges=exchanges)
+
+
+def nightly() -> list[RolloutRecord]:
+    return [
+        attempt("one", 0, "200+tool", "200", reward=1.0),
+        attempt("one", 1, "401", "401", reward=0.0),
+        attempt("two", 0, "200+tool", "200", reward=0.0),
+        attempt("two", 1, "200+tool", "429+quota", "429+quota", reward=0.0),
+        attempt("three", 0, "503", "503", reward=0.0),
+        attempt("three", 0, "200+tool", "200", reward=1.0, attempt=1),
+        attempt("four", 0, "200+empty", "200+empty", reward=0.0),
+    ]
+
+
+def export(rollouts: list[RolloutRecord]) -> Records:
+    records: Records = []
+    for each in rollouts:
+        records.append({"record": "rollout", **codec.encode_rollout(each)})
+        assert each.outcome is not None
+        owner = {"record": "outcome", "rollout_id": each.id}
+        records.append({**owner, **codec.encode_outcome(each.outcome)})
+        records += [{"record": "exchange", **codec.encode_exchange(x)} for x in each.exchanges]
+    parsed: Records = json.loads(json.dumps(records))
+    return parsed
+
+
+@pytest.fixture(scope="module")
+def records() -> Records:
+    return export(nightly())
+
+
+@pytest.fixture(scope="module")
+def card(records: Records) -> dict[str, Any]:
+    return card_of(records, STATED)
+
+
+def test_it_says_how_many_zeros_are_none_and_why(card: dict[str, Any]) -> None:
+    zeros = card["measured"]["zeros"]
+    assert (zeros["reported"], zeros["not_measured"]) == (4, 3)
+    assert zeros["by_cause"] == {"auth": 1, "quota": 1, "suspected": 1}
+    assert zeros["by_whom"] == {"operator": 2, "unknown": 1}
+
+
+def test_it_has_the_score_with_and_without_them(card: dict[str, Any]) -> None:
+    score = card["measured"]["score"]
+    assert (score["repeats"], score["measured"], score["coverage"]) == (6, 3, 0.5)
+    assert (score["score"], score["failures_as_0"]) == (0.666667, 0.333333)
+    assert (score["least"], score["most"]) == (0.333333, 0.833333)
+    assert card["measured"]["valid"] is False
+
+
+def test_it_lists_who_answered(card: dict[str, Any]) -> None:
+    calls = card["measured"]["calls"]
+    assert calls["total"] == 15
+    assert {way["origin"] for way in calls["by_model"]} == {"api.openai.com"}
+    assert sum(way["calls"] for way in calls["by_model"]) == 15
+    assert sum(way["failed"] for way in calls["by_model"]) == calls["failed"] == 6
+
+
+def test_it_says_what_it_does_not_prove(card: dict[str, Any]) -> None:
+    assert card["does_not_prove"] == list(DOES_NOT_PROVE)
+
+
+def test_rollouts_in_another_order_make_the_same_bytes(card: dict[str, Any]) -> None:
+    for seed in range(5):
+        rollouts = nightly()
+        random.Random(seed).shuffle(rollouts)
+        assert card_bytes(card_of(export(rollouts), STATED)) == card_bytes(card)
+
+
+def test_records_of_a_rollout_that_are_not_together_are_refused(records: Records) -> None:
+    with pytest.raises(ValueError, match="not together"):
+        card_of([*records, records[0]], STATED)
+
+
+def test_a_card_that_was_read_back_is_made_again_from_what_it_states(
+    records: Records, card: dict[str, Any]
+) -> None:
+    read = json.loads(card_bytes(card))
+    assert Stated.decode(read["stated"]) == STATED
+    assert differences(read, card_of(records, Stated.decode(read["stated"]))) == []
+
+
+def test_a_batch_without_request_ids_is_self_reported(card: dict[str, Any]) -> None:
+    assert card["roots"]["provenance"] == PROVIDER_REQUEST_IDS
+    bare = [
+        replace(
+            each,
+            exchanges=tuple(replace(x, provider_request_id=None) for x in each.exchanges),
+        )
+        for each in nightly()
+    ]
+    roots = card_of(export(bare), STATED)["roots"]
+    assert (roots["provenance"], roots["request_ids"]) == (SELF_REPORTED, 0)
+
+
+def test_request_ids_are_in_disclosed_leaves_only(records: Records, card: dict[str, Any]) -> None:
+    assert b"req-" not in card_bytes(card)
+    disclosed = disclosure_of(records, card, seed="tuesday", leaves=4)
+    shown = {leaf["facts"]["request_id"] for leaf in disclosed["leaves"]}
+    assert len(shown) == 4
+    text = json.dumps(disclosed)
+    others = {r["provider_request_id"] for r in records if r["record"] == "exchange"} - shown
+    assert others
+    assert not [each for each in others if f'"{each}"' in text]
+
+
+def test_a_disclosure_belongs_to_its_card_alone(records: Records, card: dict[str, Any]) -> None:
+    disclosed = disclosure_of(records, card, seed="tuesday", leaves=20)
+    assert len(disclosed["leaves"]) == 15, "all there are"
+    assert disclosed_wrongly(disclosed, card) == []
+    other = card_of(export(nightly()[:-1]), STATED)
+    assert disclosed_wrongly(disclosed, other)
+    with pytest.raises(ValueError, match="other calls"):
+        disclosure_of(records, other, seed="tuesday", leaves=3)
+
+
+def test_only_the_leaves_that_the_word_draws_are_a_disclosure(
+    records: Records, card: dict[str, Any]
+) -> None:
+    disclosed = disclosure_of(records, card, seed="tuesday", leaves=5)
+    everything = disclosure_of(records, card, seed="tuesday", leaves=15)
+    mine = {leaf["index"] for leaf in disclosed["leaves"]}
+    picked = [leaf for leaf in everything["leaves"] if leaf["index"] not in mine][:5]
+    assert disclosed_wrongly({**disclosed, "leaves": picked}, card) == [
+        "leaves: not those that the seed draws"
+    ]
+
+
+# --- single edits: each is found ---
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from places(each, (*path, key))
+    elif isinstance(value, list) and value:
+        for number, each in enumerate(value):
+            yield from places(each, (*path, number))
+    else:
+        yield path
+
+
+def edited(value: Any, path: tuple[Any, ...], rnd: random.Random) -> Any:
+    made = copy.deepcopy(value)
+    holder = made
+    for part in path[:-1]:
+        holder = holder[part]
+    old = holder[path[-1]]
+    match old:
+        case bool():
+            holder[path[-1]] = not old
+        case int():
+            holder[path[-1]] = old + rnd.choice((-1, 1, 7))
+        case float():
+            holder[path[-1]] = old + rnd.choice((-0.25, 0.000001, 3.0))
+        case str():
+            at = rnd.randrange(len(old) + 1)
+            holder[path[-1]] = f"{old[:at]}f{old[at:]}"
+        case None:
+            holder[path[-1]] = 1
+        case _:
+            holder[path[-1]] = [1]
+    return made
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_an_edit_of_a_card_is_found(seed: int, records: Records, card: dict[str, Any]) -> None:
+    rnd = random.Random(seed)
+    parts = [p for p in places(card) if p[0] != "stated"]  # which nobody can compute again
+    path = rnd.choice(parts)
+    assert differences(edited(card, path, rnd), card_of(records, STATED)), path
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_an_edit_of_an_export_is_found(seed: int, records: Records, card: dict[str, Any]) -> None:
+    rnd = random.Random(seed)
+    forged = edited(records, rnd.choice(list(places(records))), rnd)
+    if json.dumps(forged) == json.dumps(records):
+        pytest.fail("nothing was edited")
+    try:
+        again = card_of(forged, STATED)
+    except ValueError:
+        return  # it cannot be read
+    assert any(line.startswith("roots.export: ") for line in differences(card, again))
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_an_edit_of_a_disclosure_is_found(
+    seed: int, records: Records, card: dict[str, Any]
+) -> None:
+    rnd = random.Random(seed)
+    disclosed = disclosure_of(records, card, seed="tuesday", leaves=6)
+    path = rnd.choice(list(places(disclosed)))
+    forged = edited(disclosed, path, rnd)
+    assert disclosed_wrongly(forged, card), path

@@ -1,0 +1,119 @@
+"""Canonical bytes as RFC 8785 has them, and trees as RFC 6962 has them."""
+
+from __future__ import annotations
+
+import json
+import struct
+from hashlib import sha256
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from classifier.commitments import (
+    CanonicalError,
+    Digest,
+    canonical_json,
+    digest_of,
+    drawn,
+    leaf_hash,
+    path_of,
+    record_digest,
+    root_by,
+    root_of,
+    rounded,
+)
+
+# RFC 8785, appendix B: the bits of a double, and its text.
+NUMBERS = {
+    "0000000000000000": "0", "8000000000000000": "0", "0000000000000001": "5e-324",
+    "8000000000000001": "-5e-324", "7fefffffffffffff": "1.7976931348623157e+308",
+    "ffefffffffffffff": "-1.7976931348623157e+308", "4340000000000000": "9007199254740992",
+    "c340000000000000": "-9007199254740992", "4430000000000000": "295147905179352830000",
+    "44b52d02c7e14af5": "9.999999999999997e+22", "44b52d02c7e14af6": "1e+23",
+    "44b52d02c7e14af7": "1.0000000000000001e+23", "444b1ae4d6e2ef4e": "999999999999999700000",
+    "444b1ae4d6e2ef4f": "999999999999999900000", "444b1ae4d6e2ef50": "1e+21",
+    "3eb0c6f7a0b5ed8c": "9.999999999999997e-7", "3eb0c6f7a0b5ed8d": "0.000001",
+    "41b3de4355555553": "333333333.3333332", "41b3de4355555554": "333333333.33333325",
+    "41b3de4355555555": "333333333.3333333", "41b3de4355555556": "333333333.3333334",
+    "41b3de4355555557": "333333333.33333343", "becbf647612f3696": "-0.0000033333333333333333",
+    "43143ff3c1cb0959": "1424953923781206.2",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("bits", "text"), NUMBERS.items())
+def test_a_number_is_written_as_the_rfc_lists_it(bits: str, text: str) -> None:
+    number: float = struct.unpack(">d", bytes.fromhex(bits))[0]
+    assert canonical_json(number).decode() == text
+
+
+def test_keys_are_ordered_as_the_rfc_orders_them() -> None:
+    """By UTF-16 code units, in which 😀 comes before דּ (RFC 8785 §3.2.3)."""
+    names = {"\u20ac": 1, "\r": 2, "\ufb33": 3, "1": 4, "\U0001f600": 5, "\x80": 6, "\u00f6": 7}
+    keys = list(json.loads(canonical_json(names)))
+    assert keys == ["\r", "1", "\x80", "\u00f6", "\u20ac", "\U0001f600", "\ufb33"]
+
+
+def test_strings_are_escaped_as_the_rfc_escapes_them() -> None:
+    text = '\u20ac$\x0f\nA\'B"\\\\"/\x7f'
+    assert canonical_json(text) == '"€$\\u000f\\nA\'B\\"\\\\\\\\\\"/\x7f"'.encode()
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_is_read_back_as_it_was(number: float) -> None:
+    assert float(canonical_json(number)) == number
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 2**53 + 1, "\ud800", {1: 2}, b"x"])
+def test_what_has_no_canonical_form_is_refused(value: object) -> None:
+    with pytest.raises(CanonicalError):
+        canonical_json(value)
+
+
+def test_sums_in_another_order_are_the_same_once_rounded() -> None:
+    one, other = 0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1
+    assert one != other
+    assert canonical_json(rounded({"a": [one]})) == canonical_json(rounded({"a": (other,)}))
+    assert canonical_json(rounded(-0.0000001)) == b"0"
+
+
+def test_a_digest_of_records_does_not_depend_on_their_order() -> None:
+    one, other = record_digest({"a": 1}), record_digest({"b": 2})
+    assert digest_of([one, other]) == digest_of([other, one])
+    assert digest_of([one]) != digest_of([one, one])
+
+
+def by_halves(leaves: list[Digest]) -> Digest:
+    """The definition of RFC 6962 §2.1, as it stands there."""
+    if not leaves:
+        return sha256(b"").digest()
+    if len(leaves) == 1:
+        return leaves[0]
+    k = 1
+    while k * 2 < len(leaves):
+        k *= 2
+    return sha256(b"\x01" + by_halves(leaves[:k]) + by_halves(leaves[k:])).digest()
+
+
+@pytest.mark.parametrize("size", range(34))
+def test_each_leaf_of_a_tree_has_a_path_to_its_root_and_no_other_leaf_has_it(size: int) -> None:
+    leaves = [leaf_hash(b"%d" % number) for number in range(size)]
+    root = root_of(leaves)
+    assert root == by_halves(leaves)
+    for index, leaf in enumerate(leaves):
+        path = path_of(leaves, index)
+        assert root_by(leaf, index, size, path) == root
+        assert root_by(leaf_hash(b"forged"), index, size, path) != root
+        for wrong in {(index + 1) % size, index ^ 1} - {index}:
+            assert root_by(leaf, wrong, size, path) != root
+        assert root_by(leaf, index, size, path[:-1]) != root or size == 1
+        assert root_by(leaf, index, size, [*path, root]) != root
+
+
+def test_who_makes_the_card_cannot_choose_the_leaves_by_the_word() -> None:
+    root = leaf_hash(b"batch")
+    one = drawn("tuesday", root, 1000, 20)
+    assert one == sorted(set(one)) == drawn("tuesday", root, 1000, 20)
+    assert one != drawn("wednesday", root, 1000, 20)
+    assert one != drawn("tuesday", leaf_hash(b"another batch"), 1000, 20)
+    assert drawn("tuesday", root, 3, 20) == [0, 1, 2]
