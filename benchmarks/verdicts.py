@@ -24,6 +24,7 @@ from benchmarks.machine import description
 from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
+from proxy.control import judge
 from proxy.control.services import ControlServices, compose
 from proxy.server.background import GC_THRESHOLDS
 from proxy.store.database import Database
@@ -114,9 +115,9 @@ def as_the_service_runs() -> None:
 
 async def verdicts(database: Database, filled: int) -> list[Round]:
     """Rollouts from everywhere in the database, each judged for the first time."""
-    judge, step = services(database).judge, max(1, filled // ASKED)
+    service, step = control_over(database), max(1, filled // ASKED)
     names = [f"rollout-{number}" for number in range(0, filled, step)[:ASKED]]
-    return [await _round(judge.verdict(name)) for name in names]
+    return [await _round(judge.verdict(service, name)) for name in names]
 
 
 async def summaries(database: Database, batch: str) -> list[Round]:

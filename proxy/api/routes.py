@@ -20,6 +20,7 @@ from proxy.api.problems import (
     documented,
     json_answer,
 )
+from proxy.control import judge
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
 from proxy.control.reports import DEFAULT
@@ -107,8 +108,8 @@ async def verdict(
     Judged on everything recorded so far, and final once the outcome is judged (`judged_at`).
     A rollout that never made a call and was not registered is 404.
     """
-    return await services.judge.verdict(
-        rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
+    return await judge.verdict(
+        services.service, rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
     )
 
 
@@ -124,7 +125,7 @@ async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> 
     The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict's
     `scoreable` is `no`; `error` then says why, if the runner reported none.
     """
-    return await services.judge.result(rollout_id)
+    return await judge.result(services.service, rollout_id)
 
 
 @router.get(

@@ -21,7 +21,7 @@ from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare_ways
 from classifier.verdicts import Policy
-from proxy.control.judge import Judge, current_version
+from proxy.control.judge import current_version
 from proxy.control.queries import (
     Service,
     VersionedCache,
@@ -109,13 +109,11 @@ class BatchService:
         *,
         queries: Service,
         database: Database,
-        judge: Judge,
         policy: Policy,
         wall: Callable[[], float],
     ) -> None:
         self._queries = queries
         self._database = database
-        self._judge = judge
         self._policy = policy
         self._wall = wall
         self._states = VersionedCache[str, BatchVersion, BatchState](_TESTED)
@@ -191,7 +189,7 @@ class BatchService:
 
     async def _state(self, batch: str) -> BatchState:
         """Judge what has changed in a batch, and read what it adds up to."""
-        found = await current_version(self._queries, self._judge, batch)
+        found = await current_version(self._queries, batch)
         version = found._replace(waits=False)  # what waits is in no sum
         known = self._states.current(batch, version)
         if known is None:

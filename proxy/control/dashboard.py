@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from classifier.batches import Slot, slots
 from classifier.groups import Member
 from proxy.control.batches import BatchService
-from proxy.control.judge import Judge, current_version
+from proxy.control.judge import current_version
 from proxy.control.listing import Listing
 from proxy.control.queries import Service, VersionedCache, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
@@ -76,7 +76,6 @@ class Dashboard:
         *,
         queries: Service,
         deployment: Deployment,
-        judge: Judge,
         listing: Listing,
         batches: BatchService,
         wall: Callable[[], float],
@@ -84,7 +83,6 @@ class Dashboard:
     ) -> None:
         self._queries = queries
         self._deployment = deployment
-        self._judge = judge
         self._listing = listing
         self._batches = batches
         self._wall = wall
@@ -237,10 +235,9 @@ class TasksPage:
 class BatchPages:
     """Collects the data of the pages of batches."""
 
-    def __init__(self, *, queries: Service, database: Database, judge: Judge) -> None:
+    def __init__(self, *, queries: Service, database: Database) -> None:
         self._queries = queries
         self._database = database
-        self._judge = judge
 
     async def earlier(self, batches: Sequence[str]) -> dict[str, list[tuple[str, float | None]]]:
         """Return by batch the earlier ones of its series (`series_of`), oldest first.
@@ -279,7 +276,7 @@ class BatchPages:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        await current_version(self._queries, self._judge, batch)
+        await current_version(self._queries, batch)
         groups = self._database.groups
         found = await self._queries.run(groups.page, batch, after=after, limit=TASKS + 1)
         rows = [_row(task, members) for task, members in found.members.items()]

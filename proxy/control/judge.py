@@ -7,9 +7,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from classifier import breakers, codec, totals
+from classifier import breakers, codec, results, rules, totals
 from classifier.attribution import NEAR_S, neighbours_of
 from classifier.batches import reward_of, validity_names
 from classifier.diagnostics import why_unscored
@@ -25,14 +25,11 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
-from classifier.results import result
 from classifier.retries import with_advice
-from classifier.rules import judge
-from classifier.verdicts import SEED, TRUSTED, UNTRUSTED, Policy, Verdict
-from proxy.clock import epoch_s
+from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import RecorderState, Service, unknown_batch, unknown_rollout
-from proxy.routing.errors import Refusal, TokenBucket
+from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
+from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
 from proxy.store.batches import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
@@ -157,61 +154,41 @@ class LoadedRollout(NamedTuple):
     change: int | None = None
 
 
-class RolloutLoader:
-    """Reads rollouts for judgement and export; blocking, so call it in a thread.
+def load(service: Service, rollout_id: str) -> LoadedRollout:
+    """Load a rollout as it stands, for judgement or export; blocking, so call it in a thread.
 
-    Arguments:
-        wall: seconds since the epoch.
-        agents: how agents are trusted where a rollout's batch does not say.
+    Raises:
+        Refusal: 404 for an unknown rollout.
+        StoreError: the database is unavailable, and nothing else is known of the rollout.
     """
-
-    def __init__(
-        self,
-        database: Database,
-        recorder: RecorderState,
-        wall: Callable[[], float] = epoch_s,
-        *,
-        agents: str = TRUSTED,
-    ) -> None:
-        self._agents = agents
-        self._database = database
-        self._recorder = recorder
-        self._wall = wall
-
-    def load(self, rollout_id: str) -> LoadedRollout:
-        """Load a rollout as it stands.
-
-        Raises:
-            Refusal: 404 for an unknown rollout.
-            StoreError: the database is unavailable, and nothing else is known of the rollout.
-        """
-        # Counted before and after: the backlog may be written while the database is read, and a
-        # call that ends meanwhile may join it.
-        missing = self._recorder.missing(rollout_id)
-        try:
-            stored = self._database.rollouts.load(rollout_id)
-            up_s = self._database.uptime_s()
-            missing = max(missing, self._recorder.missing(rollout_id))
-        except StoreError:
-            missing = max(missing, self._recorder.missing(rollout_id))
-            if not missing:
-                raise
-            up_s = stored = None  # enough is known: evidence is missing
-        # A restarted server may have lost its last commits; that doubt must not be stored.
-        settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
-        storable = settled and not missing
-        if stored is None:
-            if not missing:
-                raise unknown_rollout(rollout_id)
-            return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable)
-        row, rollout = stored
-        just_started = up_s is not None and up_s < RESTART_GRACE_S
-        record = as_it_counts(row, rollout, self._wall())
-        late = len(rollout.exchanges) - len(record.exchanges)
-        record = replace(record, gaps=rollout.gaps + missing + just_started)
-        record = with_neighbours(record, self._database, agents=self._agents)
-        record = with_unattributed(record, self._database, self._recorder.missing)
-        return LoadedRollout(record, storable, late, row["change"])
+    database, recorder = service.database, service.recorder
+    # Counted before and after: the backlog may be written while the database is read, and a
+    # call that ends meanwhile may join it.
+    missing = recorder.missing(rollout_id)
+    try:
+        stored = database.rollouts.load(rollout_id)
+        up_s = database.uptime_s()
+        missing = max(missing, recorder.missing(rollout_id))
+    except StoreError:
+        missing = max(missing, recorder.missing(rollout_id))
+        if not missing:
+            raise
+        up_s = stored = None  # enough is known: evidence is missing
+    # A restarted server may have lost its last commits; that doubt must not be stored.
+    settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
+    storable = settled and not missing
+    if stored is None:
+        if not missing:
+            raise unknown_rollout(rollout_id)
+        return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable)
+    row, rollout = stored
+    just_started = up_s is not None and up_s < RESTART_GRACE_S
+    record = as_it_counts(row, rollout, service.now())
+    late = len(rollout.exchanges) - len(record.exchanges)
+    record = replace(record, gaps=rollout.gaps + missing + just_started)
+    record = with_neighbours(record, database, agents=service.policy.agents)
+    record = with_unattributed(record, database, recorder.missing)
+    return LoadedRollout(record, storable, late, row["change"])
 
 
 def as_it_counts(row: Row | Mapping[str, Any], rollout: RolloutRecord, now: float) -> RolloutRecord:
@@ -277,246 +254,223 @@ def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
 
 
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
-_AGAIN_PER_S = 0.5  # rollouts that run and are judged again, at most
-# Of them at once, where there are as many: in between their batch keeps its version. No more are
-# saved up, lest they all be judged when several pages are opened.
-_TOGETHER = 2
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
 
-T = TypeVar("T")
 
-
-class Judge:
-    """Judges rollouts and stores their verdicts.
+async def verdict(
+    service: Service,
+    rollout_id: str,
+    *,
+    policy: str | None = None,
+    settled: bool = False,
+    timeout_s: float = 10.0,
+) -> dict[str, Any]:
+    """Judge a rollout on everything recorded so far, and store the verdict.
 
     Arguments:
-        prices: what calls cost where the provider did not say.
-        policy: how to judge, retry and stop.
-        wall: seconds since the epoch.
-        judged: called with each final verdict once, in one of all processes.
+        policy: another policy than the default; its verdict is not stored.
+        settled: wait up to ``timeout_s`` for calls in flight to end.
+
+    Raises:
+        Refusal: 404 for an unknown rollout.
     """
+    if settled:
+        await _settle(service, rollout_id, timeout_s)
+    return await service.run(_verdict, service, rollout_id, policy)
 
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        database: Database,
-        loader: RolloutLoader,
-        recorder: RecorderState,
-        prices: PriceTable,
-        policy: Policy,
-        wall: Callable[[], float],
-        judged: Callable[[Verdict], object],
-    ) -> None:
-        self._queries = queries
-        self._database = database
-        self._loader = loader
-        self._recorder = recorder
-        self._prices = prices
-        self._policy = policy
-        self._wall = wall
-        self._judged = judged
-        self._again = TokenBucket(_AGAIN_PER_S, most=_TOGETHER, clock=wall)
 
-    async def verdict(
-        self,
-        rollout_id: str,
-        *,
-        policy: str | None = None,
-        settled: bool = False,
-        timeout_s: float = 10.0,
-    ) -> dict[str, Any]:
-        """Judge a rollout on everything recorded so far.
+async def result(service: Service, rollout_id: str) -> dict[str, Any]:
+    """Return the record a runner stores.
 
-        Arguments:
-            policy: another policy than the default; its verdict is not stored.
-            settled: wait up to ``timeout_s`` for calls in flight to end.
+    Raises:
+        Refusal: 404 for an unknown rollout, 409 before its outcome is reported.
+    """
+    return await service.run(_result, service, rollout_id)
 
-        Raises:
-            Refusal: 404 for an unknown rollout.
-        """
-        if settled:
-            await self._settle(rollout_id, timeout_s)
-        return await self._queries.run(self._verdict, rollout_id, policy)
 
-    async def result(self, rollout_id: str) -> dict[str, Any]:
-        """Return the record a runner stores.
+async def refresh(
+    service: Service,
+    batch: str | None = None,
+    *,
+    among: Sequence[str] | None = None,
+    running: int | None = None,
+) -> bool:
+    """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
 
-        Raises:
-            Refusal: 404 for an unknown rollout, 409 before its outcome is reported.
-        """
-        return await self._queries.run(self._result, rollout_id)
+    Arguments:
+        running: at most so many that run, those first that were never judged; if ``among``
+            does not name them, of the others fewer or none if it is asked for so often that
+            all of them would be judged all the time. One of a hundred calls takes 10 ms.
 
-    async def refresh(
-        self,
-        batch: str | None = None,
-        *,
-        among: Sequence[str] | None = None,
-        running: int | None = None,
-    ) -> bool:
-        """Judge rollouts without an up-to-date verdict: of a batch, among these, or of all.
+    Returns:
+        True if there was any.
+    """
+    outdated = await service.run(
+        service.database.verdicts.unjudged,
+        batch=batch,
+        among=among,
+        limit=_REFRESH,
+        running=running,
+    )
+    ids = outdated.ids
+    if running is not None and among is None:
+        ids = ids[: len(ids) - outdated.again + _allowed(service, outdated.again)]
+    for rollout_id in ids:
+        await verdict(service, rollout_id)
+    return bool(ids)
 
-        Arguments:
-            running: at most so many that run, those first that were never judged; where ``among``
-                does not name them, of the others fewer or none if it is asked for so often that
-                all of them would be judged all the time. One of a hundred calls takes 10 ms.
 
-        Returns:
-            Whether there was any.
-        """
-        outdated = await self._queries.run(
-            self._database.verdicts.unjudged,
-            batch=batch,
-            among=among,
-            limit=_REFRESH,
-            running=running,
+def _allowed(service: Service, running: int) -> int:
+    """Return how many of so many may be judged again now, and count them."""
+    left = int(service.rejudging.left)
+    allowed = min(running, left) if left >= min(running, REJUDGED_TOGETHER) else 0
+    service.rejudging.take(allowed)
+    return allowed
+
+
+async def _settle(service: Service, rollout_id: str, timeout_s: float) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    while (  # noqa: ASYNC110  no event of this process announces another's calls
+        await service.run(service.database.calls.in_flight, rollout_id) > 0
+        and loop.time() < deadline
+    ):
+        await asyncio.sleep(_SETTLE_POLL_S)
+
+
+def _verdict(service: Service, rollout_id: str, policy: str | None) -> dict[str, Any]:
+    if policy != SEED.name and (final := _final(service, rollout_id)) is not None:
+        stored = codec.decode_verdict(json.loads(final["verdict"]))
+        return codec.encode_verdict(replace(stored, late_calls=final["late_calls"]))
+    loaded = load(service, rollout_id)
+    if policy == SEED.name:
+        return codec.encode_verdict(_judge(service, loaded, SEED))
+    return codec.encode_verdict(_judge_and_store(service, loaded))
+
+
+def _result(service: Service, rollout_id: str) -> dict[str, Any]:
+    final = _final(service, rollout_id)
+    if final is not None and final["result"] is not None:
+        return {**_without_lost_rewards(final), "late_calls": final["late_calls"]}
+    loaded = load(service, rollout_id)
+    if loaded.rollout.outcome is None:
+        raise Refusal(
+            409,
+            "no_outcome",
+            f"rollout {rollout_id!r} has no outcome yet; "
+            "report it with POST /rollouts/{id}/outcome",
         )
-        ids = outdated.ids
-        if running is not None and among is None:
-            ids = ids[: len(ids) - outdated.again + self._allowed(outdated.again)]
-        for rollout_id in ids:
-            await self.verdict(rollout_id)
-        return bool(ids)
+    verdict = _judge_and_store(service, loaded)
+    return codec.encode_result(results.result(loaded.rollout, verdict))
 
-    def _allowed(self, running: int) -> int:
-        """Return how many of so many may be judged again now, and count them."""
-        left = int(self._again.left)
-        allowed = min(running, left) if left >= min(running, _TOGETHER) else 0
-        self._again.take(allowed)
-        return allowed
 
-    async def _settle(self, rollout_id: str, timeout_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + timeout_s
-        while (  # noqa: ASYNC110  no event of this process announces another's calls
-            await self._queries.run(self._database.calls.in_flight, rollout_id) > 0
-            and loop.time() < deadline
-        ):
-            await asyncio.sleep(_SETTLE_POLL_S)
-
-    def _verdict(self, rollout_id: str, policy: str | None) -> dict[str, Any]:
-        if policy != SEED.name and (final := self._final(rollout_id)) is not None:
-            verdict = codec.decode_verdict(json.loads(final["verdict"]))
-            return codec.encode_verdict(replace(verdict, late_calls=final["late_calls"]))
-        loaded = self._loader.load(rollout_id)
-        if policy == SEED.name:
-            return codec.encode_verdict(self._judge(loaded, SEED))
-        return codec.encode_verdict(self._judge_and_store(loaded))
-
-    def _result(self, rollout_id: str) -> dict[str, Any]:
-        final = self._final(rollout_id)
-        if final is not None and final["result"] is not None:
-            return {**_spoken(final), "late_calls": final["late_calls"]}
-        loaded = self._loader.load(rollout_id)
-        if loaded.rollout.outcome is None:
-            raise Refusal(
-                409,
-                "no_outcome",
-                f"rollout {rollout_id!r} has no outcome yet; "
-                "report it with POST /rollouts/{id}/outcome",
-            )
-        return codec.encode_result(result(loaded.rollout, self._judge_and_store(loaded)))
-
-    def _judge_and_store(self, loaded: LoadedRollout) -> Verdict:
-        """Judge with the causes of earlier attempts at the task, and store the verdict."""
-        rollout, now = loaded.rollout, self._wall()
-        verdict = self._judge(loaded, self._policy, now)
-        if rollout.task is not None and rollout.attempt:
-            earlier = self._database.verdicts.earlier_causes(
-                rollout.batch, rollout.task, rollout.attempt, repeat=rollout.repeat
-            )
-            verdict = with_advice(verdict, rollout, self._policy, earlier)
-        if self._recorder.failing or not loaded.storable:
-            return verdict
-        feed = partial(
-            breakers.feed, verdict=verdict, now=now, policy=self._policy, seen=self._seen(verdict)
+def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
+    """Judge with the causes of earlier attempts at the task, and store the verdict."""
+    rollout, now, policy = loaded.rollout, service.now(), service.policy
+    stored = service.database.verdicts
+    verdict = _judge(service, loaded, policy, now)
+    if rollout.task is not None and rollout.attempt:
+        earlier = stored.earlier_causes(
+            rollout.batch, rollout.task, rollout.attempt, repeat=rollout.repeat
         )
-        first = self._database.verdicts.store(
-            self._verdict_row(rollout, verdict, now),
-            feed,
-            known=LastChange(loaded.change),
-        )
-        if first:
-            self._judged(verdict)
+        verdict = with_advice(verdict, rollout, policy, earlier)
+    if service.recorder.failing or not loaded.storable:
         return verdict
-
-    def _seen(self, verdict: Verdict) -> bool:
-        """Return True if the batch called the lane that a suspicion needs to open a breaker."""
-        lane = breakers.lane_to_prove(verdict)
-        if lane is None or verdict.batch is None:
-            return False
-        return self._database.calls.seen_on(verdict.batch, lane)
-
-    def _final(self, rollout_id: str) -> Row | None:
-        """Return the final verdict, which stands; None while there is none, or none can be read."""
-        try:
-            return self._database.verdicts.final(rollout_id)
-        except StoreError:  # what is missing here may still be known
-            return None
-
-    def _judge(self, loaded: LoadedRollout, policy: Policy, now: float | None = None) -> Verdict:
-        rollout = loaded.rollout
-        verdict = judge(rollout, policy=policy)
-        return replace(
-            verdict,
-            cost_usd=self._prices.total(rollout.exchanges),
-            late_calls=loaded.late_calls,
-            judged_at=None if verdict.provisional else now,
-        )
-
-    def _verdict_row(self, rollout: RolloutRecord, verdict: Verdict, now: float) -> dict[str, Any]:
-        record = result(rollout, verdict)
-        reported = rollout.outcome is not None
-        return {
-            "rollout_id": rollout.id,
-            "batch": rollout.batch,
-            "health": verdict.health.value,
-            "subcategory": verdict.subcategory.value if verdict.subcategory else None,
-            "fingerprint": verdict.fingerprint,
-            "cause": verdict.cause,
-            "lane": verdict.lane,
-            "neighbours": _neighbours(rollout),
-            "validity": validity_names(verdict.validity),
-            "unattributed_calls": rollout.unattributed_calls or None,
-            "servings": _servings(verdict),
-            "attributed_to": verdict.attributed_to and verdict.attributed_to.value,
-            "provisional": verdict.provisional,
-            "scoreable": verdict.scoreable,
-            "reward": reward_of(record),
-            "input_tokens": verdict.input_tokens,
-            "output_tokens": verdict.output_tokens,
-            "total_tokens": verdict.total_tokens,
-            "cost_usd": verdict.cost_usd,
-            **_stands_on(rollout, verdict, self._prices),
-            "price_table": None if verdict.cost_usd is None else self._prices.version,
-            "given_at": now,
-            "began_at": rollout.began_at,
-            "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
-            "verdict": _in_order(codec.encode_verdict(verdict)),
-            "result": _in_order(codec.encode_result(record)) if reported else None,
-        }
+    feed = partial(
+        breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
+    )
+    row = _verdict_row(rollout, verdict, now, service.prices)
+    if stored.store(row, feed, known=LastChange(loaded.change)):
+        service.on_final_verdict(verdict)
+    return verdict
 
 
-def _spoken(final: Row) -> dict[str, Any]:
+def _seen(service: Service, verdict: Verdict) -> bool:
+    """Return True if the batch called the lane that a suspicion needs to open a breaker."""
+    lane = breakers.lane_to_prove(verdict)
+    if lane is None or verdict.batch is None:
+        return False
+    return service.database.calls.seen_on(verdict.batch, lane)
+
+
+def _final(service: Service, rollout_id: str) -> Row | None:
+    """Return the final verdict, which stands; None if there is none, or none can be read."""
+    try:
+        return service.database.verdicts.final(rollout_id)
+    except StoreError:  # what is missing here may still be known
+        return None
+
+
+def _judge(
+    service: Service, loaded: LoadedRollout, policy: Policy, now: float | None = None
+) -> Verdict:
+    rollout = loaded.rollout
+    verdict = rules.judge(rollout, policy=policy)
+    return replace(
+        verdict,
+        cost_usd=service.prices.total(rollout.exchanges),
+        late_calls=loaded.late_calls,
+        judged_at=None if verdict.provisional else now,
+    )
+
+
+def _verdict_row(
+    rollout: RolloutRecord, verdict: Verdict, now: float, prices: PriceTable
+) -> dict[str, Any]:
+    record = results.result(rollout, verdict)
+    reported = rollout.outcome is not None
+    return {
+        "rollout_id": rollout.id,
+        "batch": rollout.batch,
+        "health": verdict.health.value,
+        "subcategory": verdict.subcategory.value if verdict.subcategory else None,
+        "fingerprint": verdict.fingerprint,
+        "cause": verdict.cause,
+        "lane": verdict.lane,
+        "neighbours": _neighbours(rollout),
+        "validity": validity_names(verdict.validity),
+        "unattributed_calls": rollout.unattributed_calls or None,
+        "servings": _servings(verdict),
+        "attributed_to": verdict.attributed_to and verdict.attributed_to.value,
+        "provisional": verdict.provisional,
+        "scoreable": verdict.scoreable,
+        "reward": reward_of(record),
+        "input_tokens": verdict.input_tokens,
+        "output_tokens": verdict.output_tokens,
+        "total_tokens": verdict.total_tokens,
+        "cost_usd": verdict.cost_usd,
+        **_counts_behind_sums(rollout, verdict, prices),
+        "price_table": None if verdict.cost_usd is None else prices.version,
+        "given_at": now,
+        "began_at": rollout.began_at,
+        "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
+        "verdict": _in_order(codec.encode_verdict(verdict)),
+        "result": _in_order(codec.encode_result(record)) if reported else None,
+    }
+
+
+def _without_lost_rewards(final: Row) -> dict[str, Any]:
     """Return the stored result, in which a verdict that is not scoreable has taken the rewards.
 
-    Earlier versions left them where the model was reached.
+    Earlier versions left them if the model was reached.
     """
     record: dict[str, Any] = json.loads(final["result"])
     if record.get("scoreable") != "no" or record["rewards"] is None:
         return record
-    verdict = codec.decode_verdict(json.loads(final["verdict"]))
-    return record | {"rewards": None, "error": record["error"] or why_unscored(verdict)}
+    stored = codec.decode_verdict(json.loads(final["verdict"]))
+    return record | {"rewards": None, "error": record["error"] or why_unscored(stored)}
 
 
 def _servings(verdict: Verdict) -> str | None:
-    """Encode how main calls were served; equal text where they were served alike."""
+    """Encode how main calls were served; equal text if they were served alike."""
     ways = sorted(verdict.servings, key=repr)[:_SERVINGS]
     return json.dumps(ways, separators=(",", ":")) if ways else None
 
 
-def _stands_on(rollout: RolloutRecord, verdict: Verdict, prices: PriceTable) -> dict[str, int]:
+def _counts_behind_sums(
+    rollout: RolloutRecord, verdict: Verdict, prices: PriceTable
+) -> dict[str, int]:
     """Count the calls behind a verdict's sums: all that used tokens, and those in the sums."""
     calls = totals.using_tokens(rollout.exchanges)
     priced = 0 if verdict.cost_usd is None else sum(prices.in_total(x) for x in calls)
@@ -533,7 +487,7 @@ def _in_order(record: Mapping[str, Any]) -> str:
 
 
 def _neighbours(rollout: RolloutRecord) -> str | None:
-    """Encode what the verdict stands on of other rollouts; None where nothing was read."""
+    """Encode what the verdict stands on of other rollouts; None if nothing was read."""
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
 
 
@@ -543,19 +497,19 @@ def _neighbours(rollout: RolloutRecord) -> str | None:
 _RUNNING = 2  # rollouts that run and are judged each time, so that it costs the same always
 
 
-async def current_version(queries: Service, judge: Judge, batch: str) -> BatchVersion:
-    """Judge a batch's rollouts anew where they changed; returns the version that it then has.
+async def current_version(service: Service, batch: str) -> BatchVersion:
+    """Judge a batch's rollouts anew if they changed; return the version that it then has.
 
-    Of those that still run, a part: where hundreds of calls end each second, the provisional
+    Of those that still run, a part: while hundreds of calls end each second, the provisional
     verdicts of others are some seconds old. No score hangs on them.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    version = await queries.read(batch_version, batch)
+    version = await service.read(batch_version, batch)
     if version is None:
         raise unknown_batch(batch)
     if not version.waits:
         return version
-    await judge.refresh(batch, running=_RUNNING)
-    return await queries.read(batch_version, batch) or version
+    await refresh(service, batch, running=_RUNNING)
+    return await service.read(batch_version, batch) or version

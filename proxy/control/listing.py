@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement
 
 from classifier import codec
-from proxy.control.judge import Judge, RolloutLoader
+from proxy.control import judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
@@ -44,9 +44,8 @@ T = TypeVar("T")
 class Listing:
     """Lists rollouts, each with an up-to-date verdict; on pages, a part of those that still run."""
 
-    def __init__(self, *, queries: Service, judge: Judge) -> None:
+    def __init__(self, *, queries: Service) -> None:
         self._queries = queries
-        self._judge = judge
 
     async def page(self, asked: ListParameters) -> dict[str, Any]:
         """Return a page of rollouts and the cursor of the next one.
@@ -165,7 +164,7 @@ class Listing:
         """Read rollouts, again if one of them had to be judged.
 
         Arguments:
-            running: as for `Judge.refresh`.
+            running: as for `judge.refresh`.
         """
 
         async def read() -> list[Facts]:
@@ -174,7 +173,7 @@ class Listing:
             )
 
         rows = await read()
-        if not fresh and await self._judge.refresh(among=_ids(rows), running=running):
+        if not fresh and await judge.refresh(self._queries, among=_ids(rows), running=running):
             rows = await read()
         return rows
 
@@ -182,12 +181,12 @@ class Listing:
         """Judge what the list's filters and order depend on: more than it shows.
 
         Arguments:
-            running: as for `Judge.refresh`.
+            running: as for `judge.refresh`.
         """
         batches = query.filters.get("batch", (None,))
         for batch in (None,) if None in batches else batches:
             name = None if batch is None else str(batch)
-            await self._judge.refresh(name, running=running)
+            await judge.refresh(self._queries, name, running=running)
 
 
 def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
@@ -267,12 +266,9 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
 class Exporter:
     """Exports rollouts one after another."""
 
-    def __init__(
-        self, *, queries: Service, listing: Listing, loader: RolloutLoader, prices: PriceTable
-    ) -> None:
+    def __init__(self, *, queries: Service, listing: Listing, prices: PriceTable) -> None:
         self._queries = queries
         self._listing = listing
-        self._loader = loader
         self._prices = prices
 
     async def export(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
@@ -301,7 +297,7 @@ class Exporter:
 
     def _records(self, rollout_id: str) -> list[dict[str, Any]]:
         """Encode a rollout, its outcome and its calls."""
-        rollout = self._loader.load(rollout_id).rollout
+        rollout = judge.load(self._queries, rollout_id).rollout
         records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
         if rollout.outcome is not None:
             owner = {"record": "outcome", "rollout_id": rollout.id}

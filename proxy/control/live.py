@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from proxy.control.judge import Judge
+from proxy.control import judge
 from proxy.control.queries import Service
 from proxy.store import statistics
 from proxy.store.events import EventLog
@@ -37,12 +37,9 @@ class EventStream:
         leaving: whether the process is about to end, and streams with it.
     """
 
-    def __init__(
-        self, *, queries: Service, events: EventLog, judge: Judge, leaving: Callable[[], bool]
-    ) -> None:
+    def __init__(self, *, queries: Service, events: EventLog, leaving: Callable[[], bool]) -> None:
         self._queries = queries
         self._stored = events
-        self._judge = judge
         self._leaving = leaving
 
     async def follow(self, batch: str, *, after: int | None = None) -> AsyncIterator[BatchEvent]:
@@ -75,7 +72,7 @@ class EventStream:
         if event.kind != "exchange_failed" or rollout in judged or rollout in doomed:
             return [event]
         judged.add(rollout)
-        verdict = await self._judge.verdict(rollout)
+        verdict = await judge.verdict(self._queries, rollout)
         if not verdict["doomed"]:
             return [event]
         doomed.add(rollout)

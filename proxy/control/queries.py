@@ -12,14 +12,14 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
 from classifier.verdicts import Policy, Verdict
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.routing.errors import RETRY_SOON, Refusal
+from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
@@ -134,6 +134,9 @@ class VersionedCache(dict[Key, tuple[Version, Value]]):
 
 
 PAGE = 1000  # rows read at once
+# Rollouts that run are judged again at this rate at most, some of them at once: in between their
+# batch keeps its version. No more are saved up, lest they all be judged when several pages open.
+_REJUDGED_PER_S, REJUDGED_TOGETHER = 0.5, 2
 
 
 class RecorderState(Protocol):
@@ -157,6 +160,10 @@ class RecorderState(Protocol):
     def missing(self, rollout_id: str) -> int:
         """Count a rollout's calls that were served but are not in the database."""
         ...
+
+
+def _rejudging() -> TokenBucket:
+    return TokenBucket(_REJUDGED_PER_S, most=REJUDGED_TOGETHER, clock=time.monotonic)
 
 
 async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
@@ -202,6 +209,9 @@ class Service:
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
+
+    # State that outlives a call.
+    rejudging: TokenBucket = field(default_factory=_rejudging, repr=False)
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query, or work that makes several, in a thread: it delays no agent's bytes.

@@ -22,7 +22,8 @@ from classifier.reruns import (
 )
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
-from proxy.control.judge import Judge, current_version
+from proxy.control import judge
+from proxy.control.judge import current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
@@ -56,9 +57,8 @@ class ComparedBatches(NamedTuple):
 class ComparisonService:
     """Compares batches, once for each state that they are in."""
 
-    def __init__(self, *, queries: Service, judge: Judge) -> None:
+    def __init__(self, *, queries: Service) -> None:
         self._queries = queries
-        self._judge = judge
         self._kept = VersionedCache[
             tuple[str, str], tuple[BatchVersion, BatchVersion], ComparedBatches
         ](_CACHED)
@@ -70,8 +70,8 @@ class ComparisonService:
             Refusal: 404 for a batch without rollouts.
         """
         versions = (
-            await current_version(self._queries, self._judge, a),
-            await current_version(self._queries, self._judge, b),
+            await current_version(self._queries, a),
+            await current_version(self._queries, b),
         )
         kept = self._kept.current((a, b), versions)
         if kept is not None:
@@ -189,9 +189,8 @@ class RerunService:
         policy: from how many equal failures in a row on one is deterministic.
     """
 
-    def __init__(self, *, queries: Service, judge: Judge, policy: Policy) -> None:
+    def __init__(self, *, queries: Service, policy: Policy) -> None:
         self._queries = queries
-        self._judge = judge
         self._policy = policy
         self._kept = VersionedCache[str, BatchVersion, dict[str, Any]](_CACHED)
         self._counted = VersionedCache[str, BatchVersion, Totals](_COUNTED)
@@ -202,7 +201,7 @@ class RerunService:
         Raises:
             Refusal: 404 for a batch without rollouts.
         """
-        version = await current_version(self._queries, self._judge, batch)
+        version = await current_version(self._queries, batch)
         kept = self._kept.current(batch, version)
         if kept is not None:
             return kept
@@ -222,7 +221,7 @@ class RerunService:
             Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
         """
         begin = None if after is None else _rerun_place(after)
-        version = await current_version(self._queries, self._judge, batch)
+        version = await current_version(self._queries, batch)
         version, totals = await self._totals(batch, version, begin)
         place = None if begin is None else begin.place
         found, following = await self._queries.read(_rerun_page, batch, self._policy, place, limit)
@@ -478,12 +477,9 @@ class GroupService:
         wall: seconds since the epoch.
     """
 
-    def __init__(
-        self, *, queries: Service, database: Database, judge: Judge, wall: Callable[[], float]
-    ) -> None:
+    def __init__(self, *, queries: Service, database: Database, wall: Callable[[], float]) -> None:
         self._queries = queries
         self._database = database
-        self._judge = judge
         self._wall = wall
 
     async def page(
@@ -511,7 +507,7 @@ class GroupService:
         # First: of a batch that has ended, what is read afterwards is all there will be.
         ended = await self._queries.run(self._database.groups.ended, batch)
         found = await self._read(batch, task, after, limit + 1)
-        if found.unjudged and await self._judge.refresh(among=found.unjudged[:PAGE]):
+        if found.unjudged and await judge.refresh(self._queries, among=found.unjudged[:PAGE]):
             found = await self._read(batch, task, after, limit + 1)
         if not found.members and not await self._queries.run(self._database.groups.any_of, batch):
             raise unknown_batch(batch)

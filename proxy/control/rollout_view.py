@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Any
 
-from proxy.control.judge import Judge
+from proxy.control import judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
@@ -199,9 +199,8 @@ class RolloutPages:
         prices: what calls cost where the provider did not say.
     """
 
-    def __init__(self, *, queries: Service, judge: Judge, prices: PriceTable) -> None:
+    def __init__(self, *, queries: Service, prices: PriceTable) -> None:
         self._queries = queries
-        self._judge = judge
         self._prices = prices
 
     async def page(
@@ -221,7 +220,7 @@ class RolloutPages:
         Raises:
             Refusal: 404 for an unknown rollout.
         """
-        verdict = await self._judge.verdict(rollout_id)
+        verdict = await judge.verdict(self._queries, rollout_id)
         row = await self._queries.read(statistics.facts, rollout_id)
         if row is None:  # its only calls could not be recorded
             detail = f"no call of rollout {rollout_id!r} could be recorded"

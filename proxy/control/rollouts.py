@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from classifier import breakers
 from classifier.records import RolloutRecord
-from proxy.control.judge import Judge
+from proxy.control import judge
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import PAGE, Service, unknown_rollout
 from proxy.routing.errors import RETRY_SOON, Refusal
@@ -366,7 +366,6 @@ class RolloutService:
         *,
         queries: Service,
         database: Database,
-        judge: Judge,
         prices: PriceTable,
         registration_required: bool,
         policy: Mapping[str, str],
@@ -376,7 +375,6 @@ class RolloutService:
     ) -> None:
         self._queries = queries
         self._database = database
-        self._judge = judge
         self._prices = prices
         self._registration_required = registration_required
         self._policy = policy
@@ -451,7 +449,7 @@ class RolloutService:
         _check_reported(rollout_id, reported, outcome)
         if reported.closing is not None:
             await self._closing.freeze(rollout_id, reported.closing)
-        return await self._judge.result(rollout_id)
+        return await judge.result(self._queries, rollout_id)
 
     async def exchanges(
         self, rollout_id: str, *, after: str | None = None, limit: int = PAGE

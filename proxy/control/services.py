@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from proxy.control.alerts import AlertWatch, CauseService
 from proxy.control.batches import BatchList, BatchService
 from proxy.control.dashboard import BatchPages, Dashboard
-from proxy.control.judge import Judge, RolloutLoader
 from proxy.control.listing import Exporter, Finder, Listing
 from proxy.control.live import ChangeFeed, EventStream
 from proxy.control.queries import Service
@@ -48,7 +47,6 @@ class ControlServices:
     registrar: Registrar
     rollouts: RolloutService
     listing: Listing
-    judge: Judge
     service: Service
     batches: BatchService
     groups: GroupService
@@ -63,13 +61,8 @@ class ControlServices:
 
 def compose(service: Service) -> ControlServices:
     """Compose the services of one process."""
-    queries, database, recorder = service, service.database, service.recorder
+    queries, database = service, service.database
     policy, wall, upstreams, prices = service.policy, service.now, service.upstreams, service.prices
-    loader = RolloutLoader(database, recorder, wall, agents=policy.agents)
-    judge = Judge(
-        queries=queries, database=database, loader=loader, recorder=recorder, prices=prices,
-        policy=policy, wall=wall, judged=service.on_final_verdict,
-    )  # fmt: skip
     own_policy = {name: getattr(policy, name) for name in POLICY_COLUMNS}
     registrar = Registrar(
         queries=queries, rollouts=database.rollouts, keyring=service.keyring, upstreams=upstreams,
@@ -77,7 +70,7 @@ def compose(service: Service) -> ControlServices:
         changed=service.access_changed,
     )  # fmt: skip
     rollouts = RolloutService(
-        queries=queries, database=database, judge=judge, prices=prices, policy=own_policy,
+        queries=queries, database=database, prices=prices, policy=own_policy,
         registration_required=service.registration_required, wall=wall,
         changed=service.access_changed,
         closing=RolloutClosing(
@@ -85,40 +78,39 @@ def compose(service: Service) -> ControlServices:
             close_here=service.close_here, wall=wall,
         ),
     )  # fmt: skip
-    batches = BatchService(
-        queries=queries, database=database, judge=judge, policy=policy, wall=wall
-    )
+    batches = BatchService(queries=queries, database=database, policy=policy, wall=wall)
     upstream_service = UpstreamService(queries=queries, upstreams=upstreams, wall=wall)
-    listing = Listing(queries=queries, judge=judge)
+    listing = Listing(queries=queries)
     return ControlServices(
         registrar=registrar,
         rollouts=rollouts,
         listing=listing,
-        judge=judge,
+
         service=service,
         batches=batches,
-        groups=GroupService(queries=queries, database=database, judge=judge, wall=wall),
+        groups=GroupService(queries=queries, database=database, wall=wall),
         reports=BatchReports(
-            comparisons=ComparisonService(queries=queries, judge=judge),
-            reruns=RerunService(queries=queries, judge=judge, policy=policy),
+            comparisons=ComparisonService(queries=queries),
+            reruns=RerunService(queries=queries, policy=policy),
             usage=UsageService(queries=queries, prices=prices),
             listing=BatchList(queries=queries, batches=batches),
-            pages=BatchPages(queries=queries, database=database, judge=judge),
+            pages=BatchPages(queries=queries, database=database),
         ),
         events=EventStream(
-            queries=queries, events=database.events, judge=judge, leaving=service.stopping
+            queries=queries, events=database.events, leaving=service.stopping
         ),
-        exporter=Exporter(queries=queries, listing=listing, loader=loader, prices=prices),
+        exporter=Exporter(queries=queries, listing=listing, prices=prices),
         keys=VirtualKeys(
-            registrar=registrar, rollouts=rollouts, judge=judge,
+            service,
+            registrar=registrar, rollouts=rollouts,
             keyring=service.keyring, new_id=service.new_id, wall=wall,
         ),
         dashboard=Dashboard(
-            queries=queries, deployment=database.deployment, judge=judge, listing=listing,
+            queries=queries, deployment=database.deployment, listing=listing,
             batches=batches, wall=wall, refused=service.refused_calls,
         ),
         pages=PageServices(
-            rollout=RolloutPages(queries=queries, judge=judge, prices=prices),
+            rollout=RolloutPages(queries=queries, prices=prices),
             causes=CauseService(queries=queries, wall=wall),
             upstreams=upstream_service,
             finder=Finder(queries=queries),

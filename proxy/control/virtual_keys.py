@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from proxy.control.judge import Judge
+from proxy.control import judge
+from proxy.control.queries import Service
 from proxy.control.rollouts import Registrar, RolloutService
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
@@ -31,17 +32,17 @@ class VirtualKeys:
 
     def __init__(
         self,
+        service: Service,
         *,
         registrar: Registrar,
         rollouts: RolloutService,
-        judge: Judge,
         keyring: Keyring,
         new_id: Callable[[], str],
         wall: Callable[[], float],
     ) -> None:
+        self._service = service
         self._registrar = registrar
         self._rollouts = rollouts
-        self._judge = judge
         self._keyring = keyring
         self._new_id = new_id
         self._wall = wall
@@ -118,7 +119,7 @@ class VirtualKeys:
         calls = await self._rollouts.exchanges(rollout_id, limit=1)
         if not calls["items"]:
             return 0.0
-        cost: float | None = (await self._judge.verdict(rollout_id))["cost_usd"]
+        cost: float | None = (await judge.verdict(self._service, rollout_id))["cost_usd"]
         return cost
 
     async def _facts(self, rollout_id: str, *, spend: float | None) -> models.KeyFacts:

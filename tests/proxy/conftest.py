@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from proxy.control.queries import Service as ControlService
 from tests import postgres
 
 if TYPE_CHECKING:
@@ -59,6 +60,13 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
     """Hands out services on SQLite."""
     with contextlib.ExitStack() as ends:
         yield Services(tmp_path_factory.mktemp("services"), ends)
+
+
+@pytest.fixture
+def control(service: Service) -> ControlService:
+    """The context of the control plane of the test's running service."""
+    assert service.app is not None
+    return service.app.control_plane().services.service
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

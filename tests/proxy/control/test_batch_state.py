@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from proxy.control import judge as batch_state
+from proxy.control import judge
 from proxy.control.judge import current_version
+from proxy.control.queries import Service as ControlService
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal, TokenBucket
 from tests.fakes import answers
@@ -25,83 +27,80 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-async def test_what_was_never_judged_is(service: Service) -> None:
-    judge = services_of(service).judge
+async def test_what_was_never_judged_is(service: Service, control: ControlService) -> None:
     service.http.post("/rollouts", json={"id": "new", "batch": "b"})
-    first = await current_version(judge._queries, judge, "b")
+    first = await current_version(control, "b")
     assert not first.waits
-    assert await current_version(judge._queries, judge, "b") == first
+    assert await current_version(control, "b") == first
     play(service, "won", reward=1.0)
-    assert await current_version(judge._queries, judge, "b") != first
+    assert await current_version(control, "b") != first
 
 
-async def test_a_batch_that_does_not_exist_is_refused(service: Service) -> None:
-    judge = services_of(service).judge
+async def test_a_batch_that_does_not_exist_is_refused(control: ControlService) -> None:
     with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
-        await current_version(judge._queries, judge, "nobody")
+        await current_version(control, "nobody")
 
 
-async def test_what_runs_is_judged_again_no_more_often_than_time_allows(service: Service) -> None:
+async def test_what_runs_is_judged_again_no_more_often_than_time_allows(
+    service: Service, control: ControlService
+) -> None:
     """However many pages of a batch are open; what ended is always judged."""
-    services = services_of(service)
     service.http.post("/rollouts", json={"id": "long", "batch": "b"})
     asked = iter(range(10_000))
 
     async def judged_again() -> bool:
         service.provider.plays(answers.chat())
         service.http.post(f"/r/long/openai{CHAT}", json={"model": "gpt-5", "n": next(asked)})
-        return not (await current_version(services.judge._queries, services.judge, "b")).waits
+        return not (await current_version(control, "b")).waits
 
     assert await judged_again()
-    services.judge._again.take(10_000)
+    control.rejudging.take(10_000)
     assert not await judged_again()
     play(service, "won", reward=1.0)
     assert service.get("/batches/b")["scored"] == 1, "an outcome does not wait"
     assert service.get("/batches/b")["outdated"] == 1
-    services.judge._again.take(-20_000)
+    control.rejudging.take(-20_000)
     assert await judged_again()
 
 
 async def test_only_what_is_judged_again_counts_towards_that(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService
 ) -> None:
     """A page that judges what has ended or is new leaves as many for the next."""
-    services = services_of(service)
     again = TokenBucket(1.0, most=8, clock=lambda: 0.0)
-    monkeypatch.setattr(services.judge, "_again", again)
+    control = replace(control, rejudging=again)
     for name in ("won", "also"):
         play(service, name, reward=1.0)
     service.http.post("/rollouts", json={"id": "long", "batch": "b"})
-    assert await services.judge.refresh("b", running=8)
+    assert await judge.refresh(control, "b", running=8)
     assert again.left == 8
     service.provider.plays(answers.chat())
     service.http.post(f"/r/long/openai{CHAT}", json={"model": "gpt-5"})
-    assert await services.judge.refresh("b", running=8)
+    assert await judge.refresh(control, "b", running=8)
     assert again.left == 7
 
 
 async def test_many_that_run_are_judged_again_together(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService
 ) -> None:
     """Between two groups of them a batch keeps its version, and nothing is read anew."""
-    services = services_of(service)
     for number in range(3):
         service.http.post("/rollouts", json={"id": f"r{number}", "batch": "b"})
-    await services.judge.refresh("b", running=8)
+    await judge.refresh(control, "b", running=8)
     for number in range(3):
         service.provider.plays(answers.chat())
         service.http.post(f"/r/r{number}/openai{CHAT}", json={"model": "gpt-5"})
     now = 0.0
     again = TokenBucket(1.0, most=2, clock=lambda: now)
     again.take(1)
-    monkeypatch.setattr(services.judge, "_again", again)
-    assert not await services.judge.refresh("b", running=8), "one may be, three wait"
+    control = replace(control, rejudging=again)
+    assert not await judge.refresh(control, "b", running=8), "one may be, three wait"
     now = 1.0
-    assert await services.judge.refresh("b", running=8)
+    assert await judge.refresh(control, "b", running=8)
     assert again.left == 0
-    assert not await services.judge.refresh("b", running=8)
+    assert not await judge.refresh(control, "b", running=8)
     now = 2.0
-    assert await services.judge.refresh("b", running=8), "the last one need not wait for more"
+    assert await judge.refresh(control, "b", running=8), "the last one need not wait for more"
     assert again.left == 0
 
 
@@ -121,7 +120,7 @@ def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> 
 def test_of_what_was_never_judged_a_part_is_and_what_ended_all(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_state, "_RUNNING", 2)
+    monkeypatch.setattr(judge, "_RUNNING", 2)
     for n in range(5):
         service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
     play(service, "won", reward=1.0)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from proxy.control import judge
 from proxy.control.live import EventStream
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
@@ -104,19 +105,22 @@ class Told:
         rows = self.groups.pop(0)
         return rows, rows[-1]["id"]
 
-    async def verdict(self, rollout: str) -> dict[str, Any]:
+    async def verdict(self, _: Any, rollout: str) -> dict[str, Any]:
         self.judged.append(rollout)
         return {"doomed": False}
 
 
-async def test_many_failures_that_are_read_at_once_are_judged_once() -> None:
+async def test_many_failures_that_are_read_at_once_are_judged_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def failed(number: int, rollout: str) -> dict[str, Any]:
         row = {"id": number, "kind": "exchange_failed", "rollout_id": rollout}
         return {**row, "at": None, "data": "{}"}
 
     groups = [failed(number, f"r{number % 2}") for number in range(40)], [failed(40, "r0")]
     told: Any = Told(*groups)
-    stream = EventStream(queries=told, events=told, judge=told, leaving=lambda: not told.groups)
+    monkeypatch.setattr(judge, "verdict", told.verdict)
+    stream = EventStream(queries=told, events=told, leaving=lambda: not told.groups)
     events = [event.id async for event in stream.follow("b", after=0)]
     assert events == list(range(41))
     assert told.judged == ["r0", "r1", "r0"]

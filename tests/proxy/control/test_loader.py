@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from classifier.records import RolloutRecord
-from proxy.control.judge import Judge
-from proxy.control.services import compose
+from proxy.control import judge
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
@@ -60,10 +59,6 @@ class MendedRollouts(Rollouts):
         return found
 
 
-def judge_of(database: Database, recorder: Kept) -> Judge:
-    return compose(control_over(database, recorder=recorder)).judge
-
-
 @pytest.mark.parametrize("away", [False, True], ids=["it was read before", "it was away"])
 def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_known(
     tmp_path: Path, away: bool
@@ -73,9 +68,9 @@ def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_kno
     database.prepare()
     call = exchange(200)
     database.calls.write(CommitBatch(recorded=[call]), worker="w")
-    judge = judge_of(database, kept)
-    first = asyncio.run(judge.verdict(call.rollout_id))
+    service = control_over(database, recorder=kept)
+    first = asyncio.run(judge.verdict(service, call.rollout_id))
     assert first["health"] == "undecided"
     database.mend()
-    assert asyncio.run(judge.verdict(call.rollout_id))["health"] == "healthy"
+    assert asyncio.run(judge.verdict(service, call.rollout_id))["health"] == "healthy"
     database.close()

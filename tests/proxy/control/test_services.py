@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.control import judge
 from proxy.control.queries import readiness
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
@@ -55,7 +56,7 @@ async def test_a_rollout_goes_through_every_service(
     database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
     outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     result = await services.rollouts.report("r1", outcome)
-    verdict = await services.judge.verdict("r1")
+    verdict = await judge.verdict(services.service, "r1")
     assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
     assert (await services.batches.check("b"))["valid"]
     of_batch = models.ListParameters(batch=["b"])
