@@ -64,10 +64,17 @@ class Attribution(StrEnum):
     HEADER = "header"
     BORROWED_HEADER = "borrowed_header"
     UNATTRIBUTED = "unattributed"  # none did
+    REFERENCE = "reference"  # the proxy itself called, for no rollout
 
 
 UNATTRIBUTED = "unattributed"
 """The reserved id under which calls that name no rollout are recorded; no rollout has it."""
+
+REFERENCE = "_reference"
+"""The reserved id under which the proxy's own reference calls are recorded; no rollout has it."""
+
+RESERVED = frozenset((UNATTRIBUTED, REFERENCE))
+"""The ids of calls of no rollout: without a row, an outcome or a verdict."""
 
 
 ROLLOUT_MAX = 200  # characters of a rollout's id, contract §1

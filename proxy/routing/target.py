@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-from classifier.records import UNATTRIBUTED, Attribution, id_flaw
+from classifier.records import RESERVED, UNATTRIBUTED, Attribution, id_flaw
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT, Keyring, KeyUse, OperatorKeys, without_keys
@@ -291,8 +291,8 @@ def checked_rollout(rollout_id: str) -> str:
     """
     if not rollout_id:
         raise Refusal(400, "bad_rollout", "the path has no rollout id: /r/{rollout}/{upstream}/…")
-    if rollout_id == UNATTRIBUTED:
-        detail = f"the rollout id {UNATTRIBUTED!r} is reserved for calls that name no rollout"
+    if rollout_id in RESERVED:
+        detail = f"the rollout id {rollout_id!r} is reserved for calls that name no rollout"
         raise Refusal(400, "reserved_rollout", detail)
     flaw = id_flaw(rollout_id)
     if flaw is not None:

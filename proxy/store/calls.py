@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select
 
 from classifier.fingerprints import Lane, plain
-from classifier.records import UNATTRIBUTED, Exchange, Kind
+from classifier.records import RESERVED, UNATTRIBUTED, Exchange, Kind
 from proxy.store.closings import reopen
 from proxy.store.connections import Commit, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
@@ -64,7 +64,7 @@ class Calls:
             raise RowRejected(reason(error)) from error
 
     def _forget(self) -> None:
-        self._known = {UNATTRIBUTED}  # which is no rollout, and gets no row
+        self._known = set(RESERVED)  # which are no rollouts, and get no row
 
     def _write(self, batch: CommitBatch, worker: str) -> None:
         recorded, gaps, known, open_ids = batch.recorded, batch.gaps, self._known, self._open_ids
@@ -157,7 +157,7 @@ class Calls:
                 for row in connection.execute(query.order_by(order).limit(limit))
             ]
         calls = map(exchange_of, rows)
-        return [x for x in calls if x.upstream in upstreams and x.rollout_id != UNATTRIBUTED]
+        return [x for x in calls if x.upstream in upstreams and x.rollout_id not in RESERVED]
 
     def unattributed(self, *, since: float, until: float) -> int:
         """Count calls that began between two times (epoch seconds) and may be any rollout's work.
@@ -194,7 +194,7 @@ class Calls:
         after = after or ""
         named = select(rollouts.c.id).where(rollouts.c.id == rollout_id)
         with self._connections.reading() as connection:
-            if rollout_id != UNATTRIBUTED and connection.scalar(named) is None:
+            if rollout_id not in RESERVED and connection.scalar(named) is None:
                 return None
             query = _EXCHANGES.where(exchanges.c.rollout_id == rollout_id, exchanges.c.id > after)
             ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
@@ -210,7 +210,7 @@ def _begun(batch: CommitBatch) -> Sequence[Exchange]:
 
 def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:
     return [
-        (rollout, gap.since, gap.count) for rollout, gap in gaps.items() if rollout != UNATTRIBUTED
+        (rollout, gap.since, gap.count) for rollout, gap in gaps.items() if rollout not in RESERVED
     ]
 
 

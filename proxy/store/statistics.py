@@ -33,7 +33,7 @@ from sqlalchemy import (
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.cause_table import UNEXPLAINED
-from classifier.records import UNATTRIBUTED
+from classifier.records import RESERVED, UNATTRIBUTED
 from proxy.store.batches import newest
 from proxy.store.events import decode_state
 from proxy.store.tables import (
@@ -329,7 +329,7 @@ def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
     """Return the query of ``unexplained``."""
     named = case(
         (
-            exchanges.c.rollout_id != UNATTRIBUTED,
+            exchanges.c.rollout_id.not_in(RESERVED),
             exchanges.c.id + literal(_SEPARATOR) + exchanges.c.rollout_id,
         )
     )

@@ -437,7 +437,7 @@ class Exchange(BaseModel):
     response_bytes: int = Field(description="length of the response body, as received")
     attribution_source: str = Field(
         description="what named the rollout: `path`, `minted_key`, `header`, `borrowed_header`, "
-        "`unattributed`"
+        "`unattributed`, `reference`"
     )
     injected: bool = Field(description="whether a drill's fault took the provider's place")
 

@@ -31,7 +31,7 @@ from sqlalchemy import (
     update,
 )
 
-from classifier.records import UNATTRIBUTED, id_flaw
+from classifier.records import RESERVED, id_flaw
 from classifier.verdicts import plural
 from proxy.store import batch_totals, migrations
 from proxy.store.admin import rows
@@ -508,7 +508,7 @@ def _times(name: str) -> tuple[str, ...]:
 def _check_id(name: str, rollout_id: str) -> None:
     """Refuse an id that registration refuses; under a reserved one there are calls only."""
     flaw = id_flaw(rollout_id)
-    if flaw is None and rollout_id == UNATTRIBUTED and name != "exchange":
+    if flaw is None and rollout_id in RESERVED and name != "exchange":
         flaw = f"{rollout_id!r} is reserved for calls that name no rollout"
     if flaw is not None:
         raise RecordError(f"{NOUNS[name].owner}: {flaw}")

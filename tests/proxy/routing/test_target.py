@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.records import Attribution
+from classifier.records import RESERVED, Attribution
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses, Target, address, is_data_plane
@@ -281,17 +281,16 @@ def test_where_it_may_a_call_that_names_nobody_is_let_in_by_upstream_and_headers
     assert asked == [("gemini", b"localhost")]
 
 
-def test_nobody_names_the_reserved_id() -> None:
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_nobody_names_a_reserved_id(name: str) -> None:
     for path, headers in (
-        ("/r/unattributed/openai/v1/x", {}),
-        ("/r/%75nattributed/openai/v1/x", {}),
-        ("/openai/v1/x", {"x_truezero_rollout": "unattributed"}),
-        ("/openai/v1/x", {"x_session_id": "unattributed"}),
+        (f"/r/{name}/openai/v1/x", {}),
+        (f"/r/%{ord(name[0]):x}{name[1:]}/openai/v1/x", {}),
+        ("/openai/v1/x", {"x_truezero_rollout": name}),
+        ("/openai/v1/x", {"x_session_id": name}),
     ):
         assert refused(path, **headers).code == "reserved_rollout", path
-    assert refused(f"/r/unattributed~{KEYRING.secret_of('unattributed')}/openai/v1/x").code == (
-        "reserved_rollout"
-    )
+    assert refused(f"/r/{name}~{KEYRING.secret_of(name)}/openai/v1/x").code == "reserved_rollout"
 
 
 def test_a_secret_in_the_path_proves_only_its_own_rollout() -> None:

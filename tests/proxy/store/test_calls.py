@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from classifier.fingerprints import Lane
-from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
+from classifier.records import REFERENCE, UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.tables import CommitBatch, Gap, Registration, metadata
@@ -60,6 +60,23 @@ def test_a_call_of_a_batch_is_seen_on_its_lane(database: Database) -> None:
     for of, upstream, model, seen in rows:
         lane = Lane(upstream=upstream, model=model)
         assert database.calls.seen_on(of, lane) is seen, (of, upstream, model)
+
+
+def test_the_proxys_own_calls_make_no_rollout_and_are_nobodys_neighbours(
+    database: Database,
+) -> None:
+    own = replace(
+        FULL, id="q", rollout_id=REFERENCE, role="reference", timing=Timing(started_at=20.0)
+    )
+    gaps = {REFERENCE: Gap(2, since=1.0)}
+    database.calls.write(CommitBatch(recorded=[own], gaps=gaps), worker="w")
+    assert database.rollouts.row(REFERENCE) is None
+    assert database.verdicts.unjudged(limit=9).ids == []
+    page = database.calls.page(REFERENCE, after=None, limit=9)
+    assert page is not None
+    assert [x.id for x in page] == ["q"]
+    assert database.calls.unattributed(since=0.0, until=99.0) == 0
+    assert not database.calls.near(since=0, at=20.0, until=99.0, upstreams={FULL.upstream}, limit=9)
 
 
 def test_calls_that_name_no_rollout_make_none_and_are_read_as_they_are(database: Database) -> None:

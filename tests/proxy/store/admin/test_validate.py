@@ -68,7 +68,7 @@ def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
         assert archive.row_of("rollout", less)[:at] == whole[:at]
 
 
-@pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed"])
+@pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed", "_reference"])
 def test_an_id_that_registration_refuses_is_refused(full: str, name: str) -> None:
     with pytest.raises(Refusal):
         nameable(name)
