@@ -1,0 +1,120 @@
+"""Questions of the proxy's own: plain, with a limit, with a number, and read as what they are."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from classifier.records import Kind
+from proxy.wire.questions import MORE_TOKENS, TOKENS, api_asked, question
+from proxy.wire.request import output_limit
+from proxy.wire.routes import route
+
+APIS = (
+    "openai.chat", "openai.completions", "openai.responses", "anthropic.messages",
+    "gemini.generateContent", "bedrock.converse", "ollama.chat", "ollama.generate",
+    "cohere.v2.chat", "cohere.v1.chat",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_question_is_read_as_a_plain_call_of_its_api(api: str) -> None:
+    assert api_asked(api) == api
+    asked = question(api, model="m-1", number=7, base_path="/v1")
+    found = route("POST", asked.path)
+    body = json.loads(asked.body)
+    assert (found.api, found.kind, found.streams) == (api, Kind.INFERENCE, False)
+    assert (found.model or body["model"]) == "m-1"
+    assert output_limit(body) == TOKENS
+    assert output_limit(json.loads(question(api, model="m", number=7, tokens=512).body)) == 512
+    assert "Reply with the word ready." in asked.body.decode()
+    assert b'"tools"' not in asked.body
+    assert b'"stream":true' not in asked.body
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_each_question_has_a_number_of_its_own(api: str) -> None:
+    first, second = (question(api, model="m", number=n, base_path="/v1") for n in (1, 2))
+    assert first.body != second.body
+    assert len(first.body) == len(second.body)
+    assert first.path == second.path
+
+
+@pytest.mark.parametrize(
+    ("api", "asked"),
+    [
+        ("gemini.streamGenerateContent", "gemini.generateContent"),
+        ("bedrock.converse-stream", "bedrock.converse"),
+        ("bedrock.invoke", "bedrock.converse"),
+        ("bedrock.invoke-stream", "bedrock.converse"),
+        ("openai.realtime", None),
+        ("openai.images", None),
+        ("opaque", None),
+        ("sglang.generate", None),
+    ],
+)
+def test_an_api_that_streams_is_asked_about_by_its_plain_one(api: str, asked: str | None) -> None:
+    assert api_asked(api) == asked
+
+
+PATHS: list[tuple[str, str, str]] = [
+    ("openai.chat", "/api/v9/chat/completions", "/api/v9/chat/completions"),
+    ("openai.chat", "/openai/deployments/gpt-x/chat/completions",
+     "/openai/deployments/m%2F1/chat/completions"),
+    ("gemini.generateContent", "/v1/models/g-2:streamGenerateContent",
+     "/v1/models/m%2F1:generateContent"),
+    ("gemini.generateContent",
+     "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
+     "/v1/projects/p/locations/l/publishers/google/models/m%2F1:generateContent"),
+    ("bedrock.converse", "/model/us.x.y-v1:0/converse-stream", "/model/m%2F1/converse"),
+    ("bedrock.converse", "/model/us.x.y-v1%3A0/invoke-with-response-stream",
+     "/model/m%2F1/converse"),
+    ("bedrock.converse", "/model/y/invoke", "/model/m%2F1/converse"),
+    ("anthropic.messages", "/v1/publishers/anthropic/models/c:streamRawPredict",
+     "/v1/publishers/anthropic/models/m%2F1:rawPredict"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "answered", "asked"), PATHS)
+def test_it_is_asked_where_a_call_was_answered(api: str, answered: str, asked: str) -> None:
+    found = question(api, model="m/1", number=1, path=answered.encode())
+    assert found.path.decode() == asked
+    assert route("POST", found.path).kind is Kind.INFERENCE
+
+
+def test_vertex_has_the_model_in_the_path_and_the_version_in_the_body() -> None:
+    path = b"/v1/publishers/anthropic/models/c:rawPredict"
+    body: dict[str, Any] = json.loads(
+        question("anthropic.messages", model="c", number=1, path=path).body
+    )
+    assert "model" not in body
+    assert body["anthropic_version"] == "vertex-2023-10-16"
+
+
+def test_of_a_query_the_version_is_kept_and_nothing_else() -> None:
+    def query_of(query: bytes) -> bytes:
+        return question("openai.chat", model="m", number=1, path=b"/x", query=query).query
+
+    assert query_of(b"a=1&api-version=2024-10-21&key=sk-1") == b"api-version=2024-10-21"
+    assert query_of(b"alt=sse&key=sk-1") == b""
+    assert query_of(b"api-version=x%0d%0a") == b"api-version=x"
+
+
+def test_the_version_header_is_the_answered_calls() -> None:
+    asked = question("anthropic.messages", model="m", number=1, version=b"2024-01-01")
+    assert [value for name, value in asked.headers if name == b"anthropic-version"] == [
+        b"2024-01-01"
+    ]
+    plain = question("anthropic.messages", model="m", number=1)
+    assert (b"anthropic-version", b"2023-06-01") in plain.headers
+    chat = question("openai.chat", model="m", number=1, version=b"2024-01-01")
+    assert all(name != b"anthropic-version" for name, _ in chat.headers)
+
+
+def test_a_model_that_refuses_the_limit_is_asked_with_a_larger_one_under_its_newer_name() -> None:
+    asked = question("openai.chat", model="o3", number=1, tokens=MORE_TOKENS, completion_limit=True)
+    body = json.loads(asked.body)
+    assert "max_tokens" not in body
+    assert body["max_completion_tokens"] == 512
