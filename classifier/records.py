@@ -13,7 +13,7 @@ from functools import cache
 from types import NoneType
 from typing import NamedTuple, get_args, get_type_hints
 
-from classifier.references import ReferenceSeries
+from classifier.references import REFERENCE, ReferenceSeries
 from classifier.verdicts import Subcategory, noun
 
 
@@ -69,9 +69,6 @@ class Attribution(StrEnum):
 
 UNATTRIBUTED = "unattributed"
 """The reserved id under which calls that name no rollout are recorded; no rollout has it."""
-
-REFERENCE = "_reference"
-"""The reserved id under which the proxy's own reference calls are recorded; no rollout has it."""
 
 RESERVED = frozenset((UNATTRIBUTED, REFERENCE))
 """The ids of calls of no rollout: without a row, an outcome or a verdict."""

@@ -96,7 +96,7 @@ class Closings:
         values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
         with self._connections.writing() as connection, updating_totals(connection, [rollout_id]):
             if connection.execute(update(rollouts).where(first).values(values)).rowcount:
-                _have_judged_anew(connection, [rollout_id])
+                have_judged_anew(connection, [rollout_id])
 
 
 def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
@@ -150,10 +150,11 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     if wrong:
         with updating_totals(connection, wrong):
             connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
-            _have_judged_anew(connection, wrong)
+            have_judged_anew(connection, wrong)
 
 
-def _have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
+def have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
+    """Have rollouts judged anew whose final verdicts no longer hold."""
     outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
     connection.execute(outdated.values(provisional=True, calls=-1))
     queue_for_judging(connection, rollout_ids)

@@ -24,6 +24,7 @@ from proxy.store.deployment import Alerts, Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import Breakers, EventLog
 from proxy.store.groups import Groups
+from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
 from proxy.store.schema import Partitions
 from proxy.store.tables import server
@@ -41,8 +42,9 @@ RESTART_GRACE_S = 5.0
 class Database:
     """One database, shared by every worker and replica.
 
-    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``verdicts``, ``batches``,
-    ``groups``, ``breakers``, ``events``, ``alerts``, ``workers`` and ``deployment``.
+    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``references``,
+    ``verdicts``, ``batches``, ``groups``, ``breakers``, ``events``, ``alerts``, ``workers`` and
+    ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -60,6 +62,7 @@ class Database:
         self.calls = Calls(connections, self._reconnect)
         self.rollouts = Rollouts(connections)
         self.closings = Closings(connections)
+        self.references = References(connections)
         self.verdicts = Verdicts(connections)
         self.batches = Batches(connections)
         self.groups = Groups(connections)

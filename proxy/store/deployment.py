@@ -18,7 +18,17 @@ from classifier.breakers import at as breaker_at
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import decode_state
 from proxy.store.rows import lost_row
-from proxy.store.tables import Row, add, as_json, breakers, exchanges, open_calls, server, workers
+from proxy.store.tables import (
+    Row,
+    add,
+    as_json,
+    breakers,
+    exchanges,
+    open_calls,
+    reference_series,
+    server,
+    workers,
+)
 
 _CREATED = "created"
 _OUTAGE = "outage"  # until when the last one lasted
@@ -117,6 +127,9 @@ def _value(connection: Connection, name: str) -> str | None:
 
 
 _STALE_S = 30.0  # a worker without a heartbeat for so long is dead
+STOPPED = "stopped"
+"""Why a series of reference calls counts for nothing that its process did not bring to its end."""
+
 _AWAKE_S = 15.0  # a worker whose own heartbeat is older knows nothing of others
 
 
@@ -185,11 +198,14 @@ def _claimed(connection: Connection, dead: Sequence[str]) -> list[str]:
 
 
 def _bury(connection: Connection, dead: Sequence[str]) -> None:
-    """Turn what dead workers left open into lost exchanges."""
+    """Turn the calls that dead workers left open into lost exchanges; end their series."""
     theirs = open_calls.c.worker.in_(dead)
     for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
         add(connection, exchanges, lost_row(row))
     connection.execute(delete(open_calls).where(theirs))
+    left = reference_series.c.worker.in_(dead) & reference_series.c.ended_at.is_(None)
+    stopped = {"ended_at": reference_series.c.started_at, "not_run": STOPPED}
+    connection.execute(update(reference_series).where(left).values(stopped))
     connection.execute(delete(workers).where(workers.c.id.in_(dead)))
 
 

@@ -265,12 +265,43 @@ verdicts = Table(
     Column("cost_known_calls", _COUNT),  # of them, in the cost
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
     Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
+    Column("reference_series", Text),  # JSON, what a final one stands on of reference calls
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
     *_listed_by("reward", known="reward IS NOT NULL"),
     *_listed_by("total_tokens", known="total_tokens IS NOT NULL"),
     *_listed_by("cost_usd", known="cost_usd IS NOT NULL"),
+)
+
+# Questions of the proxy's own to a lane, asked because calls to it failed. Every process sees in
+# them what others ask and have asked.
+reference_series = Table(
+    "reference_series",
+    metadata,
+    Column("id", _text(32), primary_key=True),
+    Column("upstream", _text(64), nullable=False),
+    Column("model", _text(200), nullable=False),  # as it is asked
+    Column("api", _text(64), nullable=False),
+    Column("worker", _text(32), nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("ended_at", Float),
+    Column("calls", Text, nullable=False, server_default="[]"),  # JSON, in order
+    Column("not_run", _text(16)),  # why no question was asked, or none counts
+    Index("reference_series_lane", "upstream", "model", "started_at"),
+    Index("reference_series_started", "started_at"),
+    sqlite_with_rowid=False,
+)
+
+# Failed calls, and the series that they share.
+reference_failures = Table(
+    "reference_failures",
+    metadata,
+    Column("rollout_id", _text(200), primary_key=True),
+    Column("exchange_id", _text(32), primary_key=True),
+    Column("series_id", _text(32), nullable=False),
+    Index("reference_failures_series", "series_id"),
+    sqlite_with_rowid=False,
 )
 
 breakers = Table(

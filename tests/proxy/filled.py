@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
 from proxy.store.database import Database
+from proxy.store.references import ReferenceLane
 from proxy.store.tables import DERIVED, CommitBatch, Gap, Registration, as_json, metadata
 from tests.proxy.store.records import BARE, FULL
 
@@ -42,6 +43,12 @@ def fill(url: str, *, calls: int = 3) -> Database:
         worker="w",
     )
     database.rollouts.revoke("é", now=77.7)
+    lane = ReferenceLane("openai", "gpt-5")
+    for series_id, at in (("s1", 10.5), ("s2", 20.5), ("s3", 30.5)):
+        database.references.begin(series_id, lane, api="openai.chat", worker="w", at=at)
+        database.references.share(series_id, [("a", f"x-{series_id}")])
+    database.references.end("s1", at=11.25, calls='[{"id":"q"}]')
+    database.references.end("s2", at=20.5, not_run="no_key")
     return database
 
 
@@ -94,6 +101,7 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "unattributed_calls": number or None,
         "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
+        "reference_series": '{"x":{"id":"s0"}}' if failed else None,
         "servings": f'[["openai","gpt-5","gpt-5-x",null,"fp_{number % 2}"]]',
     }  # fmt: skip
 

@@ -29,6 +29,7 @@ from classifier.rollup import Note, NoteKind, Part, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.batch_totals import task_sums
 from proxy.store.database import Database
+from proxy.store.references import delete_series
 from proxy.store.tables import (
     batch_notes,
     batch_runs,
@@ -133,6 +134,7 @@ class _Pruning:
             self._count(events=deleted)
         self._step(_delete_breakers)
         self._step(_delete_runs, self._before)
+        self._step(delete_series, self._before)
         self._step(_delete_nothings)
 
     def _due(self, active_batches: frozenset[str]) -> Iterator[list[str]]:

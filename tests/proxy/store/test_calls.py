@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from classifier.fingerprints import Lane
-from classifier.records import REFERENCE, UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
+from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
+from classifier.references import REFERENCE
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
 from proxy.store.tables import CommitBatch, Gap, Registration, metadata

@@ -1,0 +1,198 @@
+"""Series of reference calls: what every process asks a lane and has asked, and who shares it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from sqlalchemy import Connection, delete, func, or_, select, update
+
+from classifier.records import RESERVED, Kind
+from proxy.store.batch_totals import updating_totals
+from proxy.store.closings import have_judged_anew
+from proxy.store.connections import Connections
+from proxy.store.deployment import STOPPED
+from proxy.store.tables import (
+    Row,
+    add,
+    exchanges,
+    reference_failures,
+    reference_series,
+    rollouts,
+    verdicts,
+)
+
+LONGEST_S = 90.0
+"""How long a series can last, in seconds; one that has not ended by then was killed."""
+
+_LOOKED_AT = 2000  # calls among which the last answered one of a lane is looked for
+_DAY_S = 86_400.0
+
+
+class ReferenceLane(NamedTuple):
+    """The subject of series: an upstream, and a model's name as it is asked."""
+
+    upstream: str
+    model: str
+
+
+class AnsweredCall(NamedTuple):
+    """The last answered call to a lane: its rollout, the model as it was named, API and method."""
+
+    rollout_id: str
+    model: str
+    api: str
+    method: str
+
+
+class References:
+    """Reads and writes the tables `reference_series` and `reference_failures`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def begin(
+        self, series_id: str, lane: ReferenceLane, *, api: str, worker: str, at: float
+    ) -> None:
+        """Store a series as it starts, for others to see; ``at`` in epoch seconds."""
+        row = {"id": series_id, "upstream": lane.upstream, "model": lane.model, "api": api,
+               "worker": worker, "started_at": at}  # fmt: skip
+        with self._connections.writing() as connection:
+            add(connection, reference_series, row)
+
+    def end(
+        self, series_id: str, *, at: float, calls: str = "[]", not_run: str | None = None
+    ) -> list[str]:
+        """Store how a series ended, and have verdicts judged anew that were given without it.
+
+        Arguments:
+            at: epoch seconds.
+            calls: JSON, in order.
+            not_run: why it counts for nothing; None where it does.
+
+        Returns:
+            The rollouts whose final verdicts are outdated by it.
+        """
+        open_ = (reference_series.c.id == series_id) & reference_series.c.ended_at.is_(None)
+        ended = update(reference_series).where(open_)
+        with self._connections.writing() as connection:
+            connection.execute(ended.values(ended_at=at, calls=calls, not_run=not_run))
+            return _judged_before(connection, series_id)
+
+    def share(self, series_id: str, failures: Iterable[tuple[str, str]]) -> None:
+        """Store that failed calls, as rollout and exchange, share a series; the first stands."""
+        with self._connections.writing() as connection:
+            for rollout_id, exchange_id in sorted(failures):
+                row = {"rollout_id": rollout_id, "exchange_id": exchange_id, "series_id": series_id}
+                add(connection, reference_failures, row)
+            _judged_before(connection, series_id)
+
+    def recent(self, lane: ReferenceLane, *, since: float) -> list[Row]:
+        """List the series of a lane that started since then (epoch seconds), the newest first."""
+        query = (
+            select(reference_series)
+            .where(reference_series.c.upstream == lane.upstream)
+            .where(reference_series.c.model == lane.model)
+            .where(reference_series.c.started_at > since)
+            .order_by(reference_series.c.started_at.desc(), reference_series.c.id.desc())
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+    def started(self, *, since: float) -> int:
+        """Count the series of all lanes that started since then (epoch seconds) and were run."""
+        query = select(func.count()).where(
+            reference_series.c.started_at > since,
+            or_(reference_series.c.not_run.is_(None), reference_series.c.not_run == STOPPED),
+        )
+        with self._connections.reading() as connection:
+            return connection.scalar(query) or 0
+
+    def of_rollout(self, rollout_id: str) -> dict[str, Row]:
+        """Return the series that a rollout's failed calls share, by exchange id."""
+        query = (
+            select(reference_failures.c.exchange_id, reference_series)
+            .join_from(
+                reference_failures,
+                reference_series,
+                reference_series.c.id == reference_failures.c.series_id,
+            )
+            .where(reference_failures.c.rollout_id == rollout_id)
+        )
+        with self._connections.reading() as connection:
+            return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
+
+    def last_answered(
+        self, upstream: str, models: Collection[str], *, now: float
+    ) -> AnsweredCall | None:
+        """Return the last answered call to an upstream by a rollout registered for these models.
+
+        Arguments:
+            models: registered names; none takes rollouts registered for none.
+            now: epoch seconds; at most 2,000 calls of the day before are looked at.
+        """
+        last = (
+            select(exchanges)
+            .where(exchanges.c.started_at.between(now - _DAY_S, now))
+            .order_by(exchanges.c.started_at.desc())
+            .limit(_LOOKED_AT)
+            .subquery()
+        )
+        registered = rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
+        query = (
+            select(last.c.rollout_id, last.c.model, last.c.api, last.c.method)
+            .join(rollouts, rollouts.c.id == last.c.rollout_id)
+            .where(last.c.upstream == upstream, registered)
+            .where(last.c.kind == Kind.INFERENCE.value, last.c.subcategory.is_(None))
+            .where(last.c.status.between(200, 299), last.c.injected.is_(False))
+            .where(last.c.model.is_not(None), last.c.model_ambiguous.is_not(True))
+            .where(last.c.fallback.is_not(True), last.c.rollout_id.not_in(RESERVED))
+            .order_by(last.c.started_at.desc())
+            .limit(1)
+        )
+        with self._connections.reading() as connection:
+            found = connection.execute(query).one_or_none()
+            return None if found is None else AnsweredCall._make(found)
+
+    def newest(self, *, since: float, limit: int) -> list[Row]:
+        """List series that started since then (epoch seconds), the newest first."""
+        query = (
+            select(reference_series)
+            .where(reference_series.c.started_at > since)
+            .order_by(reference_series.c.started_at.desc(), reference_series.c.id.desc())
+            .limit(limit)
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+
+def _judged_before(connection: Connection, series_id: str) -> list[str]:
+    """Have final verdicts judged anew that were given before a series ended which they lack."""
+    late = (
+        select(verdicts.c.rollout_id)
+        .join(reference_failures, reference_failures.c.rollout_id == verdicts.c.rollout_id)
+        .join(reference_series, reference_series.c.id == reference_failures.c.series_id)
+        .where(reference_series.c.id == series_id, reference_series.c.ended_at.is_not(None))
+        .where(verdicts.c.provisional.is_(False))
+        .where(
+            or_(
+                verdicts.c.reference_series.is_(None),
+                ~verdicts.c.reference_series.contains(series_id, autoescape=True),
+            )
+        )
+        .distinct()
+        .order_by(verdicts.c.rollout_id)
+    )
+    outdated = list(connection.execute(late).scalars())
+    if outdated:
+        with updating_totals(connection, outdated):
+            have_judged_anew(connection, outdated)
+    return outdated
+
+
+def delete_series(connection: Connection, before: float) -> None:
+    """Delete series that started before a time, in epoch seconds; verdicts keep what they took."""
+    old = select(reference_series.c.id).where(reference_series.c.started_at < before)
+    theirs = reference_failures.c.series_id.in_(old)
+    connection.execute(delete(reference_failures).where(theirs))
+    connection.execute(delete(reference_series).where(reference_series.c.started_at < before))
