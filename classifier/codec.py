@@ -6,49 +6,108 @@ Decoding ignores unknown keys; what was encoded decodes to an equal value.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from enum import Enum
+from functools import cache
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
-from classifier.diagnostics import result_fields
+from classifier.diagnostics import Diagnostic, result_fields
+from classifier.nouns import declared, generated, is_noun
 from classifier.records import (
-    COST_LIMIT,
-    COUNT_LIMIT,
     Cause,
     Exchange,
-    ExecutionStatus,
     Neighbours,
     Outcome,
-    RecordedField,
     RolloutRecord,
-    TerminationReason,
     Timing,
     Usage,
     columns,
 )
-from classifier.references import NotRun, ReferenceCall, ReferenceSeries
+from classifier.references import ReferenceSeries
 from classifier.results import OutcomeError, Result, validate
-from classifier.verdicts import (
-    AttributedTo,
-    Coverage,
-    Health,
-    Layer,
-    Level,
-    Proof,
-    ProofSource,
-    Retry,
-    RoleVerdict,
-    Subcategory,
-    ValidityFinding,
-    Verdict,
-)
-
-# --- exchanges, outcomes and rollouts ---
-
+from classifier.verdicts import Verdict
 
 Json = dict[str, object]
 E = TypeVar("E", bound=Enum)
+
+# --- encoding ---
+#
+# A function is made of each noun, so that there is no loop for each of its fields.
+
+
+def _encoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> str:
+    """Return the expression that encodes the value of an expression; its names go to ``known``."""
+    if kind is object:
+        known["plain"] = _plain
+        return f"plain({value})"
+    encoded = value
+    if is_noun(kind):
+        known[kind.__name__] = _encoder(kind)
+        encoded = f"{kind.__name__}({value})"
+    elif get_origin(kind) is tuple:
+        each = _encoded("each", get_args(kind)[0], False, known)
+        encoded = f"[*{value}]" if each == "each" else f"[{each} for each in {value}]"
+    elif get_origin(kind) is not None:
+        each = _encoded("each", get_args(kind)[1], False, known)
+        items = f"**{value}" if each == "each" else f"k: {each} for k, each in {value}.items()"
+        encoded = f"{{{items}}}"
+    elif issubclass(kind, Enum):  # `value` costs two calls of Python's
+        encoded = f"{value}._value_"
+    return f"{value} and {encoded}" if optional and encoded != value else encoded
+
+
+def _encoder(
+    noun: type, *, sparse: Sequence[str] = (), without: Sequence[str] = (), **instead: str
+) -> Callable[[Any], Json]:
+    """Make the function that encodes a noun under its fields' names, in their order.
+
+    Arguments:
+        sparse: fields that are left out if they have their default.
+        without: fields that are left out.
+        instead: entries of the dict that stand for those of a field.
+    """
+    known: dict[str, Any] = {"diagnosed": _diagnosed, "DEFAULTS": _defaults(noun)}
+    entries = []
+    for name, kind, optional, _ in declared(noun):
+        entry = f"{name!r}: {_encoded(f'x.{name}', kind, optional, known)}"
+        if name in sparse:
+            entry = f"**({{{entry}}} if x.{name} != DEFAULTS[{name!r}] else {{}})"
+        if name not in without:
+            entries.append(instead.get(name, entry))
+    encode: Callable[[Any], Json] = generated(
+        "encode", f"def encode(x):\n return {{{', '.join(entries)}}}", **known
+    )
+    return encode
+
+
+def _diagnosed(diagnostics: Sequence[Diagnostic]) -> Json:
+    return {name: _plain(info) for name, info in result_fields(diagnostics).items()}
+
+
+def _defaults(noun: type) -> Json:
+    defaults: Json = {}
+    for f in fields(noun):
+        if f.default is not MISSING:
+            defaults[f.name] = f.default
+        elif f.default_factory is not MISSING:
+            defaults[f.name] = f.default_factory()
+    return defaults
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, tuple):
+        return [_plain(member) for member in value]
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(member) for key, member in value.items()}
+    return value
+
+
+# --- exchanges, outcomes and rollouts ---
 
 
 # The contract's keys in its order; what is declared later follows them.
@@ -68,26 +127,23 @@ _ORDER = (
 _HOLDERS = {"": "x", "timing": "x.timing", "usage": "u", "cause": "c"}
 
 
-def _encoder() -> Callable[[Exchange], Json]:
-    """Make `encode_exchange`, as ``dataclasses`` makes its methods: no loop for each call."""
+def _exchange_encoder() -> Callable[[Exchange], Json]:
     rank = {name: place for place, name in enumerate(_ORDER)}
+    known: dict[str, Any] = {}
     entries = []
     for column in sorted(columns(), key=lambda each: rank.get(each.name, len(rank))):
         value = f"{_HOLDERS[column.part]}.{column.field}"
-        if issubclass(column.type, Enum):
-            plain = f"{value}._value_"
-            value = f"{value} and {plain}" if column.optional else plain
-        if column.part == "cause":
-            value = f"c and {value}"
-        entries.append(f"{column.name!r}: {value}")
-    source = f"def encode(x):\n u, c = x.usage, x.cause\n return {{{', '.join(entries)}}}"
-    made: dict[str, Any] = {}
-    exec(source, made)  # noqa: S102  of our own names
-    encode: Callable[[Exchange], Json] = made["encode"]
+        encoded = _encoded(value, column.type, column.optional, known)
+        entries.append(f"{column.name!r}: {'c and ' * (column.part == 'cause')}{encoded}")
+    encode: Callable[[Exchange], Json] = generated(
+        "encode",
+        f"def encode(x):\n u, c = x.usage, x.cause\n return {{{', '.join(entries)}}}",
+        **known,
+    )
     return encode
 
 
-_encode = _encoder()
+_encode_exchange = _exchange_encoder()
 
 
 def encode_exchange(exchange: Exchange) -> Json:
@@ -96,7 +152,7 @@ def encode_exchange(exchange: Exchange) -> Json:
     Times are seconds; ``started_at`` since the epoch. Without a cause the names of a cause are
     None.
     """
-    return _encode(exchange)
+    return _encode_exchange(exchange)
 
 
 def encode_cause(cause: Cause | None) -> Json:
@@ -106,16 +162,13 @@ def encode_cause(cause: Cause | None) -> Json:
     return {name: _plain(values[name]) for name in _ORDER if name in values}
 
 
-def _value(member: Enum | None) -> object:
-    return None if member is None else member.value
-
-
 class CodecError(ValueError):
     """A dict cannot be decoded; ``field`` names the key."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
         self.field = field
+        self.problem = problem
 
 
 def _text(name: str, value: object) -> str:
@@ -124,28 +177,10 @@ def _text(name: str, value: object) -> str:
     return value
 
 
-def _texts(name: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise CodecError(name, "is not a list")
-    return tuple(_text(f"{name}.{place}", each) for place, each in enumerate(value))
-
-
 def _count(name: str, value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise CodecError(name, "is not a whole number")
     return value
-
-
-def _tokens(name: str, value: object) -> int | None:
-    """Read a count of tokens; one that no call can have is unknown (an earlier version kept it)."""
-    limit = COUNT_LIMIT if name in _STATED else len(_STATED) * COUNT_LIMIT
-    count = _count(name, value)
-    return count if 0 <= count <= limit else None
-
-
-def _cost(name: str, value: object) -> float | None:
-    cost = _number(name, value)
-    return cost if 0 <= cost <= COST_LIMIT else None
 
 
 def _number(name: str, value: object) -> float:
@@ -171,139 +206,94 @@ def _member(kind: type[E]) -> Callable[[str, object], E]:
     return read
 
 
-def _rewards(name: str, value: object) -> dict[str, float]:
-    return {key: _number(f"{name}.{key}", number) for key, number in _object(name, value).items()}
-
-
 def _object(name: str, value: object) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise CodecError(name, "is not an object")
     return {_text(name, key): member for key, member in value.items()}
 
 
-def _neighbours(name: str, value: object) -> dict[str, Neighbours]:
-    return {
-        call: Neighbours(**{f: read(f"{name}.{call}.{f}", found[f]) for f, read in _NEAR.items()})
-        for call, each in _object(name, value).items()
-        for found in [_NEAR_BEFORE | _object(f"{name}.{call}", each)]
-    }
-
-
-_NEAR_BEFORE: dict[str, object] = {
-    "alike": None, "answered": None, "answered_between": None, "listing_failed": None,
-    "starts": None, "respelled": False,  # which earlier versions did not look for
-}  # fmt: skip
-_NEAR: Mapping[str, Callable[[str, object], Any]] = {
-    "alike": _count,
-    "answered": _count,
-    "answered_between": _flag,
-    "listing_failed": _flag,
-    "starts": _count,
-    "respelled": _flag,
-}
-Reader = Callable[[str, object], object]
-
-
-def _optional(reader: Reader) -> Reader:
-    return lambda name, value: None if value is None else reader(name, value)
-
-
-def _fields(
-    name: str, value: object, readers: Mapping[str, tuple[Reader, object]]
-) -> dict[str, Any]:
-    """Read an object's fields, of which those that are missing have their default."""
-    source = _object(name, value)
-    return {
-        field: reader(f"{name}.{field}", source.get(field, default))
-        for field, (reader, default) in readers.items()
-    }
-
-
-def _reference_call(name: str, value: object) -> ReferenceCall:
-    return ReferenceCall(**_fields(name, value, _REFERENCE_CALL))
-
-
-def _reference_calls(name: str, value: object) -> tuple[ReferenceCall, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise CodecError(name, "is not a list")
-    return tuple(_reference_call(f"{name}.{place}", each) for place, each in enumerate(value))
-
-
-def _series(name: str, value: object) -> ReferenceSeries:
-    return ReferenceSeries(**_fields(name, value, _SERIES))
-
-
-def _references(name: str, value: object) -> dict[str, ReferenceSeries]:
-    return {
-        call: _series(f"{name}.{call}", series) for call, series in _object(name, value).items()
-    }
-
-
-_REFERENCE_CALL: Mapping[str, tuple[Reader, object]] = {
-    "exchange_id": (_text, None),
-    "started_at": (_number, None),
-    "ended_at": (_number, None),
-    "answered": (_optional(_flag), None),
-    "subcategory": (_optional(_member(Subcategory)), None),
-    "reason": (_optional(_text), None),
-    "explained": (_flag, False),
-    "timed_out": (_flag, False),
-    "retry_after_s": (_optional(_number), None),
-}
-_SERIES: Mapping[str, tuple[Reader, object]] = {
-    "id": (_text, None),
-    "upstream": (_text, None),
-    "model": (_optional(_text), None),
-    "api": (_optional(_text), None),
-    "started_at": (_number, None),
-    "ended_at": (_optional(_number), None),
-    "calls": (_reference_calls, ()),
-    "not_run": (_optional(_member(NotRun)), None),
-}
+Reader = Callable[[str, object], Any]
 # Key in the dict → (field of the noun, how its value is read).
 Columns = Mapping[str, tuple[str, Reader]]
+_READERS: Mapping[type, Reader] = {
+    str: _text, int: _count, float: _number, bool: _flag, object: lambda _, value: value
+}  # fmt: skip
 
 
-def _columns(reader: Reader, *names: str) -> dict[str, tuple[str, Reader]]:
-    return {name: (name, reader) for name in names}
+def _reader(kind: Any, limit: float | None = None) -> Reader:
+    """Return how a value of a type is read; a count or cost above its limit is unknown."""
+    if limit is not None:
+        return _bounded(_READERS[kind], limit)
+    if kind in _READERS:
+        return _READERS[kind]
+    if is_noun(kind):
+        return _noun_reader(kind)
+    if get_origin(kind) is tuple:
+        return _list_reader(_reader(get_args(kind)[0]))
+    if get_origin(kind) is not None:
+        return _mapping_reader(_reader(get_args(kind)[1]))
+    return _member(kind)
 
 
-_STATED = ("input_tokens", "output_tokens", "cached_input_tokens", "cache_write_tokens",
-           "reasoning_tokens", "total_tokens")  # fmt: skip
+def _bounded(reader: Reader, limit: float) -> Reader:
+    def read(name: str, value: object) -> Any:
+        number = reader(name, value)
+        return number if 0 <= number <= limit else None  # an earlier version kept it
+
+    return read
 
 
-def _reader(column: RecordedField) -> Reader:
-    """Return how a recorded value is read; a count or cost that no call can have is unknown."""
-    if column.part == "usage" and column.type in _BOUNDED:
-        return _BOUNDED[column.type]
-    return _member(column.type) if issubclass(column.type, Enum) else _READERS[column.type]
+def _list_reader(reader: Reader) -> Reader:
+    def read(name: str, value: object) -> Any:
+        if not isinstance(value, Sequence) or isinstance(value, str):
+            raise CodecError(name, "is not a list")
+        return tuple(reader(f"{name}.{place}", each) for place, each in enumerate(value))
+
+    return read
 
 
-_BOUNDED: Mapping[type, Reader] = {int: _tokens, float: _cost}
-_READERS: Mapping[type, Reader] = {str: _text, int: _count, float: _number, bool: _flag}
+def _mapping_reader(reader: Reader) -> Reader:
+    def read(name: str, value: object) -> Any:
+        return {key: reader(f"{name}.{key}", each) for key, each in _object(name, value).items()}
+
+    return read
+
+
+def _noun_reader(noun: type) -> Reader:
+    known = _columns(noun)
+    optional = {each.name for each in declared(noun) if each.optional}
+    unknown = dict.fromkeys(optional - set(_defaults(noun)))
+
+    def read(name: str, value: object) -> Any:
+        source = _object(name, value)
+        try:
+            return _read(noun, known, source, **unknown)
+        except CodecError as error:
+            raise CodecError(f"{name}.{error.field}", error.problem) from None
+
+    return read
+
+
+def _columns(noun: type, *without: str) -> Columns:
+    return {
+        each.name: (each.name, _reader(each.type, each.limit))
+        for each in declared(noun)
+        if each.name not in without
+    }
+
+
 _PARTS: Mapping[str, Columns] = {
-    part: {each.name: (each.field, _reader(each)) for each in columns() if each.part == part}
+    part: {
+        each.name: (each.field, _reader(each.type, each.limit))
+        for each in columns()
+        if each.part == part
+    }
     for part in ("", "timing", "usage", "cause")
 }
-_OUTCOME: Columns = {
-    "status": ("status", _member(ExecutionStatus)),
-    "termination_reason": ("termination_reason", _member(TerminationReason)),
-    **_columns(_count, "prompts_executed", "tool_calls", "total_tokens"),
-    "rewards": ("rewards", _rewards),
-    "eval": ("eval", _object),
-    **_columns(_text, "error", "verifier_error", "export_error"),
-}
-_ROLLOUT: Columns = {
-    **_columns(_text, "id", "batch", "task", "model", "upstream", "usage_channel"),
-    **_columns(_count, "repeat", "attempt", "gaps", "unattributed_calls"),
-    **_columns(_texts, "fallbacks"),
-    **_columns(_text, "agents", "validity", "max_steps", "content_filter", "skipped"),
-    **_columns(_number, "began_at", "ended_at"),
-    **_columns(_neighbours, "neighbours"),
-    **_columns(_references, "references"),
-}
+_OUTCOME = _columns(Outcome)
+_ROLLOUT = _columns(RolloutRecord, "exchanges", "outcome")
 
-N = TypeVar("N", Usage, Timing, Cause, Exchange, Outcome, RolloutRecord)
+N = TypeVar("N")
 
 
 def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more: object) -> N:
@@ -314,12 +304,12 @@ def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more:
     }
     build: Callable[..., N] = noun
     try:
-        return build(**values, **more)
+        return build(**(more | values))
     except TypeError:
         raise CodecError(_missing(noun, columns, values), "is missing") from None
 
 
-def _missing(noun: type[N], columns: Columns, values: Mapping[str, object]) -> str:
+def _missing(noun: type, columns: Columns, values: Mapping[str, object]) -> str:
     """Return the name of the first field that has no default and no value."""
     names = {field: name for name, (field, _) in columns.items()}
     required = [f.name for f in fields(noun) if f.name in names and f.name not in values]
@@ -339,13 +329,21 @@ def decode_exchange(source: Mapping[str, object]) -> Exchange:
     )
 
 
+_encode_outcome = _encoder(Outcome)
+_encode_rollout = _encoder(
+    RolloutRecord, sparse=("skipped", "references"), without=("exchanges", "outcome")
+)
+_encode_neighbours, _encode_series = _encoder(Neighbours), _encoder(ReferenceSeries)
+_read_series: Callable[[str, object], ReferenceSeries] = _noun_reader(ReferenceSeries)
+_read_references: Callable[[str, object], dict[str, ReferenceSeries]]
+_read_references = _mapping_reader(_read_series)
+_read_neighbours: Callable[[str, object], dict[str, Neighbours]]
+_read_neighbours = _mapping_reader(_noun_reader(Neighbours))
+
+
 def encode_outcome(outcome: Outcome) -> Json:
     """Encode an outcome under contract §2's names."""
-    encoded: Json = {name: getattr(outcome, field) for name, (field, _) in _OUTCOME.items()}
-    return encoded | {
-        "status": outcome.status.value,
-        "termination_reason": _value(outcome.termination_reason),
-    }
+    return _encode_outcome(outcome)
 
 
 def decode_outcome(source: Mapping[str, object]) -> Outcome:
@@ -359,46 +357,37 @@ def decode_outcome(source: Mapping[str, object]) -> Outcome:
 
 def encode_rollout(rollout: RolloutRecord) -> Json:
     """Encode a rollout without its exchanges and its outcome."""
-    encoded: Json = {name: getattr(rollout, field) for name, (field, _) in _ROLLOUT.items()}
-    near = encode_neighbours(rollout.neighbours)
-    encoded |= {"fallbacks": list(rollout.fallbacks), "neighbours": near}
-    if rollout.skipped is None:
-        del encoded["skipped"]
-    if rollout.references:
-        encoded["references"] = encode_references(rollout.references)
-    else:
-        del encoded["references"]
-    return encoded
+    return _encode_rollout(rollout)
 
 
 def encode_neighbours(neighbours: Mapping[str, Neighbours]) -> Json:
     """Encode the neighbours of failed calls, by exchange id."""
-    return {call: asdict(found) for call, found in neighbours.items()}
+    return {call: _encode_neighbours(each) for call, each in neighbours.items()}
 
 
 def decode_neighbours(source: Mapping[str, object]) -> dict[str, Neighbours]:
     """Decode neighbours; ``CodecError`` names a wrong key."""
-    return _neighbours("neighbours", source)
+    return _read_neighbours("neighbours", source)
 
 
 def encode_series(series: ReferenceSeries) -> Json:
     """Encode a series of reference calls."""
-    return {field.name: _plain(getattr(series, field.name)) for field in fields(series)}
+    return _encode_series(series)
 
 
 def decode_series(source: Mapping[str, object]) -> ReferenceSeries:
     """Decode a series of reference calls; ``CodecError`` names a wrong key."""
-    return _series("series", source)
+    return _read_series("series", source)
 
 
 def encode_references(references: Mapping[str, ReferenceSeries]) -> Json:
     """Encode the series that were asked beside failed calls, by exchange id."""
-    return {call: encode_series(series) for call, series in references.items()}
+    return {call: _encode_series(each) for call, each in references.items()}
 
 
 def decode_references(source: Mapping[str, object]) -> dict[str, ReferenceSeries]:
     """Decode series by exchange id; ``CodecError`` names a wrong key."""
-    return _references("references", source)
+    return _read_references("references", source)
 
 
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
@@ -428,137 +417,75 @@ __all__ = [
 # --- verdicts and results ---
 
 
+_encode_verdict = _encoder(
+    Verdict, health="'health': x.health._value_, 'error_category': x.error_category"
+)
+_encode_result = _encoder(Result, diagnostics="**diagnosed(x.diagnostics)")
+
+
 def encode_verdict(verdict: Verdict) -> Json:
     """Encode a verdict with the contract's keys in the contract's order."""
-    return {
-        "rollout_id": verdict.rollout_id,
-        "batch": verdict.batch,
-        "health": verdict.health.value,
-        "error_category": verdict.error_category,
-        "subcategory": _plain(verdict.subcategory),
-        "transient": verdict.transient,
-        "fingerprint": verdict.fingerprint,
-        "cause": verdict.cause,
-        "lane": verdict.lane,
-        "layer": _plain(verdict.layer),
-        "rule": verdict.rule,
-        "policy": verdict.policy,
-        "error": verdict.error,
-        "total_requests": verdict.total_requests,
-        "failed_requests": verdict.failed_requests,
-        "recovered_requests": verdict.recovered_requests,
-        "status_counts": dict(verdict.status_counts),
-        "dominant_status": verdict.dominant_status,
-        "input_tokens": verdict.input_tokens,
-        "output_tokens": verdict.output_tokens,
-        "total_tokens": verdict.total_tokens,
-        "tool_calls": verdict.tool_calls,
-        "cost_usd": verdict.cost_usd,
-        "lost_s": verdict.lost_s,
-        "scoreable": verdict.scoreable,
-        "doomed": verdict.doomed,
-        "provisional": verdict.provisional,
-        "retry": {
-            "eligible": verdict.retry.eligible,
-            "after_s": verdict.retry.after_s,
-            "reason": verdict.retry.reason,
-        },
-        "warnings": list(verdict.warnings),
-        "evidence": list(verdict.evidence),
-        "classifier": verdict.classifier,
-        "late_calls": verdict.late_calls,
-        "judged_at": verdict.judged_at,
-        "attributed_to": _plain(verdict.attributed_to),
-        "corroborated": verdict.corroborated,
-        "validity": _plain(verdict.validity),
-        "validity_coverage": _plain(verdict.validity_coverage),
-        "roles": _plain(verdict.roles),
-        "provider_s": verdict.provider_s,
-        "agent_s": verdict.agent_s,
-        "excluded_by": list(verdict.excluded_by),
-        "proof": _plain(verdict.proof),
-    }
-
-
-# A look-up costs a third of an enum's call.
-_HEALTHS = {member.value: member for member in Health}
-_SUBCATEGORIES = {member.value: member for member in Subcategory}
-_LAYERS = {member.value: member for member in Layer}
-_ATTRIBUTED: dict[str | None, AttributedTo | None] = {
-    None: None,
-    **{member.value: member for member in AttributedTo},
-}
-# All of a verdict but its last fields, the provider's wait and the servings.
-_VERDICT = tuple(f.name for f in fields(Verdict))[:-2]
-_IN_ORDER = itemgetter(*_VERDICT)
-_DEFAULTS = asdict(Verdict(rollout_id="", batch=None, health=Health.HEALTHY, rule="", policy=""))
-for _required in ("rollout_id", "batch", "health", "rule", "policy"):
-    del _DEFAULTS[_required]
-
-
-def decode_verdict(source: Mapping[str, object]) -> Verdict:
-    """Decode a stored verdict, which is without the provider's wait."""
-    values: dict[str, Any] = {**_DEFAULTS, **source}
-    subcategory, layer, retry = values["subcategory"], values["layer"], values["retry"]
-    values["health"] = _HEALTHS[values["health"]]
-    values["subcategory"] = _SUBCATEGORIES[subcategory] if subcategory else None
-    values["layer"] = _LAYERS[layer] if layer else None
-    values["attributed_to"] = _ATTRIBUTED[values["attributed_to"]]
-    values["retry"] = Retry(**retry)
-    values["warnings"], values["evidence"] = tuple(values["warnings"]), tuple(values["evidence"])
-    values["excluded_by"] = tuple(values["excluded_by"])
-    if values["proof"]:
-        values["proof"] = _proof(values["proof"])
-    if values["validity"]:
-        values["validity"] = tuple(map(_finding, values["validity"]))
-    values["validity_coverage"] = {
-        check: Coverage(**seen) for check, seen in values["validity_coverage"].items()
-    }
-    values["roles"] = {role: _role(each) for role, each in values["roles"].items()}
-    return Verdict(*_IN_ORDER(values))  # by position: a batch may have thousands
-
-
-def _proof(source: Mapping[str, Any]) -> Proof:
-    return Proof(**{**source, "source": ProofSource(source["source"])})
-
-
-def _finding(source: Mapping[str, Any]) -> ValidityFinding:
-    level, evidence = Level(source["level"]), tuple(source["evidence"])
-    return ValidityFinding(**{**source, "level": level, "evidence": evidence})
-
-
-def _role(source: Mapping[str, Any]) -> RoleVerdict:
-    subcategory = source["subcategory"]
-    return RoleVerdict(
-        **{
-            **source,
-            "health": _HEALTHS[source["health"]],
-            "subcategory": _SUBCATEGORIES[subcategory] if subcategory else None,
-            "evidence": tuple(source["evidence"]),
-        }
-    )
+    return _encode_verdict(verdict)
 
 
 def encode_result(result: Result) -> Json:
     """Encode a result; every diagnostic kind's field is there, mostly None."""
-    encoded: Json = {}
-    for field in fields(Result):
-        if field.name == "diagnostics":
-            encoded |= {
-                name: _plain(info) for name, info in result_fields(result.diagnostics).items()
-            }
-        else:
-            encoded[field.name] = _plain(getattr(result, field.name))
-    return encoded
+    return _encode_result(result)
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, tuple):
-        return [_plain(member) for member in value]
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {key: _plain(member) for key, member in value.items()}
-    return value
+def _decoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> str:
+    """Return the expression that rebuilds a value from what was stored, which is not checked."""
+    decoded = value
+    if is_noun(kind):
+        known[kind.__name__] = _decoder(kind)
+        decoded = f"{kind.__name__}({'**' if known[kind.__name__] is kind else ''}{value})"
+    elif get_origin(kind) is tuple:
+        each = _decoded("each", get_args(kind)[0], False, known)
+        items = value if each == "each" else f"[{each} for each in {value}]"
+        decoded = f"tuple({items})"
+    elif get_origin(kind) is not None:
+        each = _decoded("each", get_args(kind)[1], False, known)
+        if each != "each":
+            decoded = f"{{k: {each} for k, each in {value}.items()}}"
+    elif issubclass(kind, Enum):  # a look-up costs a third of an enum's call
+        known[kind.__name__] = {None: None} | {member.value: member for member in kind}
+        return f"{kind.__name__}[{value}]"
+    return f"{value} and {decoded}" if optional and decoded != value else decoded
+
+
+@cache
+def _decoder(noun: type) -> Callable[..., Any]:
+    """Make the function that rebuilds a noun from what this or an earlier version stored.
+
+    That of a noun whose stored values need no conversion is its class, called with keywords.
+    """
+    known: dict[str, Any] = {}
+    converted = []
+    for name, kind, optional, _ in declared(noun):
+        decoded = _decoded(f"v[{name!r}]", kind, optional, known)
+        if decoded != f"v[{name!r}]":
+            converted.append(f" v[{name!r}] = {decoded}\n")
+    if not converted:
+        return noun
+    stored = {each.name for each in declared(noun)}
+    own = [f for f in fields(noun) if f.name in stored]
+    named = "".join(f", {f.name}=v[{f.name!r}]" for f in own if f.kw_only)
+    decode: Callable[..., Any] = generated(
+        "decode",
+        f"def decode(source):\n v = {{**DEFAULTS, **source}}\n{''.join(converted)}"
+        f" return NOUN(*IN_ORDER(v){named})",  # by position: a batch may have thousands
+        NOUN=noun,
+        IN_ORDER=itemgetter(*(f.name for f in own if not f.kw_only)),
+        DEFAULTS=_plain(_defaults(noun)),
+        **known,
+    )
+    return decode
+
+
+_decode_verdict = _decoder(Verdict)
+
+
+def decode_verdict(source: Mapping[str, object]) -> Verdict:
+    """Decode a stored verdict, which is without the provider's wait."""
+    verdict: Verdict = _decode_verdict(source)
+    return verdict

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
+from classifier.nouns import noun
 from classifier.records import TerminationReason
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
@@ -20,7 +21,6 @@ from classifier.verdicts import (
     AttributedTo,
     Health,
     Verdict,
-    noun,
     plural,
 )
 

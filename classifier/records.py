@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from types import NoneType
-from typing import NamedTuple, get_args, get_type_hints
+from typing import Annotated, NamedTuple, TypeAlias
 
+from classifier.nouns import IN_MEMORY, AtMost, declared, is_noun, noun
 from classifier.references import REFERENCE, ReferenceSeries
-from classifier.verdicts import Subcategory, noun
+from classifier.verdicts import Subcategory
 
 
 class Ending(StrEnum):
@@ -118,6 +118,9 @@ class AnswerState(StrEnum):
 
 COUNT_LIMIT = 10**9  # tokens; no call has more, so a larger count is no count
 COST_LIMIT = 1e6  # US dollars; a billion tokens at the highest prices cost less
+Tokens: TypeAlias = Annotated[int | None, AtMost(COUNT_LIMIT)]
+TokenTotal: TypeAlias = Annotated[int | None, AtMost(6 * COUNT_LIMIT)]  # of what is stated
+Cost: TypeAlias = Annotated[float | None, AtMost(COST_LIMIT)]
 
 
 @noun
@@ -129,16 +132,16 @@ class Usage:
     reasoning (the OpenTelemetry GenAI rule, notes 16-19).
     """
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cached_input_tokens: int | None = None
-    cache_write_tokens: int | None = None
-    reasoning_tokens: int | None = None
-    total_tokens: int | None = None
-    input_total: int | None = None
-    output_total: int | None = None
+    input_tokens: Tokens = None
+    output_tokens: Tokens = None
+    cached_input_tokens: Tokens = None
+    cache_write_tokens: Tokens = None
+    reasoning_tokens: Tokens = None
+    total_tokens: Tokens = None
+    input_total: TokenTotal = None
+    output_total: TokenTotal = None
     source: UsageSource = UsageSource.ABSENT
-    cost_usd: float | None = None  # as the provider states it, US dollars
+    cost_usd: Cost = None  # as the provider states it, US dollars
 
 
 @noun
@@ -262,7 +265,7 @@ class Exchange:
         None  # salted, of the text or the tool call; equal ones are the same
     )
     output_reads_as: Subcategory | None = None  # the failure that a short text tells of
-    traceparent: str | None = None  # the agent's own trace (W3C); in memory only, never stored
+    traceparent: str | None = field(default=None, metadata=IN_MEMORY)  # the agent's own (W3C)
 
     @property
     def failed(self) -> bool:
@@ -275,6 +278,7 @@ class RecordedField(NamedTuple):
 
     ``part`` is the field of `Exchange` that holds it, empty for the exchange itself, ``field`` its
     name there. ``name`` is that of its column in the database and its key in REST and exports.
+    The rest is as in `DeclaredField`.
     """
 
     name: str
@@ -282,11 +286,11 @@ class RecordedField(NamedTuple):
     field: str
     type: type
     optional: bool
+    limit: float | None
 
 
 _RENAMED = {("usage", "source"): "usage_source", ("cause", "code"): "error_code",
             ("", "attribution"): "attribution_source"}  # fmt: skip
-_IN_MEMORY = frozenset(("traceparent",))
 
 
 @cache
@@ -295,19 +299,15 @@ def columns() -> tuple[RecordedField, ...]:
 
     Rows, exports and archives are made of this: a new field is declared here alone.
     """
-    return tuple(column for column in _columns(Exchange, "") if column.field not in _IN_MEMORY)
+    return tuple(_columns(Exchange, ""))
 
 
 def _columns(noun: type, part: str) -> Iterator[RecordedField]:
-    hints = get_type_hints(noun)
-    for declared in fields(noun):
-        kinds = [kind for kind in get_args(hints[declared.name]) if kind is not NoneType]
-        kind: type = kinds[0] if kinds else hints[declared.name]
-        if is_dataclass(kind):
-            yield from _columns(kind, declared.name)
+    for each in declared(noun):
+        if is_noun(each.type):
+            yield from _columns(each.type, each.name)
         else:
-            name = _RENAMED.get((part, declared.name), declared.name)
-            yield RecordedField(name, part, declared.name, kind, bool(kinds))
+            yield RecordedField(_RENAMED.get((part, each.name), each.name), part, *each)
 
 
 class ExecutionStatus(StrEnum):
@@ -389,25 +389,25 @@ class RolloutRecord:
     id: str
     batch: str | None = None
     task: str | None = None
-    repeat: int | None = None
-    attempt: int | None = None
     model: str | None = None
     upstream: str | None = None
     usage_channel: str = "proxy"  # "none": an agent on its own subscription
-    exchanges: tuple[Exchange, ...] = ()
+    repeat: int | None = None
+    attempt: int | None = None
     gaps: int = 0
-    outcome: Outcome | None = None
+    unattributed_calls: int = 0
     fallbacks: tuple[str, ...] = ()
     agents: str | None = None
     validity: str | None = None
     max_steps: str | None = None
     content_filter: str | None = None
+    skipped: str | None = None
     began_at: float | None = None
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
     references: Mapping[str, ReferenceSeries] = field(default_factory=dict)
-    unattributed_calls: int = 0
-    skipped: str | None = None
+    exchanges: tuple[Exchange, ...] = ()
+    outcome: Outcome | None = None
 
     @property
     def models(self) -> tuple[str, ...]:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from classifier.verdicts import Comparison, Subcategory, noun
+from classifier.nouns import noun
+from classifier.verdicts import Comparison, Subcategory
 
 REFERENCE = "_reference"
 """The reserved id under which reference calls are recorded; no rollout has it."""

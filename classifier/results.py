@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any
 
 from classifier.diagnostics import Diagnostic, diagnose, why_unscored
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord, TerminationReason
@@ -86,6 +88,13 @@ class Result:
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)
+# What a result takes from the verdict. A failed call's sentence comes after the runner's own.
+_OF_VERDICT = tuple(
+    f.name
+    for f in fields(Result)
+    if hasattr(Verdict, f.name) and f.name not in ("rollout_id", "batch", "error")
+)
+_IN_ORDER = attrgetter(*_OF_VERDICT)
 
 
 def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
@@ -93,7 +102,9 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
     outcome = rollout.outcome or _NOTHING
     reported = rollout.outcome is not None
     succeeded = reported and outcome.status is ExecutionStatus.SUCCESS
+    of_verdict: dict[str, Any] = dict(zip(_OF_VERDICT, _IN_ORDER(verdict), strict=True))
     return Result(
+        **of_verdict,
         rollout_id=rollout.id,
         batch=rollout.batch,
         task=rollout.task,
@@ -104,37 +115,11 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         termination_reason=outcome.termination_reason if succeeded else None,
         eval=outcome.eval,
         rewards=None if verdict.scoreable == "no" else outcome.rewards,
-        health=verdict.health,
-        error_category=verdict.error_category,
-        subcategory=verdict.subcategory,
-        transient=verdict.transient,
-        fingerprint=verdict.fingerprint,
         diagnostics=diagnose(verdict),
         error=outcome.error or why_unscored(verdict),
         verifier_error=outcome.verifier_error,
         export_error=outcome.export_error,
-        scoreable=verdict.scoreable,
-        provisional=verdict.provisional,
         prompts_executed=outcome.prompts_executed,
-        total_requests=verdict.total_requests,
-        failed_requests=verdict.failed_requests,
-        input_tokens=verdict.input_tokens,
-        output_tokens=verdict.output_tokens,
-        total_tokens=verdict.total_tokens,
-        tool_calls=verdict.tool_calls,
-        cost_usd=verdict.cost_usd,
-        warnings=verdict.warnings,
-        late_calls=verdict.late_calls,
-        judged_at=verdict.judged_at,
-        attributed_to=verdict.attributed_to,
-        corroborated=verdict.corroborated,
-        validity=verdict.validity,
-        validity_coverage=verdict.validity_coverage,
-        roles=verdict.roles,
-        provider_s=verdict.provider_s,
-        lost_s=verdict.lost_s,
-        agent_s=verdict.agent_s,
-        proof=verdict.proof,
     )
 
 

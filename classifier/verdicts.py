@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar, dataclass_transform
 
-T = TypeVar("T")
-
-
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def noun(cls: type[T]) -> type[T]:
-    """Make a dataclass that is frozen to the type checker only.
-
-    It is constructed in a third of the time: a frozen one sets each field by a call.
-    """
-    return dataclass(slots=True, unsafe_hash=True)(cls)
-
+from classifier.nouns import IN_MEMORY, noun
 
 # Warnings on which sentences about a verdict depend.
 PROVOKED_SUSPECTED = "provoked_suspected"  # untrusted agents may have failed their own calls
@@ -191,6 +180,8 @@ class Retry:
 class Verdict:
     """One rollout's judgement, with the rule that fired and the exchanges that prove it.
 
+    Fields stand in the contract's order, in which they are encoded.
+
     Counts are of logical calls by role agent (an SDK's retries of one request are one
     call); ``status_counts`` counts raw failed answers by HTTP status. Tokens are sums of
     normalised totals, None where no call told any. ``lost_s`` is in seconds.
@@ -205,14 +196,14 @@ class Verdict:
     rollout_id: str
     batch: str | None
     health: Health
-    rule: str
-    policy: str
     subcategory: Subcategory | None = None
     transient: bool | None = None
     fingerprint: str | None = None
     cause: str | None = None
     lane: str | None = None
     layer: Layer | None = None
+    rule: str = field(kw_only=True)
+    policy: str = field(kw_only=True)
     error: str | None = None
     total_requests: int = 0
     failed_requests: int = 0
@@ -245,8 +236,9 @@ class Verdict:
     agent_s: float | None = None
     excluded_by: tuple[str, ...] = ()
     proof: Proof | None = None
-    provider_wait_s: float | None = None  # asked for by the deciding failure; not in the contract
-    servings: tuple[tuple[str | None, ...], ...] = ()  # of main calls; not in the contract
+    # Asked for by the deciding failure, and the ways in which main calls were served.
+    provider_wait_s: float | None = field(default=None, metadata=IN_MEMORY)
+    servings: tuple[tuple[str | None, ...], ...] = field(default=(), metadata=IN_MEMORY)
 
     @property
     def error_category(self) -> str | None:

@@ -18,8 +18,8 @@ from typing import Protocol, Self
 import orjson
 
 from classifier.codec import CodecError, decode_exchange, encode_exchange
+from classifier.nouns import noun
 from classifier.records import Ending, Exchange
-from classifier.verdicts import noun
 from proxy.store.errors import DatabaseUnavailable, RowRejected, StoreError
 from proxy.store.tables import CommitBatch, Gap
 

@@ -29,8 +29,8 @@ from sqlalchemy.types import TypeEngine
 
 from classifier.batches import Entry
 from classifier.breakers import Admission, BreakerState
+from classifier.nouns import noun
 from classifier.records import Exchange
-from classifier.verdicts import noun
 
 metadata = MetaData()
 

@@ -11,17 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import (
-    Attribution,
     Cause,
-    Ending,
     Exchange,
     ExecutionStatus,
-    Kind,
     Outcome,
     OutcomeError,
     RolloutRecord,
-    Subcategory,
-    TerminationReason,
     Timing,
     Usage,
     UsageSource,
@@ -29,14 +24,16 @@ from classifier import (
 from classifier.codec import (
     CodecError,
     decode_exchange,
+    decode_neighbours,
     decode_outcome,
     decode_rollout,
     encode_exchange,
     encode_outcome,
     encode_rollout,
 )
-from classifier.records import COUNT_LIMIT, KeySource, Neighbours
+from classifier.records import Neighbours
 from tests.builders import calls, exchange, outcome, rollout
+from tests.drawn import drawn
 
 CONTRACT_EXCHANGE = [
     "id",
@@ -78,73 +75,7 @@ def names(noun: Any) -> list[str]:
     return [field.name for field in fields(noun)]
 
 
-MAYBE_COUNT = st.none() | st.integers(0, 10**12)
-MAYBE_TEXT = st.none() | st.text(max_size=12)
-MAYBE_FLAG = st.none() | st.booleans()
-SECONDS = st.floats(0, 1e6)
-USAGES = st.builds(
-    Usage,
-    **{
-        f: st.none() | st.integers(0, COUNT_LIMIT)
-        for f in names(Usage)
-        if f not in {"source", "cost_usd"}
-    },
-    cost_usd=st.none() | SECONDS,
-    source=st.sampled_from(UsageSource),
-)  # fmt: skip
-CAUSES = st.builds(
-    Cause,
-    subcategory=st.sampled_from(Subcategory),
-    transient=st.booleans(),
-    rule=st.text(min_size=1, max_size=12),
-    reason=MAYBE_TEXT,
-    code=MAYBE_TEXT,
-    retry_after_s=st.none() | SECONDS,
-)
-EXCHANGES = st.builds(
-    Exchange,
-    id=st.text(),
-    rollout_id=st.text(),
-    upstream=st.text(),
-    api=st.text(),
-    timing=st.builds(
-        Timing,
-        started_at=st.floats(0, 4e9),
-        first_byte_s=st.none() | SECONDS,
-        first_token_s=st.none() | SECONDS,
-        duration_s=st.none() | SECONDS,
-    ),
-    kind=st.sampled_from(Kind),
-    method=st.text(),
-    role=st.text(),
-    model=MAYBE_TEXT,
-    answered_model=MAYBE_TEXT,
-    status=st.none() | st.integers(100, 599),
-    ending=st.none() | st.sampled_from(Ending),
-    streamed=MAYBE_FLAG,
-    usage=USAGES,
-    finish_reason=MAYBE_TEXT,
-    tool_calls=MAYBE_COUNT,
-    output_seen=MAYBE_FLAG,
-    content_seen=MAYBE_FLAG,
-    has_tools=MAYBE_FLAG,
-    cause=st.none() | CAUSES,
-    provider_request_id=MAYBE_TEXT,
-    request_bytes=st.integers(0, 10**9),
-    response_bytes=st.integers(0, 10**9),
-    request_digest=MAYBE_TEXT,
-    sdk_retry=MAYBE_COUNT,
-    response_digest=MAYBE_TEXT,
-    pending=MAYBE_FLAG,
-    attribution=st.sampled_from(Attribution),
-    key_digest=MAYBE_TEXT,
-    injected=st.booleans(),
-    deaf=MAYBE_TEXT,
-    selector_digest=MAYBE_TEXT,
-    key_source=st.none() | st.sampled_from(KeySource),
-    model_ambiguous=MAYBE_FLAG,
-    held=MAYBE_FLAG,
-)
+EXCHANGES = drawn(Exchange)
 
 
 @given(EXCHANGES)
@@ -205,19 +136,7 @@ def test_what_no_call_can_have_is_unknown_where_an_earlier_version_kept_it() -> 
     assert read == Usage(output_tokens=10**9, output_total=3 * 10**9, source=UsageSource.PROVIDER)
 
 
-OUTCOMES = st.builds(
-    Outcome,
-    status=st.just(ExecutionStatus.SUCCESS),
-    termination_reason=st.none() | st.sampled_from(TerminationReason),
-    prompts_executed=MAYBE_COUNT,
-    tool_calls=MAYBE_COUNT,
-    total_tokens=MAYBE_COUNT,
-    rewards=st.none() | st.dictionaries(st.text(max_size=5), st.floats(0, 1), max_size=3),
-    eval=st.none() | st.dictionaries(st.text(max_size=5), st.booleans(), max_size=3),
-    error=MAYBE_TEXT,
-    verifier_error=MAYBE_TEXT,
-    export_error=MAYBE_TEXT,
-)
+OUTCOMES = drawn(Outcome, status=st.just(ExecutionStatus.SUCCESS))
 
 
 @given(OUTCOMES)
@@ -252,12 +171,36 @@ def test_an_outcome_that_contradicts_itself_is_named(
     assert str(caught.value).startswith(f"{field}: ")
 
 
+ROLLOUTS = drawn(RolloutRecord, exchanges=st.just(()), outcome=st.none())
+
+
+@given(ROLLOUTS)
+def test_a_rollout_reads_back_equal(written: RolloutRecord) -> None:
+    assert decode_rollout(json.loads(json.dumps(encode_rollout(written)))) == written
+
+
 def test_a_rollout_reads_back_without_its_exchanges_and_outcome() -> None:
-    written = RolloutRecord(
-        id="r1", batch="b", task="t", repeat=4, attempt=0, model="m", upstream="u", gaps=2,
-        fallbacks=("n", "o"), agents="untrusted", content_filter="answer", unattributed_calls=3,
-        neighbours={"x1": Neighbours(alike=2, answered=1, answered_between=True, starts=7)},
-    )  # fmt: skip
-    assert decode_rollout(encode_rollout(written)) == written
     full = rollout("200", outcome=outcome())
     assert decode_rollout(encode_rollout(full)) == RolloutRecord(id="r1", batch="b1", task="task-7")
+
+
+@pytest.mark.parametrize(
+    ("near", "field"),
+    [
+        ([], "neighbours"),
+        ({"x1": 5}, "neighbours.x1"),
+        ({"x1": {"alike": "two"}}, "neighbours.x1.alike"),
+        ({"x1": {"respelled": 1}}, "neighbours.x1.respelled"),
+    ],
+)
+def test_a_neighbour_that_cannot_be_read_is_named(near: object, field: str) -> None:
+    with pytest.raises(CodecError) as caught:
+        decode_rollout({"id": "r1", "neighbours": near})
+    assert caught.value.field == field
+
+
+def test_a_neighbour_of_an_earlier_version_lacks_what_it_did_not_look_for() -> None:
+    stored = {"alike": 2, "answered": 1, "answered_between": True, "listing_failed": False}
+    assert decode_neighbours({"x1": stored}) == {
+        "x1": Neighbours(alike=2, answered=1, answered_between=True)
+    }

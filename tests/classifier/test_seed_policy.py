@@ -23,7 +23,7 @@ from classifier import (
     judge,
 )
 from classifier.codec import decode_exchange, decode_outcome, decode_rollout, encode_verdict
-from classifier.verdicts import noun
+from classifier.nouns import noun
 from tests import golden
 from tests.builders import cause, exchange, outcome, rollout
 from tests.tables import each
