@@ -24,7 +24,7 @@ from benchmarks.machine import description
 from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.control import judge
+from proxy.control import judge, rollouts
 from proxy.control.services import ControlServices, compose
 from proxy.server.background import GC_THRESHOLDS
 from proxy.store.database import Database
@@ -96,14 +96,14 @@ async def make_batch(
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
         facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
-        await control.registrar.register(facts, public_url="http://127.0.0.1")
+        await rollouts.register(control.service, facts, public_url="http://127.0.0.1")
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
         database.calls.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     for name in names:
-        await control.rollouts.report(name, outcome)
+        await rollouts.report(control.service, name, outcome)
 
 
 def as_the_service_runs() -> None:

@@ -410,7 +410,7 @@ class Application:
         return (await self._control_plane.ready()).services.alerts
 
     async def _admits(self, rollout_id: str) -> None:
-        await (await self._control_plane.ready()).services.rollouts.require_registered(rollout_id)
+        await (await self._control_plane.ready()).require_registered(rollout_id)
 
     async def _run_lifespan(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -15,6 +15,7 @@ from classifier.verdicts import Verdict
 from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
+from proxy.control import rollouts
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import RecorderState, Service
 from proxy.control.services import ControlServices, compose
@@ -57,6 +58,14 @@ class ControlPlane:
 
     app: FastAPI
     services: ControlServices
+
+    async def require_registered(self, rollout_id: str) -> None:
+        """Return if the rollout was registered.
+
+        Raises:
+            Refusal: 401 otherwise.
+        """
+        await rollouts.require_registered(self.services.service, rollout_id)
 
 
 # Made once for all applications of this process: they read from `app.state` what they need.

@@ -16,8 +16,8 @@ from starlette.types import Message
 
 from proxy.api.problems import Limiter, Services, base_url, documented, invalid
 from proxy.api.routes import PROBLEMS
+from proxy.control import queries, rollouts
 from proxy.control.queries import run_in_thread
-from proxy.control.rollouts import Registrar
 from proxy.routing.errors import RateLimiter, Refusal, problem
 from truezero import models
 
@@ -71,18 +71,18 @@ async def register_many(
     A registration that is refused keeps no other back: its item has the problem that
     `POST /rollouts` would have answered. Repeating the call is harmless.
     """
-    answers = _answers(services.registrar, limiter, body.rollouts, base_url(request))
+    answers = _answers(services.service, limiter, body.rollouts, base_url(request))
     return StreamingResponse(_written(answers), media_type="application/json")
 
 
 async def _answers(
-    registrar: Registrar, limiter: RateLimiter, given: Sequence[Any], public_url: str
+    service: queries.Service, limiter: RateLimiter, given: Sequence[Any], public_url: str
 ) -> AsyncIterator[Sequence[_Answered]]:
     for start in range(0, len(given), CHUNK):
         asked = await run_in_thread(_read, given[start : start + CHUNK])
         asked = [_admitted(limiter, each) for each in asked]
         valid = [each for each in asked if not isinstance(each, Refusal)]
-        done = iter(await _registered(registrar, valid, public_url))
+        done = iter(await _registered(service, valid, public_url))
         yield [each if isinstance(each, Refusal) else next(done) for each in asked]
 
 
@@ -109,13 +109,13 @@ def _admitted(limiter: RateLimiter, asked: _Asked) -> _Asked:
 
 
 async def _registered(
-    registrar: Registrar, valid: Sequence[models.RolloutRequest], public_url: str
+    service: queries.Service, valid: Sequence[models.RolloutRequest], public_url: str
 ) -> Sequence[_Answered]:
     """Register in one transaction; without the database each is refused."""
     if not valid:
         return []
     try:
-        return await registrar.register_all(valid, public_url=public_url)
+        return await rollouts.register_all(service, valid, public_url=public_url)
     except Refusal as refusal:
         return [refusal] * len(valid)
 

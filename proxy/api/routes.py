@@ -20,7 +20,7 @@ from proxy.api.problems import (
     documented,
     json_answer,
 )
-from proxy.control import judge
+from proxy.control import judge, rollouts, virtual_keys
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
 from proxy.control.reports import DEFAULT
@@ -69,7 +69,7 @@ async def register(
     an open breaker skips the batch's lane. Registering alike again has the same answer;
     otherwise it is 409.
     """
-    return await services.registrar.register(rollout, public_url=base_url(request))
+    return await rollouts.register(services.service, rollout, public_url=base_url(request))
 
 
 @router.post(
@@ -87,7 +87,7 @@ async def outcome(
     any more. An unknown rollout is registered. Idempotent: the same outcome again has the
     same answer, a different one is 409.
     """
-    return await services.rollouts.report(rollout_id, request)
+    return await rollouts.report(services.service, rollout_id, request)
 
 
 @router.get(
@@ -145,7 +145,7 @@ async def exchanges(
     Counts, timing and causes; never a prompt, a completion or a key. Pass `next` of a page
     as `after` to get the following one.
     """
-    page = await services.rollouts.exchanges(rollout_id, after=after, limit=limit)
+    page = await rollouts.exchanges(services.service, rollout_id, after=after, limit=limit)
     return await json_answer(page)
 
 
@@ -519,7 +519,7 @@ async def generate(
 
     Calls made with the key belong to that rollout: the alias is its id, the team its batch.
     """
-    return await services.keys.generate(key, public_url=base_url(request))
+    return await virtual_keys.generate(services.service, key, public_url=base_url(request))
 
 
 @keys_router.get("/info", operation_id="get_key")
@@ -528,7 +528,7 @@ async def info(services: Services, key: Annotated[str, Query(max_length=1000)]) 
 
     Nothing in the answer is secret but the key itself, as it was given.
     """
-    return await services.keys.info(key)
+    return await virtual_keys.info(services.service, key)
 
 
 @keys_router.post("/delete", operation_id="delete_keys")
@@ -537,4 +537,4 @@ async def delete(services: Services, deletion: models.KeyDeletion) -> models.Key
 
     Their calls and WebSockets are closed; what was recorded is kept.
     """
-    return await services.keys.delete(deletion)
+    return await virtual_keys.delete(services.service, deletion)

@@ -211,6 +211,7 @@ class Service:
     pages_url: str | None = None
 
     # State that outlives a call.
+    registered: set[str] = field(default_factory=set, repr=False)
     rejudging: TokenBucket = field(default_factory=_rejudging, repr=False)
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -13,15 +13,20 @@ from urllib.parse import quote
 from classifier import breakers
 from classifier.records import RolloutRecord
 from proxy.control import judge
-from proxy.control.pricing import PriceTable
 from proxy.control.queries import PAGE, Service, unknown_rollout
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
-from proxy.store.database import Database
-from proxy.store.rollouts import PreparedRegistration, Rollouts
-from proxy.store.tables import PolicyTerms, Registered, Registration, Reported, Row, as_json
+from proxy.store.rollouts import PreparedRegistration
+from proxy.store.tables import (
+    POLICY_COLUMNS,
+    PolicyTerms,
+    Registered,
+    Registration,
+    Reported,
+    as_json,
+)
 from truezero import models
 from truezero.printable import plural
 
@@ -70,130 +75,105 @@ def _env(urls: Mapping[str, str], upstreams: Mapping[str, Upstream]) -> dict[str
 # --- registration ------------------------------------------------------------------------------
 
 
-class Registrar:
-    """Registers rollouts and hands out the keys and base URLs of their agents.
+async def register(
+    service: Service, request: models.RolloutRequest, *, public_url: str
+) -> models.RolloutRegistered:
+    """Register a rollout and return the base URLs and key for its agent.
 
-    Arguments:
-        proof_required: base URLs carry the rollout's secret.
-        policy: how rollouts are judged where a batch does not say, by ``POLICY_COLUMNS``.
-        new_id: makes ids for rollouts registered without one.
-        wall: seconds since the epoch.
-        changed: called with a rollout whose drill has changed.
+    Raises:
+        Refusal: 409 if it is registered with other attributes, 422 for an unknown upstream or an
+            id that no rollout can have.
     """
+    (registered,) = await register_all(service, [request], public_url=public_url)
+    if isinstance(registered, Refusal):
+        raise registered
+    return registered
 
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        rollouts: Rollouts,
-        keyring: Keyring,
-        upstreams: Mapping[str, Upstream],
-        proof_required: bool,
-        policy: Mapping[str, str],
-        new_id: Callable[[], str],
-        wall: Callable[[], float],
-        changed: Callable[[str], None],
-    ) -> None:
-        self._queries = queries
-        self._rollouts = rollouts
-        self._keyring = keyring
-        self._upstreams = upstreams
-        self._proof_required = proof_required
-        self._policy = policy
-        self._new_id = new_id
-        self._wall = wall
-        self._changed = changed
 
-    async def register(
-        self, request: models.RolloutRequest, *, public_url: str
-    ) -> models.RolloutRegistered:
-        """Register a rollout and return the base URLs and key for its agent.
+async def register_all(
+    service: Service, requests: Sequence[models.RolloutRequest], *, public_url: str
+) -> list[models.RolloutRegistered | Refusal]:
+    """Register rollouts in one transaction; one that is refused keeps no other back.
 
-        Raises:
-            Refusal: 409 where it is registered with other attributes, 422 for an unknown
-                upstream or an id that no rollout can have.
-        """
-        (registered,) = await self.register_all([request], public_url=public_url)
-        if isinstance(registered, Refusal):
-            raise registered
-        return registered
+    Raises:
+        Refusal: 503 while the database is unavailable.
+    """
+    answers = await service.run(_register_all, service, requests, public_url)
+    for request, answer in zip(requests, answers, strict=True):
+        if request.fault is not None and not isinstance(answer, Refusal):
+            service.access_changed(answer.id)
+    return answers
 
-    async def register_all(
-        self, requests: Sequence[models.RolloutRequest], *, public_url: str
-    ) -> list[models.RolloutRegistered | Refusal]:
-        """Register rollouts in one transaction; one that is refused keeps no other back.
 
-        Raises:
-            Refusal: 503 while the database is unavailable.
-        """
-        done = await self._queries.run(self._register_all, requests, public_url)
-        for request, registered in zip(requests, done, strict=True):
-            if request.fault is not None and not isinstance(registered, Refusal):
-                self._changed(registered.id)
-        return done
+def _register_all(
+    service: Service, requests: Sequence[models.RolloutRequest], public_url: str
+) -> list[models.RolloutRegistered | Refusal]:
+    now = service.now()
+    prepared = [_prepared(service, request, now) for request in requests]
+    valid = [each for each in prepared if not isinstance(each, Refusal)]
+    stored = iter(service.database.rollouts.register_all(valid, now=now))
+    return [
+        each
+        if isinstance(each, Refusal)
+        else _registered(service, request, each.registration, next(stored), public_url)
+        for request, each in zip(requests, prepared, strict=True)
+    ]
 
-    def _register_all(
-        self, requests: Sequence[models.RolloutRequest], public_url: str
-    ) -> list[models.RolloutRegistered | Refusal]:
-        now = self._wall()
-        asked = [self._enrolment(request, now) for request in requests]
-        valid = [each for each in asked if not isinstance(each, Refusal)]
-        stored = iter(self._rollouts.register_all(valid, now=now))
-        return [
-            each
-            if isinstance(each, Refusal)
-            else self._answer(request, each.registration, next(stored), public_url)
-            for request, each in zip(requests, asked, strict=True)
-        ]
 
-    def _enrolment(
-        self, request: models.RolloutRequest, now: float
-    ) -> PreparedRegistration | Refusal:
-        try:
-            rollout_id = nameable(request.id or self._new_id())
-            registration = _registration(request, rollout_id, self._upstreams)
-        except Refusal as refusal:
-            return refusal
-        record = RolloutRecord(
-            id=rollout_id,
-            batch=registration.batch,
-            model=registration.model,
-            upstream=registration.upstream,
-        )
-        return PreparedRegistration(
-            registration=registration,
-            admit=lambda states: breakers.admit(record, states, now=now),
-            policy=PolicyTerms(stated=_stated(request.policy), default=self._policy),
-        )
+def _prepared(
+    service: Service, request: models.RolloutRequest, now: float
+) -> PreparedRegistration | Refusal:
+    try:
+        rollout_id = nameable(request.id or service.new_id())
+        registration = _registration(request, rollout_id, service.upstreams)
+    except Refusal as refusal:
+        return refusal
+    record = RolloutRecord(
+        id=rollout_id,
+        batch=registration.batch,
+        model=registration.model,
+        upstream=registration.upstream,
+    )
+    return PreparedRegistration(
+        registration=registration,
+        admit=lambda states: breakers.admit(record, states, now=now),
+        policy=PolicyTerms(stated=_stated(request.policy), default=_default_terms(service)),
+    )
 
-    def _answer(
-        self,
-        request: models.RolloutRequest,
-        registration: Registration,
-        registered: Registered,
-        public_url: str,
-    ) -> models.RolloutRegistered | Refusal:
-        refusal = _refusal(registration, registered)
-        if refusal is not None:
-            return refusal
-        access = partial(
-            access_of,
-            self._keyring,
-            self._upstreams,
-            registration.id,
-            public_url=public_url,
-            proven=request.fault is not None or self._proof_required,
-        )
-        agents = access()
-        return models.RolloutRegistered(
-            id=registration.id,
-            key=agents.key,
-            admitted=registered.skipped is None,
-            error=registered.skipped,
-            base_urls=agents.base_urls,
-            env=agents.env,
-            roles={role: access(role=role) for role in request.roles},
-        )
+
+def _default_terms(service: Service) -> Mapping[str, str]:
+    """Return how rollouts are judged if a batch does not say, by ``POLICY_COLUMNS``."""
+    return {name: getattr(service.policy, name) for name in POLICY_COLUMNS}
+
+
+def _registered(
+    service: Service,
+    request: models.RolloutRequest,
+    registration: Registration,
+    registered: Registered,
+    public_url: str,
+) -> models.RolloutRegistered | Refusal:
+    refusal = _refusal(registration, registered)
+    if refusal is not None:
+        return refusal
+    access = partial(
+        access_of,
+        service.keyring,
+        service.upstreams,
+        registration.id,
+        public_url=public_url,
+        proven=request.fault is not None or service.proof_required,
+    )
+    agents = access()
+    return models.RolloutRegistered(
+        id=registration.id,
+        key=agents.key,
+        admitted=registered.skipped is None,
+        error=registered.skipped,
+        base_urls=agents.base_urls,
+        env=agents.env,
+        roles={role: access(role=role) for role in request.roles},
+    )
 
 
 def _stated(policy: models.BatchPolicy | None) -> dict[str, str]:
@@ -201,7 +181,7 @@ def _stated(policy: models.BatchPolicy | None) -> dict[str, str]:
 
 
 def _refusal(registration: Registration, registered: Registered) -> Refusal | None:
-    """Refuse a registration that what stands contradicts: 409; None where nothing does."""
+    """Refuse a registration that the stored state contradicts: 409; None if nothing does."""
     for name, value in registered.differing.items():
         return Refusal(
             409,
@@ -273,72 +253,50 @@ _ASK_S = 0.05
 _CONFIRMED_WITHIN_S = 20.0  # a worker that lives has said so long before; beyond the calls' grace
 
 
-class RolloutClosing:
-    """Ends the calls and sockets of rollouts that have ended, and waits until all are.
+async def close_calls(service: Service, rollout_id: str, number: int) -> int:
+    """End a rollout's calls and sockets in every living process, and wait until all have ended.
 
     Arguments:
-        worker: this process's name in the table of workers.
-        close_here: ends the calls of a rollout, under its number, in this process; whether all
-            of them ended.
-        wall: seconds since the epoch.
+        number: of the rollout in `closings`.
+
+    Returns:
+        How many processes did not confirm that they had, 0 as a rule.
+
+    Raises:
+        Refusal: 503 while the database is unavailable.
     """
-
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        database: Database,
-        worker: str,
-        close_here: Callable[[str, int], Awaitable[bool]],
-        wall: Callable[[], float],
-    ) -> None:
-        self._queries = queries
-        self._closings = database.closings
-        self._worker = worker
-        self._close_here = close_here
-        self._wall = wall
-
-    async def close(self, rollout_id: str, number: int) -> int:
-        """End a rollout's calls in every living process, under this number in `closings`.
-
-        Returns:
-            How many processes did not confirm that they had, 0 as a rule.
-
-        Raises:
-            Refusal: 503 while the database is unavailable.
-        """
-        closed_here = await self._close_here(rollout_id, number)
-        silent = await self._elsewhere(rollout_id, number)
-        if silent or not closed_here:
-            log.error(
-                "the calls of an ended rollout were not confirmed as closed by %s",
-                plural(len(silent) + (not closed_here), "process", "processes"),
-            )
-        return len(silent) + (not closed_here)
-
-    async def freeze(self, rollout_id: str, number: int) -> None:
-        """Close a rollout and store that; a process that did not confirm is a gap."""
-        unconfirmed = await self.close(rollout_id, number)
-        await self._queries.run(
-            self._closings.closed, rollout_id, now=self._wall(), gaps=unconfirmed
+    closed_here = await service.close_here(rollout_id, number)
+    silent = await _unconfirmed(service, rollout_id, number)
+    if silent or not closed_here:
+        log.error(
+            "the calls of an ended rollout were not confirmed as closed by %s",
+            plural(len(silent) + (not closed_here), "process", "processes"),
         )
+    return len(silent) + (not closed_here)
 
-    async def _elsewhere(self, rollout_id: str, number: int) -> list[str]:
-        """Wait for the other processes; return those that did not confirm in time."""
-        host, loop = socket.gethostname(), asyncio.get_running_loop()
-        deadline = loop.time() + _CONFIRMED_WITHIN_S
-        while True:
-            silent = await self._queries.run(
-                self._closings.unconfirmed,
-                rollout_id,
-                number,
-                worker=self._worker,
-                host=host,
-                now=self._wall(),
-            )
-            if not silent or loop.time() > deadline:
-                return silent
-            await asyncio.sleep(_ASK_S)
+
+async def freeze(service: Service, rollout_id: str, number: int) -> None:
+    """Close a rollout and store that; a process that did not confirm is a gap."""
+    gaps = await close_calls(service, rollout_id, number)
+    await service.run(service.database.closings.closed, rollout_id, now=service.now(), gaps=gaps)
+
+
+async def _unconfirmed(service: Service, rollout_id: str, number: int) -> list[str]:
+    """Wait for the other processes; return those that did not confirm in time."""
+    host, loop = socket.gethostname(), asyncio.get_running_loop()
+    deadline = loop.time() + _CONFIRMED_WITHIN_S
+    while True:
+        silent = await service.run(
+            service.database.closings.unconfirmed,
+            rollout_id,
+            number,
+            worker=service.worker,
+            host=host,
+            now=service.now(),
+        )
+        if not silent or loop.time() > deadline:
+            return silent
+        await asyncio.sleep(_ASK_S)
 
 
 # --- outcomes and reads ------------------------------------------------------------------------
@@ -349,123 +307,84 @@ _REMEMBERED = 100_000  # registered rollouts that are not looked up again
 _ATTRIBUTES = {"batch", "task", "repeat", "attempt", "model"}
 
 
-class RolloutService:
-    """Stores the outcomes of rollouts, and reads and revokes them.
+async def require_registered(service: Service, rollout_id: str) -> None:
+    """Return if the rollout was registered.
 
-    Arguments:
-        prices: what calls cost where the provider did not say.
-        registration_required: an outcome registers no rollout.
-        policy: how rollouts are judged where a batch does not say, by ``POLICY_COLUMNS``.
-        wall: seconds since the epoch.
-        changed: called with a rollout whose key's validity has changed.
-        closing: ends the calls of a rollout in every process.
+    Raises:
+        Refusal: 401 otherwise.
     """
-
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        database: Database,
-        prices: PriceTable,
-        registration_required: bool,
-        policy: Mapping[str, str],
-        wall: Callable[[], float],
-        changed: Callable[[str], None],
-        closing: RolloutClosing,
-    ) -> None:
-        self._queries = queries
-        self._database = database
-        self._prices = prices
-        self._registration_required = registration_required
-        self._policy = policy
-        self._wall = wall
-        self._changed = changed
-        self._closing = closing
-        self._registered: set[str] = set()
-
-    async def require_registered(self, rollout_id: str) -> None:
-        """Return if the rollout was registered.
-
-        Raises:
-            Refusal: 401 otherwise.
-        """
-        if rollout_id in self._registered:
-            return
-        if not await self._queries.run(self._database.rollouts.is_registered, rollout_id):
-            raise Refusal(
-                401,
-                "unregistered_rollout",
-                "rollout is not registered and TRUEZERO_REQUIRE_REGISTRATION is set; "
-                "register it with POST /rollouts first",
-            )
-        if len(self._registered) > _REMEMBERED:
-            self._registered.clear()
-        self._registered.add(rollout_id)
-
-    async def row(self, rollout_id: str) -> Row | None:
-        """Return a rollout's stored attributes, None if it is unknown."""
-        return await self._queries.run(self._database.rollouts.row, rollout_id)
-
-    async def expire(self, rollout_id: str, *, at: float) -> None:
-        """Have a rollout's key and secret open nothing from ``at`` (epoch seconds) on."""
-        await self._queries.run(self._database.rollouts.expire, rollout_id, at=at)
-        self._changed(rollout_id)
-
-    async def revoke(self, rollout_id: str) -> None:
-        """Revoke a rollout's key and secret now, and end its calls and sockets.
-
-        Raises:
-            Refusal: 503 where a process does not confirm that it has.
-        """
-        revoke = self._database.rollouts.revoke
-        number = await self._queries.run(revoke, rollout_id, now=self._wall())
-        if await self._closing.close(rollout_id, number):
-            raise _not_confirmed()
-
-    async def aliased(self, alias: str) -> list[str]:
-        """List the rollouts registered under an alias whose keys are still valid."""
-        return await self._queries.run(self._database.rollouts.aliased, alias, now=self._wall())
-
-    async def report(self, rollout_id: str, request: models.OutcomeRequest) -> dict[str, Any]:
-        """Store the outcome a runner reports and return the rollout's result.
-
-        An unknown rollout is registered: its agent may have made no call. Calls and sockets in
-        flight are ended; what begins after the answer passes in no process.
-
-        Raises:
-            Refusal: 404 for an unknown rollout where registration is required, 409 if it has a
-                different outcome or other attributes, 422 for an id that no rollout can have.
-        """
-        outcome = as_json(request.model_dump(exclude=_ATTRIBUTES))
-        reported = await self._queries.run(
-            self._database.rollouts.report,
-            nameable(rollout_id),
-            outcome,
-            now=self._wall(),
-            attributes=_attributes(request),
-            registers=not self._registration_required,
-            policy=PolicyTerms(default=self._policy),
+    if rollout_id in service.registered:
+        return
+    if not await service.run(service.database.rollouts.is_registered, rollout_id):
+        raise Refusal(
+            401,
+            "unregistered_rollout",
+            "rollout is not registered and TRUEZERO_REQUIRE_REGISTRATION is set; "
+            "register it with POST /rollouts first",
         )
-        _check_reported(rollout_id, reported, outcome)
-        if reported.closing is not None:
-            await self._closing.freeze(rollout_id, reported.closing)
-        return await judge.result(self._queries, rollout_id)
+    if len(service.registered) > _REMEMBERED:
+        service.registered.clear()
+    service.registered.add(rollout_id)
 
-    async def exchanges(
-        self, rollout_id: str, *, after: str | None = None, limit: int = PAGE
-    ) -> dict[str, Any]:
-        """Return a page of a rollout's calls, oldest first.
 
-        Raises:
-            Refusal: 404 for an unknown rollout.
-        """
-        exchanges = await self._queries.run(
-            self._database.calls.page, rollout_id, after=after, limit=limit + 1
-        )
-        if exchanges is None:
-            raise unknown_rollout(rollout_id)
-        items = await self._queries.run(self._prices.encode, exchanges[:limit])
-        return {"items": items, "next": items[-1]["id"] if len(exchanges) > limit else None}
+async def expire(service: Service, rollout_id: str, *, at: float) -> None:
+    """Have a rollout's key and secret open nothing from ``at`` (epoch seconds) on."""
+    await service.run(service.database.rollouts.expire, rollout_id, at=at)
+    service.access_changed(rollout_id)
+
+
+async def revoke(service: Service, rollout_id: str) -> None:
+    """Revoke a rollout's key and secret now, and end its calls and sockets.
+
+    Raises:
+        Refusal: 503 if a process does not confirm that it has.
+    """
+    number = await service.run(service.database.rollouts.revoke, rollout_id, now=service.now())
+    if await close_calls(service, rollout_id, number):
+        raise _not_confirmed()
+
+
+async def report(
+    service: Service, rollout_id: str, request: models.OutcomeRequest
+) -> dict[str, Any]:
+    """Store the outcome a runner reports and return the rollout's result.
+
+    An unknown rollout is registered: its agent may have made no call. Calls and sockets in
+    flight are ended; what begins after the answer passes in no process.
+
+    Raises:
+        Refusal: 404 for an unknown rollout if registration is required, 409 if it has a
+            different outcome or other attributes, 422 for an id that no rollout can have.
+    """
+    outcome = as_json(request.model_dump(exclude=_ATTRIBUTES))
+    reported = await service.run(
+        service.database.rollouts.report,
+        nameable(rollout_id),
+        outcome,
+        now=service.now(),
+        attributes=_attributes(request),
+        registers=not service.registration_required,
+        policy=PolicyTerms(default=_default_terms(service)),
+    )
+    _check_reported(rollout_id, reported, outcome)
+    if reported.closing is not None:
+        await freeze(service, rollout_id, reported.closing)
+    return await judge.result(service, rollout_id)
+
+
+async def exchanges(
+    service: Service, rollout_id: str, *, after: str | None = None, limit: int = PAGE
+) -> dict[str, Any]:
+    """Return a page of a rollout's calls, oldest first.
+
+    Raises:
+        Refusal: 404 for an unknown rollout.
+    """
+    page = await service.run(service.database.calls.page, rollout_id, after=after, limit=limit + 1)
+    if page is None:
+        raise unknown_rollout(rollout_id)
+    items = await service.run(service.prices.encode, page[:limit])
+    return {"items": items, "next": items[-1]["id"] if len(page) > limit else None}
 
 
 def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:

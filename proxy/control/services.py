@@ -12,10 +12,7 @@ from proxy.control.live import ChangeFeed, EventStream
 from proxy.control.queries import Service
 from proxy.control.reports import ComparisonService, GroupService, RerunService, UsageService
 from proxy.control.rollout_view import RolloutPages
-from proxy.control.rollouts import Registrar, RolloutClosing, RolloutService
 from proxy.control.upstreams import UpstreamService
-from proxy.control.virtual_keys import VirtualKeys
-from proxy.store.tables import POLICY_COLUMNS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +41,6 @@ class PageServices:
 class ControlServices:
     """The services that REST and pages call, one per subject."""
 
-    registrar: Registrar
-    rollouts: RolloutService
     listing: Listing
     service: Service
     batches: BatchService
@@ -53,7 +48,6 @@ class ControlServices:
     reports: BatchReports
     events: EventStream
     exporter: Exporter
-    keys: VirtualKeys
     dashboard: Dashboard
     pages: PageServices
     alerts: AlertWatch
@@ -63,27 +57,10 @@ def compose(service: Service) -> ControlServices:
     """Compose the services of one process."""
     queries, database = service, service.database
     policy, wall, upstreams, prices = service.policy, service.now, service.upstreams, service.prices
-    own_policy = {name: getattr(policy, name) for name in POLICY_COLUMNS}
-    registrar = Registrar(
-        queries=queries, rollouts=database.rollouts, keyring=service.keyring, upstreams=upstreams,
-        proof_required=service.proof_required, policy=own_policy, new_id=service.new_id, wall=wall,
-        changed=service.access_changed,
-    )  # fmt: skip
-    rollouts = RolloutService(
-        queries=queries, database=database, prices=prices, policy=own_policy,
-        registration_required=service.registration_required, wall=wall,
-        changed=service.access_changed,
-        closing=RolloutClosing(
-            queries=queries, database=database, worker=service.worker,
-            close_here=service.close_here, wall=wall,
-        ),
-    )  # fmt: skip
     batches = BatchService(queries=queries, database=database, policy=policy, wall=wall)
     upstream_service = UpstreamService(queries=queries, upstreams=upstreams, wall=wall)
     listing = Listing(queries=queries)
     return ControlServices(
-        registrar=registrar,
-        rollouts=rollouts,
         listing=listing,
 
         service=service,
@@ -100,11 +77,6 @@ def compose(service: Service) -> ControlServices:
             queries=queries, events=database.events, leaving=service.stopping
         ),
         exporter=Exporter(queries=queries, listing=listing, prices=prices),
-        keys=VirtualKeys(
-            service,
-            registrar=registrar, rollouts=rollouts,
-            keyring=service.keyring, new_id=service.new_id, wall=wall,
-        ),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, listing=listing,
             batches=batches, wall=wall, refused=service.refused_calls,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from classifier.records import Ending, Exchange
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
-from proxy.control.services import compose
+from proxy.control import rollouts
 from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring
 from proxy.store.database import Database
@@ -115,13 +115,11 @@ class Stage:
     numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def __post_init__(self) -> None:
-        self.control = compose(
-            control_over(
-                self.database,
-                keyring=Keyring(self.database.deployment.secret("keyring")),
-                new_id=lambda: self.id_at(self.clock.now),
-                now=lambda: self.clock.now,
-            )
+        self.control = control_over(
+            self.database,
+            keyring=Keyring(self.database.deployment.secret("keyring")),
+            new_id=lambda: self.id_at(self.clock.now),
+            now=lambda: self.clock.now,
         )
 
     def id_at(self, at: float) -> str:
@@ -158,7 +156,7 @@ class Stage:
             model=run.lane.model,
             upstream=run.lane.upstream,
         )
-        got = await self.control.registrar.register(asked, public_url="http://127.0.0.1:8383")
+        got = await rollouts.register(self.control, asked, public_url="http://127.0.0.1:8383")
         at = self.clock.now + 1.2
         if got.admitted:
             at = self._calls(got.id, run.steps, at) + 2.5
@@ -203,7 +201,7 @@ class Stage:
             prompts_executed=1,
             rewards={"reward": run.reward},
         )
-        return await self.control.rollouts.report(rollout_id, seen)
+        return await rollouts.report(self.control, rollout_id, seen)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.control import rollouts
-from proxy.control.rollouts import RolloutClosing
+from proxy.control.queries import Service
 from proxy.store.database import Database
 from tests.fakes.control import control_over
 
@@ -24,15 +24,12 @@ def database(tmp_path: Path) -> Iterator[Database]:
     opened.close()
 
 
-def closes(database: Database, *, here: bool = True) -> RolloutClosing:
+def worker(database: Database, *, here: bool = True) -> Service:
     async def close_here(rollout_id: str, number: int) -> bool:
         assert (rollout_id, number) == ("r", 1)
         return here
 
-    return RolloutClosing(
-        queries=control_over(database), database=database, worker="me", close_here=close_here,
-        wall=time.time,
-    )  # fmt: skip
+    return control_over(database, worker="me", close_here=close_here)
 
 
 def stored(database: Database) -> tuple[bool, int]:
@@ -55,7 +52,7 @@ async def test_a_rollout_is_frozen_when_the_others_have_confirmed(
         return unconfirmed(*given, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(database.closings, "unconfirmed", asks)
-    await closes(database).freeze("r", 1)
+    await rollouts.freeze(worker(database), "r", 1)
     assert asked == [(False, 0)] * 3
     assert stored(database) == (True, 0)
 
@@ -68,5 +65,5 @@ async def test_each_process_that_does_not_confirm_is_a_gap(
 ) -> None:
     monkeypatch.setattr(rollouts, "_CONFIRMED_WITHIN_S", 0.0)
     database.closings.confirm("other", up_to=confirmed, but=[])
-    await closes(database, here=here).freeze("r", 1)
+    await rollouts.freeze(worker(database, here=here), "r", 1)
     assert stored(database) == (True, gaps)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.rollouts import Registrar
+from proxy.control import rollouts
+from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from truezero.models import RolloutRegistered, RolloutRequest
@@ -19,12 +20,9 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def of(service: Service) -> Registrar:
-    assert service.app is not None
-    return service.app.control_plane().services.registrar
-
-
-async def test_each_of_many_is_answered_as_it_would_be_alone(service: Service) -> None:
+async def test_each_of_many_is_answered_as_it_would_be_alone(
+    service: Service, control: ControlService
+) -> None:
     requests = [
         RolloutRequest(id="a", batch="b", roles=["judge"]),
         RolloutRequest(id="b", upstream="nowhere"),
@@ -32,7 +30,7 @@ async def test_each_of_many_is_answered_as_it_would_be_alone(service: Service) -
         RolloutRequest(id="unattributed"),
         RolloutRequest(model=["m", "n"]),
     ]
-    done = await of(service).register_all(requests, public_url=URL)
+    done = await rollouts.register_all(control, requests, public_url=URL)
     alone = [service.http.post("/rollouts", json=each.model_dump()) for each in requests[:4]]
     assert [each.status for each in done if isinstance(each, Refusal)] == [422, 409, 422]
     assert [answer.status_code for answer in alone] == [201, 422, 409, 422]
@@ -47,6 +45,6 @@ async def test_each_of_many_is_answered_as_it_would_be_alone(service: Service) -
     assert done[-1].id not in ("a", "b")
 
 
-async def test_a_single_one_that_is_refused_raises(service: Service) -> None:
+async def test_a_single_one_that_is_refused_raises(control: ControlService) -> None:
     with pytest.raises(Refusal, match="nowhere"):
-        await of(service).register(RolloutRequest(upstream="nowhere"), public_url=URL)
+        await rollouts.register(control, RolloutRequest(upstream="nowhere"), public_url=URL)

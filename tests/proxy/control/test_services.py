@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.control import judge
+from proxy.control import judge, rollouts, virtual_keys
 from proxy.control.queries import readiness
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
@@ -51,11 +51,11 @@ async def test_a_rollout_goes_through_every_service(
     services: ControlServices, database: Database
 ) -> None:
     request = models.RolloutRequest(id="r1", batch="b", task="t", attempt=0)
-    registered = await services.registrar.register(request, public_url="http://proxy")
+    registered = await rollouts.register(services.service, request, public_url="http://proxy")
     assert registered.base_urls["openai"].startswith("http://proxy/r/r1/openai")
     database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
     outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
-    result = await services.rollouts.report("r1", outcome)
+    result = await rollouts.report(services.service, "r1", outcome)
     verdict = await judge.verdict(services.service, "r1")
     assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
     assert (await services.batches.check("b"))["valid"]
@@ -69,16 +69,18 @@ async def test_a_rollout_goes_through_every_service(
 
 async def test_ids_come_from_the_source_that_was_handed_in(services: ControlServices) -> None:
     request = models.RolloutRequest()
-    registered = await services.registrar.register(request, public_url="http://proxy")
+    registered = await rollouts.register(services.service, request, public_url="http://proxy")
     assert registered.id == "id-1"
 
 
 async def test_what_a_key_opens_is_announced_where_it_changes(
     services: ControlServices, changed: list[str]
 ) -> None:
-    minted = await services.keys.generate(models.KeyRequest(), public_url="http://proxy")
+    minted = await virtual_keys.generate(
+        services.service, models.KeyRequest(), public_url="http://proxy"
+    )
     assert changed == []
-    await services.keys.delete(models.KeyDeletion(keys=[minted.key]))
+    await virtual_keys.delete(services.service, models.KeyDeletion(keys=[minted.key]))
     assert changed == [minted.rollout_id]
 
 
