@@ -37,6 +37,7 @@ from classifier.records import Ending, Exchange, Outcome, RolloutRecord, Timing
 from classifier.results import result
 from classifier.rules import judge
 from proxy.app import Application
+from proxy.control import batches
 from proxy.settings import load
 from proxy.store import schema
 from proxy.store.database import Database
@@ -167,9 +168,10 @@ async def measure(file: Path, calls_per_s: int) -> dict[str, float]:
     environment = {"TRUEZERO_DATABASE_URL": str(file)}
     app = Application(load({}, environment), environment)
     plane = app.control_plane()
-    database: Database = plane.services.batches._database
+    service = plane.services.service
+    database = service.database
     began = time.process_time()
-    await plane.services.batches.summary(BATCH)
+    await batches.summary(service, BATCH)
     found = {"first summary": (time.process_time() - began) * 1e3}
     transport = httpx.ASGITransport(app=plane.app)
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:

@@ -24,8 +24,8 @@ from benchmarks.machine import description
 from benchmarks.run import Round, Rounds, save, say, summary
 from classifier.records import Cause, Ending, Exchange, Timing, Usage, UsageSource
 from classifier.verdicts import Subcategory
-from proxy.control import judge, rollouts
-from proxy.control.services import ControlServices, compose
+from proxy.control import batches, judge, rollouts
+from proxy.control.queries import Service
 from proxy.server.background import GC_THRESHOLDS
 from proxy.store.database import Database
 from proxy.store.rows import exchange_row
@@ -54,10 +54,6 @@ FAILED = Exchange(
     key_digest="key-00000000",
     cause=Cause(subcategory=Subcategory.RATE_LIMIT, transient=True, rule="status.429"),
 )  # fmt: skip
-
-
-def services(database: Database) -> ControlServices:
-    return compose(control_over(database))
 
 
 def fill(file: Path, first: int, last: int) -> None:
@@ -90,20 +86,20 @@ def calls(rollout: int) -> Iterator[tuple[object, ...]]:
 
 
 async def make_batch(
-    control: ControlServices, database: Database, batch: str, size: int, failing: int
+    service: Service, database: Database, batch: str, size: int, failing: int
 ) -> None:
     """Create a batch of rollouts with one call and an outcome each; every n-th call failed."""
     names = [f"{batch}-{number}" for number in range(size)]
     for number, name in enumerate(names):
         facts = RolloutRequest(id=name, batch=batch, task=f"t-{number}", attempt=0, model="gpt-5")
-        await rollouts.register(control.service, facts, public_url="http://127.0.0.1")
+        await rollouts.register(service, facts, public_url="http://127.0.0.1")
     said = [FAILED if failing and n % failing == 0 else CALL for n in range(size)]
     ended = [replace(x, id=name, rollout_id=name) for x, name in zip(said, names, strict=True)]
     for start in range(0, size, 1000):
         database.calls.write(CommitBatch(recorded=ended[start : start + 1000]), worker="bench")
     outcome = OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
     for name in names:
-        await rollouts.report(control.service, name, outcome)
+        await rollouts.report(service, name, outcome)
 
 
 def as_the_service_runs() -> None:
@@ -122,14 +118,14 @@ async def verdicts(database: Database, filled: int) -> list[Round]:
 
 async def summaries(database: Database, batch: str) -> list[Round]:
     """Measure the summary without a cache, as after every change."""
-    return [await _round(services(database).batches.summary(batch)) for _ in range(SUMMED)]
+    return [await _round(batches.summary(control_over(database), batch)) for _ in range(SUMMED)]
 
 
 async def looks(database: Database, batch: str) -> list[Round]:
     """Asked again while nothing has changed."""
-    batches = services(database).batches
-    await batches.summary(batch)
-    return [await _round(batches.summary(batch)) for _ in range(SUMMED)]
+    service = control_over(database)
+    await batches.summary(service, batch)
+    return [await _round(batches.summary(service, batch)) for _ in range(SUMMED)]
 
 
 async def _round(question: Awaitable[object]) -> Round:
@@ -147,8 +143,8 @@ async def measure(sizes: list[int], batch: int) -> Rounds:
         database = Database(str(file))
         database.prepare()
         say(f"two batches of {batch:,} rollouts are made")
-        await make_batch(services(database), database, "healthy", batch, 0)
-        await make_batch(services(database), database, "failing", batch, 5)
+        await make_batch(control_over(database), database, "healthy", batch, 0)
+        await make_batch(control_over(database), database, "failing", batch, 5)
         filled = 0
         for size in sorted(sizes):
             say(f"{size:,} exchanges are written")

@@ -15,6 +15,7 @@ from fastapi.responses import StreamingResponse
 
 from proxy.api.problems import Services, documented, json_answer
 from proxy.api.routes import PROBLEMS
+from proxy.control.batches import batch_list
 from proxy.control.listing import Listing
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
@@ -290,7 +291,7 @@ async def batches(
 
     Each with its counts, coverage, score with its bounds and interval, and cost.
     """
-    return await json_answer(await services.reports.listing.page(after=after, limit=limit))
+    return await json_answer(await batch_list(services.service, after=after, limit=limit))
 
 
 async def file_of(

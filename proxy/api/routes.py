@@ -20,7 +20,7 @@ from proxy.api.problems import (
     documented,
     json_answer,
 )
-from proxy.control import judge, rollouts, virtual_keys
+from proxy.control import batches, judge, rollouts, virtual_keys
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
 from proxy.control.reports import DEFAULT
@@ -161,7 +161,7 @@ async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
     `lines` has a sentence for each objection. What is suspect and counts all the same is
     said last and leaves the batch valid.
     """
-    return await json_answer(await services.batches.check(batch))
+    return await json_answer(await batches.check(services.service, batch))
 
 
 @router.post(
@@ -178,7 +178,7 @@ async def reset_breaker(
     Each becomes half-open: one rollout is admitted as a probe, and its health closes the
     breaker or opens it again.
     """
-    return await services.batches.reset_breaker(batch, lane=lane)
+    return await batches.reset_breaker(services.service, batch, lane=lane)
 
 
 @router.get(
@@ -193,7 +193,7 @@ async def breaker(services: Services, batch: Annotated[str, BATCH]) -> dict[str,
     There is one for each lane (`upstream/model/key digest`). It opens when the same
     permanent failure has ended `threshold` rollouts in a row.
     """
-    return await services.batches.breaker(batch)
+    return await batches.breaker(services.service, batch)
 
 
 @router.get(
@@ -295,7 +295,7 @@ async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
     Counts by health and cause, tokens and cost with how many calls they stand on, scores
     with bounds and coverage, and the rollouts to run again.
     """
-    return await json_answer(await services.batches.summary(batch))
+    return await json_answer(await batches.summary(services.service, batch))
 
 
 @router.get(
@@ -309,7 +309,7 @@ async def fingerprints(services: Services) -> dict[str, Any]:
 
     Each with the rollouts and batches that it affected, and when it was seen.
     """
-    return await services.batches.fingerprints()
+    return await batches.fingerprints(services.service)
 
 
 @router.get(

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from classifier.fingerprints import Lane
 from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
-from proxy.control.batches import BatchService
+from proxy.control import batches
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.control.upstreams import UpstreamService, round_step
 from proxy.routing.errors import Refusal
@@ -50,14 +50,12 @@ class AlertWatch:
         *,
         queries: Service,
         database: Database,
-        batches: BatchService,
         upstreams: UpstreamService,
         address: str | None,
         wall: Callable[[], float],
     ) -> None:
         self._queries = queries
         self._alerts = database.alerts
-        self._batches = batches
         self._upstreams = upstreams
         self._address = address
         self._wall = wall
@@ -118,7 +116,7 @@ class AlertWatch:
 
     async def _batch(self, batch: str, now: float) -> list[Condition]:
         try:
-            objections = await self._batches.objections(batch)
+            objections = await batches.objections(self._queries, batch)
         except Refusal as refusal:
             if refusal.status != 404:
                 raise

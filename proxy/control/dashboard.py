@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from classifier.batches import Slot, slots
 from classifier.groups import Member
-from proxy.control.batches import BatchService
+from proxy.control import batches
 from proxy.control.judge import current_version
 from proxy.control.listing import Listing
 from proxy.control.queries import Service, VersionedCache, run_in_thread, unknown_batch
@@ -77,14 +77,12 @@ class Dashboard:
         queries: Service,
         deployment: Deployment,
         listing: Listing,
-        batches: BatchService,
         wall: Callable[[], float],
         refused: Callable[[], Mapping[str, int]],
     ) -> None:
         self._queries = queries
         self._deployment = deployment
         self._listing = listing
-        self._batches = batches
         self._wall = wall
         self._refused = refused
         self._timelines = VersionedCache[str, tuple[Any, ...], Timeline](_CACHED)
@@ -111,8 +109,8 @@ class Dashboard:
 
     async def _batch_item(self, row: Facts) -> Facts:
         batch = row["batch"]
-        breaker = await self._batches.breaker(batch)
-        summary = await self._batches.summary(batch)
+        breaker = await batches.breaker(self._queries, batch)
+        summary = await batches.summary(self._queries, batch)
         rollouts = summary["rollouts"]
         return {**row, "rollouts": rollouts, "summary": summary, "lanes": breaker["lanes"]}
 
@@ -139,8 +137,8 @@ class Dashboard:
             Refusal: 404 for a batch without rollouts.
         """
         return {
-            **await self._batches.overview(batch),
-            "lanes": (await self._batches.breaker(batch))["lanes"],
+            **await batches.overview(self._queries, batch),
+            "lanes": (await batches.breaker(self._queries, batch))["lanes"],
             "in_flight": await self.in_flight(batch),
         }
 

@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
+from classifier.statistics import Exclusion
 from classifier.verdicts import Policy, Verdict
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
 from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
+from proxy.store.batches import BatchVersion
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
@@ -134,6 +136,7 @@ class VersionedCache(dict[Key, tuple[Version, Value]]):
 
 
 PAGE = 1000  # rows read at once
+_CACHED_BATCHES = 32
 # Rollouts that run are judged again at this rate at most, some of them at once: in between their
 # batch keeps its version. No more are saved up, lest they all be judged when several pages open.
 _REJUDGED_PER_S, REJUDGED_TOGETHER = 0.5, 2
@@ -171,7 +174,7 @@ async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Service:
     """The control plane of one process: what every subject works with, made once.
 
@@ -210,9 +213,15 @@ class Service:
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
 
-    # State that outlives a call.
-    registered: set[str] = field(default_factory=set, repr=False)
-    rejudging: TokenBucket = field(default_factory=_rejudging, repr=False)
+    # State that outlives a call. What a cache holds that is Any is a subject's own type.
+    registered: set[str] = field(default_factory=set)
+    batch_states: VersionedCache[str, BatchVersion, Any] = field(
+        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
+    exclusions: VersionedCache[str, Any, Exclusion] = field(
+        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
+    rejudging: TokenBucket = field(default_factory=_rejudging)
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query, or work that makes several, in a thread: it delays no agent's bytes.

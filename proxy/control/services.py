@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from proxy.control.alerts import AlertWatch, CauseService
-from proxy.control.batches import BatchList, BatchService
 from proxy.control.dashboard import BatchPages, Dashboard
 from proxy.control.listing import Exporter, Finder, Listing
 from proxy.control.live import ChangeFeed, EventStream
@@ -22,7 +21,6 @@ class BatchReports:
     comparisons: ComparisonService
     reruns: RerunService
     usage: UsageService
-    listing: BatchList
     pages: BatchPages
 
 
@@ -43,7 +41,6 @@ class ControlServices:
 
     listing: Listing
     service: Service
-    batches: BatchService
     groups: GroupService
     reports: BatchReports
     events: EventStream
@@ -57,20 +54,17 @@ def compose(service: Service) -> ControlServices:
     """Compose the services of one process."""
     queries, database = service, service.database
     policy, wall, upstreams, prices = service.policy, service.now, service.upstreams, service.prices
-    batches = BatchService(queries=queries, database=database, policy=policy, wall=wall)
     upstream_service = UpstreamService(queries=queries, upstreams=upstreams, wall=wall)
     listing = Listing(queries=queries)
     return ControlServices(
         listing=listing,
 
         service=service,
-        batches=batches,
         groups=GroupService(queries=queries, database=database, wall=wall),
         reports=BatchReports(
             comparisons=ComparisonService(queries=queries),
             reruns=RerunService(queries=queries, policy=policy),
             usage=UsageService(queries=queries, prices=prices),
-            listing=BatchList(queries=queries, batches=batches),
             pages=BatchPages(queries=queries, database=database),
         ),
         events=EventStream(
@@ -79,7 +73,7 @@ def compose(service: Service) -> ControlServices:
         exporter=Exporter(queries=queries, listing=listing, prices=prices),
         dashboard=Dashboard(
             queries=queries, deployment=database.deployment, listing=listing,
-            batches=batches, wall=wall, refused=service.refused_calls,
+            wall=wall, refused=service.refused_calls,
         ),
         pages=PageServices(
             rollout=RolloutPages(queries=queries, prices=prices),
@@ -89,7 +83,7 @@ def compose(service: Service) -> ControlServices:
             changes=ChangeFeed(service),
         ),
         alerts=AlertWatch(
-            queries=queries, database=database, batches=batches, upstreams=upstream_service,
+            queries=queries, database=database, upstreams=upstream_service,
             address=service.pages_url, wall=wall,
         ),
     )  # fmt: skip

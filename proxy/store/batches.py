@@ -240,7 +240,7 @@ def _served(connection: Connection, batch: str) -> list[ServedAlike]:
 # --- list of batches ---------------------------------------------------------------------------
 
 
-class BatchPlace(NamedTuple):
+class BatchCursor(NamedTuple):
     """A batch's place in the list: when its last rollout began, and its name."""
 
     last_at: float
@@ -248,7 +248,7 @@ class BatchPlace(NamedTuple):
 
 
 def newest(
-    connection: Connection, *, after: BatchPlace | None = None, offset: int = 0, limit: int
+    connection: Connection, *, after: BatchCursor | None = None, offset: int = 0, limit: int
 ) -> Sequence[RowMapping]:
     """List batches with when their first and last rollout began, the newest first.
 

@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
+from proxy.control.batches import reset_breaker
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import (
@@ -241,7 +242,7 @@ async def _batch(
 async def _reset(context: Context, request: Request, batch: Name) -> Response:
     fields = await form_fields(request)
     context.check_form(request, fields)
-    await context.services.batches.reset_breaker(batch, lane=fields.get("lane") or None)
+    await reset_breaker(context.services.service, batch, lane=fields.get("lane") or None)
     return redirect(path_of("batches", batch) + "?tab=breakers")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import truezero
-from proxy.control.batches import BatchService
+from proxy.control import batches
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.conftest import Services
 
@@ -82,7 +82,7 @@ def test_an_unexpected_error_has_an_id_that_the_log_has_too(
     services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = services()
-    monkeypatch.setattr(BatchService, "fingerprints", lambda _: 1 / 0)
+    monkeypatch.setattr(batches, "fingerprints", lambda _: 1 / 0)
     told = problem(service.http.get("/fingerprints"), 500, "internal_error")
     assert told["incident"] in told["detail"]
     assert f"unexpected error {told['incident']}" in caplog.messages

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.batches import BatchList
+from proxy.control.batches import batch_list
+from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
@@ -18,16 +19,13 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def of(service: Service) -> BatchList:
-    assert service.app is not None
-    return service.app.control_plane().services.reports.listing
-
-
-async def test_a_batch_is_listed_with_figures_of_its_summary(service: Service) -> None:
+async def test_a_batch_is_listed_with_figures_of_its_summary(
+    service: Service, control: ControlService
+) -> None:
     for number, batch in enumerate(("a", "b/c", "a")):
         play(service, f"r{number}", DEAD if number == 2 else None, batch=batch)
     service.http.post("/rollouts", json={"id": "alone"})
-    page = BatchPage.model_validate(await of(service).page())
+    page = BatchPage.model_validate(await batch_list(control))
     assert [item.batch for item in page.items] == ["a", "b/c"]
     for item in page.items:
         summary = service.get(f"/batches/{item.batch.replace('/', '%2F')}")
@@ -38,20 +36,20 @@ async def test_a_batch_is_listed_with_figures_of_its_summary(service: Service) -
     assert page.items[0].first_at < page.items[1].first_at < page.items[0].last_at
 
 
-async def test_pages_of_batches_join(service: Service) -> None:
-    assert await of(service).page() == {"items": [], "next": None}
+async def test_pages_of_batches_join(service: Service, control: ControlService) -> None:
+    assert await batch_list(control) == {"items": [], "next": None}
     for number in range(5):
         service.http.post("/rollouts", json={"batch": f"b{number}"})
     found, after = [], None
     for _ in range(3):
-        page = await of(service).page(after=after, limit=2)
+        page = await batch_list(control, after=after, limit=2)
         found += [item["batch"] for item in page["items"]]
         after = page["next"]
     assert (found, after) == (["b4", "b3", "b2", "b1", "b0"], None)
 
 
 @pytest.mark.parametrize("cursor", ["junk", "", "é", "WzEuMCwgMl0=", "WyJ4IiwgImEiXQ==", "Nw=="])
-async def test_what_is_no_cursor_is_refused(service: Service, cursor: str) -> None:
+async def test_what_is_no_cursor_is_refused(control: ControlService, cursor: str) -> None:
     with pytest.raises(Refusal, match="after: not a valid page cursor") as refused:
-        await of(service).page(after=cursor)
+        await batch_list(control, after=cursor)
     assert refused.value.status == 422

@@ -104,17 +104,18 @@ async def test_many_that_run_are_judged_again_together(
     assert again.left == 0
 
 
-def test_a_batch_is_read_once_for_each_state_that_it_is_in(service: Service) -> None:
+def test_a_batch_is_read_once_for_each_state_that_it_is_in(
+    service: Service, control: ControlService
+) -> None:
     play(service, "won", reward=1.0)
-    batches = services_of(service).batches
     for path in ("/batches/b", "/batches/b/check", "/ui/batches/b", "/"):
         assert service.http.get(path).status_code == 200
-    ((_, before),) = batches._states.values()
+    ((_, before),) = control.batch_states.values()
     assert service.get("/batches/b")["scored"] == 1
-    assert batches._states["b"][1] is before
+    assert control.batch_states["b"][1] is before
     play(service, "also", reward=1.0)
     assert service.get("/batches/b")["scored"] == 2
-    assert batches._states["b"][1] is not before
+    assert control.batch_states["b"][1] is not before
 
 
 def test_of_what_was_never_judged_a_part_is_and_what_ended_all(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.control import judge, rollouts, virtual_keys
+from proxy.control import batches, judge, rollouts, virtual_keys
 from proxy.control.queries import readiness
 from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import Refusal
@@ -58,7 +58,7 @@ async def test_a_rollout_goes_through_every_service(
     result = await rollouts.report(services.service, "r1", outcome)
     verdict = await judge.verdict(services.service, "r1")
     assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
-    assert (await services.batches.check("b"))["valid"]
+    assert (await batches.check(services.service, "b"))["valid"]
     of_batch = models.ListParameters(batch=["b"])
     assert [item["id"] for item in (await services.listing.page(of_batch))["items"]] == ["r1"]
     exported = [record async for record in await services.exporter.export(of_batch)]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from proxy.store.batches import BatchPlace, newest
+from proxy.store.batches import BatchCursor, newest
 from proxy.store.database import Database
 from proxy.store.tables import Registration
 
@@ -32,7 +32,7 @@ def test_pages_join_also_between_batches_of_one_moment(filled: Database) -> None
     found, after = [], None
     while rows := filled.read(newest, after=after, limit=1):
         found.append(rows[0]["batch"])
-        after = BatchPlace(rows[0]["last_at"], rows[0]["batch"])
+        after = BatchCursor(rows[0]["last_at"], rows[0]["batch"])
     assert found == ["d", "a", "c", "b"]
 
 
@@ -47,7 +47,7 @@ def test_a_page_is_read_in_the_order_of_an_index(filled: Database) -> None:
             told.append((heard[2], heard[3]))
 
     event.listen(Engine, "before_cursor_execute", hears)
-    for after in (None, BatchPlace(2.0, "c")):
+    for after in (None, BatchCursor(2.0, "c")):
         filled.read(newest, after=after, limit=2)
     event.remove(Engine, "before_cursor_execute", hears)
     with filled._connections.reading() as connection:
