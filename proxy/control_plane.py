@@ -118,12 +118,14 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     app.routes.extend(_ROUTES)  # `include_router` would build each of them again
     problems.install(app, problem)
     openapi.install(app)
+    app.state.service = service
     app.state.services = services
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address
     app.state.version = version
     app.state.exposition = parts.metrics.exposition
     app.state.pages = PageContext(
+        service=service,
         services=services,
         auth=parts.auth,
         address=address,

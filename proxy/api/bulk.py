@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from proxy.api.problems import Limiter, Services, base_url, documented, invalid
+from proxy.api.problems import Limiter, Service, base_url, documented, invalid
 from proxy.api.routes import PROBLEMS
 from proxy.control import queries, rollouts
 from proxy.control.queries import run_in_thread
@@ -64,14 +64,14 @@ router = APIRouter(route_class=BoundedRoute, responses={**PROBLEMS, **_TOO_LARGE
     operation_id="register_rollouts",
 )
 async def register_many(
-    services: Services, limiter: Limiter, request: Request, body: models.BulkRequest
+    service: Service, limiter: Limiter, request: Request, body: models.BulkRequest
 ) -> StreamingResponse:
     """Register up to 10,000 rollouts, each answered by itself.
 
     A registration that is refused keeps no other back: its item has the problem that
     `POST /rollouts` would have answered. Repeating the call is harmless.
     """
-    answers = _answers(services.service, limiter, body.rollouts, base_url(request))
+    answers = _answers(service, limiter, body.rollouts, base_url(request))
     return StreamingResponse(_written(answers), media_type="application/json")
 
 

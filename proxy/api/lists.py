@@ -13,7 +13,7 @@ import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.api.problems import Services, documented, json_answer
+from proxy.api.problems import Service, Services, documented, json_answer
 from proxy.api.routes import PROBLEMS
 from proxy.control.batches import batch_list
 from proxy.control.listing import Listing
@@ -285,13 +285,13 @@ async def export(services: Services, asked: Asked) -> StreamingResponse:
     "/batches", response_model=models.BatchPage, tags=["batches"], operation_id="list_batches"
 )
 async def batches(
-    services: Services, after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
+    service: Service, after: str | None = None, limit: Annotated[int, Query(ge=1, le=100)] = 20
 ) -> Response:
     """List batches, the newest first.
 
     Each with its counts, coverage, score with its bounds and interval, and cost.
     """
-    return await json_answer(await batch_list(services.service, after=after, limit=limit))
+    return await json_answer(await batch_list(service, after=after, limit=limit))
 
 
 async def file_of(

@@ -18,6 +18,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from proxy.control import queries
 from proxy.control.queries import run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
@@ -205,6 +206,7 @@ def of_app(name: str) -> Any:
     return Depends(read)
 
 
+Service = Annotated[queries.Service, of_app("service")]
 Services = Annotated[ControlServices, of_app("services")]
 Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
 # Maps an `Accept` header to the metrics and their content type; called in a thread.

@@ -14,16 +14,16 @@ from classifier.groups import MIN_VALID, Method
 from proxy.api.problems import (
     LIMITED,
     Exposition,
+    Service,
     Services,
     Version,
     base_url,
     documented,
     json_answer,
 )
-from proxy.control import batches, judge, rollouts, virtual_keys
+from proxy.control import batches, judge, reports, rollouts, virtual_keys
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
-from proxy.control.reports import DEFAULT
 from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.batches import Moment
@@ -61,7 +61,7 @@ def _content(media_type: str) -> dict[int | str, dict[str, Any]]:
     operation_id="register_rollout",
 )
 async def register(
-    services: Services, request: Request, rollout: models.RolloutRequest
+    service: Service, request: Request, rollout: models.RolloutRequest
 ) -> models.RolloutRegistered:
     """Register a rollout.
 
@@ -69,7 +69,7 @@ async def register(
     an open breaker skips the batch's lane. Registering alike again has the same answer;
     otherwise it is 409.
     """
-    return await rollouts.register(services.service, rollout, public_url=base_url(request))
+    return await rollouts.register(service, rollout, public_url=base_url(request))
 
 
 @router.post(
@@ -79,7 +79,7 @@ async def register(
     operation_id="report_outcome",
 )
 async def outcome(
-    services: Services, rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
+    service: Service, rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
 ) -> dict[str, Any]:
     """Report what the runner observed, and get the result to store.
 
@@ -87,7 +87,7 @@ async def outcome(
     any more. An unknown rollout is registered. Idempotent: the same outcome again has the
     same answer, a different one is 409.
     """
-    return await rollouts.report(services.service, rollout_id, request)
+    return await rollouts.report(service, rollout_id, request)
 
 
 @router.get(
@@ -97,7 +97,7 @@ async def outcome(
     operation_id="get_verdict",
 )
 async def verdict(
-    services: Services,
+    service: Service,
     rollout_id: Annotated[str, ROLLOUT_ID],
     wait: Literal["settled"] | None = None,
     timeout_s: Annotated[float, Query(ge=0, le=600)] = 10.0,
@@ -109,7 +109,7 @@ async def verdict(
     A rollout that never made a call and was not registered is 404.
     """
     return await judge.verdict(
-        services.service, rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
+        service, rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
     )
 
 
@@ -119,13 +119,13 @@ async def verdict(
     tags=["rollouts"],
     operation_id="get_result",
 )
-async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
+async def result(service: Service, rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
     """Get the record to store as `result.json`.
 
     The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict's
     `scoreable` is `no`; `error` then says why, if the runner reported none.
     """
-    return await judge.result(services.service, rollout_id)
+    return await judge.result(service, rollout_id)
 
 
 @router.get(
@@ -135,7 +135,7 @@ async def result(services: Services, rollout_id: Annotated[str, ROLLOUT_ID]) -> 
     operation_id="list_exchanges",
 )
 async def exchanges(
-    services: Services,
+    service: Service,
     rollout_id: Annotated[str, ROLLOUT_ID],
     after: str | None = None,
     limit: Annotated[int, Query(ge=1, le=10_000)] = 1000,
@@ -145,7 +145,7 @@ async def exchanges(
     Counts, timing and causes; never a prompt, a completion or a key. Pass `next` of a page
     as `after` to get the following one.
     """
-    page = await rollouts.exchanges(services.service, rollout_id, after=after, limit=limit)
+    page = await rollouts.exchanges(service, rollout_id, after=after, limit=limit)
     return await json_answer(page)
 
 
@@ -155,13 +155,13 @@ async def exchanges(
     tags=["batches"],
     operation_id="check_batch",
 )
-async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
+async def check(service: Service, batch: Annotated[str, BATCH]) -> Response:
     """Check whether a batch is a valid measurement.
 
     `lines` has a sentence for each objection. What is suspect and counts all the same is
     said last and leaves the batch valid.
     """
-    return await json_answer(await batches.check(services.service, batch))
+    return await json_answer(await batches.check(service, batch))
 
 
 @router.post(
@@ -171,14 +171,14 @@ async def check(services: Services, batch: Annotated[str, BATCH]) -> Response:
     operation_id="reset_breaker",
 )
 async def reset_breaker(
-    services: Services, batch: Annotated[str, BATCH], lane: str | None = None
+    service: Service, batch: Annotated[str, BATCH], lane: str | None = None
 ) -> dict[str, Any]:
     """Reset open breakers, after their cause is fixed.
 
     Each becomes half-open: one rollout is admitted as a probe, and its health closes the
     breaker or opens it again.
     """
-    return await batches.reset_breaker(services.service, batch, lane=lane)
+    return await batches.reset_breaker(service, batch, lane=lane)
 
 
 @router.get(
@@ -187,13 +187,13 @@ async def reset_breaker(
     tags=["batches"],
     operation_id="get_breaker",
 )
-async def breaker(services: Services, batch: Annotated[str, BATCH]) -> dict[str, Any]:
+async def breaker(service: Service, batch: Annotated[str, BATCH]) -> dict[str, Any]:
     """Get a batch's circuit breakers.
 
     There is one for each lane (`upstream/model/key digest`). It opens when the same
     permanent failure has ended `threshold` rollouts in a row.
     """
-    return await batches.breaker(services.service, batch)
+    return await batches.breaker(service, batch)
 
 
 @router.get(
@@ -203,7 +203,7 @@ async def breaker(services: Services, batch: Annotated[str, BATCH]) -> dict[str,
     operation_id="list_groups",
 )
 async def groups(
-    services: Services,
+    service: Service,
     batch: Annotated[str, BATCH],
     method: models.AdvantageMethod = "grpo",
     min_valid: Annotated[int, Query(ge=1, le=10_000)] = MIN_VALID,
@@ -217,8 +217,8 @@ async def groups(
     Baseline and advantages are over what was measured only; the lists of a group have one
     place for each repeat. `ended`: no group settles any more unless somebody runs it again.
     """
-    found = await services.groups.page(
-        batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
+    found = await reports.group_page(
+        service, batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
         after=after, limit=limit,
     )  # fmt: skip
     return await json_answer(found)
@@ -231,14 +231,14 @@ async def groups(
     operation_id="begin_batch",
 )
 async def begin_batch(
-    services: Services, batch: Annotated[str, BATCH], request: models.BatchBegin
+    service: Service, batch: Annotated[str, BATCH], request: models.BatchBegin
 ) -> dict[str, Any]:
     """Say that you start rollouts of a batch, until you say that it is over.
 
     The batch does not end before. Runs have names, so that several machines share a batch;
     beginning one again is harmless.
     """
-    return await services.groups.begin(batch, request.run)
+    return await reports.begin_run(service, batch, request.run)
 
 
 @router.post(
@@ -248,7 +248,7 @@ async def begin_batch(
     operation_id="end_batch",
 )
 async def end_batch(
-    services: Services, batch: Annotated[str, BATCH], request: models.BatchEnd
+    service: Service, batch: Annotated[str, BATCH], request: models.BatchEnd
 ) -> dict[str, Any]:
     """Say that a run of a batch is over, or all of them.
 
@@ -256,7 +256,7 @@ async def end_batch(
     later counts all the same. The batch has ended once every outcome is judged, which the event
     `batch_ended` tells.
     """
-    return await services.groups.end(batch, request.run)
+    return await reports.end_run(service, batch, request.run)
 
 
 @router.get(
@@ -289,13 +289,13 @@ async def events(
     tags=["batches"],
     operation_id="get_batch",
 )
-async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
+async def summary(service: Service, batch: Annotated[str, BATCH]) -> Response:
     """Get the summary of a batch.
 
     Counts by health and cause, tokens and cost with how many calls they stand on, scores
     with bounds and coverage, and the rollouts to run again.
     """
-    return await json_answer(await batches.summary(services.service, batch))
+    return await json_answer(await batches.summary(service, batch))
 
 
 @router.get(
@@ -304,12 +304,12 @@ async def summary(services: Services, batch: Annotated[str, BATCH]) -> Response:
     tags=["batches"],
     operation_id="list_fingerprints",
 )
-async def fingerprints(services: Services) -> dict[str, Any]:
+async def fingerprints(service: Service) -> dict[str, Any]:
     """List causes across batches, most frequent first.
 
     Each with the rollouts and batches that it affected, and when it was seen.
     """
-    return await batches.fingerprints(services.service)
+    return await batches.fingerprints(service)
 
 
 @router.get(
@@ -355,12 +355,12 @@ async def healthz(version: Version) -> models.Alive:
 
 
 @router.get("/readyz", tags=["service"], operation_id="get_readiness")
-async def readyz(services: Services, response: Response) -> models.Ready:
+async def readyz(service: Service, response: Response) -> models.Ready:
     """Check that calls can be recorded.
 
     503 while the database does not answer or the recorder cannot write. Needs no token.
     """
-    ready = models.Ready(**await readiness(services.service))
+    ready = models.Ready(**await readiness(service))
     if ready.status != "ready":
         response.status_code = 503
     return ready
@@ -379,7 +379,7 @@ reports_router = APIRouter(responses=PROBLEMS, tags=["batches"])
     "/compare", response_model=models.BatchComparison, operation_id="compare_batches"
 )
 async def compare(
-    services: Services,
+    service: Service,
     a: Annotated[Named, Query(description="the batch to compare with")],
     b: Annotated[Named, Query(description="the batch that is compared")],
     change: Annotated[
@@ -394,15 +394,17 @@ async def compare(
     repeats it has. A task that either did not measure is no difference. Broken tasks come
     first.
     """
-    page = services.reports.comparisons.page(a, b, changes=change or (), after=after, limit=limit)
-    return await json_answer(await page)
+    page = await reports.comparison_page(
+        service, a, b, changes=change or (), after=after, limit=limit
+    )
+    return await json_answer(page)
 
 
 @reports_router.get(
     "/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns"
 )
 async def rerun(
-    services: Services,
+    service: Service,
     batch: Annotated[str, BATCH],
     asked: Annotated[models.RerunParameters, Query()],
 ) -> Response:
@@ -412,30 +414,30 @@ async def rerun(
     a later one superseded are in none. With `limit` or `after` the answer is a page: counts and
     causes are over everything, as of the first page, and `items` are those of the page.
     """
-    reruns = services.reports.reruns
     if asked.limit is None and asked.after is None:
-        return await json_answer(await reruns.of_batch(batch))
+        return await json_answer(await reports.rerun(service, batch))
     limit = asked.limit or models.LONGEST_PAGE
-    return await json_answer(await reruns.page(batch, after=asked.after, limit=limit))
+    page = await reports.rerun_page(service, batch, after=asked.after, limit=limit)
+    return await json_answer(page)
 
 
 @reports_router.get(
     "/batches/{batch:path}/usage", response_model=models.BatchUsage, operation_id="get_usage"
 )
 async def usage(
-    services: Services,
+    service: Service,
     batch: Annotated[str, BATCH],
     by: Annotated[
         str,
         Query(description="any of model, upstream, role, task; separated by commas"),
-    ] = ",".join(DEFAULT),
+    ] = ",".join(reports.DEFAULT),
 ) -> Response:
     """Add up a batch's calls by model, upstream, role or task.
 
     Inference calls of every role count, once they have ended. Each sum says how many calls it
     stands on: `tokens_known_calls` and `cost_known_calls` of `billable_calls`.
     """
-    return await json_answer(await services.reports.usage.of_batch(batch, by=_dimensions(by)))
+    return await json_answer(await reports.usage(service, batch, by=_dimensions(by)))
 
 
 def _dimensions(by: str) -> list[str]:
@@ -512,29 +514,27 @@ keys_router = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
 
 
 @keys_router.post("/generate", dependencies=LIMITED, responses=_TAKEN, operation_id="generate_key")
-async def generate(
-    services: Services, request: Request, key: models.KeyRequest
-) -> models.KeyMinted:
+async def generate(service: Service, request: Request, key: models.KeyRequest) -> models.KeyMinted:
     """Generate a key with a rollout of its own.
 
     Calls made with the key belong to that rollout: the alias is its id, the team its batch.
     """
-    return await virtual_keys.generate(services.service, key, public_url=base_url(request))
+    return await virtual_keys.generate(service, key, public_url=base_url(request))
 
 
 @keys_router.get("/info", operation_id="get_key")
-async def info(services: Services, key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
+async def info(service: Service, key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
     """Get a key's attributes, spend and validity.
 
     Nothing in the answer is secret but the key itself, as it was given.
     """
-    return await virtual_keys.info(services.service, key)
+    return await virtual_keys.info(service, key)
 
 
 @keys_router.post("/delete", operation_id="delete_keys")
-async def delete(services: Services, deletion: models.KeyDeletion) -> models.KeysDeleted:
+async def delete(service: Service, deletion: models.KeyDeletion) -> models.KeysDeleted:
     """Revoke keys.
 
     Their calls and WebSockets are closed; what was recorded is kept.
     """
-    return await virtual_keys.delete(services.service, deletion)
+    return await virtual_keys.delete(service, deletion)

@@ -137,6 +137,8 @@ class VersionedCache(dict[Key, tuple[Version, Value]]):
 
 PAGE = 1000  # rows read at once
 _CACHED_BATCHES = 32
+_CACHED_ANSWERS = 8  # comparisons of two batches, and whole lists of reruns
+_CACHED_COUNTS = 50  # of reruns, for the pages of a list that follow the first
 # Rollouts that run are judged again at this rate at most, some of them at once: in between their
 # batch keeps its version. No more are saved up, lest they all be judged when several pages open.
 _REJUDGED_PER_S, REJUDGED_TOGETHER = 0.5, 2
@@ -220,6 +222,15 @@ class Service:
     )
     exclusions: VersionedCache[str, Any, Exclusion] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
+    comparisons: VersionedCache[tuple[str, str], Any, Any] = field(
+        default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
+    )
+    reruns: VersionedCache[str, BatchVersion, dict[str, Any]] = field(
+        default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
+    )
+    rerun_counts: VersionedCache[str, BatchVersion, Any] = field(
+        default_factory=lambda: VersionedCache(_CACHED_COUNTS), init=False
     )
     rejudging: TokenBucket = field(default_factory=_rejudging)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
@@ -28,7 +28,6 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
     Service,
-    VersionedCache,
     cursor_name,
     cursor_number,
     cursor_whole,
@@ -39,10 +38,8 @@ from proxy.control.queries import (
 )
 from proxy.store import groups, statistics
 from proxy.store.batches import BatchVersion, CallSum, call_sums, usage_sums
-from proxy.store.database import Database
-from proxy.store.groups import SlotPlace, Tasks
+from proxy.store.groups import SlotCursor, Tasks
 
-_CACHED = 8  # comparisons kept until something happens in one of their batches
 _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")
 
 
@@ -54,56 +51,43 @@ class ComparedBatches(NamedTuple):
     comparison: BatchComparison
 
 
-class ComparisonService:
-    """Compares batches, once for each state that they are in."""
+async def compare(service: Service, a: str, b: str) -> ComparedBatches:
+    """Compare batch ``b`` with batch ``a``, once for each state that they are in.
 
-    def __init__(self, *, queries: Service) -> None:
-        self._queries = queries
-        self._kept = VersionedCache[
-            tuple[str, str], tuple[BatchVersion, BatchVersion], ComparedBatches
-        ](_CACHED)
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    versions = await current_version(service, a), await current_version(service, b)
+    cached: ComparedBatches | None = service.comparisons.current((a, b), versions)
+    if cached is not None:
+        return cached
+    first = await service.read(groups.entries, a)
+    second = await service.read(groups.entries, b)
+    compared = await service.run(_compared, first, second)
+    service.comparisons.store((a, b), versions, compared)
+    return compared
 
-    async def compare(self, a: str, b: str) -> ComparedBatches:
-        """Compare batch ``b`` with batch ``a``.
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        versions = (
-            await current_version(self._queries, a),
-            await current_version(self._queries, b),
-        )
-        kept = self._kept.current((a, b), versions)
-        if kept is not None:
-            return kept
-        first = await self._queries.read(groups.entries, a)
-        second = await self._queries.read(groups.entries, b)
-        compared = await self._queries.run(_compared, first, second)
-        self._kept.store((a, b), versions, compared)
-        return compared
+async def comparison_page(
+    service: Service,
+    a: str,
+    b: str,
+    *,
+    changes: Collection[str] = (),
+    after: str | None = None,
+    limit: int = 1000,
+) -> dict[str, Any]:
+    """Return the response to `GET /compare`: the numbers, and a page of tasks.
 
-    async def page(
-        self,
-        a: str,
-        b: str,
-        *,
-        changes: Collection[str] = (),
-        after: str | None = None,
-        limit: int = 1000,
-    ) -> dict[str, Any]:
-        """Return the response to `GET /compare`: the numbers, and a page of tasks.
+    Arguments:
+        changes: only tasks with one of these changes; empty takes all.
+        after: the `next` of the page before.
 
-        Arguments:
-            changes: only tasks with one of these changes; empty takes all.
-            after: the `next` of the page before.
-
-        Raises:
-            Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
-        """
-        compared = await self.compare(a, b)
-        return await self._queries.run(
-            _comparison_page, a, b, compared, frozenset(changes), after, limit
-        )
+    Raises:
+        Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
+    """
+    compared = await compare(service, a, b)
+    return await service.run(_comparison_page, a, b, compared, frozenset(changes), after, limit)
 
 
 def _compared(first: Sequence[Entry], second: Sequence[Entry]) -> ComparedBatches:
@@ -121,7 +105,7 @@ def _comparison_page(
 ) -> dict[str, Any]:
     comparison = compared.comparison
     tasks = [each for each in comparison.tasks if not changes or each.change in changes]
-    begin = _task_place(tasks, after)
+    begin = _tasks_up_to(tasks, after)
     shown = tasks[begin : begin + limit]
     return {
         "a": _of_batch(a, compared.a),
@@ -138,7 +122,7 @@ def _comparison_page(
     }
 
 
-def _task_place(tasks: Sequence[TaskChange], after: str | None) -> int:
+def _tasks_up_to(tasks: Sequence[TaskChange], after: str | None) -> int:
     if after is None:
         return 0
     for place, each in enumerate(tasks, 1):
@@ -147,21 +131,20 @@ def _task_place(tasks: Sequence[TaskChange], after: str | None) -> int:
     raise invalid_cursor()
 
 
-def _of_batch(name: str, found: Scores) -> dict[str, Any]:
-    return {"batch": name, **{field: getattr(found, field) for field in _OF_BATCH}}
+def _of_batch(name: str, scored: Scores) -> dict[str, Any]:
+    return {"batch": name, **{field: getattr(scored, field) for field in _OF_BATCH}}
 
 
 # --- repeats to run again ----------------------------------------------------------------------
 
 
-_COUNTED = 50  # batches whose counts are kept for the pages that follow
 _ITEM = tuple(field.name for field in fields(RerunItem))
 
 Items: TypeAlias = dict[RerunReason, list[dict[str, Any]]]
 
 
-class RepeatPlace(NamedTuple):
-    """The place of a repeat that was never started: behind all slots, by task and number."""
+class RepeatCursor(NamedTuple):
+    """A repeat that was never started: listed after all slots, by task and number."""
 
     task: str
     repeat: int
@@ -174,98 +157,92 @@ class Totals(NamedTuple):
     counts: Mapping[RerunReason, int]
 
 
-class PagePlace(NamedTuple):
-    """The start of a page, and the version of the batch that the pages before it counted."""
+class PageCursor(NamedTuple):
+    """The item before a page, and the version of the batch that the pages before it counted."""
 
     version: int
     began_at: float
-    place: SlotPlace | RepeatPlace
+    item: SlotCursor | RepeatCursor
 
 
-class RerunService:
-    """Sorts what is not measured by what is to be done about it.
+async def rerun(service: Service, batch: str) -> dict[str, Any]:
+    """Sort what is not measured by what is to be done about it.
+
+    Returns:
+        The response to `GET /batches/{id}/rerun` with everything in it.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    version = await current_version(service, batch)
+    cached = service.reruns.current(batch, version)
+    if cached is not None:
+        return cached
+    answer = await service.read(_all, batch, service.policy)
+    service.reruns.store(batch, version, answer)
+    return answer
+
+
+async def rerun_page(
+    service: Service, batch: str, *, after: str | None, limit: int
+) -> dict[str, Any]:
+    """Return the same with the items of one page; counts are over everything.
+
+    Counts are made once for all pages that follow the first, however fast the batch changes.
 
     Arguments:
-        policy: from how many equal failures in a row on one is deterministic.
+        after: the `next` of the page before.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
     """
-
-    def __init__(self, *, queries: Service, policy: Policy) -> None:
-        self._queries = queries
-        self._policy = policy
-        self._kept = VersionedCache[str, BatchVersion, dict[str, Any]](_CACHED)
-        self._counted = VersionedCache[str, BatchVersion, Totals](_COUNTED)
-
-    async def of_batch(self, batch: str) -> dict[str, Any]:
-        """Return the response to `GET /batches/{id}/rerun` with everything in it.
-
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        version = await current_version(self._queries, batch)
-        kept = self._kept.current(batch, version)
-        if kept is not None:
-            return kept
-        made = await self._queries.read(_all, batch, self._policy)
-        self._kept.store(batch, version, made)
-        return made
-
-    async def page(self, batch: str, *, after: str | None, limit: int) -> dict[str, Any]:
-        """Return the same with the items of one page; counts are over everything.
-
-        Counts are made once for all pages that follow the first, however fast the batch changes.
-
-        Arguments:
-            after: the `next` of the page before.
-
-        Raises:
-            Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
-        """
-        begin = None if after is None else _rerun_place(after)
-        version = await current_version(self._queries, batch)
-        version, totals = await self._totals(batch, version, begin)
-        place = None if begin is None else begin.place
-        found, following = await self._queries.read(_rerun_page, batch, self._policy, place, limit)
-        counts = dict(totals.counts)
-        for reason, items in found.items():  # some may be newer than the counts
-            counts[reason] = max(counts.get(reason, 0), len(items))
-        answer = _answer(batch, totals.running, counts, found)
-        answer["next"] = None if following is None else _cursor(version, following)
-        return answer
-
-    async def _totals(
-        self, batch: str, version: BatchVersion, begin: PagePlace | None
-    ) -> tuple[BatchVersion, Totals]:
-        """Return the counts of a version: of this one, or one since the first page was read."""
-        kept = self._counted.get(batch)
-        if kept is not None and _serves(kept[0], version, begin):
-            return kept
-        made = await self._queries.read(_count, batch, self._policy)
-        self._counted.store(batch, version, made)
-        return version, made
+    begin = None if after is None else _read_cursor(after)
+    version = await current_version(service, batch)
+    version, totals = await _totals(service, batch, version, begin)
+    before = None if begin is None else begin.item
+    items, following = await service.read(_rerun_page, batch, service.policy, before, limit)
+    counts = dict(totals.counts)
+    for reason, listed in items.items():  # some may be newer than the counts
+        counts[reason] = max(counts.get(reason, 0), len(listed))
+    answer = _answer(batch, totals.running, counts, items)
+    answer["next"] = None if following is None else _cursor(version, following)
+    return answer
 
 
-def _serves(kept: BatchVersion, now: BatchVersion, begin: PagePlace | None) -> bool:
+async def _totals(
+    service: Service, batch: str, version: BatchVersion, begin: PageCursor | None
+) -> tuple[BatchVersion, Totals]:
+    """Return the counts of a version: of this one, or one since the first page was read."""
+    cached: tuple[BatchVersion, Totals] | None = service.rerun_counts.get(batch)
+    if cached is not None and _serves(cached[0], version, begin):
+        return cached
+    totals = await service.read(_count, batch, service.policy)
+    service.rerun_counts.store(batch, version, totals)
+    return version, totals
+
+
+def _serves(cached: BatchVersion, now: BatchVersion, begin: PageCursor | None) -> bool:
     if begin is None or begin.began_at != now.began_at:
-        return kept == now
-    return kept.began_at == now.began_at and kept.number >= begin.version
+        return cached == now
+    return cached.began_at == now.began_at and cached.number >= begin.version
 
 
 def _listed(
-    connection: Connection, batch: str, policy: Policy, after: SlotPlace | RepeatPlace | None
-) -> Iterator[tuple[SlotPlace | RepeatPlace, UnscoredRepeat]]:
+    connection: Connection, batch: str, policy: Policy, after: SlotCursor | RepeatCursor | None
+) -> Iterator[tuple[SlotCursor | RepeatCursor, UnscoredRepeat]]:
     """Yield what has no score: slots, the oldest first, then what was never started."""
-    since, repeat = after if isinstance(after, RepeatPlace) else ("", -1)
-    if not isinstance(after, RepeatPlace):
-        for place, tried in groups.unscored(connection, batch, after=after):
-            yield place, to_rerun(tried, policy)
+    since, repeat = after if isinstance(after, RepeatCursor) else ("", -1)
+    if not isinstance(after, RepeatCursor):
+        for cursor, attempts in groups.unscored(connection, batch, after=after):
+            yield cursor, to_rerun(attempts, policy)
     for task in groups.lacking(connection, batch, since=since):
-        for found in never_started(task, after=repeat if task.task == since else -1):
-            yield RepeatPlace(task.task, found.item.repeat or 0), found
+        for unscored in never_started(task, after=repeat if task.task == since else -1):
+            yield RepeatCursor(task.task, unscored.item.repeat or 0), unscored
 
 
 def _count(connection: Connection, batch: str, policy: Policy) -> Totals:
-    found = _listed(connection, batch, policy, None)
-    counts = Counter(unscored.reason for _, unscored in found)
+    listed = _listed(connection, batch, policy, None)
+    counts = Counter(unscored.reason for _, unscored in listed)
     running = counts.pop(None, 0)
     return Totals(running, {reason: n for reason, n in counts.items() if reason is not None})
 
@@ -285,17 +262,17 @@ def _rerun_page(
     connection: Connection,
     batch: str,
     policy: Policy,
-    after: SlotPlace | RepeatPlace | None,
+    after: SlotCursor | RepeatCursor | None,
     limit: int,
-) -> tuple[Items, SlotPlace | RepeatPlace | None]:
-    """Return the items of a page, and the place of the last one where more follow."""
+) -> tuple[Items, SlotCursor | RepeatCursor | None]:
+    """Return the items of a page, and the cursor of the last one if more follow."""
     listed = _listed(connection, batch, policy, after)
-    waiting = ((place, each) for place, each in listed if each.reason is not None)
+    waiting = ((cursor, each) for cursor, each in listed if each.reason is not None)
     items, last = Items(), after
-    for place, (reason, item) in islice(waiting, limit):
+    for cursor, (reason, item) in islice(waiting, limit):
         assert reason is not None
         items.setdefault(reason, []).append(_encoded(item))
-        last = place
+        last = cursor
     return items, last if next(waiting, None) is not None else None
 
 
@@ -324,20 +301,20 @@ def _answer(
     return {"batch": batch, "running": running, **kinds}
 
 
-def _cursor(version: BatchVersion, place: SlotPlace | RepeatPlace) -> str:
-    started = isinstance(place, SlotPlace)
-    return encode_cursor([version.number, version.began_at, started, *place])
+def _cursor(version: BatchVersion, item: SlotCursor | RepeatCursor) -> str:
+    started = isinstance(item, SlotCursor)
+    return encode_cursor([version.number, version.began_at, started, *item])
 
 
-def _rerun_place(cursor: str) -> PagePlace:
+def _read_cursor(cursor: str) -> PageCursor:
     try:
         version, began_at, started, one, other = decode_cursor(cursor)
-        place = (
-            SlotPlace(cursor_number(one), cursor_name(other))
+        item = (
+            SlotCursor(cursor_number(one), cursor_name(other))
             if started
-            else RepeatPlace(cursor_name(one), cursor_whole(other))
+            else RepeatCursor(cursor_name(one), cursor_whole(other))
         )
-        return PagePlace(cursor_whole(version), cursor_number(began_at), place)
+        return PageCursor(cursor_whole(version), cursor_number(began_at), item)
     except (ValueError, TypeError, OverflowError):
         raise invalid_cursor() from None
 
@@ -369,97 +346,102 @@ class CallTotals:
     seconds: float | None
 
 
-class UsageService:
-    """Adds up a batch's calls."""
+async def usage(service: Service, batch: str, *, by: Sequence[str] = DEFAULT) -> dict[str, Any]:
+    """Return the response to `GET /batches/{id}/usage`, the most expensive first.
 
-    def __init__(self, *, queries: Service, prices: PriceTable) -> None:
-        self._queries = queries
-        self._prices = prices
+    Arguments:
+        by: names of `proxy.store.batches.DIMENSIONS`.
 
-    async def of_batch(self, batch: str, *, by: Sequence[str] = DEFAULT) -> dict[str, Any]:
-        """Return the response to `GET /batches/{id}/usage`, the most expensive first.
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    sums = await _call_sums(service, batch, by)
+    return await service.run(_added_up, service.prices, batch, by, sums)
 
-        Arguments:
-            by: names of `proxy.store.batches.DIMENSIONS`.
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        found = await self._read(batch, by)
-        return await self._queries.run(self._summed, batch, by, found)
+async def usage_tables(
+    service: Service, batch: str, names: Sequence[str]
+) -> dict[str, dict[str, Any]]:
+    """Return a batch's usage by each of these names alone, of one reading of its calls.
 
-    async def tables(self, batch: str, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-        """Return a batch's usage by each of these names alone, of one reading of its calls.
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    sums = await _call_sums(service, batch, names)
+    tables = {
+        name: [each._replace(group=each.group[place : place + 1]) for each in sums]
+        for place, name in enumerate(names)
+    }
+    return {
+        name: await service.run(_added_up, service.prices, batch, [name], of_name)
+        for name, of_name in tables.items()
+    }
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        found = await self._read(batch, names)
-        tables = {
-            name: [each._replace(group=each.group[place : place + 1]) for each in found]
-            for place, name in enumerate(names)
-        }
-        return {
-            name: await self._queries.run(self._summed, batch, [name], sums)
-            for name, sums in tables.items()
-        }
 
-    async def _read(self, batch: str, by: Sequence[str]) -> list[CallSum]:
-        found = [] if "task" in by else await self._queries.read(usage_sums, batch, by)
-        if "task" in by or not await self._queries.run(self._one_price_each, found):
-            found = await self._queries.read(call_sums, batch, by)
-        if not found and await self._queries.read(statistics.span, batch) is None:
-            raise unknown_batch(batch)
-        return found
+async def _call_sums(service: Service, batch: str, by: Sequence[str]) -> list[CallSum]:
+    sums = [] if "task" in by else await service.read(usage_sums, batch, by)
+    if "task" in by or not await service.run(_one_price_each, service.prices, sums):
+        sums = await service.read(call_sums, batch, by)
+    if not sums and await service.read(statistics.span, batch) is None:
+        raise unknown_batch(batch)
+    return sums
 
-    def _summed(self, batch: str, by: Sequence[str], found: Sequence[CallSum]) -> dict[str, Any]:
-        groups: dict[tuple[str | None, ...], list[CallSum]] = {}
-        for each in found:
-            groups.setdefault(each.group, []).append(each)
-        items = [
-            {**dict(zip(by, group, strict=True)), **asdict(self._sums(parts))}
-            for group, parts in groups.items()
-        ]
-        items.sort(key=lambda item: (-(item["cost_usd"] or 0), -item["calls"], _names(item, by)))
-        return {"batch": batch, "by": list(by), "items": items, "sum": asdict(self._sums(found))}
 
-    def _sums(self, parts: Sequence[CallSum]) -> CallTotals:
-        priced = [(each, self._cost(each)) for each in parts if each.to_price.calls]
-        known = [(each.to_price.calls, cost) for each, cost in priced if cost is not None]
-        costs = [*(each.stated_usd for each in parts), *(cost for _, cost in known)]
-        return CallTotals(
-            calls=sum(each.calls for each in parts),
-            failures=sum(each.failures for each in parts),
-            billable_calls=sum(each.used for each in parts),
-            tokens_known_calls=sum(each.counted for each in parts),
-            cost_known_calls=sum(each.stated for each in parts) + sum(count for count, _ in known),
-            input_tokens=sum_known(each.tokens.inputs for each in parts),
-            output_tokens=sum_known(each.tokens.outputs for each in parts),
-            total_tokens=sum_known(each.tokens.total for each in parts),
-            cost_usd=sum_known(costs),
-            seconds=sum_known(each.seconds for each in parts),
-        )
+def _added_up(
+    prices: PriceTable, batch: str, by: Sequence[str], sums: Sequence[CallSum]
+) -> dict[str, Any]:
+    by_group: dict[tuple[str | None, ...], list[CallSum]] = {}
+    for each in sums:
+        by_group.setdefault(each.group, []).append(each)
+    items = [
+        {**dict(zip(by, group, strict=True)), **asdict(call_totals(prices, parts))}
+        for group, parts in by_group.items()
+    ]
+    items.sort(key=lambda item: (-(item["cost_usd"] or 0), -item["calls"], _names(item, by)))
+    total = asdict(call_totals(prices, sums))
+    return {"batch": batch, "by": list(by), "items": items, "sum": total}
 
-    def _one_price_each(self, found: Sequence[CallSum]) -> bool:
-        return all(
-            self._prices.holds(each.upstream, each.model, each.day, above=each.to_price.above)
-            for each in found
-            if each.to_price.calls
-        )
 
-    def _cost(self, each: CallSum) -> float | None:
-        sums = each.to_price
-        return self._prices.of_sums(
-            each.upstream,
-            each.model,
-            each.day,
-            calls=sums.calls,
-            inputs=sums.inputs or 0,
-            cached=sums.cached or 0,
-            written=sums.written or 0,
-            outputs=sums.outputs or 0,
-            above=sums.above,
-        )
+def call_totals(prices: PriceTable, parts: Sequence[CallSum]) -> CallTotals:
+    """Add up sums of calls, those without a stated cost at the prices of their days."""
+    priced = [(each, _cost(prices, each)) for each in parts if each.to_price.calls]
+    known = [(each.to_price.calls, cost) for each, cost in priced if cost is not None]
+    costs = [*(each.stated_usd for each in parts), *(cost for _, cost in known)]
+    return CallTotals(
+        calls=sum(each.calls for each in parts),
+        failures=sum(each.failures for each in parts),
+        billable_calls=sum(each.used for each in parts),
+        tokens_known_calls=sum(each.counted for each in parts),
+        cost_known_calls=sum(each.stated for each in parts) + sum(count for count, _ in known),
+        input_tokens=sum_known(each.tokens.inputs for each in parts),
+        output_tokens=sum_known(each.tokens.outputs for each in parts),
+        total_tokens=sum_known(each.tokens.total for each in parts),
+        cost_usd=sum_known(costs),
+        seconds=sum_known(each.seconds for each in parts),
+    )
+
+
+def _one_price_each(prices: PriceTable, sums: Sequence[CallSum]) -> bool:
+    return all(
+        prices.holds(each.upstream, each.model, each.day, above=each.to_price.above)
+        for each in sums
+        if each.to_price.calls
+    )
+
+
+def _cost(prices: PriceTable, each: CallSum) -> float | None:
+    unpriced = each.to_price
+    return prices.of_sums(
+        each.upstream,
+        each.model,
+        each.day,
+        calls=unpriced.calls,
+        inputs=unpriced.inputs or 0,
+        cached=unpriced.cached or 0,
+        written=unpriced.written or 0,
+        outputs=unpriced.outputs or 0,
+        above=unpriced.above,
+    )
 
 
 def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
@@ -470,88 +452,82 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
 # A batch's rollouts by task, over what was measured.
 
 
-class GroupService:
-    """Groups the rollouts of a batch, and is told whether more of them come.
+async def group_page(
+    service: Service,
+    batch: str,
+    *,
+    method: Method,
+    min_valid: int,
+    settled: bool | None = None,
+    task: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> dict[str, Any]:
+    """Return the groups of a batch's next tasks, in the order of their names.
 
     Arguments:
-        wall: seconds since the epoch.
+        settled: leave out groups that have not settled, or those that have; a page then
+            holds fewer than ``limit`` groups, and the next one follows all the same.
+        task: only this task's group.
+        after: the `next` of the page before.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
     """
+    stored = service.database.groups
+    # First: of a batch that has ended, what is read afterwards is all there will be.
+    ended = await service.run(stored.ended, batch)
+    tasks = await _tasks(service, batch, task, after, limit + 1)
+    if tasks.unjudged and await judge.refresh(service, among=tasks.unjudged[:PAGE]):
+        tasks = await _tasks(service, batch, task, after, limit + 1)
+    if not tasks.members and not await service.run(stored.any_of, batch):
+        raise unknown_batch(batch)
+    page = await service.run(_group_page, tasks, limit, method, min_valid, settled)
+    return {"items": page["items"], "ended": ended, "next": page["next"]}
 
-    def __init__(self, *, queries: Service, database: Database, wall: Callable[[], float]) -> None:
-        self._queries = queries
-        self._database = database
-        self._wall = wall
 
-    async def page(
-        self,
-        batch: str,
-        *,
-        method: Method,
-        min_valid: int,
-        settled: bool | None = None,
-        task: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> dict[str, Any]:
-        """Return the groups of a batch's next tasks, in the order of their names.
+async def begin_run(service: Service, batch: str, run: str) -> dict[str, Any]:
+    """Record that somebody starts rollouts of a batch."""
+    begin = service.database.groups.begin
+    runs, ended = await service.run(begin, batch, run, now=service.now())
+    return {"batch": batch, "open_runs": runs.open, "ended": ended}
 
-        Arguments:
-            settled: leave out groups that have not settled, or those that have; a page then
-                holds fewer than ``limit`` groups, and the next one follows all the same.
-            task: only this task's group.
-            after: the `next` of the page before.
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        # First: of a batch that has ended, what is read afterwards is all there will be.
-        ended = await self._queries.run(self._database.groups.ended, batch)
-        found = await self._read(batch, task, after, limit + 1)
-        if found.unjudged and await judge.refresh(self._queries, among=found.unjudged[:PAGE]):
-            found = await self._read(batch, task, after, limit + 1)
-        if not found.members and not await self._queries.run(self._database.groups.any_of, batch):
-            raise unknown_batch(batch)
-        page = await self._queries.run(_group_page, found, limit, method, min_valid, settled)
-        return {"items": page["items"], "ended": ended, "next": page["next"]}
+async def end_run(service: Service, batch: str, run: str | None) -> dict[str, Any]:
+    """Record that a run of a batch is over, or all of them.
 
-    async def begin(self, batch: str, run: str) -> dict[str, Any]:
-        """Note that somebody starts rollouts of a batch."""
-        groups = self._database.groups
-        runs, ended = await self._queries.run(groups.begin, batch, run, now=self._wall())
-        return {"batch": batch, "open_runs": runs.open, "ended": ended}
+    Raises:
+        Refusal: 404 for a batch of which there is neither a rollout nor a run.
+    """
+    stored = service.database.groups
+    if not await service.run(stored.any_of, batch):
+        raise unknown_batch(batch)
+    runs, ended = await service.run(stored.end, batch, run, now=service.now())
+    return {"batch": batch, "open_runs": runs.open, "ended": ended}
 
-    async def end(self, batch: str, run: str | None) -> dict[str, Any]:
-        """Note that a run of a batch is over, or all of them.
 
-        Raises:
-            Refusal: 404 for a batch of which there is neither a rollout nor a run.
-        """
-        groups = self._database.groups
-        if not await self._queries.run(groups.any_of, batch):
-            raise unknown_batch(batch)
-        runs, ended = await self._queries.run(groups.end, batch, run, now=self._wall())
-        return {"batch": batch, "open_runs": runs.open, "ended": ended}
-
-    async def _read(self, batch: str, task: str | None, after: str | None, limit: int) -> Tasks:
-        groups = self._database.groups
-        if task is not None:
-            return await self._queries.run(groups.of_task, batch, task)
-        return await self._queries.run(groups.page, batch, after=after, limit=limit)
+async def _tasks(
+    service: Service, batch: str, task: str | None, after: str | None, limit: int
+) -> Tasks:
+    stored = service.database.groups
+    if task is not None:
+        return await service.run(stored.of_task, batch, task)
+    return await service.run(stored.page, batch, after=after, limit=limit)
 
 
 def _group_page(
-    found: Tasks,
+    tasks: Tasks,
     limit: int,
     method: Method,
     min_valid: int,
     settled: bool | None,
 ) -> dict[str, Any]:
-    tasks, over = list(found.members), found.over_at is not None
-    groups = (
-        group(task, found.members[task], method=method, min_valid=min_valid, ended=over)
-        for task in tasks[:limit]
+    names, over = list(tasks.members), tasks.over_at is not None
+    made = (
+        group(name, tasks.members[name], method=method, min_valid=min_valid, ended=over)
+        for name in names[:limit]
     )
     return {
-        "items": [asdict(one) for one in groups if settled is None or one.settled == settled],
-        "next": tasks[limit - 1] if len(tasks) > limit else None,
+        "items": [asdict(one) for one in made if settled is None or one.settled == settled],
+        "next": names[limit - 1] if len(names) > limit else None,
     }

@@ -9,7 +9,6 @@ from proxy.control.dashboard import BatchPages, Dashboard
 from proxy.control.listing import Exporter, Finder, Listing
 from proxy.control.live import ChangeFeed, EventStream
 from proxy.control.queries import Service
-from proxy.control.reports import ComparisonService, GroupService, RerunService, UsageService
 from proxy.control.rollout_view import RolloutPages
 from proxy.control.upstreams import UpstreamService
 
@@ -18,9 +17,6 @@ from proxy.control.upstreams import UpstreamService
 class BatchReports:
     """The services that report on batches, in REST and on pages."""
 
-    comparisons: ComparisonService
-    reruns: RerunService
-    usage: UsageService
     pages: BatchPages
 
 
@@ -41,7 +37,6 @@ class ControlServices:
 
     listing: Listing
     service: Service
-    groups: GroupService
     reports: BatchReports
     events: EventStream
     exporter: Exporter
@@ -53,18 +48,14 @@ class ControlServices:
 def compose(service: Service) -> ControlServices:
     """Compose the services of one process."""
     queries, database = service, service.database
-    policy, wall, upstreams, prices = service.policy, service.now, service.upstreams, service.prices
+    wall, upstreams, prices = service.now, service.upstreams, service.prices
     upstream_service = UpstreamService(queries=queries, upstreams=upstreams, wall=wall)
     listing = Listing(queries=queries)
     return ControlServices(
         listing=listing,
 
         service=service,
-        groups=GroupService(queries=queries, database=database, wall=wall),
         reports=BatchReports(
-            comparisons=ComparisonService(queries=queries),
-            reruns=RerunService(queries=queries, policy=policy),
-            usage=UsageService(queries=queries, prices=prices),
             pages=BatchPages(queries=queries, database=database),
         ),
         events=EventStream(

@@ -343,7 +343,7 @@ def _counting(row: Sequence[Any]) -> Entry:
     )  # fmt: skip
 
 
-class SlotPlace(NamedTuple):
+class SlotCursor(NamedTuple):
     """The place of a slot in its batch: the start of its first attempt, and that attempt's id."""
 
     at: float
@@ -351,8 +351,8 @@ class SlotPlace(NamedTuple):
 
 
 def unscored(
-    connection: Connection, batch: str, *, after: SlotPlace | None = None, at_once: int = 500
-) -> Iterator[tuple[SlotPlace, Sequence[RerunEntry]]]:
+    connection: Connection, batch: str, *, after: SlotCursor | None = None, at_once: int = 500
+) -> Iterator[tuple[SlotCursor, Sequence[RerunEntry]]]:
     """Yield the slots of a batch without a score, the oldest first: each attempt, by its number.
 
     They are read as they are asked for; what it costs to begin does not depend on the place.
@@ -362,14 +362,14 @@ def unscored(
         at_once: how many rollouts are looked at by one query.
     """
     while first := connection.execute(_first_attempts(batch, after, at_once)).all():
-        places = [SlotPlace(row.created_at, row.id) for row in first]
+        places = [SlotCursor(row.created_at, row.id) for row in first]
         yield from _slots(connection, batch, first, frozenset(places))
         after = places[-1]
         if len(first) < at_once:
             return
 
 
-def _first_attempts(batch: str, after: SlotPlace | None, limit: int) -> Select[Any]:
+def _first_attempts(batch: str, after: SlotCursor | None, limit: int) -> Select[Any]:
     """Select rollouts without a score: every attempt at a slot is one where the slot has none."""
     query = (
         select(*OLDEST_FIRST, rollouts.c.task, rollouts.c.repeat, rollouts.c.attempt)
@@ -382,14 +382,14 @@ def _first_attempts(batch: str, after: SlotPlace | None, limit: int) -> Select[A
 
 
 def _slots(
-    connection: Connection, batch: str, first: Sequence[Row[Any]], places: Collection[SlotPlace]
-) -> Iterator[tuple[SlotPlace, Sequence[RerunEntry]]]:
+    connection: Connection, batch: str, first: Sequence[Row[Any]], places: Collection[SlotCursor]
+) -> Iterator[tuple[SlotCursor, Sequence[RerunEntry]]]:
     """Yield the slots without a score that begin with one of these attempts."""
-    found: dict[SlotPlace, RerunEntry] = {}
+    found: dict[SlotCursor, RerunEntry] = {}
     for query in _attempts(batch, first):
         for at, *row in connection.execute(query):
             attempt = _attempt(row)
-            found[SlotPlace(at, attempt.entry.rollout_id)] = attempt
+            found[SlotCursor(at, attempt.entry.rollout_id)] = attempt
     oldest = sorted(found)
     begun = {found[place].entry.rollout_id: place for place in oldest}
     for tried in without_score(found[place] for place in oldest):

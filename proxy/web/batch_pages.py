@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
+from proxy.control import reports
 from proxy.control.batches import reset_breaker
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format, list_pages, render
@@ -174,8 +175,13 @@ async def _compare(
     names = await context.services.reports.pages.names()
     found = None
     if a and b:
-        found = await context.services.reports.comparisons.page(
-            a, b, changes=[change] if change else (), after=after or None, limit=_TASKS
+        found = await reports.comparison_page(
+            context.service,
+            a,
+            b,
+            changes=[change] if change else (),
+            after=after or None,
+            limit=_TASKS,
         )
     return await context.page(
         "compare.html",
@@ -197,7 +203,7 @@ async def _compare(
 
 @router.get("/ui/rerun.json")
 async def _rerun(context: Context, batch: Text) -> Response:
-    found = await context.services.reports.reruns.of_batch(batch)
+    found = await reports.rerun(context.service, batch)
     return JSONResponse(found, headers=dict(render.HEADERS))
 
 
@@ -221,7 +227,7 @@ async def _batch(
         case Tab.TASKS:
             more = await _tasks(context, batch, after)
         case Tab.COST:
-            more = {"tables": await context.services.reports.usage.tables(batch, _COST_TABLES)}
+            more = {"tables": await reports.usage_tables(context.service, batch, _COST_TABLES)}
         case Tab.BREAKERS:
             more = {}
         case Tab.AGAIN:
@@ -242,7 +248,7 @@ async def _batch(
 async def _reset(context: Context, request: Request, batch: Name) -> Response:
     fields = await form_fields(request)
     context.check_form(request, fields)
-    await reset_breaker(context.services.service, batch, lane=fields.get("lane") or None)
+    await reset_breaker(context.service, batch, lane=fields.get("lane") or None)
     return redirect(path_of("batches", batch) + "?tab=breakers")
 
 
@@ -281,7 +287,7 @@ async def _tasks(context: PageContext, batch: str, after: str) -> dict[str, Any]
 
 
 async def _again(context: PageContext, batch: str) -> dict[str, Any]:
-    found = await context.services.reports.reruns.of_batch(batch)
+    found = await reports.rerun(context.service, batch)
     kinds = [(name, *words, found[name], _ids(found[name])) for name, words in _KINDS.items()]
     return {
         "kinds": kinds,

@@ -19,7 +19,7 @@ from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
 from proxy.control.dashboard import Dashboard
 from proxy.control.live import ChangeFeed
-from proxy.control.queries import counted, run_in_thread
+from proxy.control.queries import Service, counted, run_in_thread
 from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
 from proxy.web import format, render
@@ -119,6 +119,7 @@ class PageRoute(APIRoute):
 class PageContext:
     """The services and settings of every page; ``address`` is the base URL handed to agents."""
 
+    service: Service
     services: ControlServices
     auth: ControlAuth
     address: Address

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from proxy.control.queries import Service as ControlService
 from tests.proxy.api.test_routes import Service, problem
-from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import DEAD, DOWN, play
 
 
@@ -61,13 +61,14 @@ def test_tasks_come_in_pages_and_by_change(service: Service) -> None:
     problem(service.http.get("/compare", params=wrong), 422, "invalid")
 
 
-def test_a_comparison_is_made_anew_when_something_changed(service: Service) -> None:
+def test_a_comparison_is_made_anew_when_something_changed(
+    service: Service, control: ControlService
+) -> None:
     nights(service)
     assert compared(service)["counts"]["unmeasured_b"] == 1
-    kept = services_of(service).reports.comparisons._kept
-    before = kept["last", "tonight"]
+    before = control.comparisons["last", "tonight"]
     compared(service)
-    assert kept["last", "tonight"] is before
+    assert control.comparisons["last", "tonight"] is before
     play(service, "fake-again", DOWN, batch="tonight", task="new")
     assert compared(service)["counts"]["only_b"] == 1
 

@@ -11,8 +11,8 @@ import pytest
 from classifier.reruns import FIXES
 from proxy.control import queries
 from proxy.control import reports as module
+from proxy.control.queries import Service as ControlService
 from tests.proxy.api.test_routes import Service, empty, problem
-from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import ABORTED, DEAD, DOWN, play
 
 KINDS = ("transient", "fix_first", "skipped", "undecided", "unmeasured")
@@ -74,14 +74,15 @@ def test_a_batch_that_does_not_exist_is_a_problem(service: Service) -> None:
     problem(service.http.get("/batches/nobody/rerun"), 404, "unknown_batch")
 
 
-def test_lists_are_made_anew_only_when_something_changed(service: Service) -> None:
+def test_lists_are_made_anew_only_when_something_changed(
+    service: Service, control: ControlService
+) -> None:
     play(service, "down", DOWN, task="t", repeat=0, repeats=2)
     first = service.get("/batches/b/rerun")
     assert listed(first)["unmeasured"] == {"never_started": [None]}
-    kept = services_of(service).reports.reruns._kept
-    before = kept["b"]
+    before = control.reruns["b"]
     assert service.get("/batches/b/rerun") == first
-    assert kept["b"] is before
+    assert control.reruns["b"] is before
     play(service, "up", task="t", repeat=1, repeats=2, reward=1.0)
     assert listed(service.get("/batches/b/rerun"))["unmeasured"] == {}
     empty(service.database)  # as when it is pruned
@@ -130,11 +131,10 @@ def test_pages_join_to_the_whole_and_each_counts_all_of_it(service: Service) -> 
 
 
 async def test_pages_are_counted_once_while_the_batch_goes_on(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("a", "b", "c"):
         play(service, name, DOWN, task=name)
-    reruns = services_of(service).reports.reruns
     counted: list[str] = []
     count = module._count
 
@@ -153,7 +153,7 @@ async def test_pages_are_counted_once_while_the_batch_goes_on(
     assert (second["fix_first"]["count"], third["fix_first"]["count"]) == (0, 1), "newer than those"
     assert service.get("/batches/b/rerun", limit=1)["fix_first"]["count"] == 1
     assert counted == ["b", "b"], "who begins anew reads what is so now"
-    reruns._counted.clear()  # as in another process
+    control.rerun_counts.clear()  # as in another process
     assert service.get("/batches/b/rerun", after=first["next"])["fix_first"]["count"] == 1
     empty(service.database)
     play(service, "b", DOWN, task="b")

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Select, insert, text
 from classifier.reruns import MissingRepeats, RerunEntry
 from proxy.store import groups
 from proxy.store.database import Database
-from proxy.store.groups import SlotPlace
+from proxy.store.groups import SlotCursor
 from proxy.store.tables import Registration, rollouts, verdicts
 from tests.proxy.store.test_groups import begin, end
 from tests.proxy.store.test_verdicts import verdict
@@ -30,12 +30,12 @@ def test_each_rollout_of_a_batch_is_listed_as_it_counts(database: Database) -> N
     assert {name for name, each in found.items() if each.provisional} == {"running"}
 
 
-def ids(found: Iterable[tuple[SlotPlace, Sequence[RerunEntry]]]) -> list[list[str]]:
+def ids(found: Iterable[tuple[SlotCursor, Sequence[RerunEntry]]]) -> list[list[str]]:
     """The ids of the attempts at each slot."""
     return [[each.entry.rollout_id for each in tried] for _, tried in found]
 
 
-def unscored(database: Database, **asked: Any) -> list[tuple[SlotPlace, Sequence[RerunEntry]]]:
+def unscored(database: Database, **asked: Any) -> list[tuple[SlotCursor, Sequence[RerunEntry]]]:
     return database.read(lambda connection: list(groups.unscored(connection, "b", **asked)))
 
 
@@ -136,7 +136,7 @@ def test_a_page_is_read_in_the_order_of_an_index(database: Database) -> None:
         lambda connection: connection.execute(groups._first_attempts("b", None, 60)).all()
     )
     several, tasks, single = groups._attempts("b", first)
-    keys = [groups._first_attempts("b", place, 5) for place in (None, SlotPlace(2000.0, "r"))]
+    keys = [groups._first_attempts("b", place, 5) for place in (None, SlotCursor(2000.0, "r"))]
     named = [
         groups._lacking("b", rollouts.c.task >= "t2", 5), groups._repeats("b", ["t1", "t2"]),
     ]  # fmt: skip

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -22,7 +22,7 @@ from classifier.rollup import Counts
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
-from proxy.control.reports import UsageService, _all
+from proxy.control.reports import _added_up, _all
 from proxy.store import batch_totals, sqlite
 from proxy.store.admin import archive, maintenance
 from proxy.store.admin.maintenance import prune
@@ -52,7 +52,7 @@ BATCHES = (None, "b", "c")
 NAMES = tuple(f"r{n}" for n in range(7))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
 PATIENCE_S = 60.0
-USAGE = UsageService(queries=cast(Any, None), prices=PriceTable({}))
+PRICES = PriceTable({})
 _ENDED = replace(BARE, ending=Ending.COMPLETE)
 _PRICED = replace(
     FULL, upstream="gemini", model="gemini-2.5-pro", answered_model=None, pending=None, cause=None
@@ -362,7 +362,7 @@ def _check_usage(database: Database, batch: str) -> None:
     """Compare what calls add up to with what the calls themselves do."""
     for by in ((), ("model", "upstream", "role")):
         kept, counted = (
-            USAGE._summed(batch, by, database.read(sums, batch, by))
+            _added_up(PRICES, batch, by, database.read(sums, batch, by))
             for sums in (usage_sums, call_sums)
         )
         items, others = (
