@@ -15,6 +15,7 @@ import orjson
 import pytest
 from sqlalchemy import Connection, Engine, event, func, select
 
+from classifier import rules
 from classifier.records import Ending
 from proxy.api import problems as answers_module
 from proxy.control import judge
@@ -178,8 +179,8 @@ def test_a_verdict_is_given_and_written_down_in_a_thread(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: list[bool] = []
-    for step in ("judge", "reward_of"):
-        monkeypatch.setattr(judge, step, told(getattr(judge, step), judged))
+    for module, step in ((rules, "judge"), (judge, "reward_of")):
+        monkeypatch.setattr(module, step, told(getattr(module, step), judged))
     service.get("/rollouts/r2/verdict")
     assert judged == [False, False]
     service.get("/rollouts/r1/verdict")
