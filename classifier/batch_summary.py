@@ -11,8 +11,8 @@ from classifier.diagnostics import kinds
 from classifier.rollup import UNIT, Counts, Shapes, TaskProfile
 from classifier.statistics import (
     Cluster,
-    Comparison,
     Exclusion,
+    ExclusionEffect,
     PassAt,
     Passed,
     TaskMean,
@@ -254,7 +254,7 @@ def check_of(
     )
 
 
-def _bias(lane: Comparison, fisher_p: float | None) -> str:
+def _bias(lane: ExclusionEffect, fisher_p: float | None) -> str:
     beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
     return (
         f"exclusions bias the mean: what is kept of the {plural(lane.tasks, 'task')} with "

@@ -232,7 +232,7 @@ class Repeat(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class ExclusionEffect:
     """One lane's tasks with an exclusion beside the tasks without any; p after Holm."""
 
     lane: str | None
@@ -257,7 +257,7 @@ class Exclusion:
     zeros among the reported rewards of excluded and kept repeats, and decides nothing.
     """
 
-    comparisons: tuple[Comparison, ...] = ()
+    comparisons: tuple[ExclusionEffect, ...] = ()
     fisher_p: float | None = None
 
     @property
@@ -311,7 +311,7 @@ def _task(repeats: Sequence[Repeat]) -> TaskMean | None:
     return TaskMean(math.fsum(kept) / len(kept), lanes)
 
 
-def _comparisons(tasks: Sequence[TaskMean]) -> tuple[Comparison, ...]:
+def _comparisons(tasks: Sequence[TaskMean]) -> tuple[ExclusionEffect, ...]:
     clean = [task.mean for task in tasks if not task.lanes]
     lanes = {lane: None for task in tasks for lane in sorted(task.lanes, key=str)}
     struck = {lane: [task.mean for task in tasks if lane in task.lanes] for lane in lanes}
@@ -320,7 +320,7 @@ def _comparisons(tasks: Sequence[TaskMean]) -> tuple[Comparison, ...]:
         return ()
     adjusted = holm({lane: permutation_p(means, clean) for lane, means in struck.items()})
     compared = [
-        Comparison(
+        ExclusionEffect(
             lane=lane,
             tasks=len(means),
             mean=math.fsum(means) / len(means),
