@@ -66,7 +66,7 @@ class WireVerdicts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trace:
-    """What the wire says of one rollout of a trace.
+    """The facts of the wire about one rollout of a trace.
 
     ``measured`` is None where it cannot tell. ``kind`` names the failure (`rate_limit`), None
     without one. ``rollout`` is the trace's name of it, ``truezero`` that of the service.
