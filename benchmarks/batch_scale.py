@@ -168,7 +168,7 @@ async def measure(file: Path, calls_per_s: int) -> dict[str, float]:
     environment = {"TRUEZERO_DATABASE_URL": str(file)}
     app = Application(load({}, environment), environment)
     plane = app.control_plane()
-    service = plane.services.service
+    service = plane.service
     database = service.database
     began = time.process_time()
     await batches.summary(service, BATCH)

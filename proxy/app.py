@@ -60,7 +60,7 @@ from proxy.telemetry import traces
 from proxy.telemetry.metrics import AGENTS, CONTROL, SHARED, Metrics, RequestCounts
 
 if TYPE_CHECKING:
-    from proxy.control.alerts import AlertWatch
+    from proxy.control.alerts import AlertSnapshot
     from proxy.control_plane import ControlPlane
 
 
@@ -346,7 +346,7 @@ class Application:
         self._control_plane = LazyControlPlane(
             lambda: self._build_control_plane(settings, keyring, worker)
         )
-        self._webhook = None if agents_only else webhook(settings, database, self._alert_watch)
+        self._webhook = None if agents_only else webhook(settings, database, self._current_alerts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass agents' WebSockets to their relay, all else to the control plane."""
@@ -406,8 +406,8 @@ class Application:
         )
         return control_plane.build(settings, parts)
 
-    async def _alert_watch(self) -> AlertWatch:
-        return (await self._control_plane.ready()).services.alerts
+    async def _current_alerts(self) -> AlertSnapshot:
+        return await (await self._control_plane.ready()).current_alerts()
 
     async def _admits(self, rollout_id: str) -> None:
         await (await self._control_plane.ready()).require_registered(rollout_id)

@@ -15,10 +15,11 @@ from classifier.verdicts import Verdict
 from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
-from proxy.control import rollouts
+from proxy.control import alerts, rollouts
+from proxy.control.alerts import AlertSnapshot
+from proxy.control.live import ChangeFeed
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import RecorderState, Service
-from proxy.control.services import ControlServices, compose
 from proxy.routing.errors import RateLimiter
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
@@ -54,10 +55,10 @@ class ServiceParts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlPlane:
-    """The application and the services behind it."""
+    """The application and the context that its routes work with."""
 
     app: FastAPI
-    services: ControlServices
+    service: Service
 
     async def require_registered(self, rollout_id: str) -> None:
         """Return if the rollout was registered.
@@ -65,7 +66,15 @@ class ControlPlane:
         Raises:
             Refusal: 401 otherwise.
         """
-        await rollouts.require_registered(self.services.service, rollout_id)
+        await rollouts.require_registered(self.service, rollout_id)
+
+    async def current_alerts(self) -> AlertSnapshot:
+        """Check everything once that an operator is alerted of.
+
+        Raises:
+            Refusal: 503 while the database is unavailable.
+        """
+        return await alerts.current_alerts(self.service)
 
 
 # Made once for all applications of this process: they read from `app.state` what they need.
@@ -105,7 +114,6 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
         on_final_verdict=parts.judged,
         pages_url=settings.dashboard_url or settings.public_url,
     )
-    services = compose(service)
     version, address = metadata.version("truezero"), _address(settings)
     app = FastAPI(
         title="truezero",
@@ -119,21 +127,19 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     problems.install(app, problem)
     openapi.install(app)
     app.state.service = service
-    app.state.services = services
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address
     app.state.version = version
     app.state.exposition = parts.metrics.exposition
     app.state.pages = PageContext(
         service=service,
-        services=services,
         auth=parts.auth,
         address=address,
         version=version,
-        live=LivePages(services.pages.changes),
+        live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
     )
-    return ControlPlane(app=app, services=services)
+    return ControlPlane(app=app, service=service)
 
 
 def _address(settings: Settings) -> Address:

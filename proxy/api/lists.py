@@ -13,10 +13,10 @@ import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.api.problems import Service, Services, documented, json_answer
+from proxy.api.problems import Service, documented, json_answer
 from proxy.api.routes import PROBLEMS
+from proxy.control import listing, queries
 from proxy.control.batches import batch_list
-from proxy.control.listing import Listing
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from truezero import models
@@ -247,7 +247,7 @@ router = APIRouter(responses=PROBLEMS)
     operation_id="list_rollouts",
 )
 async def rollouts(
-    services: Services,
+    service: Service,
     asked: Asked,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
@@ -260,8 +260,8 @@ async def rollouts(
     """
     wanted = accepted(accept)
     if wanted is not None:
-        return await file_of(services.listing, asked, wanted)
-    return await json_answer(await services.listing.page(asked))
+        return await file_of(service, asked, wanted)
+    return await json_answer(await listing.rollout_page(service, asked))
 
 
 @router.get(
@@ -271,13 +271,13 @@ async def rollouts(
     responses=_EXPORTED,
     operation_id="export_rollouts",
 )
-async def export(services: Services, asked: Asked) -> StreamingResponse:
+async def export(service: Service, asked: Asked) -> StreamingResponse:
     """Export rollouts, outcomes and calls as JSON lines.
 
     Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
     them offline. Filters and order are those of `GET /rollouts`.
     """
-    parts = await services.exporter.export(asked)
+    parts = await listing.export(service, asked)
     return StreamingResponse(_as_lines(parts), media_type=LINES)
 
 
@@ -295,7 +295,7 @@ async def batches(
 
 
 async def file_of(
-    listing: Listing,
+    service: queries.Service,
     asked: models.ListParameters,
     wanted: Format,
     *,
@@ -309,7 +309,7 @@ async def file_of(
     Raises:
         Refusal: 406 where the format needs what is not installed, 422 for a wrong cursor.
     """
-    body = await encoded(wanted, listing.items(asked), columns)
+    body = await encoded(wanted, listing.all_rollouts(service, asked), columns)
     name = f'attachment; filename="rollouts.{wanted.ending}"'
     headers: Mapping[str, str] = {"content-disposition": name, "vary": "accept"}
     return StreamingResponse(body, media_type=wanted.media_type, headers=headers)

@@ -20,7 +20,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from proxy.control import queries
 from proxy.control.queries import run_in_thread
-from proxy.control.services import ControlServices
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
 from truezero.models.batches import ListParameters
 
@@ -207,7 +206,6 @@ def of_app(name: str) -> Any:
 
 
 Service = Annotated[queries.Service, of_app("service")]
-Services = Annotated[ControlServices, of_app("services")]
 Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
 # Maps an `Accept` header to the metrics and their content type; called in a thread.
 Exposition = Annotated[Callable[[str], tuple[bytes, str]], of_app("exposition")]

@@ -6,7 +6,6 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-import orjson
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
@@ -15,15 +14,16 @@ from proxy.api.problems import (
     LIMITED,
     Exposition,
     Service,
-    Services,
     Version,
     base_url,
     documented,
     json_answer,
 )
-from proxy.control import batches, judge, reports, rollouts, virtual_keys
+from proxy.control import batches, judge, live, reports, rollouts, virtual_keys
+from proxy.control.alerts import unexplained_calls
 from proxy.control.live import BatchEvent
-from proxy.control.queries import readiness, run_in_thread
+from proxy.control.queries import readiness
+from proxy.control.upstreams import upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.batches import Moment
@@ -217,11 +217,11 @@ async def groups(
     Baseline and advantages are over what was measured only; the lists of a group have one
     place for each repeat. `ended`: no group settles any more unless somebody runs it again.
     """
-    found = await reports.group_page(
+    page = await reports.group_page(
         service, batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
         after=after, limit=limit,
     )  # fmt: skip
-    return await json_answer(found)
+    return await json_answer(page)
 
 
 @router.post(
@@ -267,7 +267,7 @@ async def end_batch(
     operation_id="follow_events",
 )
 async def events(
-    services: Services,
+    service: Service,
     batch: Annotated[str, BATCH],
     after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
     last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
@@ -278,7 +278,7 @@ async def events(
     `breaker_opened`; the stream does not end by itself and resumes by `Last-Event-ID`.
     """
     start = after if after is not None else last_event_id
-    body = _as_sse(services.events.follow(batch, after=start))
+    body = _as_sse(live.follow(service, batch, after=start))
     return StreamingResponse(body, media_type=_SSE, headers=_LIVE)
 
 
@@ -319,7 +319,7 @@ async def fingerprints(service: Service) -> dict[str, Any]:
     operation_id="list_unexplained",
 )
 async def unexplained(
-    services: Services,
+    service: Service,
     since: Annotated[
         Moment | None, Query(description="seconds since the epoch; seven days ago by default")
     ] = None,
@@ -333,7 +333,7 @@ async def unexplained(
     Of failed calls for which only a status speaks, or a name that any error may have, and of
     answers that could not be read. `row` is to be completed and put into `truezero.toml`.
     """
-    return (await services.pages.causes.unexplained(since, until, limit=limit)).to_dict()
+    return (await unexplained_calls(service, since, until, limit=limit)).to_dict()
 
 
 async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
@@ -467,7 +467,7 @@ upstreams_router = APIRouter(responses=PROBLEMS)
     operation_id="get_upstreams",
 )
 async def report(
-    services: Services,
+    service: Service,
     since: Annotated[
         Moment | None, Query(description="seconds since the epoch; an hour ago by default")
     ] = None,
@@ -477,9 +477,7 @@ async def report(
     Every ended call that began in the window is counted; latencies and keys stand on a
     sample of inference calls.
     """
-    found = (await services.pages.upstreams.report(since)).to_dict()
-    content = await run_in_thread(orjson.dumps, found)
-    return Response(content, media_type="application/json")
+    return await json_answer((await upstream_report(service, since)).to_dict())
 
 
 # --- Prometheus --------------------------------------------------------------------------------

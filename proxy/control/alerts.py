@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
@@ -13,11 +13,10 @@ from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
 from proxy.control import batches
 from proxy.control.queries import Service, path_of, run_in_thread
-from proxy.control.upstreams import UpstreamService, round_step
+from proxy.control.upstreams import round_step, upstream_report
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.batches import newest
-from proxy.store.database import Database
 from proxy.store.deployment import Condition
 
 BREAKER, BATCH, UPSTREAM = "breaker.opened", "batch.unpublishable", "upstream.failing"
@@ -37,97 +36,80 @@ class AlertSnapshot:
     watched: frozenset[str]
 
 
-class AlertWatch:
-    """Finds what an operator is to be told of.
+async def current_alerts(service: Service) -> AlertSnapshot:
+    """Check everything once that an operator is alerted of.
 
-    Arguments:
-        address: base URL of the pages, for links; None leaves them out.
-        wall: seconds since the epoch.
+    Raises:
+        Refusal: 503 while the database is unavailable.
     """
+    now = service.now()
+    conditions = [*await _breakers(service, now), *await _failing(service, now)]
+    watched = {BREAKER, UPSTREAM}
+    for row in await service.read(newest, limit=_BATCHES):
+        if row["last_at"] >= now - _RECENT_S:
+            watched.add(f"{BATCH}:{row['batch']}")
+            conditions += await _unpublishable(service, row["batch"], now)
+    return AlertSnapshot(conditions=tuple(conditions), watched=frozenset(watched))
 
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        database: Database,
-        upstreams: UpstreamService,
-        address: str | None,
-        wall: Callable[[], float],
-    ) -> None:
-        self._queries = queries
-        self._alerts = database.alerts
-        self._upstreams = upstreams
-        self._address = address
-        self._wall = wall
 
-    async def look(self) -> AlertSnapshot:
-        """Look at everything once.
+async def _breakers(service: Service, now: float) -> list[Condition]:
+    alerts = service.database.alerts
+    states = await service.run(alerts.open_breakers, since=now - _RECENT_S, now=now)
+    return [
+        Condition(
+            kind=BREAKER,
+            subject=f"{state.batch}/{state.lane}",
+            at=state.opened_at or now,
+            data={
+                "batch": state.batch,
+                "lane": state.lane,
+                "fingerprint": state.fingerprint,
+                "streak": state.streak,
+                "tripped_by": list(state.tripped_by[:_NAMED]),
+                **_link(service, path_of("batches", state.batch)),
+            },
+        )
+        for state in states
+    ]
 
-        Raises:
-            Refusal: 503 while the database is unavailable.
-        """
-        now = self._wall()
-        found = [*await self._breakers(now), *await self._failing(now)]
-        looked = {BREAKER, UPSTREAM}
-        for row in await self._queries.read(newest, limit=_BATCHES):
-            if row["last_at"] >= now - _RECENT_S:
-                looked.add(f"{BATCH}:{row['batch']}")
-                found += await self._batch(row["batch"], now)
-        return AlertSnapshot(conditions=tuple(found), watched=frozenset(looked))
 
-    async def _breakers(self, now: float) -> list[Condition]:
-        states = await self._queries.run(self._alerts.open_breakers, since=now - _RECENT_S, now=now)
-        return [
-            Condition(
-                kind=BREAKER,
-                subject=f"{state.batch}/{state.lane}",
-                at=state.opened_at or now,
-                data={
-                    "batch": state.batch,
-                    "lane": state.lane,
-                    "fingerprint": state.fingerprint,
-                    "streak": state.streak,
-                    "tripped_by": list(state.tripped_by[:_NAMED]),
-                    **self._link(path_of("batches", state.batch)),
-                },
-            )
-            for state in states
-        ]
+async def _failing(service: Service, now: float) -> list[Condition]:
+    report = await upstream_report(service, now - _WINDOW_S)
+    return [
+        Condition(
+            kind=UPSTREAM,
+            subject=each.name,
+            at=since,
+            data={
+                "upstream": each.name,
+                "failing_since": since,
+                "calls": each.stats.calls,
+                "failed": dict(each.stats.failed),
+                "error_rate": each.stats.error_rate,
+                **_link(service, "/ui/upstreams"),
+            },
+        )
+        for each in report.items
+        if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
+    ]
 
-    async def _failing(self, now: float) -> list[Condition]:
-        report = await self._upstreams.report(now - _WINDOW_S)
-        return [
-            Condition(
-                kind=UPSTREAM,
-                subject=each.name,
-                at=since,
-                data={
-                    "upstream": each.name,
-                    "failing_since": since,
-                    "calls": each.stats.calls,
-                    "failed": dict(each.stats.failed),
-                    "error_rate": each.stats.error_rate,
-                    **self._link("/ui/upstreams"),
-                },
-            )
-            for each in report.items
-            if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
-        ]
 
-    async def _batch(self, batch: str, now: float) -> list[Condition]:
-        try:
-            objections = await batches.objections(self._queries, batch)
-        except Refusal as refusal:
-            if refusal.status != 404:
-                raise
-            return []  # deleted meanwhile
-        if objections <= 0:
-            return []
-        data = {"batch": batch, "objections": objections, **self._link(path_of("batches", batch))}
-        return [Condition(kind=BATCH, subject=batch, at=now, data=data)]
+async def _unpublishable(service: Service, batch: str, now: float) -> list[Condition]:
+    try:
+        objections = await batches.objections(service, batch)
+    except Refusal as refusal:
+        if refusal.status != 404:
+            raise
+        return []  # deleted meanwhile
+    if objections <= 0:
+        return []
+    link = _link(service, path_of("batches", batch))
+    data = {"batch": batch, "objections": objections, **link}
+    return [Condition(kind=BATCH, subject=batch, at=now, data=data)]
 
-    def _link(self, path: str) -> dict[str, Any]:
-        return {} if self._address is None else {"url": self._address.rstrip("/") + path}
+
+def _link(service: Service, path: str) -> dict[str, Any]:
+    return {} if service.pages_url is None else {"url": service.pages_url.rstrip("/") + path}
 
 
 # --- causes: how often, since when, in which batches -------------------------------------------
@@ -214,53 +196,41 @@ class UnexplainedPage:
         return asdict(self)
 
 
-class CauseService:
-    """Reads causes.
+async def cause_page(service: Service, since: float, until: float | None = None) -> CausePage:
+    """Return all causes, with their trend from ``since`` on.
 
     Arguments:
-        wall: seconds since the epoch.
+        since: in epoch seconds, as is ``until``, by default now.
     """
+    now = service.now()
+    ended = now if until is None else min(until, now)
+    step_s = round_step((ended - since) / _STEPS)
+    last = int(now // step_s) + 1 if ended == now else math.ceil(ended / step_s)
+    # The last seconds hold no whole step at their begin; a range that was asked for is whole.
+    first = math.ceil(since / step_s) if until is None else int(since // step_s)
+    steps = range(first, max(last, first + 1))
+    rows = await service.read(statistics.causes)
+    over_time = await service.read(
+        statistics.causes_over_time, since=steps.start * step_s, step_s=step_s
+    )
+    items = await run_in_thread(_summed, rows, over_time, steps)
+    return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
 
-    def __init__(self, *, queries: Service, wall: Callable[[], float]) -> None:
-        self._queries = queries
-        self._wall = wall
 
-    async def page(self, since: float, until: float | None = None) -> CausePage:
-        """Return all causes, with their trend from ``since`` on.
+async def unexplained_calls(
+    service: Service, since: float | None = None, until: float | None = None, *, limit: int
+) -> UnexplainedPage:
+    """Return calls that failed without an explanation, by upstream, status and code.
 
-        Arguments:
-            since: in epoch seconds, as is ``until``, by default now.
-        """
-        now = self._wall()
-        ended = now if until is None else min(until, now)
-        step_s = round_step((ended - since) / _STEPS)
-        last = int(now // step_s) + 1 if ended == now else math.ceil(ended / step_s)
-        # The last seconds hold no whole step at their begin; a range that was asked for is whole.
-        first = math.ceil(since / step_s) if until is None else int(since // step_s)
-        steps = range(first, max(last, first + 1))
-        rows = await self._queries.read(statistics.causes)
-        over_time = await self._queries.read(
-            statistics.causes_over_time, since=steps.start * step_s, step_s=step_s
-        )
-        items = await run_in_thread(_summed, rows, over_time, steps)
-        return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
-
-    async def unexplained(
-        self, since: float | None = None, until: float | None = None, *, limit: int
-    ) -> UnexplainedPage:
-        """Return calls that failed without an explanation, by upstream, status and code.
-
-        Arguments:
-            since: in epoch seconds, by default seven days ago, as is ``until``, by default now.
-        """
-        now = self._wall()
-        ended = now if until is None else until
-        began = now - _UNEXPLAINED_S if since is None else since
-        rows, total = await self._queries.read(
-            statistics.unexplained, since=began, until=ended, limit=limit
-        )
-        items = [UnexplainedCalls(**row, row=_suggested(row)) for row in rows]
-        return UnexplainedPage(since=began, until=ended, total=total, items=items)
+    Arguments:
+        since: in epoch seconds, by default seven days ago, as is ``until``, by default now.
+    """
+    now = service.now()
+    ended = now if until is None else until
+    began = now - _UNEXPLAINED_S if since is None else since
+    rows, total = await service.read(statistics.unexplained, since=began, until=ended, limit=limit)
+    items = [UnexplainedCalls(**row, row=_suggested(row)) for row in rows]
+    return UnexplainedPage(since=began, until=ended, total=total, items=items)
 
 
 def _suggested(row: Facts) -> str | None:
@@ -281,10 +251,10 @@ def _summed(
     trends: defaultdict[CauseKey, Counter[int]] = defaultdict(Counter)
     for row in over_time:
         trends[key_of(row)][row["step"]] += row["rollouts"]
-    found = [
+    causes = [
         _stats(key, group, [trends[key][step] for step in steps]) for key, group in groups.items()
     ]
-    return sorted(found, key=lambda each: (-each.recent, -each.rollouts, each.key.fingerprint))
+    return sorted(causes, key=lambda each: (-each.recent, -each.rollouts, each.key.fingerprint))
 
 
 def _stats(key: CauseKey, rows: Sequence[Facts], trend: Sequence[int]) -> CauseStats:
@@ -305,6 +275,6 @@ def _stats(key: CauseKey, rows: Sequence[Facts], trend: Sequence[int]) -> CauseS
 
 
 def key_of(row: Facts) -> CauseKey:
-    """Return what a row is about; ``lane`` is as in a verdict, None where there is none."""
+    """Return the key of a row's cause; ``lane`` is as in a verdict, None if there is none."""
     lane = Lane() if row["lane"] is None else Lane.read(row["lane"])
     return CauseKey(row["fingerprint"], row["subcategory"], row["cause"], lane.upstream, lane.model)

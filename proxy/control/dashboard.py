@@ -5,29 +5,26 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from classifier.batches import Slot, slots
 from classifier.groups import Member
 from proxy.control import batches
 from proxy.control.judge import current_version
-from proxy.control.listing import Listing
-from proxy.control.queries import Service, VersionedCache, run_in_thread, unknown_batch
+from proxy.control.listing import rollout_rows
+from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
 from proxy.store.batches import mean_scores, newest
-from proxy.store.database import Database
-from proxy.store.deployment import Deployment
 from proxy.store.listing import ITEM
 from proxy.store.tables import rollouts, verdicts
 from truezero.models.batches import ListParameters
 
 BATCHES = 20  # on one page
-NAMELESS_S = 3600  # within which calls that named no rollout are told
+NAMELESS_S = 3600  # within which calls that named no rollout are counted
 
-_CACHED = 32  # timelines kept until something happens in their batch
 _LISTED = (
     *ITEM,
     rollouts.c.skipped,
@@ -63,113 +60,84 @@ class NumberedPage:
         return (self.number - 1) * self.size + len(self.items)
 
 
-class Dashboard:
-    """Collects the data of pages.
+async def batch_page(service: Service, number: int = 1) -> NumberedPage:
+    """Return a page of batches with their summaries and breakers, the newest first."""
+    offset = (number - 1) * BATCHES
+    page = await service.read(statistics.list_batches, offset=offset, limit=BATCHES)
+    items = [await _batch_item(service, row) for row in page.rows]
+    return NumberedPage(items=items, number=number, size=BATCHES, total=page.total)
+
+
+async def _batch_item(service: Service, row: Facts) -> Facts:
+    batch = row["batch"]
+    breaker = await batches.breaker(service, batch)
+    summary = await batches.summary(service, batch)
+    rollouts = summary["rollouts"]
+    return {**row, "rollouts": rollouts, "summary": summary, "lanes": breaker["lanes"]}
+
+
+async def without_batch(service: Service) -> int:
+    """Count the rollouts without a batch."""
+    return await service.read(statistics.without_batch)
+
+
+async def unnoticed(service: Service) -> Facts:
+    """Count calls that named no rollout, and refused requests by code: no verdict has them."""
+    since = service.now() - NAMELESS_S
+    return {
+        "nameless": await service.read(statistics.unattributed, since=since),
+        "refused": dict(sorted((await run_in_thread(service.refused_calls)).items())),
+    }
+
+
+async def in_flight(service: Service, batch: str | None = None) -> int:
+    """Count the calls in flight."""
+    return await service.read(statistics.in_flight, batch)
+
+
+async def batch_detail(service: Service, batch: str) -> Facts:
+    """Return a batch's summary, check, what to run again, breakers and calls in flight.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    return {
+        **await batches.overview(service, batch),
+        "lanes": (await batches.breaker(service, batch))["lanes"],
+        "in_flight": await in_flight(service, batch),
+    }
+
+
+async def timeline(service: Service, batch: str, *, bars: int = 60) -> Timeline | None:
+    """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
+    state = (await service.read(statistics.pulse, batch=batch), bars)
+    points: Timeline | None = service.timelines.current(batch, state)
+    if points is None:
+        points = await _read_timeline(service, batch, bars)
+        if points is not None:
+            service.timelines.store(batch, state, points)
+    return points
+
+
+async def _read_timeline(service: Service, batch: str, bars: int) -> Timeline | None:
+    span = await service.read(statistics.span, batch)
+    if span is None:
+        return None
+    fine = max(1, math.ceil((service.now() - span[0]) / STEPS))
+    fine, rows = await service.read(statistics.calls_over_time, batch, step_s=fine)
+    return build_timeline(rows, fine, bars) if rows else None
+
+
+async def judged_rollouts(
+    service: Service, asked: ListParameters, *, fresh: bool = False
+) -> tuple[Sequence[Facts], str | None]:
+    """Return a page of rollouts with their verdicts, and the cursor of the next one.
 
     Arguments:
-        wall: seconds since the epoch.
-        refused: counts agents' requests that were refused since the service started, by code.
+        fresh: stale verdicts were refreshed just before.
     """
-
-    def __init__(
-        self,
-        *,
-        queries: Service,
-        deployment: Deployment,
-        listing: Listing,
-        wall: Callable[[], float],
-        refused: Callable[[], Mapping[str, int]],
-    ) -> None:
-        self._queries = queries
-        self._deployment = deployment
-        self._listing = listing
-        self._wall = wall
-        self._refused = refused
-        self._timelines = VersionedCache[str, tuple[Any, ...], Timeline](_CACHED)
-
-    def now(self) -> float:
-        """Return the seconds since the epoch."""
-        return self._wall()
-
-    async def sign_out(self, session: str, *, ends: int) -> None:
-        """Announce to every process a session that was ended before ``ends`` (epoch seconds)."""
-        await self._queries.run(self._deployment.end_session, session, ends=ends, now=self._wall())
-
-    async def use_link(self, name: str, *, ends: int) -> bool:
-        """Note that a sign-in link was used; return whether this was the first time."""
-        use = self._deployment.use_link
-        return await self._queries.run(use, name, ends=ends, now=self._wall())
-
-    async def batches(self, number: int = 1) -> NumberedPage:
-        """Return a page of batches with their summaries and breakers, the newest first."""
-        offset = (number - 1) * BATCHES
-        page = await self._queries.read(statistics.list_batches, offset=offset, limit=BATCHES)
-        items = [await self._batch_item(row) for row in page.rows]
-        return NumberedPage(items=items, number=number, size=BATCHES, total=page.total)
-
-    async def _batch_item(self, row: Facts) -> Facts:
-        batch = row["batch"]
-        breaker = await batches.breaker(self._queries, batch)
-        summary = await batches.summary(self._queries, batch)
-        rollouts = summary["rollouts"]
-        return {**row, "rollouts": rollouts, "summary": summary, "lanes": breaker["lanes"]}
-
-    async def without_batch(self) -> int:
-        """Count the rollouts without a batch."""
-        return await self._queries.read(statistics.without_batch)
-
-    async def unnoticed(self) -> Facts:
-        """Return what no verdict tells: calls that named no rollout, and refused requests."""
-        since = self._wall() - NAMELESS_S
-        return {
-            "nameless": await self._queries.read(statistics.unattributed, since=since),
-            "refused": dict(sorted((await run_in_thread(self._refused)).items())),
-        }
-
-    async def in_flight(self, batch: str | None = None) -> int:
-        """Count the calls in flight."""
-        return await self._queries.read(statistics.in_flight, batch)
-
-    async def batch(self, batch: str) -> Facts:
-        """Return a batch's summary, check, what to run again, breakers and calls in flight.
-
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        return {
-            **await batches.overview(self._queries, batch),
-            "lanes": (await batches.breaker(self._queries, batch))["lanes"],
-            "in_flight": await self.in_flight(batch),
-        }
-
-    async def timeline(self, batch: str, *, bars: int = 60) -> Timeline | None:
-        """Return a batch's calls over time in about ``bars`` steps; None if none has ended."""
-        state = (await self._queries.read(statistics.pulse, batch=batch), bars)
-        timeline = self._timelines.current(batch, state)
-        if timeline is None:
-            timeline = await self._read_timeline(batch, bars)
-            if timeline is not None:
-                self._timelines.store(batch, state, timeline)
-        return timeline
-
-    async def _read_timeline(self, batch: str, bars: int) -> Timeline | None:
-        span = await self._queries.read(statistics.span, batch)
-        if span is None:
-            return None
-        fine = max(1, math.ceil((self._wall() - span[0]) / STEPS))
-        fine, rows = await self._queries.read(statistics.calls_over_time, batch, step_s=fine)
-        return build_timeline(rows, fine, bars) if rows else None
-
-    async def rollouts(
-        self, asked: ListParameters, *, fresh: bool = False
-    ) -> tuple[Sequence[Facts], str | None]:
-        """Return a page of rollouts with their verdicts, and the cursor of the next one.
-
-        Arguments:
-            fresh: stale verdicts were refreshed just before.
-        """
-        rows, following = await self._listing.rows(asked, columns=_LISTED, fresh=fresh)
-        return list(map(_rollout_item, rows)), following
+    rows, following = await rollout_rows(service, asked, columns=_LISTED, fresh=fresh)
+    return list(map(_rollout_item, rows)), following
 
 
 def _rollout_item(row: Facts) -> Facts:
@@ -230,56 +198,53 @@ class TasksPage:
     next: str | None
 
 
-class BatchPages:
-    """Collects the data of the pages of batches."""
+async def earlier_batches(
+    service: Service, batches: Sequence[str]
+) -> dict[str, list[tuple[str, float | None]]]:
+    """Return by batch the earlier ones of its series (`series_of`), oldest first.
 
-    def __init__(self, *, queries: Service, database: Database) -> None:
-        self._queries = queries
-        self._database = database
+    Each has its score over what was measured, None if nothing was.
+    """
+    earlier = _earlier(await newest_batches(service), batches)
+    names = sorted({name for names in earlier.values() for name in names})
+    means = await service.read(mean_scores, names) if names else {}
+    return {batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()}
 
-    async def earlier(self, batches: Sequence[str]) -> dict[str, list[tuple[str, float | None]]]:
-        """Return by batch the earlier ones of its series (`series_of`), oldest first.
 
-        Each with its score over what was measured, None where nothing was.
-        """
-        earlier = _earlier(await self.names(), batches)
-        names = sorted({name for names in earlier.values() for name in names})
-        means = await self._queries.read(mean_scores, names) if names else {}
-        return {
-            batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()
-        }
+async def newest_batches(service: Service) -> list[str]:
+    """List the newest batches' names."""
+    return [row["batch"] for row in await service.read(newest, limit=_NEWEST)]
 
-    async def names(self) -> list[str]:
-        """List the newest batches' names."""
-        return [row["batch"] for row in await self._queries.read(newest, limit=_NEWEST)]
 
-    async def older_first(self, one: str, other: str) -> tuple[str, str]:
-        """Return two batches, the one that began first before the other.
+async def older_first(service: Service, one: str, other: str) -> tuple[str, str]:
+    """Return two batches, the one that began first before the other.
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        first = await self._began(one)
-        return (one, other) if first <= await self._began(other) else (other, one)
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    first = await _began(service, one)
+    return (one, other) if first <= await _began(service, other) else (other, one)
 
-    async def _began(self, batch: str) -> float:
-        span = await self._queries.read(statistics.span, batch)
-        if span is None:
-            raise unknown_batch(batch)
-        return span[0]
 
-    async def tasks(self, batch: str, *, after: str | None) -> TasksPage:
-        """Return the next tasks of a batch, with every attempt at every repeat.
+async def _began(service: Service, batch: str) -> float:
+    span = await service.read(statistics.span, batch)
+    if span is None:
+        raise unknown_batch(batch)
+    return span[0]
 
-        Raises:
-            Refusal: 404 for a batch without rollouts.
-        """
-        await current_version(self._queries, batch)
-        groups = self._database.groups
-        found = await self._queries.run(groups.page, batch, after=after, limit=TASKS + 1)
-        rows = [_row(task, members) for task, members in found.members.items()]
-        following = rows[TASKS - 1].task if len(rows) > TASKS else None
-        return TasksPage(rows=rows[:TASKS], next=following)
+
+async def task_page(service: Service, batch: str, *, after: str | None) -> TasksPage:
+    """Return the next tasks of a batch, with every attempt at every repeat.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    await current_version(service, batch)
+    groups = service.database.groups
+    page = await service.run(groups.page, batch, after=after, limit=TASKS + 1)
+    rows = [_row(task, members) for task, members in page.members.items()]
+    following = rows[TASKS - 1].task if len(rows) > TASKS else None
+    return TasksPage(rows=rows[:TASKS], next=following)
 
 
 def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[str]]:
@@ -287,18 +252,18 @@ def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[st
     series: dict[str, list[str]] = {}
     for name in reversed(newest):
         series.setdefault(series_of(name), []).append(name)
-    found: dict[str, list[str]] = {}
+    earlier: dict[str, list[str]] = {}
     for name in batches:
         same = series.get(series_of(name), [])
         place = same.index(name) if name in same else 0
-        found[name] = same[max(0, place - _EARLIER) : place]
-    return found
+        earlier[name] = same[max(0, place - _EARLIER) : place]
+    return earlier
 
 
 def _row(task: str, members: Sequence[Member]) -> TaskRow:
     by_id = {member.entry.rollout_id: member for member in members}
-    found = slots(member.entry for member in by_id.values())
-    return TaskRow(task, sorted(found, key=_by_number), by_id)
+    repeats = slots(member.entry for member in by_id.values())
+    return TaskRow(task, sorted(repeats, key=_by_number), by_id)
 
 
 def _by_number(slot: Slot) -> tuple[bool, int]:

@@ -10,7 +10,6 @@ from sqlalchemy import ColumnElement
 
 from classifier import codec
 from proxy.control import judge
-from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
     PAGE,
     Service,
@@ -41,152 +40,147 @@ _ITEM = tuple(name for name in RolloutItem.model_fields if name != "validity")
 T = TypeVar("T")
 
 
-class Listing:
-    """Lists rollouts, each with an up-to-date verdict; on pages, a part of those that still run."""
+async def rollout_page(service: Service, asked: ListParameters) -> dict[str, Any]:
+    """Return a page of rollouts and the cursor of the next one.
 
-    def __init__(self, *, queries: Service) -> None:
-        self._queries = queries
+    Raises:
+        Refusal: 422 if ``after`` is not a cursor of such a list.
+    """
+    rows, following = await rollout_rows(service, asked)
+    return {"items": _items(rows), "next": following}
 
-    async def page(self, asked: ListParameters) -> dict[str, Any]:
-        """Return a page of rollouts and the cursor of the next one.
 
-        Raises:
-            Refusal: 422 if ``after`` is not a cursor of such a list.
-        """
-        rows, following = await self.rows(asked)
-        return {"items": _items(rows), "next": following}
+async def rollout_rows(
+    service: Service,
+    asked: ListParameters,
+    *,
+    columns: Sequence[ColumnElement[Any]] = listing.ITEM,
+    fresh: bool = False,
+) -> tuple[list[Facts], str | None]:
+    """Return the columns of a page of rollouts and the cursor of the next one.
 
-    async def rows(
-        self,
-        asked: ListParameters,
-        *,
-        columns: Sequence[ColumnElement[Any]] = listing.ITEM,
-        fresh: bool = False,
-    ) -> tuple[list[Facts], str | None]:
-        """Return the columns of a page of rollouts and the cursor of the next one.
+    Each has an up-to-date verdict, of those that still run a part.
 
-        Arguments:
-            columns: as for `proxy.store.listing.page`.
-            fresh: stale verdicts were refreshed just before.
+    Arguments:
+        columns: as for `proxy.store.listing.page`.
+        fresh: stale verdicts were refreshed just before.
 
-        Raises:
-            Refusal: 422 if ``after`` is not a cursor of such a list.
-        """
-        query, limit = query_of(asked), asked.limit or ITEMS
-        after = position_of(asked.after, query)
-        if query.by_verdict and not fresh:
-            await self._refresh(query, running=_RUNNING)
-            fresh = True
-        rows = await self._read(query, after, limit + 1, columns, fresh=fresh, running=_RUNNING)
-        more = len(rows) > limit
-        return rows[:limit], cursor_of(query, rows[limit - 1]) if more else None
+    Raises:
+        Refusal: 422 if ``after`` is not a cursor of such a list.
+    """
+    query, limit = query_of(asked), asked.limit or ITEMS
+    after = position_of(asked.after, query)
+    if query.by_verdict and not fresh:
+        await _refresh(service, query, running=_RUNNING)
+        fresh = True
+    rows = await _read(service, query, after, limit + 1, columns, fresh=fresh, running=_RUNNING)
+    more = len(rows) > limit
+    return rows[:limit], cursor_of(query, rows[limit - 1]) if more else None
 
-    async def groups(self, asked: ListParameters, by: str, *, limit: int) -> list[Facts]:
-        """Count the rollouts of a list by what they have in common.
 
-        Arguments:
-            by: one of `proxy.store.listing.GROUPS`.
-        """
-        query = query_of(asked)
-        await self._refresh(query, running=_RUNNING)
-        return await self._queries.read(grouped, query, by, limit=limit)
+async def rollout_groups(
+    service: Service, asked: ListParameters, by: str, *, limit: int
+) -> list[Facts]:
+    """Count the rollouts of a list by what they have in common.
 
-    async def beside(self, asked: ListParameters, rollout_id: str) -> tuple[str | None, str | None]:
-        """Return the ids of the rollouts before and after one in a list.
+    Arguments:
+        by: one of `proxy.store.listing.GROUPS`.
+    """
+    query = query_of(asked)
+    await _refresh(service, query, running=_RUNNING)
+    return await service.read(grouped, query, by, limit=limit)
 
-        None where there is none, where the one is not known, and before the first of those for
-        which ``sort`` is unknown.
-        """
-        query = query_of(asked)
-        rows = await self._queries.read(listing.items_of, [rollout_id])
-        if not rows:
-            return None, None
-        place = listing.position(query, rows[0])
-        turned = replace(query, descending=not query.descending)
-        before, after = [
-            await self._queries.read(listing.page, each, after=place, limit=1)
-            for each in (turned, query)
-        ]
-        if before and listing.position(query, before[0]).value is None and place.value is not None:
-            before = []
-        return _first_id(before), _first_id(after)
 
-    def items(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
-        """Return all rollouts from ``after`` on, at most ``limit``, some at a time.
+async def beside(
+    service: Service, asked: ListParameters, rollout_id: str
+) -> tuple[str | None, str | None]:
+    """Return the ids of the rollouts before and after one in a list.
 
-        Raises:
-            Refusal: 422 if ``after`` is not a cursor of such a list.
-        """
-        query = query_of(asked)
-        return self._all(query, position_of(asked.after, query), asked.limit, _items)
+    None if there is none, if the one is not known, and before the first of those for which
+    ``sort`` is unknown.
+    """
+    query = query_of(asked)
+    rows = await service.read(listing.items_of, [rollout_id])
+    if not rows:
+        return None, None
+    place = listing.position(query, rows[0])
+    turned = replace(query, descending=not query.descending)
+    before, after = [
+        await service.read(listing.page, each, after=place, limit=1) for each in (turned, query)
+    ]
+    if before and listing.position(query, before[0]).value is None and place.value is not None:
+        before = []
+    return _first_id(before), _first_id(after)
 
-    def ids(self, asked: ListParameters) -> AsyncIterator[list[str]]:
-        """Return the ids of the same rollouts; their own verdicts may be out of date.
 
-        Raises:
-            Refusal: 422 if ``after`` is not a cursor of such a list.
-        """
-        query = query_of(asked)
-        return self._all(query, position_of(asked.after, query), asked.limit, _ids, fresh=True)
+def all_rollouts(service: Service, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+    """Return all rollouts from ``after`` on, at most ``limit``, some at a time.
 
-    async def _all(
-        self,
-        query: RolloutQuery,
-        after: Position | None,
-        left: int | None,
-        shown: Callable[[Sequence[Facts]], list[T]],
-        *,
-        fresh: bool = False,
-    ) -> AsyncIterator[list[T]]:
-        if query.by_verdict:
-            await self._refresh(query)
-            fresh = True
-        while left is None or left > 0:
-            size = PAGE if left is None else min(PAGE, left)
-            rows = await self._read(query, after, size, listing.ITEM, fresh=fresh)
-            if rows:
-                yield shown(rows)
-                after = listing.position(query, rows[-1])
-            if len(rows) < size:
-                return
-            left = None if left is None else left - size
+    Raises:
+        Refusal: 422 if ``after`` is not a cursor of such a list.
+    """
+    query = query_of(asked)
+    return _all(service, query, position_of(asked.after, query), asked.limit, _items)
 
-    async def _read(
-        self,
-        query: RolloutQuery,
-        after: Position | None,
-        limit: int,
-        columns: Sequence[ColumnElement[Any]],
-        *,
-        fresh: bool,
-        running: int | None = None,
-    ) -> list[Facts]:
-        """Read rollouts, again if one of them had to be judged.
 
-        Arguments:
-            running: as for `judge.refresh`.
-        """
+async def _all(
+    service: Service,
+    query: RolloutQuery,
+    after: Position | None,
+    left: int | None,
+    shown: Callable[[Sequence[Facts]], list[T]],
+    *,
+    fresh: bool = False,
+) -> AsyncIterator[list[T]]:
+    if query.by_verdict:
+        await _refresh(service, query)
+        fresh = True
+    while left is None or left > 0:
+        size = PAGE if left is None else min(PAGE, left)
+        rows = await _read(service, query, after, size, listing.ITEM, fresh=fresh)
+        if rows:
+            yield shown(rows)
+            after = listing.position(query, rows[-1])
+        if len(rows) < size:
+            return
+        left = None if left is None else left - size
 
-        async def read() -> list[Facts]:
-            return await self._queries.read(
-                listing.page, query, after=after, limit=limit, columns=columns
-            )
 
+async def _read(
+    service: Service,
+    query: RolloutQuery,
+    after: Position | None,
+    limit: int,
+    columns: Sequence[ColumnElement[Any]],
+    *,
+    fresh: bool,
+    running: int | None = None,
+) -> list[Facts]:
+    """Read rollouts, again if one of them had to be judged.
+
+    Arguments:
+        running: as for `judge.refresh`.
+    """
+
+    async def read() -> list[Facts]:
+        return await service.read(listing.page, query, after=after, limit=limit, columns=columns)
+
+    rows = await read()
+    if not fresh and await judge.refresh(service, among=_ids(rows), running=running):
         rows = await read()
-        if not fresh and await judge.refresh(self._queries, among=_ids(rows), running=running):
-            rows = await read()
-        return rows
+    return rows
 
-    async def _refresh(self, query: RolloutQuery, *, running: int | None = None) -> None:
-        """Judge what the list's filters and order depend on: more than it shows.
 
-        Arguments:
-            running: as for `judge.refresh`.
-        """
-        batches = query.filters.get("batch", (None,))
-        for batch in (None,) if None in batches else batches:
-            name = None if batch is None else str(batch)
-            await judge.refresh(self._queries, name, running=running)
+async def _refresh(service: Service, query: RolloutQuery, *, running: int | None = None) -> None:
+    """Judge what the list's filters and order depend on: more than it shows.
+
+    Arguments:
+        running: as for `judge.refresh`.
+    """
+    batches = query.filters.get("batch", (None,))
+    for batch in (None,) if None in batches else batches:
+        name = None if batch is None else str(batch)
+        await judge.refresh(service, name, running=running)
 
 
 def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
@@ -238,7 +232,7 @@ def cursor_of(query: RolloutQuery, row: Facts) -> str:
 
 
 def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
-    """Return the place that a cursor names; None without one.
+    """Return the place that a cursor names; None if there is no cursor.
 
     Raises:
         Refusal: 422 if it is not the cursor of a list in this order.
@@ -263,47 +257,43 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
 # Rollouts, outcomes and exchanges: all that judging them again takes.
 
 
-class Exporter:
-    """Exports rollouts one after another."""
+async def export(service: Service, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+    """Export the rollouts of a list; the verdicts in the database may be out of date.
 
-    def __init__(self, *, queries: Service, listing: Listing, prices: PriceTable) -> None:
-        self._queries = queries
-        self._listing = listing
-        self._prices = prices
+    Returns:
+        The records of one rollout after another.
 
-    async def export(self, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
-        """Export the rollouts of a list.
+    Raises:
+        Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
+    """
+    query = query_of(asked)
+    after = position_of(asked.after, query)
+    pages = _all(service, query, after, asked.limit, _ids, fresh=True)
+    first: list[str] = await anext(pages, [])
+    if not first and asked.model_fields_set == {"batch"}:
+        raise unknown_batch(", ".join(asked.batch))
+    return _exported(service, first, pages)
 
-        Returns:
-            The records of one rollout after another.
 
-        Raises:
-            Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
-        """
-        pages = self._listing.ids(asked)
-        first: list[str] = await anext(pages, [])
-        if not first and asked.model_fields_set == {"batch"}:
-            raise unknown_batch(", ".join(asked.batch))
-        return self._pages(first, pages)
+async def _exported(
+    service: Service, first: Sequence[str], others: AsyncIterator[list[str]]
+) -> AsyncIterator[list[dict[str, Any]]]:
+    for rollout_id in first:
+        yield await service.run(_records, service, rollout_id)
+    async for page in others:
+        for rollout_id in page:
+            yield await service.run(_records, service, rollout_id)
 
-    async def _pages(
-        self, first: Sequence[str], others: AsyncIterator[list[str]]
-    ) -> AsyncIterator[list[dict[str, Any]]]:
-        for rollout_id in first:
-            yield await self._queries.run(self._records, rollout_id)
-        async for page in others:
-            for rollout_id in page:
-                yield await self._queries.run(self._records, rollout_id)
 
-    def _records(self, rollout_id: str) -> list[dict[str, Any]]:
-        """Encode a rollout, its outcome and its calls."""
-        rollout = judge.load(self._queries, rollout_id).rollout
-        records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
-        if rollout.outcome is not None:
-            owner = {"record": "outcome", "rollout_id": rollout.id}
-            records.append({**owner, **codec.encode_outcome(rollout.outcome)})
-        exchanges = self._prices.encode(rollout.exchanges)
-        return records + [{"record": "exchange", **exchange} for exchange in exchanges]
+def _records(service: Service, rollout_id: str) -> list[dict[str, Any]]:
+    """Encode a rollout, its outcome and its calls."""
+    rollout = judge.load(service, rollout_id).rollout
+    records = [{"record": "rollout", **codec.encode_rollout(rollout)}]
+    if rollout.outcome is not None:
+        owner = {"record": "outcome", "rollout_id": rollout.id}
+        records.append({**owner, **codec.encode_outcome(rollout.outcome)})
+    exchanges = service.prices.encode(rollout.exchanges)
+    return records + [{"record": "exchange", **exchange} for exchange in exchanges]
 
 
 # --- search by a part of a name ----------------------------------------------------------------
@@ -319,28 +309,22 @@ class SearchMatch(NamedTuple):
     name: str
 
 
-class Finder:
-    """Looks for names."""
+async def search(service: Service, text: str) -> list[SearchMatch]:
+    """Return what a text may mean, up to six of each kind; nothing for an empty one.
 
-    def __init__(self, *, queries: Service) -> None:
-        self._queries = queries
-
-    async def find(self, text: str) -> list[SearchMatch]:
-        """Return what a text may mean, up to six of each kind; nothing for an empty one.
-
-        A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
-        task contains the text, the newest first.
-        """
-        if not text:
-            return []
-        exact = await self._queries.read(listing.has_rollout, text)
-        batches = await self._queries.read(listing.find_batches, text, limit=EACH)
-        causes = await self._queries.read(listing.find_fingerprints, text, limit=EACH)
-        rollouts = await self._queries.read(listing.find_rollouts, text, limit=EACH)
-        first = [text] if exact else []
-        return [
-            *(SearchMatch("rollout", name) for name in first),
-            *(SearchMatch("batch", name) for name in batches),
-            *(SearchMatch("cause", name) for name in causes),
-            *(SearchMatch("rollout", name) for name in rollouts if name not in first),
-        ]
+    A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
+    task contains the text, the newest first.
+    """
+    if not text:
+        return []
+    exact = await service.read(listing.has_rollout, text)
+    batches = await service.read(listing.find_batches, text, limit=EACH)
+    causes = await service.read(listing.find_fingerprints, text, limit=EACH)
+    rollouts = await service.read(listing.find_rollouts, text, limit=EACH)
+    first = [text] if exact else []
+    return [
+        *(SearchMatch("rollout", name) for name in first),
+        *(SearchMatch("batch", name) for name in batches),
+        *(SearchMatch("cause", name) for name in causes),
+        *(SearchMatch("rollout", name) for name in rollouts if name not in first),
+    ]

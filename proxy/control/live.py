@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from proxy.control import judge
 from proxy.control.queries import Service
 from proxy.store import statistics
-from proxy.store.events import EventLog
 from proxy.store.tables import Row
 
 _POLL_S = 0.3
@@ -30,54 +29,46 @@ class BatchEvent(NamedTuple):
     data: dict[str, Any]
 
 
-class EventStream:
-    """Streams events that any process recorded.
+async def follow(
+    service: Service, batch: str, *, after: int | None = None
+) -> AsyncIterator[BatchEvent]:
+    """Yield the events of a batch that any process recorded, until this process ends.
 
     Arguments:
-        leaving: whether the process is about to end, and streams with it.
+        after: the id of the last event already received; None starts with the next one.
     """
+    stored = service.database.events
+    position = await service.run(stored.last_id) if after is None else after
+    doomed: set[str] = set()
+    news, loop = asyncio.Event(), asyncio.get_running_loop()
+    with stored.subscribe(lambda: loop.call_soon_threadsafe(news.set)) as notified:
+        while not service.stopping():
+            news.clear()
+            rows, position = await service.run(stored.of_batch, batch, after=position)
+            judged: set[str] = set()  # of this group; their verdicts hold for all of it
+            for row in rows:
+                for event in await _events(service, row, judged, doomed):
+                    yield event
+            if not rows:
+                yield BatchEvent(position, "", {})
+                await _wait(news if notified else None)
 
-    def __init__(self, *, queries: Service, events: EventLog, leaving: Callable[[], bool]) -> None:
-        self._queries = queries
-        self._stored = events
-        self._leaving = leaving
 
-    async def follow(self, batch: str, *, after: int | None = None) -> AsyncIterator[BatchEvent]:
-        """Yield the events of a batch until the process ends.
-
-        Arguments:
-            after: the id of the last event already received; None starts with the next one.
-        """
-        position = await self._queries.run(self._stored.last_id) if after is None else after
-        doomed: set[str] = set()
-        news, loop = asyncio.Event(), asyncio.get_running_loop()
-        with self._stored.subscribe(lambda: loop.call_soon_threadsafe(news.set)) as notified:
-            while not self._leaving():
-                news.clear()
-                rows, position = await self._queries.run(
-                    self._stored.of_batch, batch, after=position
-                )
-                judged: set[str] = set()  # of this group; their verdicts hold for all of it
-                for row in rows:
-                    for event in await self._events(row, judged, doomed):
-                        yield event
-                if not rows:
-                    yield BatchEvent(position, "", {})
-                    await _wait(news if notified else None)
-
-    async def _events(self, row: Row, judged: set[str], doomed: set[str]) -> list[BatchEvent]:
-        """Return a stored event, followed by `rollout_doomed` if it doomed its rollout."""
-        event = BatchEvent(row["id"], row["kind"], _data(row, json.loads(row["data"])))
-        rollout = row["rollout_id"]
-        if event.kind != "exchange_failed" or rollout in judged or rollout in doomed:
-            return [event]
-        judged.add(rollout)
-        verdict = await judge.verdict(self._queries, rollout)
-        if not verdict["doomed"]:
-            return [event]
-        doomed.add(rollout)
-        data = _data(row, {name: verdict[name] for name in _DOOM})
-        return [event, BatchEvent(event.id, "rollout_doomed", data)]
+async def _events(
+    service: Service, row: Row, judged: set[str], doomed: set[str]
+) -> list[BatchEvent]:
+    """Return a stored event, followed by `rollout_doomed` if it doomed its rollout."""
+    event = BatchEvent(row["id"], row["kind"], _data(row, json.loads(row["data"])))
+    rollout = row["rollout_id"]
+    if event.kind != "exchange_failed" or rollout in judged or rollout in doomed:
+        return [event]
+    judged.add(rollout)
+    verdict = await judge.verdict(service, rollout)
+    if not verdict["doomed"]:
+        return [event]
+    doomed.add(rollout)
+    data = _data(row, {name: verdict[name] for name in _DOOM})
+    return [event, BatchEvent(event.id, "rollout_doomed", data)]
 
 
 def _data(row: Row, data: dict[str, Any]) -> dict[str, Any]:
@@ -85,7 +76,7 @@ def _data(row: Row, data: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _wait(news: asyncio.Event | None) -> None:
-    """Wait until it is time to read events again; None where nobody notifies of them."""
+    """Wait until it is time to read events again; None if nobody notifies of them."""
     if news is None:
         await asyncio.sleep(_POLL_S)
         return

@@ -232,6 +232,9 @@ class Service:
     rerun_counts: VersionedCache[str, BatchVersion, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_COUNTS), init=False
     )
+    timelines: VersionedCache[str, Any, Any] = field(
+        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
     rejudging: TokenBucket = field(default_factory=_rejudging)
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

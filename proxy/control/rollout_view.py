@@ -12,7 +12,6 @@ from itertools import groupby
 from typing import Any
 
 from proxy.control import judge
-from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
@@ -192,81 +191,69 @@ class RolloutDetail:
     details: Mapping[str, Facts]
 
 
-class RolloutPages:
-    """Collects the data of rollouts' pages.
+async def rollout_detail(
+    service: Service,
+    rollout_id: str,
+    *,
+    show: CallFilter = CallFilter.FOLDED,
+    opened: tuple[int, int] | None = None,
+    at: int = 1,
+) -> RolloutDetail:
+    """Return one rollout and a page of its calls.
 
     Arguments:
-        prices: what calls cost where the provider did not say.
+        opened: numbers of the first and last call of a fold to list one by one.
+        at: the number of a call that the page shows.
+
+    Raises:
+        Refusal: 404 for an unknown rollout.
     """
+    verdict = await judge.verdict(service, rollout_id)
+    row = await service.read(statistics.facts, rollout_id)
+    if row is None:  # its only calls could not be recorded
+        detail = f"no call of rollout {rollout_id!r} could be recorded"
+        raise Refusal(404, "unknown_rollout", detail)
+    outlined = await service.read(outline, rollout_id, limit=CALLS)
+    calls, marked = outlined.calls, _marked(verdict)
+    listed = await run_in_thread(call_list, calls, marked=marked, show=show, opened=opened, at=at)
+    return RolloutDetail(
+        facts=row,
+        outcome=json.loads(row["outcome"]) if row["outcome"] else None,
+        verdict=verdict,
+        known=await service.read(known_calls, rollout_id),
+        calls=calls,
+        total=outlined.total,
+        marked=marked,
+        listed=listed,
+        details=await _details(service, rollout_id, calls, listed),
+    )
 
-    def __init__(self, *, queries: Service, prices: PriceTable) -> None:
-        self._queries = queries
-        self._prices = prices
 
-    async def page(
-        self,
-        rollout_id: str,
-        *,
-        show: CallFilter = CallFilter.FOLDED,
-        opened: tuple[int, int] | None = None,
-        at: int = 1,
-    ) -> RolloutDetail:
-        """Return one rollout and a page of its calls.
+async def call_detail(service: Service, rollout_id: str, call_id: str) -> Facts:
+    """Return all fields of one call.
 
-        Arguments:
-            opened: numbers of the first and last call of a fold to list one by one.
-            at: the number of a call that the page shows.
+    Raises:
+        Refusal: 404 if the rollout has no such call.
+    """
+    calls = await _encoded(service, rollout_id, [call_id])
+    if call_id not in calls:
+        detail = f"rollout {rollout_id!r} has no call {call_id!r}"
+        raise Refusal(404, "unknown_call", detail)
+    return calls[call_id]
 
-        Raises:
-            Refusal: 404 for an unknown rollout.
-        """
-        verdict = await judge.verdict(self._queries, rollout_id)
-        row = await self._queries.read(statistics.facts, rollout_id)
-        if row is None:  # its only calls could not be recorded
-            detail = f"no call of rollout {rollout_id!r} could be recorded"
-            raise Refusal(404, "unknown_rollout", detail)
-        outlined = await self._queries.read(outline, rollout_id, limit=CALLS)
-        calls, marked = outlined.calls, _marked(verdict)
-        listed = await run_in_thread(
-            call_list, calls, marked=marked, show=show, opened=opened, at=at
-        )
-        return RolloutDetail(
-            facts=row,
-            outcome=json.loads(row["outcome"]) if row["outcome"] else None,
-            verdict=verdict,
-            known=await self._queries.read(known_calls, rollout_id),
-            calls=calls,
-            total=outlined.total,
-            marked=marked,
-            listed=listed,
-            details=await self._details(rollout_id, calls, listed),
-        )
 
-    async def call(self, rollout_id: str, call_id: str) -> Facts:
-        """Return all fields of one call.
+async def _details(
+    service: Service, rollout_id: str, calls: Sequence[Facts], listed: CallList
+) -> Mapping[str, Facts]:
+    ids = [calls[line - 1]["id"] for line in listed.lines if not isinstance(line, CollapsedCalls)]
+    details = await _encoded(service, rollout_id, ids)
+    return {each: details[each] for each in ids if each in details}
 
-        Raises:
-            Refusal: 404 where the rollout has no such call.
-        """
-        found = await self._encoded(rollout_id, [call_id])
-        if call_id not in found:
-            detail = f"rollout {rollout_id!r} has no call {call_id!r}"
-            raise Refusal(404, "unknown_call", detail)
-        return found[call_id]
 
-    async def _details(
-        self, rollout_id: str, calls: Sequence[Facts], listed: CallList
-    ) -> Mapping[str, Facts]:
-        ids = [
-            calls[line - 1]["id"] for line in listed.lines if not isinstance(line, CollapsedCalls)
-        ]
-        found = await self._encoded(rollout_id, ids)
-        return {each: found[each] for each in ids if each in found}
-
-    async def _encoded(self, rollout_id: str, ids: Sequence[str]) -> Mapping[str, Facts]:
-        found = await self._queries.read(some_of, rollout_id, ids)
-        encoded = await self._queries.run(self._prices.encode, found.values())
-        return {call["id"]: call for call in encoded}
+async def _encoded(service: Service, rollout_id: str, ids: Sequence[str]) -> Mapping[str, Facts]:
+    exchanges = await service.read(some_of, rollout_id, ids)
+    encoded = await service.run(service.prices.encode, exchanges.values())
+    return {call["id"]: call for call in encoded}
 
 
 def _marked(verdict: Facts) -> frozenset[str]:

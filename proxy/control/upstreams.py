@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import accumulate
 from typing import Any
 
 from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.routing.upstreams import Upstream
 from proxy.store import statistics
 from proxy.store.statistics import Slice
 
@@ -383,64 +382,51 @@ class WindowReport:
         }
 
 
-class UpstreamService:
-    """Reports how upstreams did.
+async def upstream_report(
+    service: Service, since: float | None = None, *, until: float | None = None
+) -> WindowReport:
+    """Report on the calls that began at or after ``since`` (epoch seconds; an hour ago).
 
     Arguments:
-        wall: seconds since the epoch.
+        until: began before the end of the step that it is in; now by default.
+
+    Raises:
+        Refusal: 422 for a begin in the future or over 31 days ago, or an end before it.
     """
+    window = _window(since, until, service.now())
+    rows = await _counted(service, window.start, window.end, window.step_s)
+    recent = []
+    if window.step_s > _MINUTE:
+        recent = await _counted(service, window.fine_from, window.end, _MINUTE)
+    sampled = await service.read(statistics.samples, _slices(window, rows))
+    origins = {name: each.origin if each.url else "" for name, each in service.upstreams.items()}
+    items = await run_in_thread(
+        upstream_stats, window, rows, sampled, recent=recent, origins=origins
+    )
+    return WindowReport(
+        window=window,
+        items=[await _dated(service, item, window) for item in items],
+        calls=sum(item.stats.calls for item in items),
+        sampled=len(sampled),
+    )
 
-    def __init__(
-        self, *, queries: Service, upstreams: Mapping[str, Upstream], wall: Callable[[], float]
-    ) -> None:
-        self._queries = queries
-        self._origins = {
-            name: upstream.origin if upstream.url else "" for name, upstream in upstreams.items()
-        }
-        self._wall = wall
 
-    async def report(
-        self, since: float | None = None, *, until: float | None = None
-    ) -> WindowReport:
-        """Report on the calls that began at or after ``since`` (epoch seconds; an hour ago).
+async def _dated(service: Service, stats: UpstreamStats, window: Window) -> UpstreamStats:
+    """Read the minute in which a failure began, if that is before minutes were counted."""
+    since = stats.stats.failing_since
+    if since is None or since >= window.fine_from or window.step_s <= _MINUTE:
+        return stats
+    around = (since - window.step_s, since + window.step_s)
+    return refined(stats, await _counted(service, *around, _MINUTE, upstream=stats.name))
 
-        Arguments:
-            until: began before the end of the step that it is in; now by default.
 
-        Raises:
-            Refusal: 422 for a begin in the future or over 31 days ago, or an end before it.
-        """
-        window = _window(since, until, self._wall())
-        rows = await self._counted(window.start, window.end, window.step_s)
-        recent = []
-        if window.step_s > _MINUTE:
-            recent = await self._counted(window.fine_from, window.end, _MINUTE)
-        sampled = await self._queries.read(statistics.samples, _slices(window, rows))
-        items = await run_in_thread(
-            upstream_stats, window, rows, sampled, recent=recent, origins=self._origins
-        )
-        return WindowReport(
-            window=window,
-            items=[await self._refined(item, window) for item in items],
-            calls=sum(item.stats.calls for item in items),
-            sampled=len(sampled),
-        )
-
-    async def _refined(self, found: UpstreamStats, window: Window) -> UpstreamStats:
-        """Look for the minute where a failure began before minutes were counted."""
-        since = found.stats.failing_since
-        if since is None or since >= window.fine_from or window.step_s <= _MINUTE:
-            return found
-        around = (since - window.step_s, since + window.step_s)
-        return refined(found, await self._counted(*around, _MINUTE, upstream=found.name))
-
-    async def _counted(
-        self, since: float, until: float, step_s: int, *, upstream: str | None = None
-    ) -> list[UpstreamFacts]:
-        rows = await self._queries.read(
-            statistics.usage, since=since, until=until, step_s=step_s, upstream=upstream
-        )
-        return [{**row, "at": float(row["step"] * step_s)} for row in rows]
+async def _counted(
+    service: Service, since: float, until: float, step_s: int, *, upstream: str | None = None
+) -> list[UpstreamFacts]:
+    rows = await service.read(
+        statistics.usage, since=since, until=until, step_s=step_s, upstream=upstream
+    )
+    return [{**row, "at": float(row["step"] * step_s)} for row in rows]
 
 
 def _window(since: float | None, until: float | None, now: float) -> Window:

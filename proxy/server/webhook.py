@@ -29,7 +29,7 @@ from proxy.store.errors import StoreError
 if TYPE_CHECKING:
     import httpx
 
-    from proxy.control.alerts import AlertWatch
+    from proxy.control.alerts import AlertSnapshot
 
 log = logging.getLogger("truezero")
 
@@ -44,7 +44,7 @@ class Webhook:
     """Looks for alerts and sends their messages, in one of all processes at a time.
 
     Arguments:
-        watch: returns what finds alerts, once the control plane is built.
+        current_alerts: checks once what an operator is alerted of.
         key: signs requests.
         wall: seconds since the epoch.
         sleep: waits for so many seconds.
@@ -54,14 +54,14 @@ class Webhook:
         self,
         alerts: Alerts,
         *,
-        watch: Callable[[], Awaitable[AlertWatch]],
+        current_alerts: Callable[[], Awaitable[AlertSnapshot]],
         url: str,
         key: bytes,
         wall: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._alerts = alerts
-        self._watch = watch
+        self._current_alerts = current_alerts
         self._url = url
         self._key = key
         self._wall = wall
@@ -69,21 +69,20 @@ class Webhook:
 
     async def run(self) -> None:
         """Look and send until cancelled; a failure is logged, and the next turn tries again."""
-        watch = await self._watch()
         await run_in_thread(import_module, "httpx")  # 50 ms, and for nothing without a webhook
         import httpx  # noqa: PLC0415
 
         async with httpx.AsyncClient(timeout=_POST_S) as client:
             while True:
                 try:
-                    await self.turn(watch, client)
+                    await self.turn(client)
                 except (Refusal, StoreError):
                     log.warning("alerts cannot be read: the database is unavailable")
                 except Exception as error:  # of any kind: alerts to come are worth more
                     log.warning("looking for alerts failed: %s", type(error).__name__)
                 await self._sleep(LOOK_EVERY_S)
 
-    async def turn(self, watch: AlertWatch, client: httpx.AsyncClient) -> None:
+    async def turn(self, client: httpx.AsyncClient) -> None:
         """Look once, unless another process has its turn, and send what is due.
 
         Raises:
@@ -92,9 +91,11 @@ class Webhook:
         """
         if not await run_in_thread(self._alerts.take_turn, self._wall(), for_s=LOOK_EVERY_S - 1):
             return
-        seen = await watch.look()
+        snapshot = await self._current_alerts()
         now = self._wall()
-        await run_in_thread(self._alerts.note, seen.conditions, watched=seen.watched, now=now)
+        await run_in_thread(
+            self._alerts.note, snapshot.conditions, watched=snapshot.watched, now=now
+        )
         due = await run_in_thread(self._alerts.claim, now, for_s=_CLAIMED_S)
         for alert in due:
             await self._send(alert, client)
@@ -117,7 +118,7 @@ class Webhook:
 
 
 def webhook(
-    settings: Settings, database: Database, watch: Callable[[], Awaitable[AlertWatch]]
+    settings: Settings, database: Database, alerts: Callable[[], Awaitable[AlertSnapshot]]
 ) -> Webhook | None:
     """Return what sends alerts; None if no URL is set."""
     url, secret = settings.webhook_url, settings.webhook_secret
@@ -125,7 +126,7 @@ def webhook(
         return None
     key = key_of(secret.get_secret_value())
     return Webhook(
-        database.alerts, watch=watch, url=url.get_secret_value(), key=key, wall=time.time
+        database.alerts, current_alerts=alerts, url=url.get_secret_value(), key=key, wall=time.time
     )
 
 

@@ -12,7 +12,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
-from proxy.control import reports
+from proxy.control import dashboard, reports
 from proxy.control.batches import reset_breaker
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format, list_pages, render
@@ -135,24 +135,25 @@ router = page_router()
 
 @router.get("/")
 async def _batches(context: Context, request: Request, page: Number = 1) -> Response:
-    found = await context.dashboard.batches(page)
-    names = [item["batch"] for item in found.items]
-    earlier = await context.services.reports.pages.earlier(names)
+    service = context.service
+    shown = await dashboard.batch_page(service, page)
+    names = [item["batch"] for item in shown.items]
+    earlier = await dashboard.earlier_batches(service, names)
     sparks = {
         item["batch"]: charts.sparkline(
             [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
         )
-        for item in found.items
+        for item in shown.items
     }
     return await context.page(
         "batches.html",
         request,
         "batches",
-        page=found,
+        page=shown,
         sparks=sparks,
-        alone=await context.dashboard.without_batch(),
-        in_flight=await context.dashboard.in_flight(),
-        unnoticed=await context.dashboard.unnoticed(),
+        alone=await dashboard.without_batch(service),
+        in_flight=await dashboard.in_flight(service),
+        unnoticed=await dashboard.unnoticed(service),
         address=context.address(request),
         registration_required=context.registration_required,
         live="",
@@ -170,12 +171,12 @@ async def _compare(
     after: Text = "",
 ) -> Response:
     if len(run) == 2:
-        first, second = await context.services.reports.pages.older_first(*run)
+        first, second = await dashboard.older_first(context.service, *run)
         return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
-    names = await context.services.reports.pages.names()
-    found = None
+    names = await dashboard.newest_batches(context.service)
+    comparison = None
     if a and b:
-        found = await reports.comparison_page(
+        comparison = await reports.comparison_page(
             context.service,
             a,
             b,
@@ -191,8 +192,9 @@ async def _compare(
         b=b,
         ticked=len(run),
         names=names,
-        found=found,
-        drawn=found and charts.difference(found["difference"], found["difference_ci"]),
+        found=comparison,
+        drawn=comparison
+        and charts.difference(comparison["difference"], comparison["difference_ci"]),
         changes=badges.CHANGES,
         change=change,
         query=urlencode({"a": a, "b": b}),
@@ -203,8 +205,8 @@ async def _compare(
 
 @router.get("/ui/rerun.json")
 async def _rerun(context: Context, batch: Text) -> Response:
-    found = await reports.rerun(context.service, batch)
-    return JSONResponse(found, headers=dict(render.HEADERS))
+    reruns = await reports.rerun(context.service, batch)
+    return JSONResponse(reruns, headers=dict(render.HEADERS))
 
 
 @router.get("/ui/batches/{batch:path}")
@@ -218,7 +220,7 @@ async def _batch(
     # An address of the first release has filters and no tab.
     implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
     shown = Tab(tab) if tab else implied
-    data = await context.dashboard.batch(batch)
+    data = await dashboard.batch_detail(context.service, batch)
     match shown:
         case Tab.OVERVIEW:
             more = await _overview(context, batch, data)
@@ -253,7 +255,7 @@ async def _reset(context: Context, request: Request, batch: Name) -> Response:
 
 
 async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    timeline = await context.dashboard.timeline(batch)
+    timeline = await dashboard.timeline(context.service, batch)
     return {
         "chart": timeline and charts.chart(timeline),
         "answer": answer(data["summary"], data["reruns"]),
@@ -271,33 +273,33 @@ async def _rollouts(
     return {
         "form": form,
         "lists": [
-            (title, each, *await context.dashboard.rollouts(each.asked, fresh=True))
+            (title, each, *await dashboard.judged_rollouts(context.service, each.asked, fresh=True))
             for title, each in lists or [("Rollouts", form)]
         ],
     }
 
 
 async def _tasks(context: PageContext, batch: str, after: str) -> dict[str, Any]:
-    found = await context.services.reports.pages.tasks(batch, after=after or None)
+    tasks = await dashboard.task_page(context.service, batch, after=after or None)
     return {
-        "strips": [charts.strip(row) for row in found.rows],
+        "strips": [charts.strip(row) for row in tasks.rows],
         "after": after,
-        "next": found.next and urlencode({"tab": "tasks", "after": found.next}),
+        "next": tasks.next and urlencode({"tab": "tasks", "after": tasks.next}),
     }
 
 
 async def _again(context: PageContext, batch: str) -> dict[str, Any]:
-    found = await reports.rerun(context.service, batch)
-    kinds = [(name, *words, found[name], _ids(found[name])) for name, words in _KINDS.items()]
+    reruns = await reports.rerun(context.service, batch)
+    kinds = [(name, *words, reruns[name], _ids(reruns[name])) for name, words in _KINDS.items()]
     return {
         "kinds": kinds,
-        "running": found["running"],
-        "total": sum(found[name]["count"] for name in _KINDS),
+        "running": reruns["running"],
+        "total": sum(reruns[name]["count"] for name in _KINDS),
         "json_path": "/ui/rerun.json?" + urlencode({"batch": batch}),
         "copied": _COPIED,
     }
 
 
 def _ids(kind: Mapping[str, Any]) -> list[str]:
-    found = (item["rollout_id"] for group in kind["groups"] for item in group["items"])
-    return [name for name in found if name is not None]
+    names = (item["rollout_id"] for group in kind["groups"] for item in group["items"])
+    return [name for name in names if name is not None]

@@ -9,8 +9,14 @@ from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from proxy.control.alerts import CauseStats
-from proxy.control.upstreams import LONGEST_S, Timeline, TimelinePoint, UpstreamStats
+from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
+from proxy.control.upstreams import (
+    LONGEST_S,
+    Timeline,
+    TimelinePoint,
+    UpstreamStats,
+    upstream_report,
+)
 from proxy.web import badges, charts
 from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
 
@@ -81,10 +87,10 @@ async def _causes(
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
-    chosen = read_time_range(context.dashboard.now(), window, since, until)
-    causes = context.services.pages.causes
-    page = await causes.page(chosen.since, chosen.until)
-    unexplained = await causes.unexplained(chosen.since, chosen.until, limit=UNEXPLAINED)
+    service = context.service
+    chosen = read_time_range(service.now(), window, since, until)
+    page = await cause_page(service, chosen.since, chosen.until)
+    unexplained = await unexplained_calls(service, chosen.since, chosen.until, limit=UNEXPLAINED)
     # Those of any time are listed, unless a time was chosen.
     shown = [each for each in page.items if each.recent or chosen.window is not None]
     most = max((count for each in shown for count in each.trend), default=0) or 1
@@ -157,8 +163,8 @@ async def _upstreams(
     since: Bound = None,
     until: Bound = None,
 ) -> Response:
-    chosen = read_time_range(context.dashboard.now(), window, since, until)
-    report = await context.services.pages.upstreams.report(chosen.since, until=chosen.until)
+    chosen = read_time_range(context.service.now(), window, since, until)
+    report = await upstream_report(context.service, chosen.since, until=chosen.until)
     return await context.page(
         "upstreams.html",
         request,

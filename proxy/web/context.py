@@ -1,4 +1,4 @@
-"""The context of every page, and what pages share: errors, live updates, forms, times, sign-in."""
+"""The context of every page, and the parts that pages share: errors, live updates, forms, times."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from pydantic import BeforeValidator
 from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
-from proxy.control.dashboard import Dashboard
 from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, counted, run_in_thread
-from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal
 from proxy.web import format, render
 from truezero.models.batches import Moment
@@ -39,10 +37,14 @@ class _Made(NamedTuple):
 
 
 class LivePages:
-    """Keeps the latest pages that were fetched for a change, one for each URL and session."""
+    """Keeps the latest pages that were fetched for a change, one for each URL and session.
+
+    Arguments:
+        changes: announces changes to open pages.
+    """
 
     def __init__(self, changes: ChangeFeed) -> None:
-        self._changes = changes
+        self.changes = changes
         self._made: dict[tuple[str, str], _Made] = {}
 
     async def page(
@@ -52,13 +54,13 @@ class LivePages:
 
         Without a change that this process announced, it is made for the request alone.
         """
-        announced_at = self._changes.announced_at(request.headers.get(CHANGE_HEADER, ""))
+        announced_at = self.changes.announced_at(request.headers.get(CHANGE_HEADER, ""))
         if announced_at is None:
             return await make(request)
         key = str(request.url), session_of(request.scope["headers"])
         made = self._made.get(key)
         if made is None or made.began < announced_at or _failed(made.page):
-            made = _Made(self._changes.clock(), asyncio.create_task(self._make(request, make)))
+            made = _Made(self.changes.clock(), asyncio.create_task(self._make(request, make)))
             self._made.pop(key, None)
             self._made[key] = made
             if len(self._made) > _KEPT:
@@ -72,7 +74,7 @@ class LivePages:
             try:
                 return await make(request)
             finally:
-                self._changes.took(cost.seconds)
+                self.changes.took(cost.seconds)
 
 
 def _failed(page: asyncio.Task[Response]) -> bool:
@@ -117,20 +119,14 @@ class PageRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The services and settings of every page; ``address`` is the base URL handed to agents."""
+    """The context of every page; ``address`` is the base URL handed to agents."""
 
     service: Service
-    services: ControlServices
     auth: ControlAuth
     address: Address
     version: str
     live: LivePages
     registration_required: bool
-
-    @property
-    def dashboard(self) -> Dashboard:
-        """The data of pages."""
-        return self.services.dashboard
 
     async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
         """Render a page with navigation; ``here`` is its entry there.
@@ -142,7 +138,7 @@ class PageContext:
             render.page,
             template,
             here=here,
-            now=self.dashboard.now(),
+            now=self.service.now(),
             version=self.version,
             guarded=self.auth.token is not None,
             form_token=self.auth.sessions.form_token(session),
@@ -161,9 +157,23 @@ class PageContext:
 
     async def sign_out(self, session: str) -> None:
         """End a session in every process."""
-        if self.auth.sessions.holds(session, self.dashboard.now()):
+        now = self.service.now()
+        if self.auth.sessions.holds(session, now):
             name, ends = self.auth.sessions.end(session)
-            await self.dashboard.sign_out(name, ends=ends)
+            end_session = self.service.database.deployment.end_session
+            await self.service.run(end_session, name, ends=ends, now=now)
+
+    async def may_sign_in(self, secret: str) -> bool:
+        """Return True for the admin token, and once for the secret of a printed link."""
+        if self.auth.opens(secret.encode()):
+            return True
+        now = self.service.now()
+        link = self.auth.sessions.invited(secret, now)
+        if link is None:
+            return False
+        name, ends = link
+        use_link = self.service.database.deployment.use_link
+        return await self.service.run(use_link, name, ends=ends, now=now)
 
 
 Context = Annotated[PageContext, of_app("pages")]
@@ -212,7 +222,7 @@ async def form_fields(request: Request) -> dict[str, str]:
 
 
 def same_origin(request: Request) -> bool:
-    """Return whether the browser says that a page of ours sent the request.
+    """Return True if the browser says that a page of ours sent the request.
 
     `Sec-Fetch-Site` (Fetch Metadata) holds also behind a proxy that rewrites Host; browsers
     omit it on plain HTTP, where Origin must name our host.
@@ -233,9 +243,9 @@ Bound = Annotated[Moment | None, BeforeValidator(lambda given: given or None), Q
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeRange:
-    """From ``since`` to ``until`` in epoch seconds; ``until`` is None where it goes on.
+    """From ``since`` to ``until`` in epoch seconds; ``until`` is None if it goes on.
 
-    ``window`` is of its seconds, None where the range was chosen.
+    ``window`` is of its seconds, None if the range was chosen.
     """
 
     since: float
@@ -264,21 +274,7 @@ class TimeRange:
 
 
 def read_time_range(now: float, window: int, since: float | None, until: float | None) -> TimeRange:
-    """Read what an address asks for; a range that has a begin wins over a window."""
+    """Read the range that an address asks for; a range that has a begin wins over a window."""
     if since is None:
         return TimeRange(since=now - window, until=None, window=window)
     return TimeRange(since=since, until=until, window=None)
-
-
-# --- sign-in, with the admin token or a printed link -------------------------------------------
-
-
-async def may_sign_in(auth: ControlAuth, dashboard: Dashboard, given: str) -> bool:
-    """Return whether this is the admin token, or the secret of a link that was never used."""
-    if auth.opens(given.encode()):
-        return True
-    link = auth.sessions.invited(given, dashboard.now())
-    if link is None:
-        return False
-    name, ends = link
-    return await dashboard.use_link(name, ends=ends)

@@ -12,7 +12,8 @@ from pydantic import ValidationError
 
 from proxy.api.lists import FORMATS, Format, file_of
 from proxy.api.problems import invalid
-from proxy.control.listing import SearchMatch
+from proxy.control.dashboard import judged_rollouts
+from proxy.control.listing import SearchMatch, rollout_groups, search
 from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web.context import Context, Text, page_router
@@ -179,15 +180,13 @@ async def _explore(context: Context, request: Request) -> Response:
         if wanted not in _FILES:
             raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
         columns = ("id", *view.columns)
-        return await file_of(
-            context.services.listing, view.form.asked, _FILES[wanted], columns=columns
-        )
+        return await file_of(context.service, view.form.asked, _FILES[wanted], columns=columns)
     asked = view.form.asked
     groups = rollouts = following = None
     if view.by:
-        groups = await context.services.listing.groups(asked, view.by, limit=GROUPED + 1)
+        groups = await rollout_groups(context.service, asked, view.by, limit=GROUPED + 1)
     else:
-        rollouts, following = await context.dashboard.rollouts(asked)
+        rollouts, following = await judged_rollouts(context.service, asked)
     return await context.page(
         "explore.html",
         request,
@@ -248,17 +247,19 @@ class Jump(NamedTuple):
 async def _find(context: Context, request: Request, q: Text = "") -> Response:
     text = q.strip()
     read_form([("text", text)])  # refuses what no list takes
-    found = await context.services.pages.finder.find(text)
-    return await context.page("find.html", request, "find", q=q, jumps=jumps(text, found), live="")
+    matches = await search(context.service, text)
+    return await context.page(
+        "find.html", request, "find", q=q, jumps=jumps(text, matches), live=""
+    )
 
 
-def jumps(text: str, found: Sequence[SearchMatch]) -> list[Jump]:
-    """Return the links for a text: pages by name, what was found, and the search itself."""
+def jumps(text: str, matches: Sequence[SearchMatch]) -> list[Jump]:
+    """Return the links for a text: its matches, pages by name, and the search itself."""
     pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )
-    return [*map(_jump, found), *pages, *([search] if text else [])]
+    return [*map(_jump, matches), *pages, *([search] if text else [])]
 
 
 def _jump(named: SearchMatch) -> Jump:

@@ -17,7 +17,6 @@ from proxy.web.context import (
     Name,
     Text,
     form_fields,
-    may_sign_in,
     page_router,
     problem,
     redirect,
@@ -36,7 +35,7 @@ router.routes += [
 
 @router.get("/ui/live")
 async def _live(context: Context, batch: Text = "", rollout: Text = "") -> StreamingResponse:
-    changes = context.services.pages.changes.follow(PageScope(batch or None, rollout or None))
+    changes = context.live.changes.follow(PageScope(batch or None, rollout or None))
     stream = _as_sse(changes)
     return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
 
@@ -44,14 +43,14 @@ async def _live(context: Context, batch: Text = "", rollout: Text = "") -> Strea
 async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
     yield b"retry: 2000\n\n"
     async for change in changes:
-        told = f"event: {change.kind}\ndata: {change.token}\n\n"
-        yield told.encode() if change.kind else b": alive\n\n"
+        event = f"event: {change.kind}\ndata: {change.token}\n\n"
+        yield event.encode() if change.kind else b": alive\n\n"
 
 
 @router.get(SIGN_IN)
 async def _sign_in_form(context: Context, request: Request, next: str = "/") -> Response:
     signed_in = context.auth.sessions.holds(
-        session_of(request.scope["headers"]), context.dashboard.now()
+        session_of(request.scope["headers"]), context.service.now()
     )
     if context.auth.token is None or signed_in:
         return redirect(_own_path(next))
@@ -62,12 +61,11 @@ async def _sign_in_form(context: Context, request: Request, next: str = "/") -> 
 async def _sign_in(context: Context, request: Request) -> Response:
     fields = await form_fields(request)
     back = fields.get("next", "/")
-    given = fields.get("token", "").strip()
-    if not await may_sign_in(context.auth, context.dashboard, given):
+    if not await context.may_sign_in(fields.get("token", "").strip()):
         return await _sign_in_page(back, status=403, wrong=True)
     response = redirect(_own_path(back))
     _set_session(
-        response, context.auth.sessions.issue(context.dashboard.now(), token_hex(8)), request
+        response, context.auth.sessions.issue(context.service.now(), token_hex(8)), request
     )
     return response
 

@@ -11,8 +11,15 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from proxy.control.listing import beside
 from proxy.control.queries import path_of
-from proxy.control.rollout_view import CallFilter, CollapsedCalls, RolloutDetail
+from proxy.control.rollout_view import (
+    CallFilter,
+    CollapsedCalls,
+    RolloutDetail,
+    call_detail,
+    rollout_detail,
+)
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.batches import NO_BATCH
@@ -113,12 +120,10 @@ async def _rollout(
     within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
     form = list_pages.read_form(within)
     view = CallsView(show=show, at=at, opened=open, within=form.given)
-    page = await context.services.pages.rollout.page(
-        rollout_id, show=show, at=at, opened=view.range
-    )
+    page = await rollout_detail(context.service, rollout_id, show=show, at=at, opened=view.range)
     batch = page.facts["batch"] or NO_BATCH
     asked = form.asked if within else list_pages.read_form((), batch=batch).asked
-    before, after = await context.services.listing.beside(asked, rollout_id)
+    before, after = await beside(context.service, asked, rollout_id)
     return await context.page(
         "rollout.html",
         request,
@@ -128,13 +133,13 @@ async def _rollout(
         before=before,
         after=after,
         live=urlencode({"rollout": rollout_id}),
-        **_values(page, context.dashboard.now()),
+        **_values(page, context.service.now()),
     )
 
 
 @router.get("/ui/call")
 async def _call(context: Context, rollout: Text, id: Text) -> Response:
-    fields = await context.services.pages.rollout.call(rollout, id)
+    fields = await call_detail(context.service, rollout, id)
     return JSONResponse(fields, headers=dict(render.HEADERS))
 
 

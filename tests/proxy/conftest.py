@@ -66,7 +66,7 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Services]:
 def control(service: Service) -> ControlService:
     """The context of the control plane of the test's running service."""
     assert service.app is not None
-    return service.app.control_plane().services.service
+    return service.app.control_plane().service
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

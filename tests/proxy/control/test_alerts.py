@@ -10,7 +10,8 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertSnapshot, AlertWatch
+from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertSnapshot, current_alerts
+from proxy.control.queries import Service as ControlService
 from proxy.store.database import Database
 from proxy.store.deployment import Condition
 from proxy.store.tables import CommitBatch
@@ -25,25 +26,22 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both(BREAKER_THRESHOLD="3", DASHBOARD_URL="https://truezero.example/base/")
 
 
-def watch(service: Service) -> AlertWatch:
-    assert service.app is not None
-    return service.app.control_plane().services.alerts
-
-
 def told(seen: AlertSnapshot) -> dict[str, Condition]:
     found = {each.kind: each for each in seen.conditions}
     assert len(found) == len(seen.conditions)
     return found
 
 
-async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(service: Service) -> None:
+async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(
+    service: Service, control: ControlService
+) -> None:
     play(service, "won", reward=1.0)
     service.http.post("/rollouts", json={"id": "running", "batch": "b"})
-    seen = await watch(service).look()
+    seen = await current_alerts(control)
     assert seen.conditions == (), "what has not ended is no objection"
     assert seen.watched == {BREAKER, UPSTREAM, f"{BATCH}:b"}
     play(service, "dead", DEAD)
-    found = told(await watch(service).look())
+    found = told(await current_alerts(control))
     assert found.keys() == {BATCH}
     assert (found[BATCH].subject, found[BATCH].data) == (
         "b",
@@ -51,10 +49,12 @@ async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(service
     )
 
 
-async def test_an_open_breaker_names_its_lane_cause_and_rollouts(service: Service) -> None:
+async def test_an_open_breaker_names_its_lane_cause_and_rollouts(
+    service: Service, control: ControlService
+) -> None:
     for name in ("one", "two", "three"):
         play(service, name, DEAD)
-    found = told(await watch(service).look())
+    found = told(await current_alerts(control))
     data = found[BREAKER].data
     assert (data["batch"], data["fingerprint"], data["streak"]) == ("b", "auth:401", 3)
     assert data["tripped_by"] == ["one", "two", "three"]
@@ -62,11 +62,13 @@ async def test_an_open_breaker_names_its_lane_cause_and_rollouts(service: Servic
     assert found[BATCH].data["objections"] == 3
     assert "sk-" not in json.dumps([each.data for each in found.values()])
     service.http.post("/batches/b/breaker/reset")
-    after = told(await watch(service).look())
+    after = told(await current_alerts(control))
     assert BREAKER in after, "one probe is let in: it is not closed"
 
 
-async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(service: Service) -> None:
+async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(
+    service: Service, control: ControlService
+) -> None:
     now = time.time() // 60 * 60 + 30
     seconds_ago = [30, 90, 150, 210]
 
@@ -84,22 +86,21 @@ async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(service: S
         with closing(Database(service.database)) as database:
             database.calls.write(CommitBatch(recorded=calls), worker="gone")
 
-    looking = watch(service)
-    looking._wall = looking._upstreams._wall = lambda: now
+    at_that_time = replace(control, now=lambda: now)
     write(failing=True)
-    (found,) = [each for each in (await looking.look()).conditions if each.kind == UPSTREAM]
+    snapshot = await current_alerts(at_that_time)
+    (found,) = [each for each in snapshot.conditions if each.kind == UPSTREAM]
     assert (found.subject, found.at) == (FULL.upstream, (now - 210) // 60 * 60)
     assert found.data["error_rate"] == 1.0
     assert found.data["calls"] == 8
     assert found.data["url"] == "https://truezero.example/base/ui/upstreams"
-    looking._wall = looking._upstreams._wall = lambda: now - 120
     write(failing=False)
-    looking._wall = looking._upstreams._wall = lambda: now
-    assert UPSTREAM not in told(await looking.look())
+    assert UPSTREAM not in told(await current_alerts(at_that_time))
 
 
-async def test_without_an_address_there_are_no_links(service: Service) -> None:
+async def test_without_an_address_there_are_no_links(
+    service: Service, control: ControlService
+) -> None:
     play(service, "dead", DEAD)
-    looking = watch(service)
-    looking._address = None
-    assert "url" not in told(await looking.look())[BATCH].data
+    without = replace(control, pages_url=None)
+    assert "url" not in told(await current_alerts(without))[BATCH].data

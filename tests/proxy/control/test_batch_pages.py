@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from proxy.control import dashboard
-from proxy.control.dashboard import BatchPages
+from proxy.control.dashboard import earlier_batches, newest_batches, older_first, task_page
+from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_batch_state import services_of
 from tests.proxy.control.test_batches import DEAD, DOWN, play
 
 
@@ -19,35 +19,35 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def pages_of(service: Service) -> BatchPages:
-    return services_of(service).reports.pages
-
-
-async def test_a_batch_has_the_earlier_ones_of_its_series(service: Service) -> None:
+async def test_a_batch_has_the_earlier_ones_of_its_series(
+    service: Service, control: ControlService
+) -> None:
     for night, reward, answer in ((20, 1.0, None), (21, 0.0, DEAD), (22, 0.5, None)):
         play(service, f"r{night}", answer, batch=f"n-2026-11-{night}", reward=reward)
     play(service, "other", batch="other", reward=1.0)
-    found = await pages_of(service).earlier(["n-2026-11-22", "n-2026-11-20", "other"])
+    found = await earlier_batches(control, ["n-2026-11-22", "n-2026-11-20", "other"])
     assert found == {
         "n-2026-11-22": [("n-2026-11-20", 1.0), ("n-2026-11-21", None)],
         "n-2026-11-20": [],
         "other": [],
     }
-    assert await pages_of(service).names() == [
+    assert await newest_batches(control) == [
         "other", "n-2026-11-22", "n-2026-11-21", "n-2026-11-20",
     ]  # fmt: skip
 
 
-async def test_of_two_batches_the_older_comes_first(service: Service) -> None:
+async def test_of_two_batches_the_older_comes_first(
+    service: Service, control: ControlService
+) -> None:
     play(service, "r1", batch="first")
     play(service, "r2", batch="second")
-    assert await pages_of(service).older_first("second", "first") == ("first", "second")
+    assert await older_first(control, "second", "first") == ("first", "second")
     with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
-        await pages_of(service).older_first("first", "nobody")
+        await older_first(control, "first", "nobody")
 
 
 async def test_tasks_come_with_every_attempt_at_every_repeat(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for repeat, tried, answer in ((1, 0, None), (0, 0, DOWN), (0, 1, None)):
         name = f"t-{repeat}-{tried}"
@@ -55,10 +55,10 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
     for task in ("u", "v"):
         play(service, task, task=task)
     monkeypatch.setattr(dashboard, "TASKS", 2)
-    page = await pages_of(service).tasks("b", after=None)
+    page = await task_page(control, "b", after=None)
     assert ([row.task for row in page.rows], page.next) == (["t", "u"], "u")
     attempts = [[entry.rollout_id for entry in slot.attempts] for slot in page.rows[0].slots]
     assert attempts == [["t-0-0", "t-0-1"], ["t-1-0"]]
     assert set(page.rows[0].members) == {"t-0-0", "t-0-1", "t-1-0"}
-    following = await pages_of(service).tasks("b", after=page.next)
+    following = await task_page(control, "b", after=page.next)
     assert ([row.task for row in following.rows], following.next) == (["v"], None)

@@ -10,16 +10,10 @@ import pytest
 from proxy.control import judge
 from proxy.control.judge import current_version
 from proxy.control.queries import Service as ControlService
-from proxy.control.services import ControlServices
 from proxy.routing.errors import Refusal, TokenBucket
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play
-
-
-def services_of(service: Service) -> ControlServices:
-    assert service.app is not None
-    return service.app.control_plane().services
 
 
 @pytest.fixture

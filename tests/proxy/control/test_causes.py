@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.alerts import CauseKey, CauseService, _summed
+from proxy.control.alerts import CauseKey, _summed, cause_page
+from proxy.control.queries import Service as ControlService
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
 
@@ -17,11 +18,6 @@ FINE = "v1:quota:openai:429:insufficient_quota"
 @pytest.fixture
 def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
-
-
-def of(service: Service) -> CauseService:
-    assert service.app is not None
-    return service.app.control_plane().services.pages.causes
 
 
 def row(lane: str | None, rollouts: int = 1, **facts: object) -> dict[str, object]:
@@ -54,12 +50,14 @@ def test_keys_of_one_model_are_one_line_and_its_batches_come_latest_first() -> N
     assert found[2].key == CauseKey("suspected:zero_signal", None, None, None, None)
 
 
-async def test_a_trend_is_of_the_time_that_was_chosen(service: Service) -> None:
+async def test_a_trend_is_of_the_time_that_was_chosen(
+    service: Service, control: ControlService
+) -> None:
     play(service, "dead", DEAD)
     now = time.time() // 3600 * 3600
-    found = await of(service).page(now - 7200, now - 3600)
+    found = await cause_page(control, now - 7200, now - 3600)
     assert (found.start, found.step_s * len(found.items[0].trend)) == (now - 7200, 3600)
     assert (found.items[0].rollouts, found.items[0].recent) == (1, 0)
-    found = await of(service).page(now, now + 7200)
+    found = await cause_page(control, now, now + 7200)
     assert found.items[0].recent == 1
     assert found.start == now

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from proxy.control import upstreams as timeline_module
-from proxy.control.dashboard import Dashboard, NumberedPage
+from proxy.control.dashboard import NumberedPage, batch_page, judged_rollouts, timeline
+from proxy.control.queries import Service as ControlService
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
@@ -17,11 +18,6 @@ from truezero import models
 @pytest.fixture
 def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
-
-
-def of(service: Service) -> Dashboard:
-    assert service.app is not None
-    return service.app.control_plane().services.dashboard
 
 
 @pytest.mark.parametrize(
@@ -40,27 +36,31 @@ def test_a_page_knows_its_place(
     assert (page.pages, page.first, page.last) == shown
 
 
-async def test_batches_come_with_summary_and_breakers_the_newest_first(service: Service) -> None:
+async def test_batches_come_with_summary_and_breakers_the_newest_first(
+    service: Service, control: ControlService
+) -> None:
     play(service, "one", batch="a")
     play(service, "two", DEAD, batch="b")
-    page = await of(service).batches()
+    page = await batch_page(control)
     assert [item["batch"] for item in page.items] == ["b", "a"]
     assert [item["summary"]["scoreable"] for item in page.items] == [0, 1]
     assert [len(item["lanes"]) for item in page.items] == [1, 0]
 
 
-async def test_rollouts_are_listed_with_what_their_verdicts_say(service: Service) -> None:
+async def test_rollouts_are_listed_with_what_their_verdicts_say(
+    service: Service, control: ControlService
+) -> None:
     play(service, "fine", task="fix")
     play(service, "dead", DEAD, task="add")
     asked = models.ListParameters(text="AD", limit=1, order="desc")
-    (found,), following = await of(service).rollouts(asked)
+    (found,), following = await judged_rollouts(control, asked)
     assert (found["id"], found["failed_requests"], found["skipped"]) == ("dead", 1, None)
     assert found["error"].startswith("api_error [auth, permanent]")
     assert following is None
 
 
 async def test_a_timeline_is_built_again_only_after_a_change(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built: list[int] = []
     build = timeline_module.build_timeline
@@ -70,15 +70,15 @@ async def test_a_timeline_is_built_again_only_after_a_change(
         return build(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr("proxy.control.dashboard.build_timeline", counting)
-    assert await of(service).timeline("b") is None
+    assert await timeline(control, "b") is None
     play(service, "one", DEAD)
-    first = await of(service).timeline("b")
+    first = await timeline(control, "b")
     assert first is not None
     assert sum(point.failed.get("auth", 0) for point in first.points) == 1
-    assert await of(service).timeline("b") is first
+    assert await timeline(control, "b") is first
     assert len(built) == 1
     play(service, "two", answers.chat())
-    second = await of(service).timeline("b")
+    second = await timeline(control, "b")
     assert second is not None
     assert sum(point.calls for point in second.points) == 2
     assert len(built) == 2

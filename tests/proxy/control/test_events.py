@@ -6,12 +6,13 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from proxy.control import judge
-from proxy.control.live import EventStream
+from proxy.control.live import follow
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
 
@@ -94,6 +95,10 @@ class Told:
     def __init__(self, *groups: list[dict[str, Any]]) -> None:
         self.groups = list(groups)
         self.judged: list[str] = []
+        self.database = SimpleNamespace(events=self)
+
+    def stopping(self) -> bool:
+        return not self.groups
 
     async def run(self, read: Callable[..., Any], *args: Any, **named: Any) -> Any:
         return read(*args, **named)
@@ -120,8 +125,7 @@ async def test_many_failures_that_are_read_at_once_are_judged_once(
     groups = [failed(number, f"r{number % 2}") for number in range(40)], [failed(40, "r0")]
     told: Any = Told(*groups)
     monkeypatch.setattr(judge, "verdict", told.verdict)
-    stream = EventStream(queries=told, events=told, leaving=lambda: not told.groups)
-    events = [event.id async for event in stream.follow("b", after=0)]
+    events = [event.id async for event in follow(told, "b", after=0)]
     assert events == list(range(41))
     assert told.judged == ["r0", "r1", "r0"]
 

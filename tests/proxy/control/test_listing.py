@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from proxy.control import listing
-from proxy.control.listing import Listing, cursor_of, position_of, query_of
+from proxy.control.listing import cursor_of, position_of, query_of, rollout_page
+from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from proxy.store.listing import Position, RolloutQuery
 from tests.fakes import answers
@@ -22,11 +23,6 @@ from truezero.models import ListParameters
 @pytest.fixture
 def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
-
-
-def of(service: Service) -> Listing:
-    assert service.app is not None
-    return service.app.control_plane().services.listing
 
 
 def asked(**parameters: Any) -> ListParameters:
@@ -74,7 +70,9 @@ def test_what_is_asked_is_put_to_the_store_as_it_is_stored() -> None:
     assert ListParameters.model_fields.keys() - others == set(listing._FILTERS)
 
 
-async def test_a_list_by_verdict_judges_what_it_may_have_to_hold(service: Service) -> None:
+async def test_a_list_by_verdict_judges_what_it_may_have_to_hold(
+    service: Service, control: ControlService
+) -> None:
     for name, answer in (("ok", answers.chat()), ("dead", DEAD)):
         service.http.post("/rollouts", json={"id": name, "batch": "b"})
         service.provider.plays(answer)
@@ -84,51 +82,55 @@ async def test_a_list_by_verdict_judges_what_it_may_have_to_hold(service: Servic
         {"text": "401"},
         {"batch": ["b"], "text": "auth"},
     ):
-        page = await of(service).page(asked(**parameters))
+        page = await rollout_page(control, asked(**parameters))
         assert [item["id"] for item in page["items"]] == ["dead"], parameters
-    page = await of(service).page(asked(sort="reward", batch=["b", "c"]))
+    page = await rollout_page(control, asked(sort="reward", batch=["b", "c"]))
     assert [item["health"] for item in page["items"]] == ["healthy", "api_error"]
 
 
 async def test_all_rows_come_some_at_a_time(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listing, "PAGE", 2)
     for number in range(5):
         play(service, f"r{number}", task=f"t{number % 2}")
 
     async def parts(**parameters: Any) -> list[list[str]]:
-        rows = of(service).items(asked(**parameters))
+        rows = listing.all_rollouts(control, asked(**parameters))
         return [[row["id"] for row in part] async for part in rows]
 
     assert await parts() == [["r0", "r1"], ["r2", "r3"], ["r4"]]
     assert await parts(limit=3, order="desc") == [["r4", "r3"], ["r2"]]
     assert await parts(sort="task") == [["r0", "r2"], ["r4", "r1"], ["r3"]]
     assert await parts(batch=["none"]) == []
-    first = await of(service).page(asked(limit=2, sort="task"))
+    first = await rollout_page(control, asked(limit=2, sort="task"))
     assert await parts(sort="task", after=first["next"]) == [["r4", "r1"], ["r3"]]
 
 
-async def test_a_rollout_has_its_neighbours_in_every_order(service: Service) -> None:
+async def test_a_rollout_has_its_neighbours_in_every_order(
+    service: Service, control: ControlService
+) -> None:
     for n, reward in enumerate((0.5, 0.25, None, 0.75)):
         play(service, f"r{n}", reward=reward or 0.0) if reward else play(service, f"r{n}", DEAD)
     for parameters in ({}, {"order": "desc"}, {"sort": "reward"}, {"health": ["healthy"]}):
-        rows, _ = await of(service).rows(asked(**parameters))
+        rows, _ = await listing.rollout_rows(control, asked(**parameters))
         names = [row["id"] for row in rows]
         for place, name in enumerate(names):
-            before, after = await of(service).beside(asked(**parameters), name)
+            before, after = await listing.beside(control, asked(**parameters), name)
             assert after == next(iter(names[place + 1 :]), None), (parameters, name)
             first_unknown = parameters == {"sort": "reward"} and name == "r2"
             assert before == (names[place - 1] if place and not first_unknown else None), name
-    assert await of(service).beside(asked(), "nobody") == (None, None)
+    assert await listing.beside(control, asked(), "nobody") == (None, None)
 
 
-async def test_a_list_is_counted_by_group_with_fresh_verdicts(service: Service) -> None:
+async def test_a_list_is_counted_by_group_with_fresh_verdicts(
+    service: Service, control: ControlService
+) -> None:
     for n, answer in enumerate((answers.chat(), DEAD, DEAD)):
         service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
         service.provider.plays(answer)
         service.call(f"r{n}")
-    groups = await of(service).groups(asked(batch=["b"]), "fingerprint", limit=9)
+    groups = await listing.rollout_groups(control, asked(batch=["b"]), "fingerprint", limit=9)
     assert {row["value"]: row["rollouts"] for row in groups} == {"auth:401": 2, None: 1}
 
 

@@ -11,7 +11,8 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Timing
-from proxy.control.rollout_view import ITEMS, CallFilter, RolloutPages
+from proxy.control.queries import Service as ControlService
+from proxy.control.rollout_view import ITEMS, CallFilter, call_detail, rollout_detail
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -31,11 +32,6 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def of(service: Service) -> RolloutPages:
-    assert service.app is not None
-    return service.app.control_plane().services.pages.rollout
-
-
 def fill(service: Service, count: int) -> None:
     calls = [
         replace(WHOLE, id=f"c{n:05d}", timing=Timing(started_at=float(n), duration_s=1.0))
@@ -49,6 +45,7 @@ def fill(service: Service, count: int) -> None:
 
 async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     service: Service,
+    control: ControlService,
 ) -> None:
     fill(service, 1000)
     read: list[int] = []
@@ -58,36 +55,40 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
 
     event.listen(Engine, "after_cursor_execute", counted)
     try:
-        page = await of(service).page("long")
+        page = await rollout_detail(control, "long")
     finally:
         event.remove(Engine, "after_cursor_execute", counted)
     assert (len(page.calls), page.total, set(page.marked)) == (1000, 1000, {"z"})
     assert list(page.details) == ["z"]
     assert len(read) < 40, "statements, whatever the number of calls"
-    everything = await of(service).page("long", show=CallFilter.ALL, at=500)
+    everything = await rollout_detail(control, "long", show=CallFilter.ALL, at=500)
     assert len(everything.details) == len(everything.listed.lines) == ITEMS
     assert everything.details["c00499"]["provider_request_id"] == "req_1"
 
 
-async def test_a_finding_that_is_only_worth_knowing_marks_nothing(service: Service) -> None:
+async def test_a_finding_that_is_only_worth_knowing_marks_nothing(
+    service: Service, control: ControlService
+) -> None:
     play(service, "fine")
-    page = await of(service).page("fine")
+    page = await rollout_detail(control, "fine")
     assert [found["level"] for found in page.verdict["validity"]] in ([], ["info"])
     assert set(page.marked) == set(page.verdict["evidence"])
 
 
-async def test_sums_say_what_they_stand_on(service: Service) -> None:
+async def test_sums_say_what_they_stand_on(service: Service, control: ControlService) -> None:
     play(service, "dead", DEAD)
-    page = await of(service).page("dead")
+    page = await rollout_detail(control, "dead")
     assert page.known == {"calls": 0, "tokens_known_calls": 0, "cost_known_calls": 0}
     assert page.outcome is not None
 
 
-async def test_one_call_is_found_by_its_id_and_no_other_rollouts(service: Service) -> None:
+async def test_one_call_is_found_by_its_id_and_no_other_rollouts(
+    service: Service, control: ControlService
+) -> None:
     fill(service, 3)
-    assert (await of(service).call("long", "z"))["error_code"] == "insufficient_quota"
+    assert (await call_detail(control, "long", "z"))["error_code"] == "insufficient_quota"
     for rollout, call in (("long", "nothing"), ("nobody", "z")):
         with pytest.raises(Refusal, match="no call"):
-            await of(service).call(rollout, call)
+            await call_detail(control, rollout, call)
     with pytest.raises(Refusal, match="does not exist"):
-        await of(service).page("nobody")
+        await rollout_detail(control, "nobody")

@@ -1,4 +1,4 @@
-"""The control services, composed over one database without HTTP."""
+"""The subjects of the control plane on one context, over one database without HTTP."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from proxy.control import batches, judge, rollouts, virtual_keys
-from proxy.control.queries import readiness
-from proxy.control.services import ControlServices, compose
+from proxy.control import batches, judge, listing, rollouts, virtual_keys
+from proxy.control.dashboard import batch_page
+from proxy.control.queries import Service, readiness
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -33,61 +33,55 @@ def changed() -> list[str]:
 
 
 @pytest.fixture
-def services(database: Database, changed: list[str]) -> ControlServices:
+def control(database: Database, changed: list[str]) -> Service:
     async def close(rollout_id: str, _number: int) -> bool:
         changed.append(rollout_id)
         return True
 
     ids, clock = itertools.count(1), itertools.count(1_700_000_000)
-    return compose(
-        control_over(
-            database, new_id=lambda: f"id-{next(ids)}", now=lambda: float(next(clock)),
-            access_changed=changed.append, close_here=close,
-        )
+    return control_over(
+        database, new_id=lambda: f"id-{next(ids)}", now=lambda: float(next(clock)),
+        access_changed=changed.append, close_here=close,
     )  # fmt: skip
 
 
-async def test_a_rollout_goes_through_every_service(
-    services: ControlServices, database: Database
-) -> None:
+async def test_a_rollout_goes_through_every_subject(control: Service, database: Database) -> None:
     request = models.RolloutRequest(id="r1", batch="b", task="t", attempt=0)
-    registered = await rollouts.register(services.service, request, public_url="http://proxy")
+    registered = await rollouts.register(control, request, public_url="http://proxy")
     assert registered.base_urls["openai"].startswith("http://proxy/r/r1/openai")
     database.calls.write(CommitBatch(recorded=[exchange(200, rollout_id="r1")]), worker="w")
     outcome = models.OutcomeRequest(status="success", prompts_executed=1, rewards={"reward": 1.0})
-    result = await rollouts.report(services.service, "r1", outcome)
-    verdict = await judge.verdict(services.service, "r1")
+    result = await rollouts.report(control, "r1", outcome)
+    verdict = await judge.verdict(control, "r1")
     assert (result["rewards"], verdict["health"]) == ({"reward": 1.0}, "healthy")
-    assert (await batches.check(services.service, "b"))["valid"]
+    assert (await batches.check(control, "b"))["valid"]
     of_batch = models.ListParameters(batch=["b"])
-    assert [item["id"] for item in (await services.listing.page(of_batch))["items"]] == ["r1"]
-    exported = [record async for record in await services.exporter.export(of_batch)]
+    assert [item["id"] for item in (await listing.rollout_page(control, of_batch))["items"]] == [
+        "r1"
+    ]
+    exported = [record async for record in await listing.export(control, of_batch)]
     assert [record["record"] for record in exported[0]] == ["rollout", "outcome", "exchange"]
-    assert (await readiness(services.service))["status"] == "ready"
-    assert (await services.dashboard.batches()).total == 1
+    assert (await readiness(control))["status"] == "ready"
+    assert (await batch_page(control)).total == 1
 
 
-async def test_ids_come_from_the_source_that_was_handed_in(services: ControlServices) -> None:
+async def test_ids_come_from_the_source_that_was_handed_in(control: Service) -> None:
     request = models.RolloutRequest()
-    registered = await rollouts.register(services.service, request, public_url="http://proxy")
+    registered = await rollouts.register(control, request, public_url="http://proxy")
     assert registered.id == "id-1"
 
 
 async def test_what_a_key_opens_is_announced_where_it_changes(
-    services: ControlServices, changed: list[str]
+    control: Service, changed: list[str]
 ) -> None:
-    minted = await virtual_keys.generate(
-        services.service, models.KeyRequest(), public_url="http://proxy"
-    )
+    minted = await virtual_keys.generate(control, models.KeyRequest(), public_url="http://proxy")
     assert changed == []
-    await virtual_keys.delete(services.service, models.KeyDeletion(keys=[minted.key]))
+    await virtual_keys.delete(control, models.KeyDeletion(keys=[minted.key]))
     assert changed == [minted.rollout_id]
 
 
-async def test_a_database_that_is_away_is_a_refusal(
-    services: ControlServices, database: Database
-) -> None:
+async def test_a_database_that_is_away_is_a_refusal(control: Service, database: Database) -> None:
     database.change(lambda connection: connection.exec_driver_sql("DROP TABLE rollouts") and None)
     with pytest.raises(Refusal) as refused:
-        await services.listing.page(models.ListParameters())
+        await listing.rollout_page(control, models.ListParameters())
     assert (refused.value.status, refused.value.code) == (503, "storage_unavailable")

@@ -12,7 +12,8 @@ from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.control import upstreams
-from proxy.control.upstreams import UpstreamService
+from proxy.control.queries import Service as ControlService
+from proxy.control.upstreams import upstream_report
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -28,11 +29,10 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-def of(service: Service) -> UpstreamService:
-    assert service.app is not None
-    found = service.app.control_plane().services.pages.upstreams
-    found._wall = lambda: NOW
-    return found
+@pytest.fixture
+def at_noon(control: ControlService) -> ControlService:
+    """The control plane at a whole hour."""
+    return replace(control, now=lambda: NOW)
 
 
 def write(service: Service, *calls: Exchange) -> None:
@@ -46,7 +46,7 @@ def call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: object) -> Ex
 
 
 async def test_all_calls_are_counted_and_few_statements_ask_for_them(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+    service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upstreams, "SAMPLED", 400)
     write(service, *(call(n, ago_s=n * 8.0) for n in range(1000)))
@@ -57,7 +57,7 @@ async def test_all_calls_are_counted_and_few_statements_ask_for_them(
 
     event.listen(Engine, "after_cursor_execute", counted)
     try:
-        report = await of(service).report(NOW - 86_400)
+        report = await upstream_report(at_noon, NOW - 86_400)
     finally:
         event.remove(Engine, "after_cursor_execute", counted)
     (item,) = report.items
@@ -69,35 +69,39 @@ async def test_all_calls_are_counted_and_few_statements_ask_for_them(
     assert len(asked) < 60, "statements"
 
 
-async def test_few_calls_are_all_looked_at(service: Service) -> None:
+async def test_few_calls_are_all_looked_at(service: Service, at_noon: ControlService) -> None:
     write(service, *(call(n, ago_s=n) for n in range(1, 60)))
-    report = await of(service).report()
+    report = await upstream_report(at_noon)
     assert (report.calls, report.sampled) == (59, 59)
 
 
-async def test_a_failure_is_dated_to_the_minute_however_long_the_window(service: Service) -> None:
+async def test_a_failure_is_dated_to_the_minute_however_long_the_window(
+    service: Service, at_noon: ControlService
+) -> None:
     began_s = 5 * 3600 + 17 * 60  # ago
     answered = [call(n, ago_s=began_s + 60 * n) for n in range(1, 50)]
     failed = [call(n, ago_s=began_s - 300 * n, like=FULL) for n in range(64)]
     write(service, *answered, *(replace(each, id="f" + each.id) for each in failed))
     for window_s in (6 * 3600, 24 * 3600, 7 * 86_400):
-        (item,) = (await of(service).report(NOW - window_s)).items
+        (item,) = (await upstream_report(at_noon, NOW - window_s)).items
         assert item.stats.failing_since == NOW - began_s, window_s
         assert item.stats.failed == {"quota": 64}
 
 
-async def test_a_range_holds_what_began_within_it(service: Service) -> None:
+async def test_a_range_holds_what_began_within_it(
+    service: Service, at_noon: ControlService
+) -> None:
     write(service, *(call(n, ago_s=60.0 * n) for n in range(1, 121)))
-    report = await of(service).report(NOW - 5400, until=NOW - 1800)
+    report = await upstream_report(at_noon, NOW - 5400, until=NOW - 1800)
     assert (report.window.start, report.window.end) == (NOW - 5400, NOW - 1800)
     assert report.calls == 60
-    assert (await of(service).report(NOW - 5400, until=NOW + 99)).calls == 90, "until now"
+    assert (await upstream_report(at_noon, NOW - 5400, until=NOW + 99)).calls == 90, "until now"
     with pytest.raises(Refusal, match="until: not after since"):
-        await of(service).report(NOW - 60, until=NOW - 60)
+        await upstream_report(at_noon, NOW - 60, until=NOW - 60)
 
 
-async def test_a_window_is_within_the_last_month(service: Service) -> None:
+async def test_a_window_is_within_the_last_month(at_noon: ControlService) -> None:
     for since in (NOW + 1, NOW, NOW - 32 * 86_400):
         with pytest.raises(Refusal, match="since: not within"):
-            await of(service).report(since)
-    assert (await of(service).report(NOW - 30 * 86_400)).items == []
+            await upstream_report(at_noon, since)
+    assert (await upstream_report(at_noon, NOW - 30 * 86_400)).items == []

@@ -39,7 +39,7 @@ class Watching:
         self.conditions = conditions
         self.looks = 0
 
-    async def look(self) -> AlertSnapshot:
+    async def __call__(self) -> AlertSnapshot:
         self.looks += 1
         return AlertSnapshot(conditions=self.conditions, watched=frozenset({DOWN.kind}))
 
@@ -58,12 +58,9 @@ class Stage:
         """A turn of some process."""
         with closing(Database(self.database.url)) as own:
             process = Webhook(
-                own.alerts, watch=self._built, url=url or self.url, key=KEY, wall=self.clock
+                own.alerts, current_alerts=self.watch, url=url or self.url, key=KEY, wall=self.clock
             )
-            await process.turn(self.watch, self.client)
-
-    async def _built(self) -> Any:
-        return self.watch
+            await process.turn(self.client)
 
 
 @pytest.fixture
@@ -132,7 +129,7 @@ async def test_a_service_tells_of_its_open_breaker(services: Services, receiver:
     # The turn that its start took is over.
     app._webhook._wall = lambda: time.time() + LOOK_EVERY_S
     async with httpx.AsyncClient() as client:
-        await app._webhook.turn(await app._webhook._watch(), client)
+        await app._webhook.turn(client)
     sent = {each["type"]: each["data"] for each in map(verified, receiver.requests)}
     assert sent.keys() == {"breaker.opened", "batch.unpublishable"}
     assert sent["breaker.opened"]["tripped_by"] == ["dead"]
@@ -194,8 +191,8 @@ async def test_a_failed_look_does_not_end_those_to_come(stage: Stage, receiver: 
             raise InterruptedError
 
     class Failing(Watching):
-        async def look(self) -> AlertSnapshot:
-            seen = await super().look()
+        async def __call__(self) -> AlertSnapshot:
+            seen = await super().__call__()
             if self.looks == 1:
                 raise ZeroDivisionError
             return seen
@@ -203,7 +200,7 @@ async def test_a_failed_look_does_not_end_those_to_come(stage: Stage, receiver: 
     stage.watch = Failing(DOWN)
     process = Webhook(
         stage.database.alerts,
-        watch=stage._built,
+        current_alerts=stage.watch,
         url=stage.url,
         key=KEY,
         wall=stage.clock,

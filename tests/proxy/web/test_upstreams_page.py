@@ -13,7 +13,7 @@ from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, Upstrea
 from proxy.web.cause_pages import MODELS, line
 from proxy.web.format import local
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_upstream_service import NOW, call, of, write
+from tests.proxy.control.test_upstream_service import NOW, call, write
 from tests.proxy.store.records import FULL
 from tests.proxy.web.test_pages import page, words
 
@@ -24,10 +24,10 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 
 def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> str:
-    of(service)  # its clock stands
     assert service.app is not None
-    dashboard = service.app.control_plane().services.dashboard
-    monkeypatch.setattr(dashboard, "_wall", lambda: NOW)
+    state = service.app.control_plane().app.state._state
+    control = replace(state["service"], now=lambda: NOW)
+    monkeypatch.setitem(state, "pages", replace(state["pages"], service=control))
     return page(service, "/ui/upstreams", **query)
 
 
