@@ -5,6 +5,7 @@ Clock, host and path have no part in it: another machine makes the same card of 
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,71 @@ class _CardRollout(NamedTuple):
     agents: str
 
 
+class CardMaker:
+    """Makes a batch's card of its export, one rollout after another."""
+
+    def __init__(self, stated: Stated) -> None:
+        self._stated = stated
+        self._digests: list[Digest] = []
+        self._judged: list[_CardRollout] = []
+        self._calls: list[tuple[str, float, str, Digest]] = []
+        self._ways = _Ways()
+
+    def add(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Add the records of one rollout.
+
+        Raises:
+            ValueError: a record cannot be read or has no canonical form.
+        """
+        self._digests += (record_digest(record) for record in records)
+        for rollout in records_of(records):
+            self._judged.append(_card_rollout(rollout, self._stated.policy))
+            for exchange in calls_of(rollout):
+                self._calls.append((*_place(exchange), leaf_hash(leaf_of(exchange))))
+                self._ways.add(exchange)
+
+    def card(self) -> dict[str, Any]:
+        """Return the card of what was added."""
+        judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
+        slots = batches.slots(each.entry for each in judged)
+        leaves = [leaf for *_, leaf in sorted(self._calls)]
+        scores = batches.scores(slots)
+        repeats = (batches.repeat_of(slot) for slot in slots)
+        found = exclusion(repeat for repeat in repeats if repeat is not None)
+        check = _check(judged, slots, found)
+        measured = {
+            "score": _score(scores),
+            "zeros": _zeros(slots, judged),
+            "exclusion": {"bias": found.bias, "p": found.p, "fisher_p": found.fisher_p},
+            "retried_after_score": list(scores.retried_after_score),
+            "valid": check.valid,
+            "problems": {"total": check.total, "first": list(check.lines[:_PROBLEMS])},
+            "validity": _validity(judged),
+            "agents": _tally(each.agents for each in judged),
+            "calls": self._ways.encode(self._stated.origins),
+            "tokens": _sums(judged, "input_tokens", "output_tokens", "total_tokens"),
+            "cost": _sums(judged, "cost_usd"),
+        }
+        request_ids = self._ways.request_ids
+        roots = {
+            "export": commitments.digest_of(self._digests),
+            "calls": commitments.root_of(leaves).hex(),
+            "leaves": len(leaves),
+            "request_ids": request_ids,
+            "provenance": PROVIDER_REQUEST_IDS if request_ids else SELF_REPORTED,
+        }
+        card: dict[str, Any] = commitments.rounded(
+            {
+                "type": CARD,
+                "stated": {**self._stated.encode(), "origins": self._ways.origins(self._stated)},
+                "measured": measured,
+                "roots": roots,
+                "does_not_prove": list(DOES_NOT_PROVE),
+            }
+        )
+        return card
+
+
 def card_of(export: Iterable[Mapping[str, Any]], stated: Stated) -> dict[str, Any]:
     """Make the card of a batch, reading its export once.
 
@@ -108,50 +174,10 @@ def card_of(export: Iterable[Mapping[str, Any]], stated: Stated) -> dict[str, An
         ValueError: a record cannot be read or has no canonical form, or those of a rollout are
             not together.
     """
-    digests: list[Digest] = []
-    judged: list[_CardRollout] = []
-    calls: list[tuple[str, float, str, Digest]] = []
-    ways = _Ways()
-    for rollout in _rollouts_of(export, digests):
-        judged.append(_card_rollout(rollout, stated.policy))
-        for exchange in calls_of(rollout):
-            calls.append((*_place(exchange), leaf_hash(leaf_of(exchange))))
-            ways.add(exchange)
-    judged.sort(key=lambda each: (each.began_at, each.entry.rollout_id))
-    slots = batches.slots(each.entry for each in judged)
-    leaves = [leaf for *_, leaf in sorted(calls)]
-    scores = batches.scores(slots)
-    found = exclusion(repeat for slot in slots if (repeat := batches.repeat_of(slot)) is not None)
-    check = _check(judged, slots, found)
-    measured = {
-        "score": _score(scores),
-        "zeros": _zeros(slots, judged),
-        "exclusion": {"bias": found.bias, "p": found.p, "fisher_p": found.fisher_p},
-        "retried_after_score": list(scores.retried_after_score),
-        "valid": check.valid,
-        "problems": {"total": check.total, "first": list(check.lines[:_PROBLEMS])},
-        "validity": _validity(judged),
-        "agents": _tally(each.agents for each in judged),
-        "calls": ways.encode(stated.origins),
-        "tokens": _sums(judged, "input_tokens", "output_tokens", "total_tokens"),
-        "cost": _sums(judged, "cost_usd"),
-    }
-    roots = {
-        "export": commitments.digest_of(digests),
-        "calls": commitments.root_of(leaves).hex(),
-        "leaves": len(leaves),
-        "request_ids": ways.request_ids,
-        "provenance": PROVIDER_REQUEST_IDS if ways.request_ids else SELF_REPORTED,
-    }
-    card = {
-        "type": CARD,
-        "stated": stated.encode(),
-        "measured": measured,
-        "roots": roots,
-        "does_not_prove": list(DOES_NOT_PROVE),
-    }
-    plain: dict[str, Any] = commitments.rounded(card)
-    return plain
+    maker = CardMaker(stated)
+    for records in _by_rollout(export):
+        maker.add(records)
+    return maker.card()
 
 
 def card_bytes(card: Mapping[str, Any]) -> bytes:
@@ -162,18 +188,14 @@ def card_bytes(card: Mapping[str, Any]) -> bytes:
 # --- what is counted ---
 
 
-def _rollouts_of(
-    export: Iterable[Mapping[str, Any]], digests: list[Digest]
-) -> Iterator[RolloutRecord]:
-    """Yield an export's rollouts, and add the digests of its records."""
+def _by_rollout(export: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """Yield the records of an export's rollouts, those of each together."""
     ended: set[str] = set()
     for owner, group in groupby(export, key=lambda r: r.get("rollout_id") or r.get("id")):
-        records = list(group)
         if owner in ended:
             raise ValueError(f"records of rollout {owner!r} are not together")
         ended.add(str(owner))
-        digests += (record_digest(record) for record in records)
-        yield from records_of(records)
+        yield list(group)
 
 
 def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
@@ -274,6 +296,11 @@ class _Ways:
         self._began = [min((*self._began, began))]
         self._ended = [max((*self._ended, began + (exchange.timing.duration_s or 0)))]
 
+    def origins(self, stated: Stated) -> dict[str, str]:
+        """Return the hosts of the upstreams that were called; others are nobody's business."""
+        called = {upstream for upstream, *_ in self._calls}
+        return {name: host for name, host in stated.origins.items() if name in called}
+
     def encode(self, origins: Mapping[str, str]) -> dict[str, Any]:
         """Return the counts, the times of the first and the last call among them."""
         return {
@@ -349,35 +376,59 @@ def leaf_of(exchange: Exchange) -> bytes:
     return canonical_json(commitments.rounded(facts_of(exchange)))
 
 
+@dataclass(slots=True)
+class DisclosureMaker:
+    """Discloses calls that a word draws among a batch's, each with its path to the card's root.
+
+    The calls' facts are kept, not the calls: some 500 bytes each.
+    """
+
+    batch: str
+    _calls: list[tuple[str, float, str, bytes]] = field(default_factory=list)
+
+    def add(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Add the records of one rollout.
+
+        Raises:
+            ValueError: a record cannot be read.
+        """
+        for rollout in records_of(records):
+            self._calls += ((*_place(call), leaf_of(call)) for call in calls_of(rollout))
+
+    def disclose(self, *, seed: str, leaves: int) -> dict[str, Any]:
+        """Disclose that many of the calls; all of them if there are no more."""
+        facts = [leaf for *_, leaf in sorted(self._calls)]
+        hashes = [leaf_hash(leaf) for leaf in facts]
+        root = commitments.root_of(hashes)
+        return {
+            "type": DISCLOSURE,
+            "batch": self.batch,
+            "root": root.hex(),
+            "size": len(hashes),
+            "seed": seed,
+            "leaves": [
+                {
+                    "index": index,
+                    "facts": json.loads(facts[index]),
+                    "path": [each.hex() for each in commitments.path_of(hashes, index)],
+                }
+                for index in commitments.drawn(seed, root, len(hashes), leaves)
+            ],
+        }
+
+
 def disclosure_of(
-    export: Iterable[Mapping[str, Any]], card: Mapping[str, Any], *, seed: str, leaves: int
+    export: Iterable[Mapping[str, Any]], batch: str, *, seed: str, leaves: int
 ) -> dict[str, Any]:
-    """Disclose calls that a word draws, each with its path to the card's root.
+    """Disclose calls of an export that a word draws.
 
     Raises:
-        ValueError: the export is not the one that the card was made of.
+        ValueError: a record cannot be read, or those of a rollout are not together.
     """
-    calls = [call for rollout in _rollouts_of(export, []) for call in calls_of(rollout)]
-    calls.sort(key=_place)
-    hashes = [leaf_hash(leaf_of(call)) for call in calls]
-    root = commitments.root_of(hashes)
-    if root.hex() != card["roots"]["calls"]:
-        raise ValueError("the export holds other calls than the card")
-    return {
-        "type": DISCLOSURE,
-        "batch": card["stated"]["batch"],
-        "root": root.hex(),
-        "size": len(hashes),
-        "seed": seed,
-        "leaves": [
-            {
-                "index": index,
-                "facts": commitments.rounded(facts_of(calls[index])),
-                "path": [each.hex() for each in commitments.path_of(hashes, index)],
-            }
-            for index in commitments.drawn(seed, root, len(hashes), leaves)
-        ],
-    }
+    disclosure = DisclosureMaker(batch)
+    for records in _by_rollout(export):
+        disclosure.add(records)
+    return disclosure.disclose(seed=seed, leaves=leaves)
 
 
 # --- verification --------------------------------------------------------------------------------

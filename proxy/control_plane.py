@@ -28,6 +28,7 @@ from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.telemetry.metrics import Metrics
 from proxy.web import manual, pages
+from proxy.web.cards import card_page
 from proxy.web.context import LivePages, PageContext, problem
 
 
@@ -130,6 +131,7 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address
     app.state.version = version
+    app.state.card_page = card_page
     app.state.exposition = parts.metrics.exposition
     app.state.pages = PageContext(
         service=service,

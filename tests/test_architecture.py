@@ -22,8 +22,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGES = ("classifier", "proxy", "truezero")
 
 # `pip install truezero` is light: only these import the service, inside the function that runs it.
-# Judges by the classifier, and is loaded only by the command that needs it.
-JUDGING = "truezero.runner.audit"
+# These judge by the classifier, and are loaded only by the command that needs them.
+JUDGING = ("truezero.runner.audit", "truezero.runner.card")
 LAZY = (
     "truezero.cli",
     "truezero.runner.demo",
@@ -162,11 +162,11 @@ def outside_the_standard_library(each: Import) -> bool:
 
 def service_imported_at_start(each: Import) -> bool:
     """Contracts do not tell an import inside a function from one at the top of a module."""
-    if within(each.importer, [JUDGING]):
+    if within(each.importer, JUDGING):
         return within(each.imported, ["proxy"])
     return (
         within(each.importer, ["truezero"])
-        and within(each.imported, ["proxy", "classifier", JUDGING])
+        and within(each.imported, ["proxy", "classifier", *JUDGING])
         and not (each.late and within(each.importer, LAZY))
     )
 

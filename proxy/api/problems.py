@@ -210,6 +210,8 @@ Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
 # Maps an `Accept` header to the metrics and their content type; called in a thread.
 Exposition = Annotated[Callable[[str], tuple[bytes, str]], of_app("exposition")]
 Version = Annotated[str, of_app("version")]
+# Renders a measurement card as what `Accept` asks for, other than JSON: None if it asks for that.
+CardPage = Annotated[Callable[[Mapping[str, Any], str], Response | None], of_app("card_page")]
 
 
 def base_url(request: Request) -> str:

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
+from classifier.card import card_bytes
 from classifier.groups import MIN_VALID, Method
 from proxy.api.problems import (
     LIMITED,
+    CardPage,
     Exposition,
     Service,
     Version,
@@ -19,10 +21,10 @@ from proxy.api.problems import (
     documented,
     json_answer,
 )
-from proxy.control import batches, judge, live, reports, rollouts, virtual_keys
+from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
 from proxy.control.alerts import unexplained_calls
 from proxy.control.live import BatchEvent
-from proxy.control.queries import readiness
+from proxy.control.queries import readiness, run_in_thread
 from proxy.control.upstreams import upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
@@ -398,6 +400,61 @@ async def compare(
         service, a, b, changes=change or (), after=after, limit=limit
     )
     return await json_answer(page)
+
+
+_CARD: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "text/html": {"schema": {"type": "string"}, "example": "the card as one page"},
+            "image/svg+xml": {"schema": {"type": "string"}, "example": "a badge"},
+        },
+        "description": "OK",
+    }
+}
+
+
+@reports_router.get(
+    "/batches/{batch:path}/card",
+    response_model=models.MeasurementCard,
+    responses=_CARD,
+    operation_id="get_card",
+)
+async def card(
+    service: Service,
+    page: CardPage,
+    batch: Annotated[str, BATCH],
+    harness: Annotated[
+        str | None, Query(max_length=200, description="name and version of what ran the agents")
+    ] = None,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+) -> Response:
+    """Get a batch's measurement card: what its score stands on.
+
+    Canonical JSON (RFC 8785), made of the batch's export alone: `truezero card verify` makes it
+    again offline. `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
+    """
+    made = await cards.card(service, batch, harness=harness)
+    shown = await run_in_thread(page, made, accept)
+    if shown is not None:
+        return shown
+    content = await run_in_thread(card_bytes, made)
+    return Response(content, media_type="application/json", headers={"vary": "accept"})
+
+
+@reports_router.post(
+    "/batches/{batch:path}/card/disclosure",
+    response_model=models.Disclosure,
+    operation_id="disclose_calls",
+)
+async def disclose(
+    service: Service, batch: Annotated[str, BATCH], request: models.DisclosureRequest
+) -> Response:
+    """Disclose some of a card's calls, drawn by a word that whoever asks chooses.
+
+    Each has its request id and its path to the card's root, to be asked of the provider.
+    """
+    found = await cards.disclose(service, batch, seed=request.seed, leaves=request.leaves)
+    return await json_answer(found)
 
 
 @reports_router.get(

@@ -12,10 +12,11 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
-from proxy.control import dashboard, reports
+from proxy.control import cards, dashboard, reports
 from proxy.control.batches import reset_breaker
-from proxy.control.queries import path_of
+from proxy.control.queries import path_of, run_in_thread
 from proxy.web import badges, charts, format, list_pages, render
+from proxy.web.cards import printable
 from proxy.web.context import (
     Context,
     Name,
@@ -207,6 +208,12 @@ async def _compare(
 async def _rerun(context: Context, batch: Text) -> Response:
     reruns = await reports.rerun(context.service, batch)
     return JSONResponse(reruns, headers=dict(render.HEADERS))
+
+
+@router.get("/ui/batches/{batch:path}/card")
+async def _card(context: Context, batch: Name) -> Response:
+    made = await cards.card(context.service, batch)
+    return await run_in_thread(printable, made)
 
 
 @router.get("/ui/batches/{batch:path}")

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truezero.cli import batches, outcomes, rollouts, service
+from truezero.cli import batches, card, outcomes, rollouts, service
 from truezero.cli.options import version_line
 
 app = typer.Typer(
@@ -21,6 +21,11 @@ app = typer.Typer(
 )
 database = typer.Typer(help="Manage the service's database.", no_args_is_help=True)
 kept = typer.Typer()
+cards = typer.Typer(
+    cls=card.CardGroup,
+    help="Print a batch's measurement card: what its score stands on.",
+    no_args_is_help=True,
+)
 _AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -53,8 +58,13 @@ app.command()(service.prune)
 app.command()(rollouts.classify)
 app.command()(rollouts.audit)
 app.add_typer(kept, name="outcomes")
+app.add_typer(cards, name="card")
 app.command()(rollouts.demo)
 app.add_typer(database, name="db")
+cards.command()(card.show)
+cards.command()(card.disclose)
+cards.command()(card.verify)
+cards.command()(card.key)
 kept.callback(invoke_without_command=True)(outcomes.kept)
 kept.command()(outcomes.deliver)
 database.command()(service.upgrade)

@@ -445,6 +445,45 @@ def _exclusions(p: float, fisher_p: float | None) -> str:
     return f"exclusions against tasks: p = {p:.2g}{beside}"
 
 
+def print_card(card: Mapping[str, Any]) -> None:
+    """Print a measurement card: the score, what is no measurement, the calls and the roots."""
+    console = make_console(soft_wrap=True, highlight=False)
+    for line in card_lines(card):
+        console.print(escape(line))
+
+
+def card_lines(card: Mapping[str, Any]) -> list[str]:
+    """Return the lines that a measurement card is printed as."""
+    stated, measured, roots = card["stated"], card["measured"], card["roots"]
+    score, zeros, calls = measured["score"], measured["zeros"], measured["calls"]
+    interval = score["interval"]
+    number = "no score" if score["score"] is None else f"score {score['score']:.3f}"
+    between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+    share = f"{score['measured']:,} of {plural(score['repeats'], 'repeat')} measured"
+    lines = [
+        f"{stated['batch']}: {number}{between}, {share}",
+        "a valid measurement"
+        if measured["valid"]
+        else f"not a valid measurement: {plural(measured['problems']['total'], 'objection')}",
+    ]
+    if zeros["reported"]:
+        causes = ", ".join(f"{count:,} {name}" for name, count in zeros["by_cause"].items())
+        none = f"{zeros['not_measured']:,} of {plural(zeros['reported'], 'reported zero')} are none"
+        lines.append(none + (f": {causes}" if causes else ""))
+    for row in calls["by_model"]:
+        asked, answered = row["asked"] or "unknown", row["answered"] or "unknown"
+        served = f" at {row['served_by']}" if row["served_by"] else ""
+        model = asked if asked == answered else f"{asked}, answered by {answered}"
+        failed = f", {row['failed']:,} failed" if row["failed"] else ""
+        origin = row["origin"] or row["upstream"]
+        lines.append(f"{model}{served} ({origin}): {plural(row['calls'], 'call')}{failed}")
+    ids = f"{roots['request_ids']:,} of {plural(roots['leaves'], 'call')} with a request id"
+    lines.append(f"calls {roots['calls'][:16]}… ({roots['provenance']}; {ids})")
+    lines.append(f"export {roots['export'][:16]}…")
+    lines += [f"does not prove {line}" for line in card["does_not_prove"]]
+    return lines
+
+
 @contextmanager
 def live_batch(
     load: Callable[[], tuple[models.BatchSummary, models.Breaker]],

@@ -59,7 +59,7 @@ def test_what_was_published_together_holds(
     parts = verify(
         card,
         export=file,
-        disclosure=disclosure_of(records, card, seed="board", leaves=3),
+        disclosure=disclosure_of(records, "nightly", seed="board", leaves=3),
         envelope=sign(statement(card), KEY),
         key=KEY.public_key(),
     )

@@ -229,6 +229,24 @@ class Client:
         """Check whether a batch is a valid measurement."""
         return self._get(models.Check, of_batch(batch, "/check"))
 
+    def card(
+        self, batch: str, *, harness: str | None = None, accept: str = "application/json"
+    ) -> bytes:
+        """Return a batch's measurement card: canonical JSON, or a page or badge of it.
+
+        Arguments:
+            harness: name and version of what ran the agents; it stands on the card.
+            accept: ``application/json``, ``text/html`` or ``image/svg+xml``.
+        """
+        params, headers = present(harness=harness), {"accept": accept}
+        path = of_batch(batch, "/card")
+        return (self._send("GET", path, params, None, None, headers)).content
+
+    def disclose(self, batch: str, *, seed: str, leaves: int = 20) -> models.Disclosure:
+        """Disclose calls of a batch's card that a word draws, each with its path to the root."""
+        body = {"seed": seed, "leaves": leaves}
+        return self._post(models.Disclosure, of_batch(batch, "/card/disclosure"), body)
+
     def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
         return self._post(models.BatchRuns, of_batch(batch, "/begin"), {"run": run})
@@ -374,16 +392,20 @@ class Client:
         params: Parameters | None,
         body: Mapping[str, Any] | None,
         timeout_s: float | None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
         try:
-            return self._http.request(method, path, params=params or {}, json=body, timeout=timeout)
+            response = self._http.request(
+                method, path, params=params or {}, json=body, timeout=timeout, headers=headers
+            )
         except httpx.HTTPError as error:
             raise unreachable(self.url, error) from error
-
-    def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
         if response.is_error:
             raise refused(response.status_code, response.content, self.url)
+        return response
+
+    def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
         status = response.status_code
         answer = rest.parse(model, response.content, path=path, url=self.url, status=status)
         outcomes.answered(self._terms.service)

@@ -1,0 +1,188 @@
+"""A batch's card over REST: made of the export, by anybody, and holding nothing that was said."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from classifier.card import Stated, card_bytes, card_of, differences, disclosed_wrongly
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.conftest import Services
+from tests.proxy.control.test_batches import play
+from truezero.cli import app as command_line
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+SECRET = "a sentence that no card may hold"
+
+
+@pytest.fixture
+def service(services: Services) -> Service:
+    service = services()
+    play(service, "won", reward=1.0, task="one")
+    play(service, "lost", task="two")
+    play(service, "dead", DEAD, task="three")
+    return service
+
+
+def exported(service: Service) -> str:
+    return service.http.get("/rollouts/export", params={"batch": "b"}).text
+
+
+def test_a_card_is_what_its_export_makes_of_it(service: Service) -> None:
+    response = service.http.get("/batches/b/card", params={"harness": "benchflow 1"})
+    card = response.json()
+    assert response.content == card_bytes(card), "canonical"
+    records = [json.loads(line) for line in exported(service).splitlines()]
+    again = card_of(records, Stated.decode(card["stated"]))
+    assert differences(card, again) == []
+    assert card["stated"]["harness"] == "benchflow 1"
+    assert list(card["stated"]["origins"]) == ["openai"], "others were not called"
+
+
+def test_a_card_counts_the_zeros_that_are_none(service: Service) -> None:
+    measured = service.get("/batches/b/card")["measured"]
+    assert measured["zeros"] == {
+        "reported": 2, "not_measured": 1, "by_cause": {"auth": 1}, "by_whom": {"operator": 1},
+    }  # fmt: skip
+    assert (measured["score"]["measured"], measured["score"]["repeats"]) == (2, 3)
+    assert (measured["score"]["score"], measured["valid"]) == (0.5, False)
+    assert (measured["calls"]["total"], measured["calls"]["failed"]) == (3, 1)
+
+
+def test_a_card_is_the_same_whenever_it_is_asked_for(service: Service) -> None:
+    first = service.http.get("/batches/b/card").content
+    assert service.http.get("/batches/b/card").content == first
+    play(service, "late", task="four")
+    assert service.http.get("/batches/b/card").content != first
+
+
+def test_a_card_is_printed_as_a_page_that_stands_alone(service: Service) -> None:
+    response = service.http.get("/batches/b/card", headers={"accept": "text/html"})
+    page = response.text
+    assert response.headers["content-type"].startswith("text/html")
+    assert "2 of 3 measured" in page
+    assert "1 of 2 reported zeros are none" in page
+    assert not [tag for tag in ("<script", "<link", "<img", "src=") if tag in page]
+    assert "sha256-" in response.headers["content-security-policy"]
+    shown = service.http.get("/ui/batches/b/card")
+    assert (shown.status_code, shown.text) == (200, page)
+
+
+def test_a_badge_names_the_score_and_what_it_stands_on(service: Service) -> None:
+    response = service.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert ">0.500, 2 of 3 measured</text>" in response.text
+
+
+def test_a_name_that_looks_like_markup_stays_text(service: Service) -> None:
+    play(service, "odd", batch="<script>alert(1)</script>", model="<b>m</b>")
+    path = "/batches/%3Cscript%3Ealert(1)%3C%2Fscript%3E/card"
+    page = service.http.get(path, headers={"accept": "text/html"}).text
+    assert "<script>" not in page
+    assert "<b>m" not in page
+
+
+def test_disclosed_calls_lead_to_the_cards_root(service: Service) -> None:
+    card = service.get("/batches/b/card")
+    body = {"seed": "tuesday", "leaves": 2}
+    disclosure = service.http.post("/batches/b/card/disclosure", json=body).json()
+    assert len(disclosure["leaves"]) == 2
+    assert disclosed_wrongly(disclosure, card) == []
+    disclosure["leaves"][0]["facts"]["status"] = 200 + disclosure["leaves"][0]["facts"]["status"]
+    assert disclosed_wrongly(disclosure, card)
+
+
+def test_a_batch_without_rollouts_has_no_card(service: Service) -> None:
+    problem(service.http.get("/batches/none/card"), 404, "unknown_batch")
+    body = {"seed": "tuesday"}
+    problem(service.http.post("/batches/none/card/disclosure", json=body), 404, "unknown_batch")
+    problem(service.http.post("/batches/b/card/disclosure", json={}), 422, "invalid")
+
+
+def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "said", "batch": "b", "task": "five"})
+    said = {"model": "gpt-5", "messages": [{"role": "user", "content": SECRET}]}
+    key = {"authorization": f"Bearer sk-{SECRET.replace(' ', '-')}"}
+    service.provider.plays(answers.chat())
+    service.http.post("/r/said/openai/v1/chat/completions", json=said, headers=key)
+    service.http.post("/rollouts/said/outcome", json={"rewards": {"reward": 0.0}})
+    disclosure = service.http.post("/batches/b/card/disclosure", json={"seed": "x"}).text
+    page = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
+    for text in (service.http.get("/batches/b/card").text, disclosure, page):
+        assert "no card may hold" not in text
+        assert "no-card-may-hold" not in text
+
+
+# --- on the command line -------------------------------------------------------------------------
+
+
+def run(*words: object) -> Result:
+    return CliRunner().invoke(command_line, ["card", *(str(word) for word in words)])
+
+
+@pytest.fixture
+def files(service: Service, tmp_path: Path) -> Path:
+    (tmp_path / "export.jsonl").write_text(exported(service))
+    where = ("--url", str(service.http.base_url))
+    assert run("key", "--file", tmp_path / "key.pem").exit_code == 0
+    card, key = tmp_path / "card.json", tmp_path / "key.pem"
+    made = run("b", "--json", card, "--html", tmp_path / "c.html", "--sign", key, *where)
+    assert made.exit_code == 0, made.output
+    public = run("key", "--file", key).stdout
+    (tmp_path / "key.pub").write_text(public)
+    drawn = run("disclose", "b", "--seed", "w", "--out", tmp_path / "disclosure.json", *where)
+    assert drawn.exit_code == 0, drawn.output
+    return tmp_path
+
+
+def test_a_card_is_printed_in_a_terminal(service: Service) -> None:
+    shown = run("b", "--url", str(service.http.base_url))
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    assert lines[0].startswith("b: score 0.500")
+    assert "1 of 2 reported zeros are none: 1 auth" in lines
+    assert [line for line in lines if line.startswith("does not prove ")]
+
+
+def test_a_card_is_verified_offline_by_what_was_published_beside_it(files: Path) -> None:
+    verified = run(
+        "verify", files / "card.json", "--export", files / "export.jsonl",
+        "--disclosure", files / "disclosure.json", "--key", files / "key.pub",
+    )  # fmt: skip
+    assert verified.exit_code == 0, verified.output
+    assert verified.stdout.splitlines() == [
+        "export: holds",
+        "disclosure: holds",
+        "signature: holds",
+    ]
+
+
+def test_a_score_that_was_edited_is_named_and_the_exit_code_is_1(files: Path) -> None:
+    card = json.loads((files / "card.json").read_text())
+    card["measured"]["score"]["score"] = 0.9
+    (files / "card.json").write_text(json.dumps(card))
+    verified = run("verify", files / "card.json", "--export", files / "export.jsonl")
+    assert verified.exit_code == 1
+    assert "measured.score.score: 0.9 on the card, 0.5 by the export" in verified.stdout
+
+
+def test_an_export_that_was_edited_differs_from_its_card(files: Path) -> None:
+    export = files / "export.jsonl"
+    export.write_text(export.read_text().replace('"reward":0.0', '"reward":1.0'))
+    verified = run("verify", files / "card.json", "--export", export)
+    assert verified.exit_code == 1
+    assert "roots.export" in verified.stdout
+
+
+def test_what_cannot_be_verified_is_said_with_exit_code_2(files: Path) -> None:
+    assert run("verify", files / "card.json").exit_code == 2
+    (files / "none.json").write_text("[]")
+    assert run("verify", files / "none.json", "--export", files / "export.jsonl").exit_code == 2
+    missing = run("verify", files / "missing.json", "--export", files / "export.jsonl")
+    assert missing.exit_code == 2
+    assert "cannot read" in missing.output
