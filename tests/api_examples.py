@@ -24,10 +24,12 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "duration_s": 0.41,
     "expires": "2026-09-22T14:13:20Z",
     "first_at": _BEGAN,
+    "first_byte_at": _BEGAN + 0.5,
     "first_byte_s": 0.4,
     "first_seen": _BEGAN - 86_400,
     "judged_at": _BEGAN + 10.4,
     "last_at": _BEGAN + 9.0,
+    "last_byte_at": _BEGAN + 0.51,
     "last_seen": _BEGAN + 10.4,
     "lost_s": 0.8,
     "opened_at": _BEGAN + 10.4,
@@ -37,6 +39,7 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "started_at": _BEGAN + 0.1,
 }
 _ID = "660c036bd94e4ca9fffc76%02d"
+_HASH = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 _SHOWN: Final = ("openai", "anthropic", "OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 
 
@@ -62,6 +65,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
         "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
         "rewards": {"reward": 0.0},
     },
+    "POST /batches/{batch}/card/disclosure": {"seed": "word", "leaves": 20},
     "POST /batches/{batch}/begin": {"run": "shift-1"},
     "POST /batches/{batch}/end": {"run": "shift-1"},
     "POST /key/generate": {
@@ -84,6 +88,11 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "GET /batches/{batch}/check": ("open: GET /batches/nightly/check", _all),
     "POST /batches/{batch}/breaker/reset": ("open: POST /batches/broken/breaker/reset", _all),
     "GET /batches/{batch}/breaker": ("open: GET /batches/broken/breaker", _all),
+    "GET /batches/{batch}/card": ("open: GET /batches/broken/card", _all),
+    "POST /batches/{batch}/card/disclosure": (
+        "open: POST /batches/broken/card/disclosure",
+        _all,
+    ),
     "GET /batches/{batch}/usage": ("open: GET /batches/nightly/usage", _first),
     "GET /batches/{batch}/rerun": ("open: GET /batches/nightly/rerun", _all),
     "GET /compare": ("open: GET /compare?a=nightly&b=x%2Fy", _all),
@@ -196,5 +205,6 @@ def _filled(value: Any, key: str, path: str, prose: Mapping[str, str]) -> Any:
     if not isinstance(value, str):
         return value
     named = re.sub(r"<id (\d+)>", lambda found: _ID % int(found[1]), value)
+    named = named.replace("<hash>", _HASH).replace("<host>", "api.openai.com")
     named = named.replace("<version>", "0.2.0").replace("<last four>", "o8Qw")
     return named.replace("http://proxy", SERVICE)

@@ -52,6 +52,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Clients and SDKs", "guides/clients.md"),
             ("One client for many rollouts", "guides/identity.md"),
             ("CI", "guides/ci.md"),
+            ("Publishing a score", "guides/publishing.md"),
             ("Reinforcement learning", "guides/rl.md"),
             ("Audit finished runs", "guides/audit.md"),
             ("Drill an agent", "guides/drill.md"),

@@ -16,16 +16,18 @@ from typing import Any
 import httpx
 
 _IDS = re.compile(r"(?<![0-9a-f])[0-9a-f]{24}(?![0-9a-f])")
+_HASH = re.compile(r"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _KEY = re.compile(r"tz-([A-Za-z0-9_-]{30,})\.[A-Za-z0-9_-]{20,}")
 _LAST_FOUR = re.compile(r"tz-\.\.\.[A-Za-z0-9_-]{4}")
 _CURSOR = re.compile(r"[A-Za-z0-9_-]{20,}={0,2}")
 _VERSION = metadata.version("truezero")
 _TIMES = frozenset({
     "agent_s", "at", "began_at", "created_at", "duration_s", "ended_at", "expires", "first_byte_s",
-    "first_at", "first_seen", "first_token_s", "judged_at", "last_at",
-    "last_seen", "lost_s", "opened_at", "provider_s",
+    "first_at", "first_byte_at", "first_seen", "first_token_s", "judged_at", "last_at",
+    "last_byte_at", "last_seen", "lost_s", "opened_at", "provider_s",
     "reported_at", "retry_at", "seconds", "started_at",
 })  # fmt: skip
+_PORTS = frozenset({"origin"})
 _PROSE = frozenset({"detail", "error", "lines", "message", "reason", "summaries", "title"})
 _FRAMING = frozenset({"connection", "content-length", "date", "keep-alive", "transfer-encoding"})
 
@@ -100,12 +102,16 @@ class Player:
         if isinstance(value, Mapping):
             if key == "base_urls":
                 value = self._urls(value)
+            if key == "origins":
+                return dict.fromkeys(value, "<host>")
             return {
                 self._text(name): self._plain(inner, f"{path}/{name}", name)
                 for name, inner in value.items()
             }
         if isinstance(value, list):
             return [self._plain(inner, f"{path}/{place}", key) for place, inner in enumerate(value)]
+        if key in _PORTS and value is not None:
+            return "<host>"
         if key in _TIMES and value is not None:
             return f"<{type(value).__name__}>"
         if not isinstance(value, str):
@@ -124,7 +130,7 @@ class Player:
         if text == _VERSION:
             return "<version>"
         text = _KEY.sub(self._of_made_id, _LAST_FOUR.sub("tz-...<last four>", text))
-        return _IDS.sub(lambda found: self._named(found[0]), text)
+        return _IDS.sub(lambda found: self._named(found[0]), _HASH.sub("<hash>", text))
 
     def _urls(self, urls: Mapping[str, str]) -> Mapping[str, object]:
         """All of them once, then two and how many there are."""

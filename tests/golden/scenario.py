@@ -293,6 +293,9 @@ class Scenario:
         ask.post("/rollouts/canary/outcome", PASSED)
         ask.get("/batches/broken/breaker", title="after a canary that lived")
         ask.post("/batches/broken/breaker/reset")
+        for batch in ("broken", "none"):
+            ask.get(f"/batches/{batch}/card")
+            ask.post(f"/batches/{batch}/card/disclosure", {"seed": "word", "leaves": 1000})
 
     def _keys(self) -> None:
         ask = self.player
