@@ -25,8 +25,8 @@ from classifier.totals import sum_known
 from classifier.validity.serving import ServingGroup, Way, compare_ways
 from classifier.verdicts import EVIDENCE, Policy
 
-CARD = "truezero/measurement-card/v1"
-DISCLOSURE = "truezero/disclosure/v1"
+CARD = "urn:truezero:measurement-card:v1"
+DISCLOSURE = "urn:truezero:disclosure:v1"
 SELF_REPORTED = "self-reported"
 PROVIDER_REQUEST_IDS = "provider request ids"
 # What a card cannot show, in words: it is printed with every card.

@@ -56,13 +56,14 @@ def test_reference_pages_name_every_call_command_and_setting(generated: dict[str
         for method in methods:
             assert f"### `{method.upper()} {path}`" in generated["docs/reference/rest.md#calls"]
     listed = re.findall("^## `truezero (.+)`", generated["docs/reference/cli.md#commands"], re.M)
-    from truezero.cli import app, database, kept
+    from truezero.cli import app, cards, database, kept
 
     names = [c.name or c.callback.__name__ for c in app.registered_commands if c.callback]
     names += [
         "outcomes",
         *(f"outcomes {c.callback.__name__}" for c in kept.registered_commands if c.callback),
     ]
+    names += [f"card {c.callback.__name__}" for c in cards.registered_commands if c.callback]
     names += [f"db {c.callback.__name__}" for c in database.registered_commands if c.callback]
     assert listed == names
     assert "`TRUEZERO_OPERATOR_KEY_PATHS`" in generated["docs/reference/settings.md#settings"]

@@ -602,9 +602,9 @@ class Reruns(BaseModel):
 
 
 class MeasurementCard(BaseModel):
-    """What a batch's score stands on; its bytes are canonical JSON (RFC 8785)."""
+    """The facts that a batch's score stands on; its bytes are canonical JSON (RFC 8785)."""
 
-    type: Literal["truezero/measurement-card/v1"]
+    type: Literal["urn:truezero:measurement-card:v1"] = Field(description="name of the format")
     stated: dict[str, Any] = Field(
         description="batch, versions, policy, hosts: what the export does not hold"
     )
@@ -639,7 +639,7 @@ class DisclosedLeaf(BaseModel):
 class Disclosure(BaseModel):
     """Calls that a word draws from a batch, to be asked of the provider."""
 
-    type: Literal["truezero/disclosure/v1"]
+    type: Literal["urn:truezero:disclosure:v1"] = Field(description="name of the format")
     batch: str = Field(description="name of the batch")
     root: str = Field(description="the root of the card that they belong to, in hex")
     size: int = Field(description="calls of the batch")

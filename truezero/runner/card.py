@@ -14,7 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from classifier.card import Stated, card_bytes, card_of, differences, disclosed_wrongly
+from classifier.card import CARD, Stated, card_bytes, card_of, differences, disclosed_wrongly
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-PREDICATE = "urn:truezero:measurement-card:v1"
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PAYLOAD = "application/vnd.in-toto+json"
@@ -129,7 +128,7 @@ def _against(export: Path, card: Mapping[str, Any], stated: Stated) -> list[str]
 # --- signature: DSSE (github.com/secure-systems-lab/dsse) over an in-toto Statement v1 ---
 
 
-def statement(card: Mapping[str, Any], *, predicate: str = PREDICATE) -> dict[str, Any]:
+def statement(card: Mapping[str, Any], *, predicate: str = CARD) -> dict[str, Any]:
     """Return the in-toto Statement of a card; its subject is the batch's export.
 
     Arguments:
@@ -196,7 +195,7 @@ def _signed_wrongly(
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         yield f"not a DSSE envelope of a card: {error}"
         return
-    if kind != _PAYLOAD or predicate not in (PREDICATE, TEST_RESULT):
+    if kind != _PAYLOAD or predicate not in (CARD, TEST_RESULT):
         yield f"signs something else: {kind}, {predicate}"
         return
     yield from (f"what was signed differs: {line}" for line in differences(signed, expected))

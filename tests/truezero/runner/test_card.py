@@ -12,10 +12,9 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from classifier.card import card_bytes, card_of, disclosure_of
+from classifier.card import CARD, card_bytes, card_of, disclosure_of
 from tests.classifier.test_card import STATED, Records, edited, export, nightly, places
 from truezero.runner.card import (
-    PREDICATE,
     TEST_RESULT,
     CardError,
     Checked,
@@ -76,7 +75,7 @@ def test_a_statement_names_the_export_as_its_subject(card: dict[str, Any]) -> No
     assert made["_type"] == "https://in-toto.io/Statement/v1"
     digest = {"sha256": card["roots"]["export"]}
     assert made["subject"] == [{"name": "nightly", "digest": digest}]
-    assert (made["predicateType"], made["predicate"]) == (PREDICATE, card)
+    assert (made["predicateType"], made["predicate"]) == (CARD, card)
 
 
 def test_a_card_is_a_test_result_as_in_toto_has_them(card: dict[str, Any]) -> None:
@@ -91,7 +90,7 @@ def test_a_card_is_a_test_result_as_in_toto_has_them(card: dict[str, Any]) -> No
     assert (said["result"], said["warnedTests"]) == ("WARNED", ["output_truncated"])
 
 
-@pytest.mark.parametrize("predicate", [PREDICATE, TEST_RESULT])
+@pytest.mark.parametrize("predicate", [CARD, TEST_RESULT])
 @pytest.mark.parametrize("seed", range(50))
 def test_an_edit_of_a_signature_is_found(seed: int, predicate: str, card: dict[str, Any]) -> None:
     rnd = random.Random(seed)
