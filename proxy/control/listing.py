@@ -185,7 +185,7 @@ async def _refresh(service: Service, query: RolloutQuery, *, running: int | None
 
 def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
     return [
-        {**{name: row[name] for name in _ITEM}, "validity": (row["found"] or "").split()}
+        {**{name: row[name] for name in _ITEM}, "validity": (row["findings"] or "").split()}
         for row in rows
     ]
 

@@ -52,7 +52,7 @@ ITEM = (
         "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
         "total_tokens", "cost_usd",
     )),
-    verdicts.c.validity.label("found"),
+    verdicts.c.validity.label("findings"),
     rollouts.c.outcome_at.label("reported_at"),
 )  # fmt: skip
 

@@ -100,7 +100,7 @@ LEVELS: Mapping[str, Badge] = {
         Badge(name="info", label="info", meaning="worth knowing", shape=_DOT),
     )
 }
-# What became of a task from one batch to another (`classifier.groups.ChangeKind`).
+# The change of a task from one batch to another (`classifier.groups.ChangeKind`).
 CHANGES: Mapping[str, Badge] = {
     "broken": Badge(name="broken", label="broken", meaning="scored lower in B", shape=_DOWN),
     "fixed": Badge(name="fixed", label="fixed", meaning="scored higher in B", shape=_UP),
@@ -138,7 +138,7 @@ _HEALTHS: Mapping[str | None, Badge] = {
 def of_rollout(row: Mapping[str, Any]) -> Badge:
     """Return the badge of a rollout's verdict, by its ``health`` and ``subcategory``.
 
-    One whose ``skipped`` says that a breaker did not admit it, and that did not run, is skipped.
+    A rollout that a breaker did not admit (``skipped``), and that did not run, is skipped.
     """
     if row["health"] in (None, "not_judged") and row.get("skipped"):
         return SKIPPED
@@ -148,14 +148,14 @@ def of_rollout(row: Mapping[str, Any]) -> Badge:
 
 
 def of_verdict(verdict: Mapping[str, Any]) -> Badge:
-    """Return the badge of a verdict: of a healthy one that is over, whether its score counts."""
+    """Return the badge of a verdict; that of a final healthy one tells if its score counts."""
     if verdict["health"] != "healthy" or verdict["provisional"]:
         return of_rollout(verdict)
     return {"no": SPOILT, "unknown": DOUBTFUL}.get(verdict["scoreable"], HEALTHY)
 
 
 def of_reach(verdict: Mapping[str, Any]) -> tuple[Badge, str]:
-    """Return the badge and the answer to whether the model was reached."""
+    """Return the badge and the words for the model being reached or not."""
     badge = of_rollout(verdict)
     if verdict["health"] != "healthy":
         return badge, badge.label
@@ -166,8 +166,8 @@ def of_reach(verdict: Mapping[str, Any]) -> tuple[Badge, str]:
     return badge, "yes"
 
 
-def of_found(names: str | None) -> tuple[Badge, str] | None:
-    """Return the badge and the check of the worst that was found; None of info and of nothing.
+def of_findings(names: str | None) -> tuple[Badge, str] | None:
+    """Return the badge and the check of the worst finding. None if there is none, or it is info.
 
     ``names`` is the column of `verdicts`: the worst level, then checks.
     """
@@ -197,7 +197,7 @@ def of_cause(name: str | None) -> Badge:
 
 
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
-    """Count a batch's rollouts by badge, always in the same order, without zeros."""
+    """Count a batch's rollouts by badge, always in the same order. Zeros are left out."""
     health, cause = summary["health"], summary["subcategory"]
     open_ = summary["rollouts"] - sum(health.values())
     idle = health.get("not_judged", 0)

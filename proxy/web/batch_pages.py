@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from classifier.reruns import Rerun, RerunCounts
 from proxy.control import cards, dashboard, reports
 from proxy.control.batches import reset_breaker
+from proxy.control.dashboard import judged_rollouts
 from proxy.control.queries import path_of, run_in_thread
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.cards import printable
@@ -29,7 +30,7 @@ from proxy.web.context import (
 )
 from truezero import models
 
-# --- fitness to publish: what stands against it, with counts -----------------------------------
+# --- fitness to publish: the reasons against it, with counts ------------------------------------
 
 
 class Reason(NamedTuple):
@@ -41,10 +42,10 @@ class Reason(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Publishable:
-    """``yes``: it is a valid measurement. Reasons are the most severe first."""
+class PublicationCheck:
+    """The fitness of a batch for publication, and the reasons against it, most severe first."""
 
-    yes: bool
+    valid: bool
     head: str
     reasons: tuple[Reason, ...]
 
@@ -61,10 +62,10 @@ _OF_RERUNS = {
 }  # fmt: skip
 
 
-def answer(summary: Mapping[str, Any], reruns: RerunCounts) -> Publishable:
-    """Answer for a batch, by its summary and by what it has to run again."""
-    return Publishable(
-        yes=summary["valid"],
+def publication_check(summary: Mapping[str, Any], reruns: RerunCounts) -> PublicationCheck:
+    """Check that a batch can be published, by its summary and the rollouts to run again."""
+    return PublicationCheck(
+        valid=summary["valid"],
         head=_head(summary),
         reasons=tuple(_reasons(summary, reruns)),
     )
@@ -84,20 +85,20 @@ def _head(summary: Mapping[str, Any]) -> str:
 
 def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
     running = reruns.running
-    found = [Reason(running, "still running", "?tab=rollouts")] if running else []
+    reasons = [Reason(running, "still running", "?tab=rollouts")] if running else []
     for name, (one, many) in _OF_RERUNS.items():
         if count := reruns.kinds[name]:
-            found.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
+            reasons.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
     if picked := summary["retried_after_score_total"]:
         text = "run again although already scored: the first score counts"
-        found.append(Reason(picked, text, "?tab=tasks"))
+        reasons.append(Reason(picked, text, "?tab=tasks"))
     if summary["exclusion_bias"]:
         text = f"what is left out biases the mean (p = {summary['exclusion_p']:.2g})"
-        found.append(Reason(None, text, "#check"))
+        reasons.append(Reason(None, text, "#check"))
     if own := (summary["diagnostics"] or {}).get("own_failure_info", 0):
         text = "failed by the agent itself, and counted: look whether it was provoked"
-        found.append(Reason(own, text, "#check"))
-    return found
+        reasons.append(Reason(own, text, "#check"))
+    return reasons
 
 
 # --- pages -------------------------------------------------------------------------------------
@@ -106,7 +107,7 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
 _COST_TABLES = ("model", "role", "upstream")
 _TASKS = 100  # of a comparison, on one page
 _COPIED = 500  # ids that a page holds to be copied; of more it has the command
-# What a batch's rollouts are listed by, where nothing is asked: those not measured come first.
+# The lists of a batch's rollouts if no filter is given: those not measured come first.
 _APART = (
     ("Not measured", (("reward", "null"), ("reward", "missing"))),
     ("Measured", (("reward", "nonzero"), ("reward", "zero"))),
@@ -137,20 +138,20 @@ router = page_router()
 @router.get("/")
 async def _batches(context: Context, request: Request, page: Number = 1) -> Response:
     service = context.service
-    shown = await dashboard.batch_page(service, page)
-    names = [item["batch"] for item in shown.items]
+    batches = await dashboard.batch_page(service, page)
+    names = [item["batch"] for item in batches.items]
     earlier = await dashboard.earlier_batches(service, names)
     sparks = {
         item["batch"]: charts.sparkline(
             [*earlier[item["batch"]], (item["batch"], item["summary"]["score_effective"])]
         )
-        for item in shown.items
+        for item in batches.items
     }
     return await context.page(
         "batches.html",
         request,
         "batches",
-        page=shown,
+        page=batches,
         sparks=sparks,
         alone=await dashboard.without_batch(service),
         in_flight=await dashboard.in_flight(service),
@@ -193,7 +194,7 @@ async def _compare(
         b=b,
         ticked=len(run),
         names=names,
-        found=comparison,
+        comparison=comparison,
         drawn=comparison
         and charts.difference(comparison["difference"], comparison["difference_ci"]),
         changes=badges.CHANGES,
@@ -226,9 +227,9 @@ async def _batch(
 ) -> Response:
     # An address of the first release has filters and no tab.
     implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
-    shown = Tab(tab) if tab else implied
+    chosen = Tab(tab) if tab else implied
     data = await dashboard.batch_detail(context.service, batch)
-    match shown:
+    match chosen:
         case Tab.OVERVIEW:
             more = await _overview(context, batch, data)
         case Tab.ROLLOUTS:
@@ -242,11 +243,11 @@ async def _batch(
         case Tab.AGAIN:
             more = await _again(context, batch)
     return await context.page(
-        f"batch_{shown.value}.html",
+        f"batch_{chosen.value}.html",
         request,
         "batches",
         batch=batch,
-        tab=shown.value,
+        tab=chosen.value,
         **data,
         **more,
         live=urlencode({"batch": batch}),
@@ -265,22 +266,22 @@ async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -
     timeline = await dashboard.timeline(context.service, batch)
     return {
         "chart": timeline and charts.chart(timeline),
-        "answer": answer(data["summary"], data["reruns"]),
+        "publication": publication_check(data["summary"], data["reruns"]),
     }
 
 
 async def _rollouts(
     context: PageContext, batch: str, items: Sequence[tuple[str, str]]
 ) -> dict[str, Any]:
-    """Return the lists of a batch's rollouts: as asked, else those not measured before the rest."""
-    asked = [(name, value) for name, value in items if name != "tab"]
-    form = list_pages.read_form(asked, batch=batch)
-    apart = () if form.query or form.asked.after else _APART
-    lists = [(title, list_pages.read_form(given, batch=batch)) for title, given in apart]
+    """Return the lists of a batch's rollouts: as filtered, else those not measured first."""
+    filters = [(name, value) for name, value in items if name != "tab"]
+    form = list_pages.read_form(filters, batch=batch)
+    apart = () if form.query or form.parameters.after else _APART
+    lists = [(title, list_pages.read_form(usual, batch=batch)) for title, usual in apart]
     return {
         "form": form,
         "lists": [
-            (title, each, *await dashboard.judged_rollouts(context.service, each.asked, fresh=True))
+            (title, each, *await judged_rollouts(context.service, each.parameters, fresh=True))
             for title, each in lists or [("Rollouts", form)]
         ],
     }

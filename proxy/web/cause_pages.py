@@ -1,4 +1,4 @@
-"""The pages of causes and upstreams: what fails, where, since when, and what to do about it."""
+"""The pages of causes and upstreams: each failure with its place, its begin and its remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from proxy.control.upstreams import (
 from proxy.web import badges, charts
 from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
 
-# --- advice, one sentence for a cause ----------------------------------------------------------
+# --- remedies, one sentence for a cause --------------------------------------------------------
 
 
 # By the reason that a cause's name ends in, or its code.
@@ -54,12 +54,12 @@ _BY_RULE: Mapping[str, str] = {
 }
 
 
-def advice(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
-    """Return how to mend a cause.
+def remedy(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
+    """Return the remedy for a cause, as one sentence.
 
     Arguments:
         fingerprint: ``quota:429``, or ``suspected:`` and the rule.
-        cause: ``v1:quota:openai:429:insufficient_quota``; None where none was proven.
+        cause: ``v1:quota:openai:429:insufficient_quota``; None if none was proven.
     """
     if subcategory is None:
         rule = fingerprint.partition(":")[2]
@@ -92,14 +92,14 @@ async def _causes(
     page = await cause_page(service, chosen.since, chosen.until)
     unexplained = await unexplained_calls(service, chosen.since, chosen.until, limit=UNEXPLAINED)
     # Those of any time are listed, unless a time was chosen.
-    shown = [each for each in page.items if each.recent or chosen.window is not None]
-    most = max((count for each in shown for count in each.trend), default=0) or 1
+    listed = [each for each in page.items if each.recent or chosen.window is not None]
+    most = max((count for each in listed for count in each.trend), default=0) or 1
     return await context.page(
         "causes.html",
         request,
         "causes",
-        items=[_item(each, chosen) for each in shown[:LISTED]],
-        found=len(shown),
+        items=[_item(each, chosen) for each in listed[:LISTED]],
+        total=len(listed),
         most=most,
         step_s=page.step_s,
         start=page.start,
@@ -117,17 +117,17 @@ async def _moved() -> Response:
     return redirect("/ui/causes")
 
 
-def _item(found: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
-    key = found.key
+def _item(stats: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
+    key = stats.key
     where = {"upstream": key.upstream, "model": key.model}
     what = {"cause": key.cause} if key.cause else {"fingerprint": key.fingerprint}
     query = {name: value for name, value in (what | where).items() if value}
     return {
-        "stats": found,
+        "stats": stats,
         "key": key,
         "badge": badges.of_cause(key.subcategory),
         "code": (key.cause or "").rpartition(":")[2].removeprefix("-"),
-        "advice": advice(key.fingerprint, key.subcategory, key.cause),
+        "remedy": remedy(key.fingerprint, key.subcategory, key.cause),
         "query": urlencode(query),
         "within": urlencode({**query, **chosen.named("since", "until")}),
     }
@@ -187,7 +187,7 @@ def _chart(item: UpstreamStats, step_s: int) -> charts.Chart:
 
 
 def line(item: UpstreamStats) -> LatencyLine | None:
-    """Lay out an upstream's first bytes over time; None where none is known."""
+    """Lay out an upstream's first bytes over time; None if none is known."""
     known = [each.first_byte_p95_s for each in item.points if each.first_byte_p95_s is not None]
     if not known:
         return None

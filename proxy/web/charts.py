@@ -197,7 +197,7 @@ class Sparkline:
 
 
 def sparkline(scores: Sequence[tuple[str, float | None]]) -> Sparkline | None:
-    """Lay out the scores of a series, oldest first; None where fewer than two are known."""
+    """Lay out the scores of a series, oldest first; None if fewer than two are known."""
     known = [score for _, score in scores if score is not None]
     if len(known) < 2:
         return None
@@ -225,7 +225,7 @@ def sparkline(scores: Sequence[tuple[str, float | None]]) -> Sparkline | None:
 
 
 def _path(places: Sequence[tuple[float, float] | None]) -> str:
-    """Return an SVG path; a place that is not known ends a line."""
+    """Return an SVG path; an unknown place ends a line."""
     parts, down = [], False
     for place in places:
         if place is not None:
@@ -250,7 +250,7 @@ class Difference:
 
 
 def difference(value: float | None, interval: Sequence[float] | None) -> Difference | None:
-    """Lay out a difference with its interval; None where either is not known."""
+    """Lay out a difference with its interval; None if either is unknown."""
     if value is None or interval is None:
         return None
     low, high = interval
@@ -273,7 +273,7 @@ def difference(value: float | None, interval: Sequence[float] | None) -> Differe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One attempt in a heat strip: its score from 0 to ``_STEPS``, or the badge of what it lacks.
+    """One attempt in a heat strip: its score from 0 to ``_STEPS``, or the badge of a missing one.
 
     ``superseded``: another attempt counts in its place.
     """
@@ -303,11 +303,11 @@ NO_REWARD = Badge(
 
 def strip(row: TaskRow) -> Strip:
     """Lay out a task's repeats and attempts."""
-    known = [each.counted.score for each in row.slots if each.counted.score is not None]
+    scores = [each.counted.score for each in row.slots if each.counted.score is not None]
     return Strip(
         task=row.task,
-        score=sum(known) / len(known) if known else None,
-        measured=len(known),
+        score=sum(scores) / len(scores) if scores else None,
+        measured=len(scores),
         repeats=len(row.slots),
         cells=[[_cell(entry, slot, row.members) for entry in slot.attempts] for slot in row.slots],
     )
@@ -316,16 +316,16 @@ def strip(row: TaskRow) -> Strip:
 def _cell(entry: Entry, slot: Slot, members: Mapping[str, Member]) -> Cell:
     member = members[entry.rollout_id]
     badge = None if entry.score is not None else _badge(member)
-    told = badge.label if badge is not None else f"score {format.reward(entry.score)}"
+    words = badge.label if badge is not None else f"score {format.reward(entry.score)}"
     superseded = slot.counted.rollout_id != entry.rollout_id
     repeat = "" if entry.repeat is None else f"repeat {entry.repeat}, "
-    tried = "" if len(slot.attempts) < 2 else f"attempt {entry.attempt or 0}, "
+    attempt = "" if len(slot.attempts) < 2 else f"attempt {entry.attempt or 0}, "
     return Cell(
         rollout_id=entry.rollout_id,
         step=None if entry.score is None else _step(entry.score),
         badge=badge,
         superseded=superseded,
-        label=f"{repeat}{tried}{told}{', superseded' if superseded else ''}",
+        label=f"{repeat}{attempt}{words}{', superseded' if superseded else ''}",
     )
 
 
@@ -382,14 +382,14 @@ def waterfall(
     evidence: Iterable[str],
     *,
     now: float,
-    shown: Mapping[str, Mapping[str, Any]] | None = None,
+    details: Mapping[str, Mapping[str, Any]] | None = None,
     findings: Sequence[Mapping[str, Any]] = (),
 ) -> list[WaterfallBar]:
     """Lay out a rollout's calls along time.
 
     Arguments:
-        now: epoch seconds; where bars of calls in flight end.
-        shown: the calls to return, by id, with all that is known of them; None is all.
+        now: epoch seconds, at which bars of calls in flight end.
+        details: the calls to return, by id, with all their known fields; None is all.
         findings: the validity findings of the verdict; each marks its calls.
     """
     if not calls:
@@ -401,7 +401,7 @@ def waterfall(
     following = [*calls[1:], None]
     return [
         _waterfall_bar(
-            call if shown is None else shown[call["id"]],
+            call if details is None else details[call["id"]],
             number=1 + n,
             start=start,
             scale=scale,
@@ -410,13 +410,13 @@ def waterfall(
             retry_of=None if (place := repeated[n]) is None else 1 + place,
             evidence=call["id"] in proof,
             findings=[
-                (badges.LEVELS[found["level"]], found["check"])
-                for found in findings
-                if call["id"] in found["evidence"]
+                (badges.LEVELS[finding["level"]], finding["check"])
+                for finding in findings
+                if call["id"] in finding["evidence"]
             ],
         )
         for n, (call, after) in enumerate(zip(calls, following, strict=True))
-        if shown is None or call["id"] in shown
+        if details is None or call["id"] in details
     ]
 
 
@@ -476,7 +476,7 @@ def _repeats(calls: Sequence[Mapping[str, Any]]) -> list[int | None]:
 class MapPart:
     """Consecutive calls in a map of all: numbers ``first`` to ``last``, ``x`` in percent.
 
-    ``badge`` is that of the worst of them; ``marked`` where one is evidence or shows a finding.
+    ``badge`` is that of the worst of them; ``marked``: one of them is evidence or shows a finding.
     """
 
     first: int
@@ -510,12 +510,12 @@ def _part(
     worst = min(counts, key=lambda badge: (badge == badges.HEALTHY, -counts[badge], badge.label))
     first, last = begin + 1, begin + len(calls)
     name = f"call {first}" if first == last else f"calls {first}–{last}"
-    told = ", ".join(f"{count} {badge.label}" for badge, count in counts.most_common())
+    words = ", ".join(f"{count} {badge.label}" for badge, count in counts.most_common())
     return MapPart(
         first=first,
         last=last,
         badge=worst,
-        label=f"{name}: {told}",
+        label=f"{name}: {words}",
         marked=any(call["id"] in marked for call in calls),
         x=x,
         width=width,

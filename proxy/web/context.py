@@ -24,11 +24,11 @@ from proxy.web import format, render
 from truezero.models.batches import Moment
 
 # --- live pages --------------------------------------------------------------------------------
-# A page is made once for all that were told of the same change.
+# A page is made once for all browsers that fetch it for the same change.
 
 
 CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
-_KEPT = 16  # pages; some are 200 kB
+_CACHED = 16  # pages; some are 200 kB
 
 
 class _Made(NamedTuple):
@@ -63,7 +63,7 @@ class LivePages:
             made = _Made(self.changes.clock(), asyncio.create_task(self._make(request, make)))
             self._made.pop(key, None)
             self._made[key] = made
-            if len(self._made) > _KEPT:
+            if len(self._made) > _CACHED:
                 del self._made[next(iter(self._made))]
         return await asyncio.shield(made.page)
 
@@ -92,7 +92,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages too, and whose live pages share what is made of a change."""
+    """A route whose errors are pages too, and whose live pages are made once for a change."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors rendered."""
@@ -185,7 +185,7 @@ def page_router() -> APIRouter:
 
 
 async def problem(status: int, detail: str, incident: str | None = None) -> Response:
-    """Render a page that says what is wrong; ``incident`` is the id of the log's line."""
+    """Render a page that names a problem; ``incident`` is the id of the log's line."""
     return await run_in_thread(
         render.page, "problem.html", status, code=status, detail=detail, incident=incident
     )

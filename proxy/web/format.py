@@ -204,7 +204,7 @@ def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> s
 
 
 def _reached(verdict: Mapping[str, Any]) -> str:
-    """Say why a score counts: the model was reached, or the agent itself prevented that."""
+    """Return the reason why a score counts: the model was reached, or the agent prevented that."""
     if verdict.get("attributed_to") != "agent":
         return "The model was reached"
     if PROVOKED_SUSPECTED in verdict.get("warnings", ()):
@@ -214,15 +214,15 @@ def _reached(verdict: Mapping[str, Any]) -> str:
 
 def _unknown(verdict: Mapping[str, Any]) -> str:
     ended_on = ("ended_on_unexplained_rejection", "ended_on_unread_answers", "ended_on_lost_state")
-    told = (WARNINGS[name] for name in ended_on if name in verdict.get("warnings", ()))
-    return next(told, "no model is known to have answered")
+    warnings = (WARNINGS[name] for name in ended_on if name in verdict.get("warnings", ()))
+    return next(warnings, "no model is known to have answered")
 
 
 def _doubt(verdict: Mapping[str, Any]) -> str | None:
-    """Return the worst that is known against a measurement, beside health."""
-    for found in verdict.get("validity", ()):
-        if found["level"] != "info":
-            return str(found["sentence"])
+    """Return the worst doubt about a measurement, beside health; None if there is none."""
+    for finding in verdict.get("validity", ()):
+        if finding["level"] != "info":
+            return str(finding["sentence"])
     for role, each in verdict.get("roles", {}).items():
         if each["health"] in ("api_error", "suspected_api_error"):
             return f"the calls of role {role} failed"
@@ -253,8 +253,8 @@ _FAILING: Mapping[str, str] = {
 
 
 def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    said = _FAILING if verdict["provisional"] else _PROVED
-    statement = said.get(verdict["rule"], "The provider failed this rollout")
+    statements = _FAILING if verdict["provisional"] else _PROVED
+    statement = statements.get(verdict["rule"], "The provider failed this rollout")
     cause = (verdict["subcategory"] or "").replace("_", " ")
     detail = (verdict["error"] or "").partition(": ")[2] or verdict["fingerprint"]
     if verdict["provisional"]:

@@ -21,7 +21,7 @@ from truezero import models
 from truezero.models.batches import NO_BATCH
 
 # --- form of a list ----------------------------------------------------------------------------
-# As a page's address asks for it, with the addresses that lead on from there.
+# Read from a page's address, with the addresses of the pages that follow.
 
 
 _RENAMED = {"q": "text"}  # as pages of the first release had it
@@ -33,57 +33,58 @@ _SHOWN = ("text", "health", "subcategory", "validity", "fingerprint")  # as fiel
 class ListForm:
     """The parameters of a list, for the form above it and the links below it.
 
-    ``given`` are the address's names and values, without the cursor.
+    ``query_items`` are the address's names and values, without the cursor.
     """
 
-    asked: models.ListParameters
-    given: Sequence[tuple[str, str]]
+    parameters: models.ListParameters
+    query_items: Sequence[tuple[str, str]]
 
     def value(self, name: str) -> str:
-        """Return the value of a field of the form; empty where any will do."""
-        return next((value for key, value in self.given if key == name), "")
+        """Return the value of a field of the form; empty if any value matches."""
+        return next((value for key, value in self.query_items if key == name), "")
 
     @property
     def hidden(self) -> list[tuple[str, str]]:
         """The parameters that the form keeps without a field of its own for them."""
-        return [(name, value) for name, value in self.given if name not in _SHOWN]
+        return [(name, value) for name, value in self.query_items if name not in _SHOWN]
 
     @property
     def query(self) -> str:
-        """The query of the first page; empty where all is shown."""
-        return urlencode(self.given)
+        """The query of the first page; empty if the list has all rollouts."""
+        return urlencode(self.query_items)
 
     def following(self, cursor: str) -> str:
         """Return the query of the page after a cursor."""
-        return urlencode([*self.given, ("after", cursor)])
+        return urlencode([*self.query_items, ("after", cursor)])
 
 
 def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> ListForm:
-    """Read the query of a page that shows a list, the newest first; fields left empty ask nothing.
+    """Read the query of a page that shows a list, the newest first. Empty fields are left out.
 
     Arguments:
-        batch: of the page that the list is on; then no other can be asked for.
+        batch: of the page that the list is on, in place of a ``batch`` of the query.
 
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
     """
     dropped = _DROPPED if batch is None else (*_DROPPED, "batch")
-    given = [(_RENAMED.get(name, name), value) for name, value in items if value]
-    given = [(name, value) for name, value in given if name not in dropped]
+    items = [(_RENAMED.get(name, name), value) for name, value in items if value]
+    items = [(name, value) for name, value in items if name not in dropped]
     several: dict[str, list[str]] = {}
-    for name, value in given:
+    for name, value in items:
         several.setdefault(name, []).append(value)
     chosen = {"order": "desc", **{name: _as_field(name, all_) for name, all_ in several.items()}}
     if batch is not None:
         chosen["batch"] = [batch]
     try:
-        asked = models.ListParameters.model_validate(chosen)
+        parameters = models.ListParameters.model_validate(chosen)
     except ValidationError as error:
         raise invalid(
             [{**each, "loc": ("query", *each["loc"])} for each in error.errors()]
         ) from None
-    kept = [(name, value) for name, value in given if name != "after"]
-    return ListForm(asked=asked, given=kept)
+    return ListForm(
+        parameters=parameters, query_items=[each for each in items if each[0] != "after"]
+    )
 
 
 def _as_field(name: str, values: Sequence[str]) -> Sequence[str] | str:
@@ -144,49 +145,50 @@ class ExploreView:
         """Return the query of the page with other values; None takes a name away."""
         own = [] if tuple(self.columns) == USUAL else [("columns", name) for name in self.columns]
         own += [("by", self.by)] if self.by else []
-        kept = [(name, value) for name, value in (*self.form.given, *own) if name not in changes]
-        return urlencode([*kept, *((name, to) for name, to in changes.items() if to is not None)])
+        unchanged = [each for each in (*self.form.query_items, *own) if each[0] not in changes]
+        changed = [(name, value) for name, value in changes.items() if value is not None]
+        return urlencode([*unchanged, *changed])
 
     def sorted_by(self, name: str) -> str | None:
-        """Return the query that sorts by a column, the other way round where it is; None: never."""
+        """Return the query that sorts by a column or turns its order; None if none sorts by it."""
         if name not in _SORTS:
             return None
-        down = self.form.asked.sort == name and self.form.asked.order == "desc"
+        down = self.form.parameters.sort == name and self.form.parameters.order == "desc"
         return self.query(sort=name, order="asc" if down else "desc")
 
     def direction(self, name: str) -> str | None:
-        """Return ``ascending`` or ``descending`` where the list is sorted by a column."""
-        if self.form.asked.sort != name:
+        """Return ``ascending`` or ``descending`` if the list is sorted by a column, else None."""
+        if self.form.parameters.sort != name:
             return None
-        return "descending" if self.form.asked.order == "desc" else "ascending"
+        return "descending" if self.form.parameters.order == "desc" else "ascending"
 
     def narrowed(self, value: str | None) -> str | None:
-        """Return the query of one group's rollouts; None where no filter says so."""
+        """Return the query of one group's rollouts; None if no filter selects them."""
         if value is None and self.by != "batch":
             return None
         return self.query(**{self.by: NO_BATCH if value is None else value, "by": None})
 
     def values(self, name: str) -> list[str]:
         """Return all values of a filter."""
-        given: list[Any] = getattr(self.form.asked, name)
-        return list(map(str, given))
+        values: list[Any] = getattr(self.form.parameters, name)
+        return list(map(str, values))
 
 
 @router.get("/ui/rollouts")
 async def _explore(context: Context, request: Request) -> Response:
     items = request.query_params.multi_items()
     view = read_view(items)
-    if wanted := _last(items, "file"):
-        if wanted not in _FILES:
+    if ending := _last(items, "file"):
+        if ending not in _FILES:
             raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
         columns = ("id", *view.columns)
-        return await file_of(context.service, view.form.asked, _FILES[wanted], columns=columns)
-    asked = view.form.asked
+        return await file_of(context.service, view.form.parameters, _FILES[ending], columns=columns)
+    parameters = view.form.parameters
     groups = rollouts = following = None
     if view.by:
-        groups = await rollout_groups(context.service, asked, view.by, limit=GROUPED + 1)
+        groups = await rollout_groups(context.service, parameters, view.by, limit=GROUPED + 1)
     else:
-        rollouts, following = await judged_rollouts(context.service, asked)
+        rollouts, following = await judged_rollouts(context.service, parameters)
     return await context.page(
         "explore.html",
         request,
@@ -208,7 +210,7 @@ async def _explore(context: Context, request: Request) -> Response:
 
 
 def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
-    """Read what an address asks the page for.
+    """Read the view that an address names.
 
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
@@ -236,7 +238,7 @@ _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes
 
 
 class Jump(NamedTuple):
-    """A link, and what kind of thing it leads to."""
+    """A link and the kind of page that it leads to."""
 
     kind: str
     label: str
@@ -262,9 +264,9 @@ def jumps(text: str, matches: Sequence[SearchMatch]) -> list[Jump]:
     return [*map(_jump, matches), *pages, *([search] if text else [])]
 
 
-def _jump(named: SearchMatch) -> Jump:
-    if named.kind == "cause":
-        path = "/ui/rollouts?" + urlencode({"fingerprint": named.name})
-        return Jump(named.kind, named.name, path)
-    folder = "batches" if named.kind == "batch" else "rollouts"
-    return Jump(named.kind, named.name, path_of(folder, named.name))
+def _jump(match: SearchMatch) -> Jump:
+    if match.kind == "cause":
+        path = "/ui/rollouts?" + urlencode({"fingerprint": match.name})
+        return Jump(match.kind, match.name, path)
+    folder = "batches" if match.kind == "batch" else "rollouts"
+    return Jump(match.kind, match.name, path_of(folder, match.name))

@@ -107,7 +107,7 @@ _CACHED = "private, max-age=300"
 
 
 def folder() -> Path:
-    """Return where the documentation is: in the package, else beside it in a checkout."""
+    """Return the folder of the documentation: in the package, else beside it in a checkout."""
     packaged = Path(__file__).with_name("docs")
     return packaged if packaged.exists() else Path(__file__).parents[2] / "docs"
 
@@ -141,7 +141,7 @@ def manual_router(docs: Path | None = None) -> APIRouter:
 
 @cache
 def _files(docs: Path) -> Mapping[str, Path]:
-    """Return what can be asked for: names are looked up here, and never joined to a folder."""
+    """Return all files by name. A requested name is looked up, and never joined to a folder."""
     files = (each for each in docs.rglob("*") if each.is_file())
     named = ((each.relative_to(docs).as_posix(), each) for each in files)
     return {name: each for name, each in named if name in _PAGES or each.suffix in _TYPES}
@@ -180,16 +180,16 @@ def rendered(text: str) -> HelpPage:
 
 def _anchor(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
     """Give headings their anchors; return the level, anchor and words of each."""
-    found: list[tuple[str, str, str]] = []
+    headings: list[tuple[str, str, str]] = []
     for token, inline in pairwise(tokens):
         if token.type == "heading_open":
             words = "".join(_words(inline))
             slug = anchor_of(words)
-            used = sum(slug == anchor_of(other) for _, _, other in found)
+            used = sum(slug == anchor_of(other) for _, _, other in headings)
             anchor = f"{slug}_{used}" if used else slug
             token.attrs["id"] = anchor
-            found.append((token.tag, anchor, words.strip()))
-    return found
+            headings.append((token.tag, anchor, words.strip()))
+    return headings
 
 
 def _words(inline: Token) -> Iterator[str]:

@@ -116,6 +116,6 @@ async def _nothing(rest: Name) -> Response:
 
 
 def _own_path(path: str) -> str:
-    """Return where to go after signing in: a path of ours, never another origin."""
+    """Return the path to open after signing in: one of ours, never of another origin."""
     inside = path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if inside and path.isprintable() else "/"

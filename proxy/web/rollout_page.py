@@ -46,22 +46,22 @@ class ReportedText:
     left_out: int
 
 
-def texts(outcome: Mapping[str, Any] | None, metadata: str | None) -> list[ReportedText]:
-    """Return the errors, ``eval`` and metadata that a runner reported, without what is absent.
+def outcome_texts(outcome: Mapping[str, Any] | None, metadata: str | None) -> list[ReportedText]:
+    """Return the errors, ``eval`` and metadata that a runner reported; absent ones are left out.
 
     Arguments:
         outcome: as reported; None before it.
         metadata: JSON text of the registration's metadata.
     """
     reported = outcome or {}
-    found = {label: reported[name] for name, label in _TEXTS.items() if reported.get(name)}
+    texts = {label: reported[name] for name, label in _TEXTS.items() if reported.get(name)}
     if reported.get("eval"):
-        found["Evaluation"] = _indented(reported["eval"])
+        texts["Evaluation"] = _indented(reported["eval"])
     if metadata:
-        found["Metadata"] = _indented(json.loads(metadata))
+        texts["Metadata"] = _indented(json.loads(metadata))
     return [
         ReportedText(label=label, text=text[:_LONGEST], left_out=max(0, len(text) - _LONGEST))
-        for label, text in found.items()
+        for label, text in texts.items()
     ]
 
 
@@ -81,7 +81,7 @@ router = page_router()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallsView:
-    """The calls that the page's address asks for; ``within`` is the list it was opened from."""
+    """The calls that an address names; ``within`` is the query of the list it is opened from."""
 
     show: CallFilter
     at: int
@@ -96,9 +96,9 @@ class CallsView:
 
     def query(self, **changes: object) -> str:
         """Return the query of the same page with other calls."""
-        asked = {"show": self.show, "at": self.at, "open": self.opened, **changes}
+        values = {"show": self.show, "at": self.at, "open": self.opened, **changes}
         usual = {"show": CallFilter.FOLDED, "at": 1, "open": ""}
-        changed = [(name, asked[name]) for name in asked if asked[name] != usual[name]]
+        changed = [(name, value) for name, value in values.items() if value != usual[name]]
         return "?" + urlencode([*self.within, *changed])
 
     def beside(self, rollout_id: str) -> str:
@@ -119,11 +119,11 @@ async def _rollout(
 ) -> Response:
     within = [each for each in request.query_params.multi_items() if each[0] not in _OWN]
     form = list_pages.read_form(within)
-    view = CallsView(show=show, at=at, opened=open, within=form.given)
+    view = CallsView(show=show, at=at, opened=open, within=form.query_items)
     page = await rollout_detail(context.service, rollout_id, show=show, at=at, opened=view.range)
     batch = page.facts["batch"] or NO_BATCH
-    asked = form.asked if within else list_pages.read_form((), batch=batch).asked
-    before, after = await beside(context.service, asked, rollout_id)
+    rollouts = form if within else list_pages.read_form((), batch=batch)
+    before, after = await beside(context.service, rollouts.parameters, rollout_id)
     return await context.page(
         "rollout.html",
         request,
@@ -144,10 +144,10 @@ async def _call(context: Context, rollout: Text, id: Text) -> Response:
 
 
 def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
-    """Return what the template of a rollout's page shows."""
+    """Return the values of the template of a rollout's page."""
     verdict = page.verdict
     bars = charts.waterfall(
-        page.calls, verdict["evidence"], now=now, shown=page.details, findings=verdict["validity"]
+        page.calls, verdict["evidence"], now=now, details=page.details, findings=verdict["validity"]
     )
     by_number = {bar.number: bar for bar in bars}
     lines = page.listed.lines
@@ -158,7 +158,7 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "outcome": page.outcome,
         "verdict": verdict,
         "sentence": format.sentence(verdict, page.outcome),
-        "reported": texts(page.outcome, page.facts["metadata"]),
+        "reported": outcome_texts(page.outcome, page.facts["metadata"]),
         "lines": [
             line if isinstance(line, CollapsedCalls) else by_number.get(line) for line in lines
         ],
@@ -172,9 +172,9 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
 def _numbers(page: RolloutDetail) -> Mapping[str, int]:
     """Return the numbers of the calls that prove something, by id."""
     proof = page.verdict.get("proof") or {}
-    wanted = {*page.marked, proof.get("first"), proof.get("last")}
+    proving = {*page.marked, proof.get("first"), proof.get("last")}
     return {
         call["id"]: number
         for number, call in enumerate(page.calls, start=1)
-        if call["id"] in wanted
+        if call["id"] in proving
     }

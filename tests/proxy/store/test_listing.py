@@ -51,7 +51,7 @@ def made(number: int, chance: random.Random) -> Facts:
         "reward": reward,
         "cost_usd": chance.choice((None, 0.1, 0.25)) if health else None,
         "total_tokens": chance.choice((None, 10, 999)) if health else None,
-        "found": chance.choice((None, " suspect starved ", " info serving_changed "))
+        "findings": chance.choice((None, " suspect starved ", " info serving_changed "))
         if health else None,
         "reported_at": 200.0 if reward is not None or number % 3 == 0 else None,
         "calls": [(chance.choice(("gpt-5", "mini")), chance.choice(("openai", "local")), role)
@@ -70,7 +70,7 @@ def fill(database: Database, listed: Sequence[Facts]) -> None:
     ]
     given = [
         {**{name: row[name] for name in judged}, "rollout_id": row["id"], "batch": row["batch"],
-         "began_at": row["created_at"], "validity": row["found"], "provisional": False,
+         "began_at": row["created_at"], "validity": row["findings"], "provisional": False,
          "given_at": 1.0, "verdict": "{}"}
         for row in listed if row["health"]
     ]  # fmt: skip
@@ -141,7 +141,7 @@ def rewarded(row: Facts, kind: str) -> bool:
 
 MEANINGS: dict[str, Callable[[Facts, Any], bool]] = {
     "model": called(0, "model"), "upstream": called(1, "upstream"), "role": called(2, "none"),
-    "validity": lambda row, value: value in (row["found"] or "").split(), "reward": rewarded,
+    "validity": lambda row, value: value in (row["findings"] or "").split(), "reward": rewarded,
 }  # fmt: skip
 SEARCHED = ("id", "batch", "task", "model", "fingerprint", "subcategory", "cause")
 

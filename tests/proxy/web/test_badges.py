@@ -76,11 +76,11 @@ def test_a_rollout_that_a_breaker_did_not_admit_has_a_badge_of_its_own(health: s
 
 def test_every_level_has_a_badge_and_the_worst_that_was_found_too() -> None:
     assert list(badges.LEVELS) == [level.value for level in reversed(Level)]
-    assert badges.of_found(" suspect starved serving_changed ") == (
+    assert badges.of_findings(" suspect starved serving_changed ") == (
         badges.LEVELS["suspect"],
         "starved",
     )
-    assert badges.of_found(" info serving_changed ") is badges.of_found(None) is None
+    assert badges.of_findings(" info serving_changed ") is badges.of_findings(None) is None
 
 
 def test_a_healthy_verdict_has_the_badge_of_what_its_score_is_worth() -> None:

@@ -58,7 +58,7 @@ def test_no_calls_are_no_waterfall() -> None:
 def test_only_the_calls_shown_are_drawn_where_they_are_among_all() -> None:
     calls = [call(0, subcategory="auth", request_digest="d"), call(1), call(2, request_digest="d")]
     shown = {"x2": {**calls[2], "model": "gpt-5"}}
-    (last,) = waterfall(calls, [], now=0, shown=shown)
+    (last,) = waterfall(calls, [], now=0, details=shown)
     assert (last.number, last.retry_of, last.call["model"]) == (3, 1, "gpt-5")
     assert (last.x, last.offset_s) == pytest.approx((100 * 20 / 24, 20.0))
 

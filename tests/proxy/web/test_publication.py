@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from classifier.reruns import Rerun, RerunCounts
-from proxy.web.batch_pages import Reason, answer
+from proxy.web.batch_pages import Reason, publication_check
 from tests.truezero.models.test_batches import EMPTY, LATER
 
 VALID: dict[str, Any] = {
@@ -19,9 +19,9 @@ def reruns(running: int = 0, **counts: int) -> RerunCounts:
 
 
 def test_a_valid_batch_is_publishable() -> None:
-    told = answer(VALID, reruns())
-    assert (told.yes, told.reasons) == (True, ())
-    assert told.head == "40 of 40 measured (100%), and no retry was cherry-picked"
+    check = publication_check(VALID, reruns())
+    assert (check.valid, check.reasons) == (True, ())
+    assert check.head == "40 of 40 measured (100%), and no retry was cherry-picked"
 
 
 def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
@@ -30,20 +30,20 @@ def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
         "score_best": 0.625, "retried_after_score_total": 1, "exclusion_bias": True,
         "exclusion_p": 0.0031, "diagnostics": {"own_failure_info": 2},
     }  # fmt: skip
-    told = answer(spoilt, reruns(3, transient=1, fix_first=7, unmeasured=5))
-    assert told.yes is False
-    measured, _, bounds = told.head.partition("; ")
+    check = publication_check(spoilt, reruns(3, transient=1, fix_first=7, unmeasured=5))
+    assert check.valid is False
+    measured, _, bounds = check.head.partition("; ")
     assert measured == "27 of 40 measured (67.5%)"
     assert bounds == "the score over all of them lies between 0.300 and 0.625"
-    assert [(reason.times, reason.link) for reason in told.reasons] == [
+    assert [(reason.times, reason.link) for reason in check.reasons] == [
         (3, "?tab=rollouts"), (7, "?tab=again#fix_first"), (1, "?tab=again#transient"),
         (5, "?tab=again#unmeasured"), (1, "?tab=tasks"), (None, "#check"), (2, "#check"),
     ]  # fmt: skip
-    assert told.reasons[2].text == "provider failure that can be run again now"
-    assert "p = 0.0031" in told.reasons[5].text
+    assert check.reasons[2].text == "provider failure that can be run again now"
+    assert "p = 0.0031" in check.reasons[5].text
 
 
-def test_a_reason_that_leaves_it_valid_is_told_too() -> None:
-    told = answer(VALID, reruns(unmeasured=1))
+def test_a_reason_that_leaves_it_valid_is_check_too() -> None:
+    check = publication_check(VALID, reruns(unmeasured=1))
     text = "has no valid score, though no provider failed"
-    assert (told.yes, told.reasons) == (True, (Reason(1, text, "?tab=again#unmeasured"),))
+    assert (check.valid, check.reasons) == (True, (Reason(1, text, "?tab=again#unmeasured"),))
