@@ -23,7 +23,7 @@ from proxy.api.auth import ControlAuth, PortPolicy, Sessions
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import run_in_thread
+from proxy.control.queries import Service, run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls
@@ -50,7 +50,7 @@ from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream
 from proxy.server import background
-from proxy.server.background import EndedRollouts, Heartbeat, garbage_collection
+from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import statistics
@@ -330,11 +330,12 @@ class Application:
         )
         self._relay = Relay(context)
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
+        prices = PriceTable(upstreams)
         self._metrics = Metrics(
             self._recorder,
             census=lambda: database.read(statistics.counts, time.time()),
             version=metadata.version("truezero"),
-            prices=PriceTable(upstreams),
+            prices=prices,
             requests=_request_counts(context.notices),
             shared=shared_metrics_folder(environment),
         )
@@ -343,9 +344,25 @@ class Application:
             self._recorder.add_observer(observer)
         if self._traces is not None:
             self._recorder.add_observer(self._traces.observe)
-        self._control_plane = LazyControlPlane(
-            lambda: self._build_control_plane(settings, keyring, worker)
+        service = Service(
+            database=database,
+            recorder=self._recorder,
+            keyring=keyring,
+            upstreams=upstreams,
+            prices=prices,
+            policy=settings.policy,
+            new_id=new_id,
+            stopping=LEAVING.is_set,
+            proof_required=settings.admin_token is not None,
+            registration_required=settings.require_registration,
+            access_changed=self._access.changed,
+            worker=worker,
+            close_here=self._closer.close,
+            refused_calls=self._metrics.refused_calls,
+            on_final_verdict=self._judged,
+            pages_url=settings.dashboard_url or settings.public_url,
         )
+        self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, service))
         self._webhook = None if agents_only else webhook(settings, database, self._current_alerts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -385,26 +402,13 @@ class Application:
         if self._traces is not None:
             self._traces.judged(verdict)
 
-    def _build_control_plane(
-        self, settings: Settings, keyring: Keyring, worker: str
-    ) -> ControlPlane:
+    def _build_control_plane(self, settings: Settings, service: Service) -> ControlPlane:
         # Imported here: FastAPI and the rest are half of a start, and no agent's call needs them.
         from proxy import control_plane  # noqa: PLC0415
 
-        parts = control_plane.ServiceParts(
-            database=self._database,
-            recorder=self._recorder,
-            keyring=keyring,
-            upstreams=settings.allow_list(),
-            auth=self._auth,
-            metrics=self._metrics,
-            new_id=new_id,
-            changed=self._access.changed,
-            worker=worker,
-            close_here=self._closer.close,
-            judged=self._judged,
+        return control_plane.build(
+            settings, service, auth=self._auth, exposition=self._metrics.exposition
         )
-        return control_plane.build(settings, parts)
 
     async def _current_alerts(self) -> AlertSnapshot:
         return await (await self._control_plane.ready()).current_alerts()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 
@@ -11,47 +11,18 @@ from fastapi import FastAPI, Request
 from fastapi.staticfiles import StaticFiles
 from starlette.routing import Mount
 
-from classifier.verdicts import Verdict
 from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import alerts, rollouts
 from proxy.control.alerts import AlertSnapshot
 from proxy.control.live import ChangeFeed
-from proxy.control.pricing import PriceTable
-from proxy.control.queries import RecorderState, Service
+from proxy.control.queries import Service
 from proxy.routing.errors import RateLimiter
-from proxy.routing.keys import Keyring
-from proxy.routing.upstreams import Upstream
-from proxy.server.serve import LEAVING
 from proxy.settings import Settings
-from proxy.store.database import Database
-from proxy.telemetry.metrics import Metrics
 from proxy.web import manual, pages
 from proxy.web.cards import card_page
 from proxy.web.context import LivePages, PageContext, problem
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceParts:
-    """Parts of the surrounding service that the control plane uses.
-
-    ``changed`` is called with a rollout whose key's validity or drill has changed,
-    ``close_here`` ends a rollout's calls in this process, ``worker``. ``judged`` is called with
-    each final verdict once.
-    """
-
-    database: Database
-    recorder: RecorderState
-    keyring: Keyring
-    upstreams: Mapping[str, Upstream]
-    auth: ControlAuth
-    metrics: Metrics
-    new_id: Callable[[], str]
-    changed: Callable[[str], None]
-    worker: str
-    close_here: Callable[[str, int], Awaitable[bool]]
-    judged: Callable[[Verdict], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,26 +66,18 @@ _ROUTES = [
 ]
 
 
-def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
-    """Build the control plane: a millisecond, once this module is loaded, which takes 400."""
-    service = Service(
-        database=parts.database,
-        recorder=parts.recorder,
-        keyring=parts.keyring,
-        upstreams=parts.upstreams,
-        prices=PriceTable(parts.upstreams),
-        policy=settings.policy,
-        new_id=parts.new_id,
-        stopping=LEAVING.is_set,
-        proof_required=settings.admin_token is not None,
-        registration_required=settings.require_registration,
-        access_changed=parts.changed,
-        worker=parts.worker,
-        close_here=parts.close_here,
-        refused_calls=parts.metrics.refused_calls,
-        on_final_verdict=parts.judged,
-        pages_url=settings.dashboard_url or settings.public_url,
-    )
+def build(
+    settings: Settings,
+    service: Service,
+    *,
+    auth: ControlAuth,
+    exposition: Callable[[str], tuple[bytes, str]],
+) -> ControlPlane:
+    """Build the control plane: a millisecond, once this module is loaded, which takes 400.
+
+    Arguments:
+        exposition: returns the metrics and their content type, by an `Accept` header.
+    """
     version, address = metadata.version("truezero"), _address(settings)
     app = FastAPI(
         title="truezero",
@@ -132,10 +95,10 @@ def build(settings: Settings, parts: ServiceParts) -> ControlPlane:
     app.state.address = address
     app.state.version = version
     app.state.card_page = card_page
-    app.state.exposition = parts.metrics.exposition
+    app.state.exposition = exposition
     app.state.pages = PageContext(
         service=service,
-        auth=parts.auth,
+        auth=auth,
         address=address,
         version=version,
         live=LivePages(ChangeFeed(service)),

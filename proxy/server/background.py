@@ -9,6 +9,7 @@ import gc
 import logging
 import math
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +24,9 @@ from proxy.store.errors import StoreError
 from proxy.telemetry.metrics import Metrics
 
 log = logging.getLogger("truezero")
+
+# Set by the first signal; ends streams that would never end by themselves.
+LEAVING = threading.Event()
 
 _AMONG_OTHERS_S = 0.2  # how often ended rollouts are looked for: somebody's answer waits for it
 _ALONE_S = 1.0  # where nobody does

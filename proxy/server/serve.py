@@ -34,7 +34,7 @@ from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.relay.relay import Relay
-from proxy.server.background import tune_process
+from proxy.server.background import LEAVING, tune_process
 from proxy.settings import PREFIX, Settings, load, sources
 from proxy.store.admin.rows import place
 from proxy.store.database import Database, url_of
@@ -45,10 +45,6 @@ from proxy.telemetry.metrics import SHARED
 
 # --- processes and their shutdown --------------------------------------------------------------
 # Calls may finish; a second signal cancels them.
-
-
-# Set by the first signal; ends streams that would never end by themselves.
-LEAVING = threading.Event()
 
 
 class SingleProcess(uvicorn.Server):

@@ -25,9 +25,9 @@ def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     """A control plane that is made only once this is set."""
     real, free = control_plane.build, threading.Event()
 
-    def build(*given: object) -> control_plane.ControlPlane:
+    def build(*args: Any, **kwargs: Any) -> control_plane.ControlPlane:
         assert free.wait(PATIENCE_S)
-        return real(*given)  # type: ignore[arg-type]
+        return real(*args, **kwargs)
 
     monkeypatch.setattr(control_plane, "build", build)
     yield free
@@ -82,10 +82,10 @@ def test_a_control_plane_that_cannot_be_made_is_not_ready_and_agents_are_served(
 ) -> None:
     real, mended = control_plane.build, threading.Event()
 
-    def build(*given: object) -> object:
+    def build(*args: Any, **kwargs: Any) -> object:
         if not mended.is_set():
             raise OSError("too many open files")
-        return real(*given)  # type: ignore[arg-type]
+        return real(*args, **kwargs)
 
     monkeypatch.setattr(control_plane, "build", build)
     with serving(tmp_path) as service:
