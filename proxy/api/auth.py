@@ -52,7 +52,7 @@ class Sessions:
         return f"{text}.{self._seal(b'ends', text)}"
 
     def holds(self, value: str, now: float) -> bool:
-        """Return whether this is a valid session; compared in constant time."""
+        """Return True for a valid session; compared in constant time."""
         text, _, seal = value.rpartition(".")
         if not hmac.compare_digest(self._seal(b"ends", text).encode(), seal.encode()):
             return False
@@ -62,8 +62,7 @@ class Sessions:
         """End a valid session in this process.
 
         Returns:
-            Its name, which grants no access, and when it would have ended (epoch seconds), to
-            announce to other processes.
+            Its name, which grants no access, and its end (epoch seconds), to announce to others.
         """
         name = self._name(session)
         self.ended.add(name)
@@ -82,8 +81,8 @@ class Sessions:
         """Check the secret of a sign-in link; compared in constant time.
 
         Returns:
-            Its name, which grants no access, and when it ends (epoch seconds); None if it was not
-            issued here or has expired. Whoever accepts it must note the name: it opens once.
+            Its name, which grants no access, and its end (epoch seconds); None if it was not
+            issued here or has expired. A caller must record the name: it opens once.
         """
         text, _, seal = secret.rpartition(".")
         valid = hmac.compare_digest(self._seal(b"link", text).encode(), seal.encode())
@@ -94,7 +93,7 @@ class Sessions:
         return self._seal(b"form", session)
 
     def accepts(self, form_token: str, session: str) -> bool:
-        """Return whether a form came from a page of this session; compared in constant time."""
+        """Return True if a form came from a page of this session; compared in constant time."""
         return hmac.compare_digest(self.form_token(session).encode(), form_token.encode())
 
     def _name(self, session: str) -> str:
@@ -131,7 +130,7 @@ class PortPolicy:
     control_port: int | None = None
 
     def serves_agents(self, scope: dict[str, Any]) -> bool:
-        """Return whether the port of this request serves agents' calls."""
+        """Return True if the port of this request serves agents' calls."""
         return self.control_port is None or scope["server"][1] != self.control_port
 
     def check(self, scope: dict[str, Any]) -> None:
@@ -168,7 +167,7 @@ class ControlAuth:
         Raises:
             Refusal: 401 without the admin token, or 303 to the sign-in page for a browser's
                 request of a page. REST ignores the session, so that no page of another
-                origin can use it. Where no token is set, 403 for a browser's request made by
+                origin can use it. If no token is set, 403 for a browser's request made by
                 another site: cross-origin, or by DNS rebinding.
         """
         path: str = scope["path"]
@@ -205,7 +204,7 @@ class ControlAuth:
             raise Refusal(403, "cross_origin", "cross-origin requests cannot change anything")
 
     def opens(self, token: bytes | None) -> bool:
-        """Return whether this is the admin token; compared in constant time."""
+        """Return True for the admin token; compared in constant time."""
         return self.token is not None and hmac.compare_digest(token or b"", self.token)
 
 

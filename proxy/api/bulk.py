@@ -27,8 +27,8 @@ MOST_BYTES = 16 * 1024 * 1024
 _TOO_LARGE: dict[int | str, dict[str, Any]] = {
     413: documented(f"a body of more than {MOST_BYTES >> 20} MiB")
 }
-_Asked = models.RolloutRequest | Refusal
-_Answered = models.RolloutRegistered | Refusal
+_Request = models.RolloutRequest | Refusal
+_Response = models.RolloutRegistered | Refusal
 
 
 class BoundedRoute(APIRoute):
@@ -76,41 +76,41 @@ async def register_many(
 
 
 async def _answers(
-    service: queries.Service, limiter: RateLimiter, given: Sequence[Any], public_url: str
-) -> AsyncIterator[Sequence[_Answered]]:
-    for start in range(0, len(given), CHUNK):
-        asked = await run_in_thread(_read, given[start : start + CHUNK])
-        asked = [_admitted(limiter, each) for each in asked]
-        valid = [each for each in asked if not isinstance(each, Refusal)]
+    service: queries.Service, limiter: RateLimiter, items: Sequence[Any], public_url: str
+) -> AsyncIterator[Sequence[_Response]]:
+    for start in range(0, len(items), CHUNK):
+        requests = await run_in_thread(_read, items[start : start + CHUNK])
+        requests = [_admitted(limiter, each) for each in requests]
+        valid = [each for each in requests if not isinstance(each, Refusal)]
         done = iter(await _registered(service, valid, public_url))
-        yield [each if isinstance(each, Refusal) else next(done) for each in asked]
+        yield [each if isinstance(each, Refusal) else next(done) for each in requests]
 
 
-def _read(given: Sequence[Any]) -> list[_Asked]:
-    return list(map(_read_one, given))
+def _read(items: Sequence[Any]) -> list[_Request]:
+    return list(map(_read_one, items))
 
 
-def _read_one(given: Any) -> _Asked:
+def _read_one(item: Any) -> _Request:
     try:
-        return models.RolloutRequest.model_validate(given, from_attributes=True)  # as FastAPI
+        return models.RolloutRequest.model_validate(item, from_attributes=True)  # as FastAPI
     except ValidationError as error:
         return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()])
 
 
-def _admitted(limiter: RateLimiter, asked: _Asked) -> _Asked:
-    """Return what is asked, or why it is too much."""
-    if isinstance(asked, Refusal):
-        return asked
+def _admitted(limiter: RateLimiter, request: _Request) -> _Request:
+    """Return the request, or its refusal by the rate limit."""
+    if isinstance(request, Refusal):
+        return request
     try:
         limiter.step()
     except Refusal as refusal:
         return refusal
-    return asked
+    return request
 
 
 async def _registered(
     service: queries.Service, valid: Sequence[models.RolloutRequest], public_url: str
-) -> Sequence[_Answered]:
+) -> Sequence[_Response]:
     """Register in one transaction; without the database each is refused."""
     if not valid:
         return []
@@ -120,7 +120,7 @@ async def _registered(
         return [refusal] * len(valid)
 
 
-async def _written(chunks: AsyncIterator[Sequence[_Answered]]) -> AsyncIterator[bytes]:
+async def _written(chunks: AsyncIterator[Sequence[_Response]]) -> AsyncIterator[bytes]:
     """Write the answer some items at a time: thousands have megabytes of base URLs."""
     separator = b'{"items":['
     async for answers in chunks:
@@ -129,11 +129,11 @@ async def _written(chunks: AsyncIterator[Sequence[_Answered]]) -> AsyncIterator[
     yield b"]}"
 
 
-def _items(answers: Sequence[_Answered]) -> bytes:
+def _items(answers: Sequence[_Response]) -> bytes:
     return b",".join(orjson.dumps(_item(each)) for each in answers)
 
 
-def _item(answer: _Answered) -> dict[str, Any]:
+def _item(answer: _Response) -> dict[str, Any]:
     if isinstance(answer, Refusal):
         document = json.loads(problem(answer)[1])
         return {"status": answer.status, "rollout": None, "problem": document}

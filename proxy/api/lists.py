@@ -33,7 +33,15 @@ Row = dict[str, Any]
 Rows = Sequence[Row]
 
 COLUMNS = tuple(RolloutItem.model_fields)
-_ACTIVE = ("=", "+", "-", "@", "\t", "\r", "\n")  # what spreadsheets take for a formula's beginning
+_ACTIVE = (
+    "=",
+    "+",
+    "-",
+    "@",
+    "\t",
+    "\r",
+    "\n",
+)  # begins of formulas in spreadsheets
 # Parquet's types, where they are not texts.
 _TYPES: Mapping[str, str] = {
     "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
@@ -46,11 +54,11 @@ class Encoder(Protocol):
     """Encodes rows one part after another."""
 
     def rows(self, rows: Rows) -> bytes:
-        """Encode some rows; the first ones with what comes before all."""
+        """Encode some rows; the first ones with the header."""
         ...
 
     def end(self) -> bytes:
-        """Return what comes after all rows, and before them where there were none."""
+        """Return the footer, with the header if there were no rows."""
         ...
 
 
@@ -65,8 +73,8 @@ class Format(NamedTuple):
 def accepted(accept: str | None) -> Format | None:
     """Return the format that a request prefers by its `Accept`; None is a page of JSON."""
     weighed = [_weighed(part) for part in (accept or "").split(",")]
-    known = [each for each in weighed if each[0] > 0 and each[1] in {*FORMATS, *_PAGE}]
-    _, name = max(known, key=lambda each: each[0], default=(0.0, JSON))
+    supported = [each for each in weighed if each[0] > 0 and each[1] in {*FORMATS, *_PAGE}]
+    _, name = max(supported, key=lambda each: each[0], default=(0.0, JSON))
     return FORMATS.get(name)
 
 
@@ -82,13 +90,13 @@ def _weighed(part: str) -> tuple[float, str]:
 async def encoded(
     format_: Format, parts: AsyncIterator[Rows], columns: Sequence[str] = COLUMNS
 ) -> AsyncIterator[bytes]:
-    """Return the encoded rows; the first ones have been read by then, and an error is told.
+    """Read the first rows and return all of them, encoded. An error of the first is raised here.
 
     Arguments:
         columns: of `RolloutItem`, in the order in which they are written.
 
     Raises:
-        Refusal: 406 where the format needs what is not installed.
+        Refusal: 406 if a package that the format needs is not installed.
     """
     encoder = format_.encoder(columns)
     first: Rows = await anext(parts, [])
@@ -141,7 +149,7 @@ class _Csv:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a cell; unknown is empty, and no text begins a formula."""
+    """Return a value as a cell. Unknown is empty, and a text never begins a formula."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
@@ -173,7 +181,7 @@ class _Parquet:
 
 
 class _Written(io.RawIOBase):
-    """A file of which only the newest part is kept."""
+    """A file that keeps only the bytes not taken yet."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -193,7 +201,7 @@ class _Written(io.RawIOBase):
         return self._length
 
     def taken(self) -> bytes:
-        """Return what was written since the last time."""
+        """Return the bytes written since the last call."""
         whole = b"".join(self._parts)
         self._parts.clear()
         return whole
@@ -224,7 +232,7 @@ _PAGE = frozenset((JSON, "application/*", "*/*"))
 # --- routes ------------------------------------------------------------------------------------
 
 
-Asked = Annotated[models.ListParameters, Query()]
+Parameters = Annotated[models.ListParameters, Query()]
 
 _TEXT = {"schema": {"type": "string"}}
 _FILES = {
@@ -248,7 +256,7 @@ router = APIRouter(responses=PROBLEMS)
 )
 async def rollouts(
     service: Service,
-    asked: Asked,
+    parameters: Parameters,
     accept: Annotated[str | None, Header(include_in_schema=False)] = None,
 ) -> Response:
     """List rollouts with their verdicts, oldest first unless asked otherwise.
@@ -258,10 +266,10 @@ async def rollouts(
     all rows as CSV, JSON lines or Parquet. Of the rollouts that still run, eight are judged anew
     for a page of JSON, those first that were never judged, and all for the other formats.
     """
-    wanted = accepted(accept)
-    if wanted is not None:
-        return await file_of(service, asked, wanted)
-    return await json_answer(await listing.rollout_page(service, asked))
+    file_format = accepted(accept)
+    if file_format is not None:
+        return await file_of(service, parameters, file_format)
+    return await json_answer(await listing.rollout_page(service, parameters))
 
 
 @router.get(
@@ -271,13 +279,13 @@ async def rollouts(
     responses=_EXPORTED,
     operation_id="export_rollouts",
 )
-async def export(service: Service, asked: Asked) -> StreamingResponse:
+async def export(service: Service, parameters: Parameters) -> StreamingResponse:
     """Export rollouts, outcomes and calls as JSON lines.
 
     Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
     them offline. Filters and order are those of `GET /rollouts`.
     """
-    parts = await listing.export(service, asked)
+    parts = await listing.export(service, parameters)
     return StreamingResponse(_as_lines(parts), media_type=LINES)
 
 
@@ -296,8 +304,8 @@ async def batches(
 
 async def file_of(
     service: queries.Service,
-    asked: models.ListParameters,
-    wanted: Format,
+    parameters: models.ListParameters,
+    file_format: Format,
     *,
     columns: Sequence[str] = COLUMNS,
 ) -> StreamingResponse:
@@ -307,12 +315,12 @@ async def file_of(
         columns: of `RolloutItem`, in the order in which they are written.
 
     Raises:
-        Refusal: 406 where the format needs what is not installed, 422 for a wrong cursor.
+        Refusal: 406 if a package that the format needs is not installed, 422 for a wrong cursor.
     """
-    body = await encoded(wanted, listing.all_rollouts(service, asked), columns)
-    name = f'attachment; filename="rollouts.{wanted.ending}"'
+    body = await encoded(file_format, listing.all_rollouts(service, parameters), columns)
+    name = f'attachment; filename="rollouts.{file_format.ending}"'
     headers: Mapping[str, str] = {"content-disposition": name, "vary": "accept"}
-    return StreamingResponse(body, media_type=wanted.media_type, headers=headers)
+    return StreamingResponse(body, media_type=file_format.media_type, headers=headers)
 
 
 async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:

@@ -84,7 +84,7 @@ def install(app: FastAPI) -> None:
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with summaries, parameters and examples; the given one is unchanged."""
+    """Return the document with summaries, parameters and examples; the argument is unchanged."""
     paths = {
         path: {method: _operation(path, method, each) for method, each in methods.items()}
         for path, methods in document["paths"].items()
@@ -99,15 +99,15 @@ def described(document: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def examples() -> Mapping[str, Mapping[str, Any]]:
-    """Return by `METHOD /path` its `response`, and its `request` where it takes a body."""
-    found: dict[str, dict[str, Any]] = json.loads(_EXAMPLES.read_text("utf-8"))
-    return found
+    """Return the examples by `METHOD /path`: a `response`, and a `request` if it has a body."""
+    by_route: dict[str, dict[str, Any]] = json.loads(_EXAMPLES.read_text("utf-8"))
+    return by_route
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:
     summary, _, rest = operation["description"].partition("\n\n")
     example = examples()[f"{method.upper()} {path}"]
-    found = {
+    documented = {
         **operation,
         "summary": " ".join(summary.split()).rstrip("."),
         "description": rest,
@@ -118,16 +118,16 @@ def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str
         },
     }
     if path in _OPEN:
-        found["security"] = []
+        documented["security"] = []
     if "parameters" in operation:
-        found["parameters"] = [_parameter(path, each) for each in operation["parameters"]]
+        documented["parameters"] = [_parameter(path, each) for each in operation["parameters"]]
     if "requestBody" in operation:
         content = operation["requestBody"]["content"]
-        found["requestBody"] = {
+        documented["requestBody"] = {
             **operation["requestBody"],
             "content": _with_example(content, example["request"]),
         }
-    return found
+    return documented
 
 
 def _is_fastapis(response: Mapping[str, Any]) -> bool:
@@ -138,8 +138,10 @@ def _is_fastapis(response: Mapping[str, Any]) -> bool:
 
 def _parameter(path: str, parameter: Mapping[str, Any]) -> dict[str, Any]:
     name = parameter["name"]
-    said = _OF_CALLS.get((path, name)) or parameter.get("description") or _PARAMETERS.get(name)
-    return {**parameter, "description": said} if said else dict(parameter)
+    description = (
+        _OF_CALLS.get((path, name)) or parameter.get("description") or _PARAMETERS.get(name)
+    )
+    return {**parameter, "description": description} if description else dict(parameter)
 
 
 def _response(response: Mapping[str, Any], example: Any) -> dict[str, Any]:

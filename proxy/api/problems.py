@@ -91,8 +91,8 @@ class _WithoutNul:
 
 
 def _with_nul(query: bytes) -> Refusal:
-    asked = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    field = next((name for name, value in asked if "\0" in value), "query")
+    parameters = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    field = next((name for name, value in parameters if "\0" in value), "query")
     message = "must not contain control characters"
     errors = [{"field": field, "message": message}]
     return Refusal(422, "invalid", f"{field}: {message}", extra={"errors": errors})
@@ -123,17 +123,17 @@ def _parameters(request: Request) -> Sequence[str]:
 
 
 def invalid(
-    found: Sequence[Any], *, takes: Sequence[str] = tuple(ListParameters.model_fields)
+    errors: Sequence[Any], *, takes: Sequence[str] = tuple(ListParameters.model_fields)
 ) -> Refusal:
-    """Refuse what pydantic found invalid, naming each field and what it takes.
+    """Return the refusal of fields that pydantic found invalid, with a message for each.
 
     Arguments:
-        takes: names of query parameters, for who gave another.
+        takes: names of query parameters, for the message about an unknown one.
     """
-    errors = [{"field": _field(each), "message": _message(each, takes)} for each in found]
-    first = errors[0]
+    fields = [{"field": _field(each), "message": _message(each, takes)} for each in errors]
+    first = fields[0]
     detail = f"{first['field']}: {first['message']}"
-    return Refusal(422, "invalid", detail, extra={"errors": errors})
+    return Refusal(422, "invalid", detail, extra={"errors": fields})
 
 
 async def _http(_request: Request, error: Exception) -> Response:
@@ -149,7 +149,7 @@ async def _http(_request: Request, error: Exception) -> Response:
 
 
 def note_unexpected(error: Exception) -> str:
-    """Log an exception that nothing provided for; return the id under which the log has it."""
+    """Log an unexpected exception; return the id of its log line."""
     incident = token_hex(4)
     log.error("unexpected error %s", incident, exc_info=error)
     return incident

@@ -453,8 +453,8 @@ async def disclose(
 
     Each has its request id and its path to the card's root, to be asked of the provider.
     """
-    found = await cards.disclose(service, batch, seed=request.seed, leaves=request.leaves)
-    return await json_answer(found)
+    disclosure = await cards.disclose(service, batch, seed=request.seed, leaves=request.leaves)
+    return await json_answer(disclosure)
 
 
 @reports_router.get(
@@ -463,7 +463,7 @@ async def disclose(
 async def rerun(
     service: Service,
     batch: Annotated[str, BATCH],
-    asked: Annotated[models.RerunParameters, Query()],
+    parameters: Annotated[models.RerunParameters, Query()],
 ) -> Response:
     """List what a batch has to run again, by what is to be done first.
 
@@ -471,10 +471,10 @@ async def rerun(
     a later one superseded are in none. With `limit` or `after` the answer is a page: counts and
     causes are over everything, as of the first page, and `items` are those of the page.
     """
-    if asked.limit is None and asked.after is None:
+    if parameters.limit is None and parameters.after is None:
         return await json_answer(await reports.rerun(service, batch))
-    limit = asked.limit or models.LONGEST_PAGE
-    page = await reports.rerun_page(service, batch, after=asked.after, limit=limit)
+    limit = parameters.limit or models.LONGEST_PAGE
+    page = await reports.rerun_page(service, batch, after=parameters.after, limit=limit)
     return await json_answer(page)
 
 
@@ -501,7 +501,7 @@ def _dimensions(by: str) -> list[str]:
     """Return the names in a list.
 
     Raises:
-        Refusal: 422 where one is no dimension.
+        Refusal: 422 if one is no dimension.
     """
     names = list(dict.fromkeys(filter(None, by.split(","))))
     for name in names:

@@ -163,7 +163,7 @@ class CausePage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnexplainedCalls:
-    """Calls with one error that nothing explains; times in epoch seconds, as they began.
+    """Failed calls with one unexplained error; times in epoch seconds, as they began.
 
     ``subcategory`` and ``rule`` are None of answers that could not be read, and so is ``row``, the
     row of `[[causes]]` to be completed. ``exchange_id`` is the last one with a rollout.
@@ -258,16 +258,17 @@ def _summed(
 
 
 def _stats(key: CauseKey, rows: Sequence[Facts], trend: Sequence[int]) -> CauseStats:
-    seen: dict[str, float] = {}
+    last_seen: dict[str, float] = {}
     for row in rows:
         if row["batch"] is not None:
-            seen[row["batch"]] = max(row["last_seen"], seen.get(row["batch"], 0.0))
+            batch = row["batch"]
+            last_seen[batch] = max(row["last_seen"], last_seen.get(batch, 0.0))
     return CauseStats(
         key=key,
         rollouts=sum(row["rollouts"] for row in rows),
         recent=sum(trend),
         trend=trend,
-        batches=sorted(seen, key=lambda name: (-seen[name], name)),
+        batches=sorted(last_seen, key=lambda name: (-last_seen[name], name)),
         alone=sum(row["rollouts"] for row in rows if row["batch"] is None),
         first_seen=min(row["first_seen"] for row in rows),
         last_seen=max(row["last_seen"] for row in rows),

@@ -166,7 +166,7 @@ async def fingerprints(service: Service) -> dict[str, Any]:
 
 
 async def _state(service: Service, batch: str) -> BatchState:
-    """Judge what has changed in a batch, and read what it adds up to."""
+    """Judge the changed rollouts of a batch, and read its totals."""
     version = await current_version(service, batch)
     version = version._replace(waits=False)  # what waits is in no sum
     state: BatchState | None = service.batch_states.current(batch, version)

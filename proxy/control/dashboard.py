@@ -96,7 +96,7 @@ async def in_flight(service: Service, batch: str | None = None) -> int:
 
 
 async def batch_detail(service: Service, batch: str) -> Facts:
-    """Return a batch's summary, check, what to run again, breakers and calls in flight.
+    """Return a batch's summary, check, reruns, breakers and calls in flight.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
@@ -129,14 +129,14 @@ async def _read_timeline(service: Service, batch: str, bars: int) -> Timeline | 
 
 
 async def judged_rollouts(
-    service: Service, asked: ListParameters, *, fresh: bool = False
+    service: Service, parameters: ListParameters, *, fresh: bool = False
 ) -> tuple[Sequence[Facts], str | None]:
     """Return a page of rollouts with their verdicts, and the cursor of the next one.
 
     Arguments:
         fresh: stale verdicts were refreshed just before.
     """
-    rows, following = await rollout_rows(service, asked, columns=_LISTED, fresh=fresh)
+    rows, following = await rollout_rows(service, parameters, columns=_LISTED, fresh=fresh)
     return list(map(_rollout_item, rows)), following
 
 
@@ -153,7 +153,7 @@ _SEPARATOR = r"[-_./:@# ]+"
 _DATE = r"\d{4}-?[01]\d-?[0-3]\d(?:[T_ -]?[0-2]\d[:.-]?[0-5]\d(?:[:.-]?[0-5]\d)?Z?)?"
 _COMMIT = r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}"
 _COUNTED = r"(?:build|checkpoint|ckpt|epoch|iter|iteration|job|night|nightly|run|seed|step)"
-# What distinguishes one run from the next at the end of a name. A number alone does not: it may
+# The end of a name that distinguishes one run from the next. A number alone does not: it may
 # be a model's version.
 _LAST = re.compile(
     rf"(?:(?:{_SEPARATOR}|^)(?:{_DATE}|{_COMMIT}|\d{{5,}})|(?<=[a-z])#\d+"
@@ -192,7 +192,7 @@ class TaskRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksPage:
-    """Tasks of a batch by their names; ``next`` is where the page after begins."""
+    """Tasks of a batch by their names; ``next`` is the cursor of the page after."""
 
     rows: Sequence[TaskRow]
     next: str | None
@@ -203,7 +203,7 @@ async def earlier_batches(
 ) -> dict[str, list[tuple[str, float | None]]]:
     """Return by batch the earlier ones of its series (`series_of`), oldest first.
 
-    Each has its score over what was measured, None if nothing was.
+    Each has its score over measured repeats, None if there are none.
     """
     earlier = _earlier(await newest_batches(service), batches)
     names = sorted({name for names in earlier.values() for name in names})

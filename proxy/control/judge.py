@@ -50,11 +50,11 @@ _ROWS = 1000  # calls read before and after the end of one span
 def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) -> RolloutRecord:
     """Return a rollout with the neighbours of its last failures.
 
-    They stay what they were for its final verdict: judging an export gives the same.
+    A final verdict keeps its neighbours, so that judging an export gives the same.
 
     Arguments:
-        agents: how agents are trusted where the rollout's batch does not say. Trusted ones need
-            it once, for what the final verdict tells of it.
+        agents: how agents are trusted if the rollout's batch does not say. Trusted ones need
+            neighbours once, for the details of the final verdict.
     """
     untrusted = (rollout.agents or agents) == UNTRUSTED
     if not untrusted and rollout.outcome is None:
@@ -62,9 +62,9 @@ def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) 
     failures = [x for x in rollout.exchanges if _may_matter(x, untrusted=untrusted)]
     if not failures:
         return rollout
-    kept = database.verdicts.neighbours(rollout.id)
-    if kept is not None:
-        return replace(rollout, neighbours=codec.decode_neighbours(json.loads(kept)))
+    stored = database.verdicts.neighbours(rollout.id)
+    if stored is not None:
+        return replace(rollout, neighbours=codec.decode_neighbours(json.loads(stored)))
     last = sorted(failures, key=ended_at)[-_FAILURES:]
     return replace(rollout, neighbours=_read(last, database))
 
@@ -76,7 +76,7 @@ def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
 
 
 def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbours]:
-    found: dict[str, Neighbours] = {}
+    neighbours: dict[str, Neighbours] = {}
     for span in _spans(failures)[-_SPANS:]:
         first, last = ended_at(span[0]), ended_at(span[-1])
         others = database.calls.near(
@@ -86,12 +86,12 @@ def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbo
             upstreams={x.upstream for x in span},
             limit=_ROWS,
         )
-        found |= {failure.id: neighbours_of(failure, others) for failure in span}
-    return found
+        neighbours |= {failure.id: neighbours_of(failure, others) for failure in span}
+    return neighbours
 
 
 def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
-    """Group failures, ordered by their ends, where less than a minute lies between two."""
+    """Group failures, ordered by their ends, with less than a minute between two of a group."""
     spans: list[list[Exchange]] = []
     for failure in failures:
         if spans and ended_at(failure) - ended_at(spans[-1][-1]) < NEAR_S:
@@ -114,7 +114,7 @@ def with_unattributed(
 ) -> RolloutRecord:
     """Return a rollout that made no call with the number of calls that may be its own.
 
-    It stays what it was for its final verdict: judging an export gives the same.
+    A final verdict keeps that number, so that judging an export gives the same.
 
     Arguments:
         missing: counts the calls of a rollout that were served but are not in the database.
@@ -124,11 +124,11 @@ def with_unattributed(
         return rollout
     if any(map(_is_own, rollout.exchanges)):
         return rollout
-    kept = database.verdicts.unattributed_calls(rollout.id)
-    if kept is None:
+    number = database.verdicts.unattributed_calls(rollout.id)
+    if number is None:
         since = began_at if began_at < until else until - LONGEST_S
-        kept = database.calls.unattributed(since=since, until=until) + missing(UNATTRIBUTED)
-    return replace(rollout, unattributed_calls=kept)
+        number = database.calls.unattributed(since=since, until=until) + missing(UNATTRIBUTED)
+    return replace(rollout, unattributed_calls=number)
 
 
 def _is_own(exchange: Exchange) -> bool:
@@ -143,9 +143,10 @@ _CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another
 
 
 class LoadedRollout(NamedTuple):
-    """A rollout as it counts, whether its verdict may be stored, and how many calls came late.
+    """A rollout as it counts, with ``storable`` if its verdict may be stored.
 
-    ``change`` is the last one of what is stored about it that was not judged yet.
+    ``late_calls`` ended too late to count. ``change`` is the number of the last change that was
+    not judged yet.
     """
 
     rollout: RolloutRecord
@@ -159,7 +160,7 @@ def load(service: Service, rollout_id: str) -> LoadedRollout:
 
     Raises:
         Refusal: 404 for an unknown rollout.
-        StoreError: the database is unavailable, and nothing else is known of the rollout.
+        StoreError: the database is unavailable, and no unrecorded call of the rollout is known.
     """
     database, recorder = service.database, service.recorder
     # Counted before and after: the backlog may be written while the database is read, and a
@@ -487,7 +488,7 @@ def _in_order(record: Mapping[str, Any]) -> str:
 
 
 def _neighbours(rollout: RolloutRecord) -> str | None:
-    """Encode what the verdict stands on of other rollouts; None if nothing was read."""
+    """Encode the neighbours that the verdict stands on; None if none were read."""
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
 
 

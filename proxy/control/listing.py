@@ -27,7 +27,7 @@ from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
-ITEMS = 100  # on a page, unless it is asked for more
+ITEMS = 100  # on a page, unless it asks for more
 _RUNNING = 4  # rollouts that run and are judged for a page; the others' verdicts are older
 
 _FILTERS = (
@@ -40,19 +40,19 @@ _ITEM = tuple(name for name in RolloutItem.model_fields if name != "validity")
 T = TypeVar("T")
 
 
-async def rollout_page(service: Service, asked: ListParameters) -> dict[str, Any]:
+async def rollout_page(service: Service, parameters: ListParameters) -> dict[str, Any]:
     """Return a page of rollouts and the cursor of the next one.
 
     Raises:
         Refusal: 422 if ``after`` is not a cursor of such a list.
     """
-    rows, following = await rollout_rows(service, asked)
+    rows, following = await rollout_rows(service, parameters)
     return {"items": _items(rows), "next": following}
 
 
 async def rollout_rows(
     service: Service,
-    asked: ListParameters,
+    parameters: ListParameters,
     *,
     columns: Sequence[ColumnElement[Any]] = listing.ITEM,
     fresh: bool = False,
@@ -68,8 +68,8 @@ async def rollout_rows(
     Raises:
         Refusal: 422 if ``after`` is not a cursor of such a list.
     """
-    query, limit = query_of(asked), asked.limit or ITEMS
-    after = position_of(asked.after, query)
+    query, limit = query_of(parameters), parameters.limit or ITEMS
+    after = position_of(parameters.after, query)
     if query.by_verdict and not fresh:
         await _refresh(service, query, running=_RUNNING)
         fresh = True
@@ -79,27 +79,27 @@ async def rollout_rows(
 
 
 async def rollout_groups(
-    service: Service, asked: ListParameters, by: str, *, limit: int
+    service: Service, parameters: ListParameters, by: str, *, limit: int
 ) -> list[Facts]:
-    """Count the rollouts of a list by what they have in common.
+    """Count the rollouts of a list by a value that they share.
 
     Arguments:
         by: one of `proxy.store.listing.GROUPS`.
     """
-    query = query_of(asked)
+    query = query_of(parameters)
     await _refresh(service, query, running=_RUNNING)
     return await service.read(grouped, query, by, limit=limit)
 
 
 async def beside(
-    service: Service, asked: ListParameters, rollout_id: str
+    service: Service, parameters: ListParameters, rollout_id: str
 ) -> tuple[str | None, str | None]:
     """Return the ids of the rollouts before and after one in a list.
 
-    None if there is none, if the one is not known, and before the first of those for which
+    None if there is none, if that one is unknown, and before the first of those for which
     ``sort`` is unknown.
     """
-    query = query_of(asked)
+    query = query_of(parameters)
     rows = await service.read(listing.items_of, [rollout_id])
     if not rows:
         return None, None
@@ -113,14 +113,16 @@ async def beside(
     return _first_id(before), _first_id(after)
 
 
-def all_rollouts(service: Service, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+def all_rollouts(
+    service: Service, parameters: ListParameters
+) -> AsyncIterator[list[dict[str, Any]]]:
     """Return all rollouts from ``after`` on, at most ``limit``, some at a time.
 
     Raises:
         Refusal: 422 if ``after`` is not a cursor of such a list.
     """
-    query = query_of(asked)
-    return _all(service, query, position_of(asked.after, query), asked.limit, _items)
+    query = query_of(parameters)
+    return _all(service, query, position_of(parameters.after, query), parameters.limit, _items)
 
 
 async def _all(
@@ -172,7 +174,7 @@ async def _read(
 
 
 async def _refresh(service: Service, query: RolloutQuery, *, running: int | None = None) -> None:
-    """Judge what the list's filters and order depend on: more than it shows.
+    """Judge the rollouts that the list's filters and order depend on: more than it shows.
 
     Arguments:
         running: as for `judge.refresh`.
@@ -198,24 +200,26 @@ def _ids(rows: Sequence[Facts]) -> list[str]:
     return [row["id"] for row in rows]
 
 
-def query_of(asked: ListParameters) -> RolloutQuery:
-    """Return the store's query for what was asked."""
+def query_of(parameters: ListParameters) -> RolloutQuery:
+    """Return the store's query for the parameters of a list."""
     filters: dict[str, list[Any]] = {
-        name: list(dict.fromkeys(values)) for name in _FILTERS if (values := getattr(asked, name))
+        name: list(dict.fromkeys(values))
+        for name in _FILTERS
+        if (values := getattr(parameters, name))
     }
-    if NO_BATCH in asked.batch:
+    if NO_BATCH in parameters.batch:
         filters["batch"] = [None if name == NO_BATCH else name for name in filters["batch"]]
-    if asked.upstream:
-        filters["upstream"] = list(map(normalised, asked.upstream))
+    if parameters.upstream:
+        filters["upstream"] = list(map(normalised, parameters.upstream))
     return RolloutQuery(
         filters=filters,
-        text=asked.text,
-        since=asked.since,
-        until=asked.until,
-        failed_since=asked.failed_since,
-        failed_until=asked.failed_until,
-        sort=asked.sort,
-        descending=asked.order == "desc",
+        text=parameters.text,
+        since=parameters.since,
+        until=parameters.until,
+        failed_since=parameters.failed_since,
+        failed_until=parameters.failed_until,
+        sort=parameters.sort,
+        descending=parameters.order == "desc",
     )
 
 
@@ -257,7 +261,9 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
 # Rollouts, outcomes and exchanges: all that judging them again takes.
 
 
-async def export(service: Service, asked: ListParameters) -> AsyncIterator[list[dict[str, Any]]]:
+async def export(
+    service: Service, parameters: ListParameters
+) -> AsyncIterator[list[dict[str, Any]]]:
     """Export the rollouts of a list; the verdicts in the database may be out of date.
 
     Returns:
@@ -266,12 +272,12 @@ async def export(service: Service, asked: ListParameters) -> AsyncIterator[list[
     Raises:
         Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
     """
-    query = query_of(asked)
-    after = position_of(asked.after, query)
-    pages = _all(service, query, after, asked.limit, _ids, fresh=True)
+    query = query_of(parameters)
+    after = position_of(parameters.after, query)
+    pages = _all(service, query, after, parameters.limit, _ids, fresh=True)
     first: list[str] = await anext(pages, [])
-    if not first and asked.model_fields_set == {"batch"}:
-        raise unknown_batch(", ".join(asked.batch))
+    if not first and parameters.model_fields_set == {"batch"}:
+        raise unknown_batch(", ".join(parameters.batch))
     return _exported(service, first, pages)
 
 
@@ -310,7 +316,7 @@ class SearchMatch(NamedTuple):
 
 
 async def search(service: Service, text: str) -> list[SearchMatch]:
-    """Return what a text may mean, up to six of each kind; nothing for an empty one.
+    """Return the names that a text may mean, up to six of each kind; none for an empty one.
 
     A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
     task contains the text, the newest first.

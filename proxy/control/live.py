@@ -16,7 +16,7 @@ from proxy.store import statistics
 from proxy.store.tables import Row
 
 _POLL_S = 0.3
-_NOTIFIED_POLL_S = 1.0  # where the database notifies of new events
+_NOTIFIED_POLL_S = 1.0  # if the database notifies of new events
 _GROUP_S = 0.05  # so that a burst of events is read in groups
 _DOOM = ("subcategory", "fingerprint", "error", "lane")
 
@@ -86,23 +86,23 @@ async def _wait(news: asyncio.Event | None) -> None:
 
 
 # --- changes for open pages --------------------------------------------------------------------
-# Looked for once for all pages that are open.
+# One query serves all open pages of a scope.
 
 
-_LOOK_S = 0.7
-_APART = 3  # polls between two changes that are told: where calls go on, there is one at each
+_POLL_PAGES_S = 0.7
+_APART = 3  # polls between two announced changes: while calls go on, each poll finds one
 # Of the time, for pages that are made anew. Whoever calls meanwhile waits for the interpreter: at
 # 1 % these would be the slowest percent of agents' first bytes.
 _SHARE = 0.005
-_AT_LATEST = 15  # polls between two changes that are told, whatever pages take
-_DIGITS = 20  # of a token's ns, at most: whoever fetches a page may send more
+_AT_LATEST = 15  # polls between two announced changes, however long pages take
+_DIGITS = 20  # of a token's ns, at most: a browser may send more
 _QUIET_POLLS = 20  # without a change until a keep-alive is sent
 
 
 class PageChange(NamedTuple):
-    """A change of what a page shows: ``changed``, or "" as a keep-alive.
+    """A change to a page's content: ``changed``, or "" as a keep-alive.
 
-    A page made since ``token`` was told shows the change; see `ChangeFeed.announced_at`.
+    A page made since ``token`` was announced shows the change; see `ChangeFeed.announced_at`.
     """
 
     kind: str
@@ -116,13 +116,13 @@ class PageScope(NamedTuple):
     rollout_id: str | None = None
 
 
-class _Look(NamedTuple):
+class _Poll(NamedTuple):
     pulse: tuple[Any, ...]
     token: str
 
 
 class ChangeFeed:
-    """Tells pages of changes, all of one subject at the same moment, so that they share the answer.
+    """Announces changes, to all pages of one scope at the same moment: they share the answer.
 
     The more CPU pages take that are fetched again (`took`), the more rarely: half a percent of the
     time in all, but no change waits longer than some ten seconds.
@@ -144,26 +144,26 @@ class ChangeFeed:
         self._sleep = sleep
         self._process = token_hex(8)
         self._rests_until = 0.0
-        self._looks: dict[PageScope, asyncio.Task[_Look]] = {}
+        self._polls: dict[PageScope, asyncio.Task[_Poll]] = {}
 
-    async def follow(self, subject: PageScope) -> AsyncIterator[PageChange]:
-        """Yield a change where any process changed what a page shows, not one after another."""
-        seen = (await self._look(subject)).pulse
+    async def follow(self, scope: PageScope) -> AsyncIterator[PageChange]:
+        """Yield one change for all that any process changed since the last one."""
+        seen = (await self._poll(scope)).pulse
         yield PageChange("")
-        tick, quiet = int(self.clock() / _LOOK_S), 0
+        tick, quiet = int(self.clock() / _POLL_PAGES_S), 0
         announced = tick - _APART
         while not self._service.stopping():
             tick = await self._next_tick(tick)
             if not self._due(tick, tick - announced):
                 continue
-            found = await self._look(subject)
-            if found.pulse == seen:
+            poll = await self._poll(scope)
+            if poll.pulse == seen:
                 quiet += 1
                 if quiet % _QUIET_POLLS == 0:
                     yield PageChange("")
             else:
-                seen, announced, quiet = found.pulse, tick, 0
-                yield PageChange("changed", found.token)
+                seen, announced, quiet = poll.pulse, tick, 0
+                yield PageChange("changed", poll.token)
 
     def announced_at(self, token: str) -> float | None:
         """Return when a change was announced, on ``clock``; None if not by this process."""
@@ -172,10 +172,10 @@ class ChangeFeed:
         return int(at) / 1e9 if known else None
 
     def took(self, cpu_s: float) -> None:
-        """Count what it took to make a page anew for a change, in seconds of CPU."""
+        """Add the CPU seconds that were spent on making a page anew for a change."""
         now = self.clock()
         rests_until = max(self._rests_until, now) + cpu_s / _SHARE
-        self._rests_until = min(rests_until, now + _AT_LATEST * _LOOK_S)
+        self._rests_until = min(rests_until, now + _AT_LATEST * _POLL_PAGES_S)
 
     def _due(self, tick: int, since: int) -> bool:
         """Return True if a change may be announced now, ``since`` polls after the last one."""
@@ -184,21 +184,21 @@ class ChangeFeed:
         return tick % _APART == 0 or since >= _APART
 
     async def _next_tick(self, last: int) -> int:
-        """Wait until all look again, and return the number of that moment."""
+        """Wait for the next poll of all pages, and return its number."""
         now = self.clock()
-        tick = max(last, int(now / _LOOK_S)) + 1
-        await self._sleep(tick * _LOOK_S - now)
+        tick = max(last, int(now / _POLL_PAGES_S)) + 1
+        await self._sleep(tick * _POLL_PAGES_S - now)
         return tick
 
-    async def _look(self, subject: PageScope) -> _Look:
-        """Look at a subject, together with who does so at this moment."""
-        task = self._looks.get(subject)
+    async def _poll(self, scope: PageScope) -> _Poll:
+        """Read the pulse of a scope, once for all that read it at this moment."""
+        task = self._polls.get(scope)
         if task is None:
-            task = self._looks[subject] = asyncio.create_task(self._read(subject))
-            task.add_done_callback(lambda _: self._looks.pop(subject))
+            task = self._polls[scope] = asyncio.create_task(self._read(scope))
+            task.add_done_callback(lambda _: self._polls.pop(scope))
         return await asyncio.shield(task)
 
-    async def _read(self, subject: PageScope) -> _Look:
-        pulse = await self._service.read(statistics.pulse, **subject._asdict())
-        # Rounded up: what began in the same nanosecond may have missed it.
-        return _Look(pulse, f"{self._process}-{int(self.clock() * 1e9) + 1}")
+    async def _read(self, scope: PageScope) -> _Poll:
+        pulse = await self._service.read(statistics.pulse, **scope._asdict())
+        # Rounded up: a page that began in the same nanosecond may have missed it.
+        return _Poll(pulse, f"{self._process}-{int(self.clock() * 1e9) + 1}")

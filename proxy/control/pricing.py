@@ -55,13 +55,13 @@ class PriceTable:
 
     @property
     def version(self) -> str:
-        """The version of the price table, stored beside what it priced."""
+        """The version of the price table, stored beside each cost."""
         return _version()
 
     def model_name(self, upstream: str, model: str | None) -> str | None:
-        """Return the table's own name of a model, which no caller wrote; None where it has none.
+        """Return the table's own name of a model, which no caller wrote; None if it has none.
 
-        Of an upstream that the table does not know, a model of any provider is looked for.
+        For an upstream that the table does not know, the models of all providers are searched.
         """
         return None if model is None else _table_name(self._url(upstream), model)
 
@@ -170,8 +170,8 @@ def _rates(url: str, model: str, day: int, above: int = 0) -> _Rates | None:
 def _library() -> Any:
     """Load the table with the first price: 130 ms that startup need not spend.
 
-    Whole, whoever asks: of two threads that begin with a package and with a module in it each
-    waits for the other, and Python has one of them go on with half of it.
+    The whole package at once: if one thread imports it and another a module in it, each waits
+    for the other, and Python lets one of them go on with a half-loaded package.
     """
     import genai_prices  # noqa: PLC0415
 
@@ -180,15 +180,15 @@ def _library() -> Any:
 
 @lru_cache(maxsize=4096)
 def _table_name(url: str | None, model: str) -> str | None:
-    # Not its `find_provider_model`, which remembers every name that it was ever asked.
+    # Not its `find_provider_model`, which caches every name without bound.
     snapshot, written = _library().data_snapshot.get_snapshot(), model.lower()
     for at in (url, None):
         try:
             provider = snapshot.find_provider(written, None, at)
         except LookupError:
             continue
-        if found := provider.find_model(written, all_providers=snapshot.providers):
-            return str(found.id)
+        if entry := provider.find_model(written, all_providers=snapshot.providers):
+            return str(entry.id)
     return None
 
 

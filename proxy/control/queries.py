@@ -38,7 +38,7 @@ T = TypeVar("T")
 # because a shorter one costs the relay 15 % more CPU, and a small part of it while some does: the
 # relay's threads wait so long each time that they go on, some ten times an exchange.
 _IDLE_S, _BUSY_S = 0.005, 0.0002
-_IN_LINE_S = 0.05  # for work that lasts, such as a slow query, nobody waits longer
+_IN_LINE_S = 0.05  # no work waits longer for work that lasts, such as a slow query
 
 
 class _SwitchInterval:
@@ -70,7 +70,7 @@ _COST: ContextVar[Cost | None] = ContextVar("cost", default=None)
 
 @contextlib.contextmanager
 def counted() -> Iterator[Cost]:
-    """Add up what the work takes that this task, or one it begins, runs in threads."""
+    """Add up the CPU time of the work that this task, or one it begins, runs in threads."""
     cost = Cost()
     before = _COST.set(cost)
     try:
@@ -80,9 +80,9 @@ def counted() -> Iterator[Cost]:
 
 
 async def run_in_thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run work in a thread and return its result; raises what the work raises.
+    """Run work in a thread and return its result. Exceptions of the work are raised here.
 
-    One after another, where they are short.
+    Short pieces of work run one after another.
     """
     return await asyncio.to_thread(_run, work, args, kwargs)
 
@@ -178,7 +178,7 @@ async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Service:
-    """The control plane of one process: what every subject works with, made once.
+    """The context of the control plane: the parts and the state of one process, made once.
 
     Arguments:
         prices: the cost of calls if the provider does not state it.
@@ -215,7 +215,7 @@ class Service:
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
 
-    # State that outlives a call. What a cache holds that is Any is a subject's own type.
+    # State that outlives a call. Values of type Any are a subject's own.
     registered: set[str] = field(default_factory=set)
     batch_states: VersionedCache[str, BatchVersion, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
@@ -298,10 +298,10 @@ def encode_cursor(place: Sequence[Any]) -> str:
 
 
 def decode_cursor(cursor: str) -> Any:
-    """Return what a cursor holds, which may be anything.
+    """Return the value that a cursor encodes, of any type that JSON has.
 
     Raises:
-        ValueError: it holds nothing.
+        ValueError: it encodes none.
     """
     if len(cursor) > _LONGEST:
         raise ValueError("too long")
@@ -351,7 +351,7 @@ def _encodable(text: str) -> bool:
 
 
 def invalid_cursor() -> Refusal:
-    """Return the refusal of what is no cursor of a list."""
+    """Return the refusal of a text that is no cursor of the list."""
     return Refusal(422, "invalid", "after: not a valid page cursor")
 
 

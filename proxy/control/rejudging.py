@@ -65,7 +65,7 @@ def _record(found: Rejudged, name: str, row: Row) -> Record:
 
 
 def _rollout(records: Sequence[Record]) -> RolloutRecord:
-    """Build a rollout as it counts, with what its verdict stands on of other rollouts."""
+    """Build a rollout as it counts, with its verdict's neighbours."""
     columns: dict[str, Mapping[str, Any]] = {
         name: dict(zip(NOUNS[name].columns, row, strict=True))
         for name, row in records

@@ -144,7 +144,7 @@ Items: TypeAlias = dict[RerunReason, list[dict[str, Any]]]
 
 
 class RepeatCursor(NamedTuple):
-    """A repeat that was never started: listed after all slots, by task and number."""
+    """The place of a repeat that was never started: after all others, by task and number."""
 
     task: str
     repeat: int
@@ -166,7 +166,7 @@ class PageCursor(NamedTuple):
 
 
 async def rerun(service: Service, batch: str) -> dict[str, Any]:
-    """Sort what is not measured by what is to be done about it.
+    """Sort the repeats without a score by the action that each needs.
 
     Returns:
         The response to `GET /batches/{id}/rerun` with everything in it.
@@ -178,9 +178,9 @@ async def rerun(service: Service, batch: str) -> dict[str, Any]:
     cached = service.reruns.current(batch, version)
     if cached is not None:
         return cached
-    answer = await service.read(_all, batch, service.policy)
-    service.reruns.store(batch, version, answer)
-    return answer
+    reruns = await service.read(_all, batch, service.policy)
+    service.reruns.store(batch, version, reruns)
+    return reruns
 
 
 async def rerun_page(
@@ -204,9 +204,8 @@ async def rerun_page(
     counts = dict(totals.counts)
     for reason, listed in items.items():  # some may be newer than the counts
         counts[reason] = max(counts.get(reason, 0), len(listed))
-    answer = _answer(batch, totals.running, counts, items)
-    answer["next"] = None if following is None else _cursor(version, following)
-    return answer
+    next_cursor = None if following is None else _cursor(version, following)
+    return {**_reruns(batch, totals.running, counts, items), "next": next_cursor}
 
 
 async def _totals(
@@ -230,7 +229,7 @@ def _serves(cached: BatchVersion, now: BatchVersion, begin: PageCursor | None) -
 def _listed(
     connection: Connection, batch: str, policy: Policy, after: SlotCursor | RepeatCursor | None
 ) -> Iterator[tuple[SlotCursor | RepeatCursor, UnscoredRepeat]]:
-    """Yield what has no score: slots, the oldest first, then what was never started."""
+    """Yield the repeats without a score: started ones, oldest first, then those never started."""
     since, repeat = after if isinstance(after, RepeatCursor) else ("", -1)
     if not isinstance(after, RepeatCursor):
         for cursor, attempts in groups.unscored(connection, batch, after=after):
@@ -255,7 +254,7 @@ def _all(connection: Connection, batch: str, policy: Policy) -> dict[str, Any]:
         else:
             items.setdefault(reason, []).append(_encoded(item))
     counts = {reason: len(several) for reason, several in items.items()}
-    return {**_answer(batch, running, counts, items), "next": None}
+    return {**_reruns(batch, running, counts, items), "next": None}
 
 
 def _rerun_page(
@@ -280,7 +279,7 @@ def _encoded(item: RerunItem) -> dict[str, Any]:
     return {name: getattr(item, name) for name in _ITEM}
 
 
-def _answer(
+def _reruns(
     batch: str,
     running: int,
     counts: Mapping[RerunReason, int],
@@ -362,7 +361,7 @@ async def usage(service: Service, batch: str, *, by: Sequence[str] = DEFAULT) ->
 async def usage_tables(
     service: Service, batch: str, names: Sequence[str]
 ) -> dict[str, dict[str, Any]]:
-    """Return a batch's usage by each of these names alone, of one reading of its calls.
+    """Return a batch's usage by each of these names alone. Its calls are read once.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
@@ -405,14 +404,14 @@ def _added_up(
 def call_totals(prices: PriceTable, parts: Sequence[CallSum]) -> CallTotals:
     """Add up sums of calls, those without a stated cost at the prices of their days."""
     priced = [(each, _cost(prices, each)) for each in parts if each.to_price.calls]
-    known = [(each.to_price.calls, cost) for each, cost in priced if cost is not None]
-    costs = [*(each.stated_usd for each in parts), *(cost for _, cost in known)]
+    calculated = [(each.to_price.calls, cost) for each, cost in priced if cost is not None]
+    costs = [*(each.stated_usd for each in parts), *(cost for _, cost in calculated)]
     return CallTotals(
         calls=sum(each.calls for each in parts),
         failures=sum(each.failures for each in parts),
         billable_calls=sum(each.used for each in parts),
         tokens_known_calls=sum(each.counted for each in parts),
-        cost_known_calls=sum(each.stated for each in parts) + sum(count for count, _ in known),
+        cost_known_calls=sum(each.stated for each in parts) + sum(count for count, _ in calculated),
         input_tokens=sum_known(each.tokens.inputs for each in parts),
         output_tokens=sum_known(each.tokens.outputs for each in parts),
         total_tokens=sum_known(each.tokens.total for each in parts),
@@ -449,7 +448,7 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
 
 
 # --- groups for reinforcement learning ---------------------------------------------------------
-# A batch's rollouts by task, over what was measured.
+# A batch's rollouts by task, over measured repeats.
 
 
 async def group_page(
@@ -475,7 +474,7 @@ async def group_page(
         Refusal: 404 for a batch without rollouts.
     """
     stored = service.database.groups
-    # First: of a batch that has ended, what is read afterwards is all there will be.
+    # Asked first: once a batch has ended, its tasks are complete.
     ended = await service.run(stored.ended, batch)
     tasks = await _tasks(service, batch, task, after, limit + 1)
     if tasks.unjudged and await judge.refresh(service, among=tasks.unjudged[:PAGE]):
@@ -487,7 +486,7 @@ async def group_page(
 
 
 async def begin_run(service: Service, batch: str, run: str) -> dict[str, Any]:
-    """Record that somebody starts rollouts of a batch."""
+    """Record that a run of a batch begins: it starts rollouts."""
     begin = service.database.groups.begin
     runs, ended = await service.run(begin, batch, run, now=service.now())
     return {"batch": batch, "open_runs": runs.open, "ended": ended}

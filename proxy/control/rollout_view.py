@@ -40,7 +40,7 @@ class CollapsedCalls:
     """Consecutive calls that went well: numbers ``first`` to ``last``.
 
     ``retried`` counts those that failed and whose model answered afterwards, by subcategory;
-    ``ok`` the others. Tokens are sums of the known ones, None where none is.
+    ``ok`` the others. Tokens are sums of the known ones, None if none is known.
     """
 
     first: int
@@ -57,8 +57,8 @@ class CallList:
     """One page of lines: folds, and numbers of calls from 1.
 
     ``before`` and ``after`` are the numbers of the calls that the pages beside it begin with, None
-    where there is none; ``failed`` counts the failed and unended calls of the whole rollout,
-    ``foldable`` says whether the folded list differs from the whole one.
+    if there is none; ``failed`` counts the failed and unended calls of the whole rollout,
+    ``foldable`` is True if the folded list differs from the whole one.
     """
 
     lines: Sequence[CollapsedCalls | int]
@@ -175,9 +175,9 @@ CALLS = 10_000  # of one rollout that a page looks at
 class RolloutDetail:
     """The contents of a rollout's page.
 
-    ``facts`` are its columns, ``outcome`` what the runner reported (None before), ``known`` how
-    many calls the verdict's sums know; ``calls`` is the outline of the first of ``total`` calls,
-    ``marked`` the ids that are evidence, ``details`` all fields of those listed, by id.
+    ``facts`` are its columns, ``outcome`` as the runner reported it (None before), ``known`` the
+    counts of calls behind the verdict's sums; ``calls`` is the outline of the first of ``total``
+    calls, ``marked`` the ids that are evidence, ``details`` all fields of those listed, by id.
     """
 
     facts: Facts
@@ -258,6 +258,6 @@ async def _encoded(service: Service, rollout_id: str, ids: Sequence[str]) -> Map
 
 def _marked(verdict: Facts) -> frozenset[str]:
     """Return the calls that prove a verdict, of it or of a role, or a finding against it."""
-    against = (found for found in verdict["validity"] if found["level"] != "info")
+    against = (each for each in verdict["validity"] if each["level"] != "info")
     parts = (*against, *verdict["roles"].values())
     return frozenset(verdict["evidence"]).union(*(part["evidence"] for part in parts))

@@ -142,7 +142,7 @@ def _prepared(
 
 
 def _default_terms(service: Service) -> Mapping[str, str]:
-    """Return how rollouts are judged if a batch does not say, by ``POLICY_COLUMNS``."""
+    """Return the policy of batches that state none, by ``POLICY_COLUMNS``."""
     return {name: getattr(service.policy, name) for name in POLICY_COLUMNS}
 
 
@@ -192,9 +192,9 @@ def _refusal(registration: Registration, registered: Registered) -> Refusal | No
     return other_attributes(registration.id) if registered.conflict else None
 
 
-def models_as_columns(named: str | list[str] | None) -> dict[str, str | None]:
+def models_as_columns(model: str | list[str] | None) -> dict[str, str | None]:
     """Return a registered model and its fallbacks as columns."""
-    names = list(dict.fromkeys([named] if isinstance(named, str) else named or []))
+    names = list(dict.fromkeys([model] if isinstance(model, str) else model or []))
     return {"model": names[0] if names else None, "fallbacks": "\n".join(names[1:]) or None}
 
 
@@ -229,7 +229,7 @@ def nameable(rollout_id: str) -> str:
 
 
 def other_attributes(rollout_id: str) -> Refusal:
-    """Refuse what names a rollout that stands with other attributes."""
+    """Return the refusal of a request with other attributes than the rollout has."""
     return Refusal(
         409, "rollout_exists", f"rollout {rollout_id!r} already exists with different attributes"
     )
@@ -250,7 +250,7 @@ def _known_upstream(name: str | None, upstreams: Mapping[str, Upstream]) -> str 
 log = logging.getLogger("truezero")
 
 _ASK_S = 0.05
-_CONFIRMED_WITHIN_S = 20.0  # a worker that lives has said so long before; beyond the calls' grace
+_CONFIRMED_WITHIN_S = 20.0  # beyond the calls' grace; a living worker confirms long before
 
 
 async def close_calls(service: Service, rollout_id: str, number: int) -> int:
@@ -260,7 +260,7 @@ async def close_calls(service: Service, rollout_id: str, number: int) -> int:
         number: of the rollout in `closings`.
 
     Returns:
-        How many processes did not confirm that they had, 0 as a rule.
+        The number of processes that did not confirm it, 0 as a rule.
 
     Raises:
         Refusal: 503 while the database is unavailable.
@@ -328,7 +328,7 @@ async def require_registered(service: Service, rollout_id: str) -> None:
 
 
 async def expire(service: Service, rollout_id: str, *, at: float) -> None:
-    """Have a rollout's key and secret open nothing from ``at`` (epoch seconds) on."""
+    """Let a rollout's key and secret expire at ``at`` (epoch seconds)."""
     await service.run(service.database.rollouts.expire, rollout_id, at=at)
     service.access_changed(rollout_id)
 
@@ -350,7 +350,7 @@ async def report(
     """Store the outcome a runner reports and return the rollout's result.
 
     An unknown rollout is registered: its agent may have made no call. Calls and sockets in
-    flight are ended; what begins after the answer passes in no process.
+    flight are ended; a call that begins after the answer is refused in every process.
 
     Raises:
         Refusal: 404 for an unknown rollout if registration is required, 409 if it has a

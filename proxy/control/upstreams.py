@@ -27,7 +27,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """Seconds that answered calls took, over the ``calls`` of a sample; None where none did."""
+    """Seconds that answered calls took, over the ``calls`` of a sample; None if none did."""
 
     calls: int
     first_byte_p50_s: float | None
@@ -115,15 +115,17 @@ def upstream_stats(
         recent: the same counts in finer steps, from the window's ``fine_from`` on.
     """
     calls = _weighed(window, rows, sampled)
-    told = [*(row for row in rows if row["at"] < window.fine_from), *recent]
-    of_upstream, told_of, sampled_of = (_grouped(each, "upstream") for each in (rows, told, calls))
+    finest = [*(row for row in rows if row["at"] < window.fine_from), *recent]
+    of_upstream, finest_of, sampled_of = (
+        _grouped(each, "upstream") for each in (rows, finest, calls)
+    )
     ranked = sorted(of_upstream, key=lambda name: (-_total(of_upstream[name]), name))
     return [
         UpstreamStats(
             name=name,
             origin=origins.get(name, ""),
-            stats=_stats(of_upstream[name], told_of[name], sampled_of[name]),
-            models=_models(of_upstream[name], told_of[name], sampled_of[name]),
+            stats=_stats(of_upstream[name], finest_of[name], sampled_of[name]),
+            models=_models(of_upstream[name], finest_of[name], sampled_of[name]),
             keys=key_counts(sampled_of[name]),
             points=_points(window, of_upstream[name], sampled_of[name]),
         )
@@ -134,7 +136,7 @@ def upstream_stats(
 def _weighed(
     window: Window, rows: Iterable[Facts], sampled: Sequence[Facts]
 ) -> list[dict[str, Any]]:
-    """Add to sampled calls the step they began in, and for how many calls of it each stands."""
+    """Add to sampled calls the step they began in, and the number of calls that each stands for."""
     placed = [
         {**call, "at": float(call["started_at"] // window.step_s * window.step_s)}
         for call in sampled
@@ -149,11 +151,11 @@ def _weighed(
 
 
 def _models(
-    rows: Sequence[Facts], told: Sequence[Facts], sampled: Sequence[Facts]
+    rows: Sequence[Facts], finest: Sequence[Facts], sampled: Sequence[Facts]
 ) -> list[tuple[str | None, CallStats]]:
-    of_model, told_of, sampled_of = (_grouped(each, "model") for each in (rows, told, sampled))
+    of_model, finest_of, sampled_of = (_grouped(each, "model") for each in (rows, finest, sampled))
     ranked = sorted(of_model, key=lambda name: (-_total(of_model[name]), name or ""))
-    return [(name, _stats(of_model[name], told_of[name], sampled_of[name])) for name in ranked]
+    return [(name, _stats(of_model[name], finest_of[name], sampled_of[name])) for name in ranked]
 
 
 def _grouped(rows: Iterable[Facts], by: str) -> defaultdict[Any, list[Facts]]:
@@ -167,7 +169,7 @@ def _total(rows: Iterable[Facts]) -> int:
     return sum(row["calls"] for row in rows)
 
 
-def _stats(rows: Sequence[Facts], told: Sequence[Facts], sampled: Sequence[Facts]) -> CallStats:
+def _stats(rows: Sequence[Facts], finest: Sequence[Facts], sampled: Sequence[Facts]) -> CallStats:
     failed: Counter[str] = Counter()
     for row in rows:
         if row["subcategory"] is not None:
@@ -178,7 +180,7 @@ def _stats(rows: Sequence[Facts], told: Sequence[Facts], sampled: Sequence[Facts
         refused=refused,
         failed=dict(failed.most_common()),
         error_rate=ratio(failed.total() - refused, calls - refused),
-        failing_since=failing_since(told),
+        failing_since=failing_since(finest),
         last_at=max(row["last_at"] for row in rows),
         latencies=_latencies(sampled),
     )
@@ -225,7 +227,7 @@ def _points(window: Window, rows: Sequence[Facts], sampled: Sequence[Facts]) -> 
 def failing_since(rows: Iterable[Facts]) -> float | None:
     """Return the begin of the step from which on most calls failed, in epoch seconds.
 
-    None where most calls of the last step were answered, or fewer than three failed since.
+    None if most calls of the last step were answered, or fewer than three failed since.
     Steps without calls decide nothing.
     """
     served: Counter[float] = Counter()
@@ -242,17 +244,17 @@ def failing_since(rows: Iterable[Facts]) -> float | None:
     return since if count >= _FEWEST else None
 
 
-def refined(found: UpstreamStats, fine: Sequence[Facts]) -> UpstreamStats:
-    """Return the same with the finer step from which on it and its models fail.
+def refined(upstream: UpstreamStats, fine: Sequence[Facts]) -> UpstreamStats:
+    """Return an upstream with the finer step from which on it and its models fail.
 
     Arguments:
         fine: counts in finer steps around ``failing_since``.
     """
     of_model = _grouped(fine, "model")
     return replace(
-        found,
-        stats=_refined(found.stats, fine),
-        models=[(name, _refined(stats, of_model[name])) for name, stats in found.models],
+        upstream,
+        stats=_refined(upstream.stats, fine),
+        models=[(name, _refined(stats, of_model[name])) for name, stats in upstream.models],
     )
 
 
@@ -267,11 +269,11 @@ def quantile(values: Iterable[tuple[float, float]], share: float) -> float | Non
     Arguments:
         values: pairs of a value and its weight.
     """
-    known = sorted(values)
-    if not known:
+    ordered = sorted(values)
+    if not ordered:
         return None
-    sums = list(accumulate(weight for _, weight in known))
-    return known[min(len(known) - 1, bisect_left(sums, share * sums[-1] + 1e-9))][0]
+    sums = list(accumulate(weight for _, weight in ordered))
+    return ordered[min(len(ordered) - 1, bisect_left(sums, share * sums[-1] + 1e-9))][0]
 
 
 def ratio(part: int, whole: int) -> float | None:
@@ -412,7 +414,7 @@ async def upstream_report(
 
 
 async def _dated(service: Service, stats: UpstreamStats, window: Window) -> UpstreamStats:
-    """Read the minute in which a failure began, if that is before minutes were counted."""
+    """Date the begin of a failure to the minute, if minutes were not counted then."""
     since = stats.stats.failing_since
     if since is None or since >= window.fine_from or window.step_s <= _MINUTE:
         return stats
@@ -437,7 +439,7 @@ def _window(since: float | None, until: float | None, now: float) -> Window:
         raise Refusal(422, "invalid", "until: not after since")
     ended = now if until is None else min(until, now)
     step_s = round_step((ended - began) / _STEPS, at_least=_MINUTE)
-    # What begins now is within; what begins at an end that was asked for is not.
+    # A call that begins now is within; one that begins at a chosen end is not.
     end = (math.floor(now / step_s) + 1 if ended == now else math.ceil(ended / step_s)) * step_s
     fine_from = end - 2 * step_s if step_s > _MINUTE else float(end)
     return Window(
@@ -446,7 +448,7 @@ def _window(since: float | None, until: float | None, now: float) -> Window:
 
 
 def _slices(window: Window, rows: Sequence[UpstreamFacts]) -> list[Slice]:
-    """Return where a sample is taken: all calls where they are few."""
+    """Return the slices of time of a sample. A few calls are all taken."""
     if sum(row["calls"] for row in rows) <= SAMPLED:
         return [Slice(window.start, window.end, SAMPLED)]
     steps = sorted({row["at"] for row in rows})
@@ -456,17 +458,17 @@ def _slices(window: Window, rows: Sequence[UpstreamFacts]) -> list[Slice]:
     ]
 
 
-def _item(found: UpstreamStats) -> dict[str, Any]:
+def _item(upstream: UpstreamStats) -> dict[str, Any]:
     return {
-        "upstream": found.name,
-        "origin": found.origin,
-        **_flat_stats(found.stats),
-        "models": [{"model": name, **_flat_stats(stats)} for name, stats in found.models],
+        "upstream": upstream.name,
+        "origin": upstream.origin,
+        **_flat_stats(upstream.stats),
+        "models": [{"model": name, **_flat_stats(stats)} for name, stats in upstream.models],
         "keys": [
             {"key": key, "sampled_calls": calls, "sampled_failed": failed}
-            for key, calls, failed in found.keys
+            for key, calls, failed in upstream.keys
         ],
-        "points": [asdict(point) for point in found.points],
+        "points": [asdict(point) for point in upstream.points],
     }
 
 
