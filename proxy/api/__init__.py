@@ -1,1 +1,1 @@
-"""REST: each handler parses, calls one control service and renders."""
+"""REST: each handler parses, calls one function of `proxy.control` and renders."""

@@ -1,1 +1,1 @@
-"""The control plane's services, one class per subject."""
+"""The control plane: one module of functions per subject, all of one context, `queries.Service`."""
