@@ -280,7 +280,7 @@ def _fill(file: Path, rollouts: int, calls_each: int) -> None:
     say(f"{rollouts:,} rollouts written in {time.perf_counter() - began:.1f} s")
     began = time.process_time()
     database = Database(str(file))
-    database.batches.count_marked()
+    database.batches.count_invalidated()
     database.close()
     say(f"counted anew in {time.process_time() - began:.1f} CPU s")
 

@@ -254,7 +254,7 @@ def running(
     if not filled.exists():
         fill(filled, rollouts, calls_each)
         database = Database(str(filled))
-        database.batches.count_marked()
+        database.batches.count_invalidated()
         database.close()
     shutil.copyfile(filled, home / "bench.db")
     port = control_port = machine.free_port()

@@ -125,7 +125,7 @@ Shapes: TypeAlias = Mapping[TaskProfile, int]
 
 
 @dataclass(slots=True, kw_only=True)
-class Part:
+class PartialTotals:
     """The contribution of some units to their batch: counts, notes, tasks, and ids by serving.
 
     ``single`` are the slots without a task, each like a task with one repeat.
@@ -146,7 +146,7 @@ def add(to: Counter[Key], other: Mapping[Key, int], times: int = 1) -> None:
             del to[name]
 
 
-def difference(before: Part, after: Part) -> tuple[Counts, dict[str, TaskSums]]:
+def difference(before: PartialTotals, after: PartialTotals) -> tuple[Counts, dict[str, TaskSums]]:
     """Return the counts and tasks that differ, as what is to be added to those before."""
     counts = Counter(after.counts)
     add(counts, before.counts, -1)
@@ -165,9 +165,9 @@ def whole(value: float | None) -> int | None:
     return (2 * numerator * UNIT + denominator) // (2 * denominator)
 
 
-def part_of(attempts: Sequence[CountedRollout]) -> Part:
+def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     """Sum up whole units, given the oldest rollouts first."""
-    part = Part()
+    part = PartialTotals()
     judged = [each for each in attempts if each.entry.health is not None]
     _add_wanted(part, attempts)
     _add_standing(part, attempts)
@@ -186,7 +186,7 @@ def part_of(attempts: Sequence[CountedRollout]) -> Part:
     return part
 
 
-def _add_wanted(part: Part, attempts: Sequence[CountedRollout]) -> None:
+def _add_wanted(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
     wanted: dict[tuple[str, int], int] = {}
     for each in attempts:
         task, repeat = each.entry.task, each.entry.repeat
@@ -196,7 +196,7 @@ def _add_wanted(part: Part, attempts: Sequence[CountedRollout]) -> None:
         part.tasks.setdefault(task, TaskSums()).wanted[str(count)] += 1
 
 
-def _add_standing(part: Part, attempts: Sequence[CountedRollout]) -> None:
+def _add_standing(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
     """Count the slots without a score by what is to be done about them."""
     by_id = {each.entry.rollout_id: each for each in attempts}
     for slot in slots(each.entry for each in attempts):
@@ -205,7 +205,7 @@ def _add_standing(part: Part, attempts: Sequence[CountedRollout]) -> None:
             part.counts[count_of(found)] += 1
 
 
-def _add_judged(part: Part, attempt: CountedRollout) -> None:
+def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
     entry, counts = attempt.entry, part.counts
     counts["judged"] += 1
     counts["pending"] += bool(entry.provisional)
@@ -229,7 +229,7 @@ def _add_judged(part: Part, attempt: CountedRollout) -> None:
         part.served.setdefault(attempt.servings, set()).add(entry.rollout_id)
 
 
-def _add_slot(part: Part, slot: Slot, began: Mapping[str, float]) -> None:
+def _add_slot(part: PartialTotals, slot: Slot, began: Mapping[str, float]) -> None:
     counts, counted, first = part.counts, slot.counted, slot.attempts[0]
     counts["slots"] += 1
     counts["scoreable"] += counted.scoreable == "yes"
@@ -261,7 +261,7 @@ def _add_score(counts: Counts, name: str, entry: Entry) -> None:
         counts[f"score:{name}"] += score
 
 
-def _add_repeat(part: Part, slot: Slot) -> None:
+def _add_repeat(part: PartialTotals, slot: Slot) -> None:
     score, repeat = whole(slot.counted.score), repeat_of(slot)
     if score is not None:
         part.counts["other_scores"] += score not in (0, UNIT)

@@ -1,7 +1,7 @@
 """Batch totals: what a batch's rollouts add up to, kept in the transactions that change them.
 
 Change a rollout or its verdict inside `updating_totals`. After a change to whole batches call
-`mark`: the next reader, or `count_marked`, counts them anew.
+`invalidate`: the next reader, or `count_invalidated`, counts them anew.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from classifier.rollup import (
     CountedRollout,
     Counts,
     Note,
-    Part,
+    PartialTotals,
     Shapes,
     TaskProfile,
     TaskSums,
@@ -130,12 +130,12 @@ def with_verdict(
     """
     judged = map(row.get, Entry._fields[4:-1])
     unhealthy, excluded = row["health"] != "healthy", row["scoreable"] != "yes"
-    told = unhealthy or excluded or row.get("attributed_to") == AttributedTo.AGENT.value
+    detailed = unhealthy or excluded or row.get("attributed_to") == AttributedTo.AGENT.value
     made = _attempt(
         (
             *attempt.entry[:4],
             *judged,
-            row["verdict"] if told else None,
+            row["verdict"] if detailed else None,
             outcome if excluded else None,
             attempt.at,
             None,
@@ -175,14 +175,14 @@ def _rows() -> Select[Any]:
 @cache
 def _any_rows() -> Select[Any]:
     """Select rollouts with what a summary has to know of them."""
-    told = or_(
+    detailed = or_(
         verdicts.c.health != "healthy",
         verdicts.c.scoreable != "yes",
         verdicts.c.attributed_to == AttributedTo.AGENT.value,
     )
     columns = (
         *ENTRY_COLUMNS,
-        case((told, verdicts.c.verdict)),
+        case((detailed, verdicts.c.verdict)),
         case((verdicts.c.scoreable != "yes", rollouts.c.outcome)),
         rollouts.c.created_at,
         rollouts.c.skipped,
@@ -208,7 +208,7 @@ _SOME = _any_rows().where(
 
 def _attempt(row: Sequence[Any]) -> CountedRollout:
     *columns, verdict, outcome, at, skipped, servings, fallbacks, wanted, cause = row
-    diagnostics, retry, transient = verdict_details(verdict) if verdict else _SILENT
+    diagnostics, retry, transient = verdict_details(verdict) if verdict else _NO_DETAILS
     entry = Entry._make((*columns, diagnostics))
     if outcome:
         entry = entry._replace(reward=_reported(outcome))
@@ -219,7 +219,7 @@ def _attempt(row: Sequence[Any]) -> CountedRollout:
     )  # fmt: skip
 
 
-class Told(NamedTuple):
+class VerdictDetails(NamedTuple):
     """The parts of a verdict that have no column of their own."""
 
     diagnostics: tuple[Diagnostic, ...]
@@ -227,18 +227,18 @@ class Told(NamedTuple):
     transient: bool | None
 
 
-_SILENT = Told((), None, None)
+_NO_DETAILS = VerdictDetails((), None, None)
 
 
 @lru_cache(512)  # the first hundred of a batch are read with each of its versions
-def verdict_details(verdict: str) -> Told:
-    """Read a verdict (JSON text); nothing is told by an unreadable one."""
+def verdict_details(verdict: str) -> VerdictDetails:
+    """Read the details of a verdict (JSON text); an unreadable one has none."""
     try:
         record = orjson.loads(verdict)
         known = codec.decode_verdict(record)
-        return Told(diagnose(known), record["retry"], known.transient)
+        return VerdictDetails(diagnose(known), record["retry"], known.transient)
     except (ValueError, KeyError, TypeError):  # an archive may hold any
-        return _SILENT
+        return _NO_DETAILS
 
 
 def _reported(outcome: str) -> float | None:
@@ -378,7 +378,7 @@ def changes(
             yield _change_served(connection, batch, text, left - come, come - left)
 
 
-def _change_notes(batch: str, old: Part, new: Part) -> Iterator[Write]:
+def _change_notes(batch: str, old: PartialTotals, new: PartialTotals) -> Iterator[Write]:
     removed = [{"of": batch, **_named(note)} for note in old.notes - new.notes]
     if removed:
         yield _NO_NOTE, removed
@@ -548,7 +548,7 @@ def _add_change(
     after: Sequence[CountedRollout] | None,
 ) -> None:
     if before is None or after is None:
-        mark(connection, [batch])
+        invalidate(connection, [batch])
         return
     write(connection, list(changes(connection, batch, before, after)))
 
@@ -562,21 +562,21 @@ def write(connection: Connection, several: Iterable[Write]) -> None:
 # --- counts from the rows ----------------------------------------------------------------------
 
 
-def recounted(connection: Connection, batch: str) -> Part:
+def recounted(connection: Connection, batch: str) -> PartialTotals:
     """Sum up a batch from its rows."""
     part = part_of(all_of(connection, batch))
     add(part.counts, lacking_in(part.tasks.values()))
     return part
 
 
-def shapes_of(part: Part) -> Counter[TaskProfile]:
+def shapes_of(part: PartialTotals) -> Counter[TaskProfile]:
     """Return the numbers of tasks alike in a whole batch."""
     return part.single + Counter(sums.shape for sums in part.tasks.values() if sums.repeats)
 
 
 def count(connection: Connection, batch: str) -> None:
     """Count a batch anew; it is deleted where it has no rollout."""
-    mark(connection, [batch])
+    invalidate(connection, [batch])
     row = connection.execute(OF_BATCH, {"of": batch}).one_or_none()
     if row is None:
         return
@@ -595,13 +595,13 @@ def count(connection: Connection, batch: str) -> None:
 
 
 def lock(connection: Connection, named: Iterable[str]) -> None:
-    """Have nobody else change these batches until the transaction ends."""
+    """Lock the totals of these batches until the transaction ends."""
     for batch in sorted(named):
         hold(connection, Lock.BREAKERS, batch)
 
 
-def mark(connection: Connection, named: Collection[str]) -> None:
-    """Have batches counted anew; those without a rollout are deleted."""
+def invalidate(connection: Connection, named: Collection[str]) -> None:
+    """Discard the totals of batches, to be counted anew; delete batches without a rollout."""
     lock(connection, named)
     for table in _SUMMED:
         connection.execute(delete(table).where(table.c.batch.in_(named)))
@@ -619,7 +619,7 @@ def mark(connection: Connection, named: Collection[str]) -> None:
 
 
 def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
-    """Note that rollouts are to be judged which had a final verdict: of those, triggers do not."""
+    """Queue rollouts with a final verdict for judging again. Triggers queue only the others."""
     query = select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(ids))
     for rollout_id, batch in connection.execute(query.order_by(rollouts.c.id)).all():
         row = {"rollout_id": rollout_id, "batch": batch, "change": randbits(62)}
@@ -629,7 +629,7 @@ def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
 
 
 def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
-    """Note that the final verdicts of some rollouts stand, of which rows were written before."""
+    """Take rollouts off the queue whose final verdicts stand, although rows were written since."""
     final = select(verdicts.c.rollout_id).where(
         verdicts.c.rollout_id.in_(ids), verdicts.c.provisional.is_(False)
     )
@@ -637,7 +637,7 @@ def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
 
 
 def derive(connection: Connection) -> None:
-    """Have all that follows from other tables follow from them anew."""
+    """Fill all derived tables anew from the tables that they follow from."""
     dialect = connection.dialect.name
     if dialect != "sqlite":  # which has one writer
         connection.exec_driver_sql(f"LOCK TABLE {_FOLLOWED} IN SHARE ROW EXCLUSIVE MODE")
@@ -648,7 +648,7 @@ def derive(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
-def marked(connection: Connection) -> list[str]:
-    """List the batches that are to be counted anew."""
+def invalidated(connection: Connection) -> list[str]:
+    """List the batches whose totals are to be counted anew."""
     query = select(batches.c.batch).where(batches.c.counts.is_(None))
     return list(connection.execute(query.order_by(batches.c.batch)).scalars())

@@ -96,7 +96,7 @@ def batch_version(connection: Connection, batch: str) -> BatchVersion | None:
 
 
 class Batches:
-    """Reads batches, and counts anew those that are marked."""
+    """Reads batches, and counts anew those whose totals are invalid."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -112,8 +112,8 @@ class Batches:
         self.count(batch)
         with self._connections.reading() as connection:
             row = _row(connection, batch)
-            marked_again = row is None or row.counts is None
-            counts = "{}" if marked_again else row.counts
+            invalid_again = row is None or row.counts is None
+            counts = "{}" if invalid_again else row.counts
             return None if row is None else _summed(connection, batch, counts)
 
     def count(self, batch: str) -> None:
@@ -121,10 +121,10 @@ class Batches:
         with self._connections.maintaining() as connection, connection.begin():
             batch_totals.count(connection, batch)
 
-    def count_marked(self) -> int:
-        """Count anew what is marked, each batch in its own transaction; returns how many."""
+    def count_invalidated(self) -> int:
+        """Count invalidated batches, each in its own transaction, and return their number."""
         with self._connections.reading() as connection:
-            named = batch_totals.marked(connection)
+            named = batch_totals.invalidated(connection)
         for batch in named:
             self.count(batch)
         return len(named)

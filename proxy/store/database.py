@@ -113,7 +113,7 @@ class Database:
         if versions[0] is None:
             self.deployment.note_created(time.time())
         elif versions[0] != versions[1]:
-            self.batches.count_marked()
+            self.batches.count_invalidated()
         with contextlib.suppress(StoreError):  # a heartbeat tries again
             self._add_partitions(time.time())
         return versions

@@ -13,7 +13,7 @@ from classifier.rollup import (
     CountedRollout,
     Note,
     NoteKind,
-    Part,
+    PartialTotals,
     TaskProfile,
     TaskSums,
     add,
@@ -30,7 +30,7 @@ def entry(name: str = "r", **values: object) -> Entry:
     return Entry(**{**blank, "rollout_id": name, **judged, **values})  # type: ignore[arg-type]
 
 
-def shapes(part: Part) -> Counter[TaskProfile]:
+def shapes(part: PartialTotals) -> Counter[TaskProfile]:
     return part.single + Counter(task.shape for task in part.tasks.values())
 
 
@@ -60,7 +60,7 @@ def test_a_batch_is_the_sum_of_its_units(entries: list[Entry], data: st.DataObje
     tasks: dict[str, TaskSums] = {}
     notes: set[Note] = set()
     for attempts in data.draw(st.permutations(list(units.values()))):
-        changed, of_tasks = difference(Part(), part_of(attempts))
+        changed, of_tasks = difference(PartialTotals(), part_of(attempts))
         add(counts, changed)
         notes |= part_of(attempts).notes
         for task, sums in of_tasks.items():
@@ -75,7 +75,7 @@ def test_what_is_taken_back_leaves_nothing_behind() -> None:
         [CountedRollout(entry("b", reward=1e300, cost_usd=1e-300, task="t", repeat=1), 2.0)]
     )
     counts, tasks = Counter(one.counts), dict(one.tasks)
-    for before, after in ((Part(), huge), (huge, Part())):
+    for before, after in ((PartialTotals(), huge), (huge, PartialTotals())):
         changed, of_tasks = difference(before, after)
         add(counts, changed)
         tasks["t"].add(of_tasks["t"])

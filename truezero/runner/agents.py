@@ -12,7 +12,7 @@ from typing import Any
 
 from truezero.integrations import mini_swe_agent
 from truezero.runner import recognition
-from truezero.runner.recognition import Found, Look
+from truezero.runner.recognition import FindProgram, RecognisedAgent
 from truezero.sdk.arguments import OutcomeFacts
 
 # --- bypasses ---
@@ -433,10 +433,10 @@ _BY_NAME: Mapping[str, Agent] = {name: agent for agent in AGENTS for name in age
 
 
 def recognised(
-    command: Sequence[str], look: Look = lambda _word: None
-) -> tuple[Agent, Found | None]:
+    command: Sequence[str], find_program: FindProgram = lambda _word: None
+) -> tuple[Agent, RecognisedAgent | None]:
     """Return the agent that a command starts, and where the command names it."""
-    found = recognition.find(command, _BY_NAME.keys(), look)
+    found = recognition.find(command, _BY_NAME.keys(), find_program)
     return (_BY_NAME[found.name], found) if found else (ANY, None)
 
 

@@ -25,7 +25,7 @@ from truezero.runner.agents import (
     LaunchContext,
     recognised,
 )
-from truezero.runner.recognition import Found, Look
+from truezero.runner.recognition import FindProgram, RecognisedAgent
 
 # Variables that carry a base URL: name → upstream.
 # LiteLLM (aider, mini-swe-agent) reads the *_API_BASE ones: litellm/llms/*/common_utils.py,
@@ -77,7 +77,7 @@ def equipped(
             folder=PurePath(folder),
             exists=lambda path: Path(path).is_file(),
             read=_settings,
-            look=_look,
+            find_program=_find_program,
         )
         for path, content in equipment.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -87,11 +87,11 @@ def equipped(
 
 def upstream_of(command: Sequence[str]) -> str | None:
     """Return the upstream that a command's agent calls; None of one that may call several."""
-    return recognised(command, _look)[0].upstream
+    return recognised(command, _find_program)[0].upstream
 
 
-def _look(word: str) -> recognition.Program | None:
-    return recognition.look(word, os.environ.get("PATH"))
+def _find_program(word: str) -> recognition.Program | None:
+    return recognition.find_program(word, os.environ.get("PATH"))
 
 
 def _settings(path: PurePath) -> str | None:
@@ -113,7 +113,7 @@ def prepare(
     folder: PurePath | None = None,
     exists: Callable[[PurePath], bool],
     read: Callable[[PurePath], str | None] = lambda _path: None,
-    look: Look = lambda _word: None,
+    find_program: FindProgram = lambda _word: None,
 ) -> PreparedCommand:
     """Point a command at the service for one rollout.
 
@@ -126,9 +126,9 @@ def prepare(
         folder: directory for a temporary home; None for no such home.
         exists: returns whether a file exists.
         read: returns the text of a settings file; None if there is none.
-        look: returns the file of a program.
+        find_program: returns the file of a program.
     """
-    agent, found = recognised(command, look)
+    agent, found = recognised(command, find_program)
     variables = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
     own = variables | dict(found.assigned if found else {})  # as the agent will see it
     logged_in = _logged_in(agent, variables, exists)
@@ -165,7 +165,7 @@ def prepare(
     )
 
 
-def _past(found: Found | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
+def _past(found: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
     """Return why a command itself keeps its agent from what it needs."""
     if found is None:
         return ()

@@ -53,7 +53,7 @@ def simple_commands(text: str) -> list[list[Word]] | None:
 
     None: not plain (a compound command, a substituted one, a here-document, an open quote).
     """
-    found: list[list[Word]] = [[]]
+    commands: list[list[Word]] = [[]]
     at, target = 0, False
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -63,12 +63,12 @@ def simple_commands(text: str) -> list[list[Word]] | None:
         if token.lastgroup == "redirection":
             target = True
         elif token.lastgroup == "end":
-            found.append([])
+            commands.append([])
         elif token.lastgroup == "word":
             if not target:
-                found[-1].append(Word(text="".join(shlex.split(token["word"])), end=at))
+                commands[-1].append(Word(text="".join(shlex.split(token["word"])), end=at))
             target = False
-    plain = [command for command in found if command]
+    plain = [command for command in commands if command]
     return None if any(command[0].text in _COMPOUND for command in plain) else plain
 
 
@@ -257,7 +257,7 @@ _IMPORTED = re.compile(r"""(?:\b(?:require|import)\s*\(?\s*|\bfrom\s+)["']([^"']
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class RecognisedAgent:
     """An agent in a command line.
 
     ``place`` is the index of the word that names it, or that holds the shell text or wrapper that
@@ -284,44 +284,48 @@ class Program:
     text: str | None
 
 
-Look = Callable[[str], Program | None]
+FindProgram = Callable[[str], Program | None]
 
 
-def find(command: Sequence[str], names: Set[str], look: Look = lambda _word: None) -> Found | None:
+def find(
+    command: Sequence[str], names: Set[str], find_program: FindProgram = lambda _word: None
+) -> RecognisedAgent | None:
     """Return the agent that a command starts; None where that is none of ``names``, or not plain.
 
     Arguments:
         names: of agents' programs and packages.
-        look: returns the file of a program, as far as it may be read.
+        find_program: returns the file of a program, as far as it may be read.
     """
     reached = _reached(command, names)
     if reached is None:
         return None
     if reached.name:
-        return _found(reached, command[reached.place + 1 :])
+        return _recognised(reached, command[reached.place + 1 :])
     if reached.kind is StartedAs.TEXT:
         return _in_text(command[reached.place], reached, names)
-    program = look(command[reached.place]) if reached.followed else None
+    program = find_program(command[reached.place]) if reached.followed else None
     return _in_program(program, reached, command, names) if program else None
 
 
-def insert(command: Sequence[str], found: Found | None, words: Sequence[str]) -> tuple[str, ...]:
+def insert(
+    command: Sequence[str], agent: RecognisedAgent | None, words: Sequence[str]
+) -> tuple[str, ...]:
     """Return the command with words for its agent, before those it has."""
-    place = found.place if found else 0
+    place = agent.place if agent else 0
     before, after = tuple(command[: place + 1]), tuple(command[place + 1 :])
-    if not words or (found and not found.passes):
+    if not words or (agent and not agent.passes):
         return before + after
-    if found and found.offsets:
+    if agent and agent.offsets:
         text = command[place]
-        for offset in sorted(found.offsets, reverse=True):
+        for offset in sorted(agent.offsets, reverse=True):
             text = f"{text[:offset]} {shlex.join(words)}{text[offset:]}"
         return (*before[:-1], text, *after)
-    if found and found.separated:
+    if agent and agent.separated:
         before, after = (*before, "--"), after[1:] if after[:1] == ("--",) else after
     return (*before, *words, *after)
 
 
-def look(word: str, path: str | None) -> Program | None:
+def find_program(word: str, path: str | None) -> Program | None:
     """Return a program's file; None if there is none, or it cannot be read.
 
     Arguments:
@@ -381,8 +385,8 @@ def _reached(words: Sequence[str], names: Set[str]) -> _Reached | None:
     return None
 
 
-def _found(reached: _Reached, words: Sequence[str]) -> Found:
-    return Found(
+def _recognised(reached: _Reached, words: Sequence[str]) -> RecognisedAgent:
+    return RecognisedAgent(
         name=reached.name,
         place=reached.place,
         words=tuple(words),
@@ -395,34 +399,34 @@ def _found(reached: _Reached, words: Sequence[str]) -> Found:
 # --- agents behind shells and wrapper scripts ---
 
 
-def _in_text(text: str, outer: _Reached, names: Set[str]) -> Found | None:
+def _in_text(text: str, outer: _Reached, names: Set[str]) -> RecognisedAgent | None:
     """Find the agent of ``sh -c TEXT``: the only one, however often it runs."""
     commands = simple_commands(text)
-    found: list[Found] = []
+    agents: list[RecognisedAgent] = []
     for command in commands or ():
         words = [word.text for word in command]
         inner = _reached(words, names)
         if inner and inner.name and not inner.separated:
-            own = _found(inner, words[inner.place + 1 :])
-            found.append(replace(own, offsets=(command[inner.place].end,)))
-    if len({each.name for each in found}) != 1:
+            own = _recognised(inner, words[inner.place + 1 :])
+            agents.append(replace(own, offsets=(command[inner.place].end,)))
+    if len({each.name for each in agents}) != 1:
         return None
     exported = assigned("\n".join(" ".join(w.text for w in c) for c in commands or ()))
-    return Found(
-        name=found[0].name,
+    return RecognisedAgent(
+        name=agents[0].name,
         place=outer.place,
-        words=tuple(word for each in found for word in each.words),
-        offsets=tuple(offset for each in found for offset in each.offsets),
-        assigned=_joined(outer.assigned, exported, *(each.assigned for each in found)),
-        cleared=outer.cleared or any(each.cleared for each in found),
+        words=tuple(word for each in agents for word in each.words),
+        offsets=tuple(offset for each in agents for offset in each.offsets),
+        assigned=_joined(outer.assigned, exported, *(each.assigned for each in agents)),
+        cleared=outer.cleared or any(each.cleared for each in agents),
     )
 
 
 def _in_program(
     program: Program, reached: _Reached, command: Sequence[str], names: Set[str]
-) -> Found | None:
+) -> RecognisedAgent | None:
     """Find the agent behind a link, a shell script or a short program for node."""
-    own = _found(reached, command[reached.place + 1 :])
+    own = _recognised(reached, command[reached.place + 1 :])
     if (name := name_of(str(program.path))) in names:
         return replace(own, name=name)
     text = program.text or ""
@@ -436,28 +440,28 @@ def _in_program(
     return None
 
 
-def _in_script(script: str, own: Found, names: Set[str]) -> Found | None:
+def _in_script(script: str, own: RecognisedAgent, names: Set[str]) -> RecognisedAgent | None:
     """Find the agent that every ``exec`` line of a script starts, else any of its lines."""
     lines = script_lines(script)
     execs = [line for line in lines if line.startswith("exec ")]
-    found: list[Found] = []
+    agents: list[RecognisedAgent] = []
     for line in execs or lines:
         for command in simple_commands(line) or ():
             words = [word.text for word in command]
             inner = _reached(words, names)
             if inner and inner.name:
-                found.append(_found(inner, words[inner.place + 1 :]))
+                agents.append(_recognised(inner, words[inner.place + 1 :]))
             elif inner and execs:
                 return None  # it may start something else instead
-    if len({each.name for each in found}) != 1:
+    if len({each.name for each in agents}) != 1:
         return None
     return replace(
         own,
-        name=found[0].name,
-        words=(*(word for each in found for word in each.words), *own.words),
-        passes=all(ALL_ARGUMENTS & set(each.words) for each in found),
-        assigned=_joined(own.assigned, assigned(script), *(each.assigned for each in found)),
-        cleared=own.cleared or any(each.cleared for each in found),
+        name=agents[0].name,
+        words=(*(word for each in agents for word in each.words), *own.words),
+        passes=all(ALL_ARGUMENTS & set(each.words) for each in agents),
+        assigned=_joined(own.assigned, assigned(script), *(each.assigned for each in agents)),
+        cleared=own.cleared or any(each.cleared for each in agents),
     )
 
 

@@ -275,7 +275,7 @@ def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
     columns = NOUNS["rollout"].columns
     place, created = columns.index("batch"), columns.index("created_at")
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
-    batch_totals.mark(connection, dict(known))
+    batch_totals.invalidate(connection, dict(known))
     note_imported(connection, dict(known))
     batch_totals.dequeue_judged(connection, [row[_OWNER_AT["rollout"]] for row in added])
 

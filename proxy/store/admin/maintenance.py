@@ -25,7 +25,7 @@ from sqlalchemy import (
     tuple_,
 )
 
-from classifier.rollup import Note, NoteKind, Part, TaskProfile
+from classifier.rollup import Note, NoteKind, PartialTotals, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.batch_totals import task_sums
 from proxy.store.database import Database
@@ -240,7 +240,7 @@ def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) 
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
     connection.execute(delete(rollouts).where(rollouts.c.id.in_(gone)))
-    batch_totals.mark(connection, batches)
+    batch_totals.invalidate(connection, batches)
 
 
 def _drop(connection: Connection, name: str) -> bool:
@@ -312,7 +312,7 @@ def recount(database: Database) -> int:
     Summaries are right at any moment: what was not counted yet is counted when it is read.
     """
     database.change(batch_totals.derive)
-    return database.batches.count_marked()
+    return database.batches.count_invalidated()
 
 
 def _batches(connection: Connection) -> list[str]:
@@ -347,10 +347,10 @@ def _adds_up(connection: Connection, batch: str) -> bool:
     )
 
 
-def _kept(connection: Connection, batch: str, counts: str) -> Part:
+def _kept(connection: Connection, batch: str, counts: str) -> PartialTotals:
     notes = select(batch_notes.c.kind, batch_notes.c.at, batch_notes.c.rollout_id)
     tasks = connection.execute(select(batch_tasks).where(batch_tasks.c.batch == batch))
-    return Part(
+    return PartialTotals(
         counts=Counter(json.loads(counts)),
         notes={
             Note(NoteKind(kind), at, rollout_id)
@@ -374,7 +374,7 @@ def _shapes(connection: Connection, batch: str) -> Counter[TaskProfile]:
     )
 
 
-def _served(connection: Connection, batch: str, counted: Part) -> Iterator[bool]:
+def _served(connection: Connection, batch: str, counted: PartialTotals) -> Iterator[bool]:
     query = select(batch_servings).where(batch_servings.c.batch == batch)
     rows = {row.servings: row for row in connection.execute(query)}
     yield rows.keys() == counted.served.keys()

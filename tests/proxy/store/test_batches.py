@@ -90,10 +90,10 @@ def test_reading_a_batch_costs_the_same_however_many_rollouts_it_has(database: D
 def test_a_batch_that_is_marked_is_counted_when_it_is_read(database: Database) -> None:
     play(database, "a", 1.0, failed=True, provisional=False)
     before = database.batches.summed("b")
-    database.change(batch_totals.mark, ["b"])
-    assert database.read(batch_totals.marked) == ["b"]
+    database.change(batch_totals.invalidate, ["b"])
+    assert database.read(batch_totals.invalidated) == ["b"]
     assert database.batches.summed("b") == before
-    assert database.read(batch_totals.marked) == []
+    assert database.read(batch_totals.invalidated) == []
     assert database.batches.summed("nobody") is None
 
 
@@ -112,10 +112,10 @@ def test_counting_goes_on_where_it_was_interrupted(
 
     monkeypatch.setattr(batch_totals, "count", dies)
     with pytest.raises(KeyboardInterrupt):
-        database.batches.count_marked()
+        database.batches.count_invalidated()
     monkeypatch.undo()
-    assert database.read(batch_totals.marked) == ["b"]
-    assert database.batches.count_marked() == 1
+    assert database.read(batch_totals.invalidated) == ["b"]
+    assert database.batches.count_invalidated() == 1
 
 
 def test_a_version_grows_with_each_change_and_says_what_waits(database: Database) -> None:
@@ -126,7 +126,7 @@ def test_a_version_grows_with_each_change_and_says_what_waits(database: Database
         lambda: database.verdicts.store(verdict(provisional=True)),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes")),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes", lane="other")),
-        lambda: database.change(batch_totals.mark, ["b"]),
+        lambda: database.change(batch_totals.invalidate, ["b"]),
         lambda: database.batches.count("b"),
     ):
         work()

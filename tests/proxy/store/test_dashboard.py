@@ -90,5 +90,5 @@ def test_rollouts_are_counted_by_health_in_batches_and_without_one(filled: Datab
         filled.verdicts.store(verdict(name, batch=batch, health=health))
     expected = {"healthy": 3, "undecided": 1}
     assert filled.read(statistics.counts, 6.0).verdicts == expected
-    filled.change(batch_totals.mark, ["x"])
+    filled.change(batch_totals.invalidate, ["x"])
     assert filled.read(statistics.counts, 6.0).verdicts == expected

@@ -50,7 +50,7 @@ def test_what_shows_only_as_it_is_stored_is_not_foreseen(batch: Database) -> Non
     ):  # fmt: skip
         assert batch.read(precompute_totals, row) is None, row["rollout_id"]
     assert batch.read(precompute_totals, verdict("r0")) is not None
-    batch.change(batch_totals.mark, ["b"])
+    batch.change(batch_totals.invalidate, ["b"])
     assert batch.read(precompute_totals, verdict("r0")) is None, "it is to be counted anew"
 
 
@@ -68,7 +68,7 @@ CHANGES: dict[str, Callable[[Database, str], object]] = {
         Registration(id=f"{of}-2", batch=of, task="t", repeat=0, attempt=1), now=2.0
     ),
     "count": lambda database, of: database.batches.count(of),
-    "mark": lambda database, of: database.change(batch_totals.mark, [of]),
+    "mark": lambda database, of: database.change(batch_totals.invalidate, [of]),
 }
 
 
@@ -98,7 +98,7 @@ def test_what_happens_in_between_is_seen(
         case = happens, times, provisional
         assert 1 <= len(seen) <= 2, case
         assert None not in seen[:1], case
-        database.batches.count_marked()
+        database.batches.count_invalidated()
         found = database.read(maintenance.check)
         assert found.right, (case, found)
         stands = database.verdicts.final(f"{of}-0")

@@ -210,7 +210,7 @@ def _delete(connection: Any, ids: list[str]) -> None:
         (exchanges, exchanges.c.rollout_id), (open_calls, open_calls.c.rollout_id),
     ):  # fmt: skip
         connection.execute(table.delete().where(column.in_(ids)))
-    batch_totals.mark(connection, found)
+    batch_totals.invalidate(connection, found)
 
 
 def pruned(of: History, draw: Any) -> None:
@@ -222,7 +222,7 @@ def pruned(of: History, draw: Any) -> None:
 def counted(of: History, draw: Any) -> None:
     if draw(st.booleans()):
         of.database.change(batch_totals.derive)
-    of.database.batches.count_marked()
+    of.database.batches.count_invalidated()
 
 
 def read(of: History, _draw: Any) -> None:
@@ -330,7 +330,7 @@ def _check_unjudged(connection: Any) -> None:
 
 def _check_summary(database: Database, batch: str) -> None:
     """Compare with the sums that `summarize` makes of the rows, in another way."""
-    marked = database.read(batch_totals.marked)
+    marked = database.read(batch_totals.invalidated)
     if batch in marked:
         return
     summed = database.batches.summed(batch)

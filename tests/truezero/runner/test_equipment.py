@@ -130,7 +130,7 @@ def test_what_leads_past_the_service_is_told(command: str, reasons: list[str]) -
     script = Program(path=PurePath("/w"), text="#!/bin/sh\nexec codex exec hi\n")
     equipment = prepare(
         shlex.split(command), ROLLOUT, HOME, service_host="x", exists=lambda _path: False,
-        look=lambda word: script if word == "./wrapper" else None,
+        find_program=lambda word: script if word == "./wrapper" else None,
     )  # fmt: skip
     assert list(equipment.bypasses) == reasons
     assert equipment.known == ("unknown" not in command)

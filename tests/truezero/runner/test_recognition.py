@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 import pytest
 
 from tests.tables import each
-from truezero.runner.recognition import Found, Program, find, insert, look
+from truezero.runner.recognition import Program, RecognisedAgent, find, find_program, insert
 
 NAMES = {"aider", "claude", "claude-code", "codex", "mini", "mini-swe-agent", "minisweagent"}
 
@@ -167,7 +167,7 @@ def test_what_a_command_sets_for_its_agent_is_known(
 # --- wrappers ------------------------------------------------------------------------------
 
 
-def behind(script: str, command: str = "./solve hi") -> Found | None:
+def behind(script: str, command: str = "./solve hi") -> RecognisedAgent | None:
     program = Program(path=PurePath("/w/solve"), text=script)
     return find(command.split(), NAMES, lambda _word: program)
 
@@ -255,7 +255,7 @@ def test_a_link_to_an_agent_is_that_agent(tmp_path: Path) -> None:
     file.write_text("#!/usr/bin/env node\n")
     link = tmp_path / "solve"
     link.symlink_to(file)
-    found = find([str(link), "hi"], NAMES, lambda word: look(word, None))
+    found = find([str(link), "hi"], NAMES, lambda word: find_program(word, None))
     assert found is not None
     assert found.name == "codex"
 
@@ -263,13 +263,13 @@ def test_a_link_to_an_agent_is_that_agent(tmp_path: Path) -> None:
 def test_a_program_is_searched_as_a_shell_does(tmp_path: Path) -> None:
     script = tmp_path / "solve"
     script.write_text("#!/bin/sh\n" + "#" * 20_000)
-    assert look("solve", str(tmp_path)) is None, "it cannot be executed"
+    assert find_program("solve", str(tmp_path)) is None, "it cannot be executed"
     script.chmod(0o755)
-    seen = look("solve", str(tmp_path))
+    seen = find_program("solve", str(tmp_path))
     assert seen is not None
     assert seen.path == script.resolve()
     assert len(seen.text or "") == 16_384
-    assert look("solve", "/nowhere") is None
+    assert find_program("solve", "/nowhere") is None
 
 
 def test_what_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_what_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "circle").symlink_to(tmp_path / "circle")
     (tmp_path / "binary").write_bytes(b"#!/bin/sh\n\0exec codex")
     for name in ("pipe", "circle", ".", "gone", "x\0y"):
-        assert look(f"{tmp_path}/{name}", None) is None, name
-    binary = look(f"{tmp_path}/binary", None)
+        assert find_program(f"{tmp_path}/{name}", None) is None, name
+    binary = find_program(f"{tmp_path}/binary", None)
     assert binary is not None
     assert binary.text is None

@@ -175,7 +175,7 @@ def _index_lists() -> None:
 def _add_totals() -> None:
     """Add what is summed up as it happens, and the triggers that keep it.
 
-    Calls are counted here; batches are marked, and `Batches.count_marked` counts each in a
+    Calls are counted here; batches are marked, and `Batches.count_invalidated` counts each in a
     transaction of its own, now or when it is first read.
     """
     dialect, count = op.get_bind().dialect.name, _count()

@@ -87,8 +87,8 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
     assert found is not None and kept is not None
     assert found[1] == kept[1]
     assert {**found[0], "change": 0} == {**kept[0], "change": 0}, "changes are numbered anew"
-    assert one.batches.count_marked() == 0
-    assert two.batches.count_marked() == 3
+    assert one.batches.count_invalidated() == 0
+    assert two.batches.count_invalidated() == 3
     for batch in ("b0", "b1", "b2"):
         there, here = two.batches.summed(batch), one.batches.summed(batch)
         assert there is not None and here is not None
