@@ -28,7 +28,7 @@ from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFact
 from proxy.capture.said import NOTHING, WORD, keyed_hash, told
 from proxy.routing import headers as dress
 from proxy.wire import dialect, usage
-from proxy.wire.dialect import Headers, Payload, Reading, Totals, word
+from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
 from proxy.wire.provider_error import retry_after, stated_type
 from proxy.wire.response import PayloadReader, ReadLimits, ReadResult, ResponseReader
@@ -220,7 +220,7 @@ def finished_exchange(
 
 
 def _state(
-    reading: Reading,
+    reading: ResponseFacts,
     counts: Usage,
     status: int | None,
     payloads: PayloadReader,
@@ -252,7 +252,7 @@ def _state(
 
 
 def _usage(
-    reading: Reading, complete: bool, stated: Mapping[str, float] | None, totals: Totals
+    reading: ResponseFacts, complete: bool, stated: Mapping[str, float] | None, totals: Totals
 ) -> Usage:
     source = _ABSENT
     if reading.input_tokens is not None or _has_counts(reading):
@@ -271,7 +271,7 @@ def _usage(
     )  # fmt: skip
 
 
-def _has_counts(reading: Reading) -> bool:
+def _has_counts(reading: ResponseFacts) -> bool:
     return any(getattr(reading, field) is not None for field in _COUNTS)
 
 
@@ -335,7 +335,7 @@ _DEFAULT_LIMITS = ObserverLimits()
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _SUCCESS = frozenset(range(200, 300))
 _LAST_TURNS = 16  # of decoding, where a call ends before all of its answer was decoded
-_NOTHING_READ: ReadResult = (Reading(), False, None)
+_NOTHING_READ: ReadResult = (ResponseFacts(), False, None)
 
 
 def _tells(request: CapturedRequest) -> bool:
@@ -533,7 +533,7 @@ class CallObserver:
             return self._exchange(ending, at, _NOTHING_READ, None)
 
     def _cause(
-        self, reading: Reading, ending: Ending, at: float, flaw: Flaw | None
+        self, reading: ResponseFacts, ending: Ending, at: float, flaw: Flaw | None
     ) -> Cause | None:
         payloads = self._response.payloads
         causes = self._causes

@@ -18,7 +18,7 @@ import orjson
 from classifier.error_texts import reads_as
 from classifier.verdicts import Subcategory
 from proxy.capture.request import CapturedRequest
-from proxy.wire.dialect import Payload, Reading
+from proxy.wire.dialect import Payload, ResponseFacts
 from proxy.wire.response import ResponseReader
 
 Told = tuple[str | None, Subcategory | None]  # the digest, and what the text reads as
@@ -41,7 +41,9 @@ def keyed_hash(salt: bytes) -> Callable[[bytes], Any]:
     return partial(hashlib.blake2b, digest_size=16, key=salt[:64])
 
 
-def told(request: CapturedRequest, response: ResponseReader, reading: Reading, size: int) -> Told:
+def told(
+    request: CapturedRequest, response: ResponseReader, reading: ResponseFacts, size: int
+) -> Told:
     """Return what is kept of an answer in which output was read.
 
     Arguments:

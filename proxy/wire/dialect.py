@@ -1,6 +1,6 @@
-"""The dialect of a response, and the Reading: the facts taken from one response so far.
+"""The dialect of a response, and `ResponseFacts`: the facts taken from one response so far.
 
-A reading has counts and names, and of a text no more than one chat completion's, while its call
+They are counts and names, and of a text no more than one chat completion's, while its call
 lasts.
 """
 
@@ -35,7 +35,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True, init=False)
-class Reading:
+class ResponseFacts:
     """The facts taken from one response so far; None is unknown.
 
     The six token fields are the provider's own numbers. ``input_beside`` are input
@@ -148,8 +148,8 @@ class Reading:
 
 Payload = Mapping[str, object]
 Headers = Sequence[tuple[bytes, bytes]]  # in order, duplicates too; names in lower case
-Read = Callable[[Reading, Payload, str | None], None]
-Totals = Callable[[Reading], tuple[int | None, int | None]]
+Read = Callable[[ResponseFacts, Payload, str | None], None]
+Totals = Callable[[ResponseFacts], tuple[int | None, int | None]]
 Text = Callable[[Payload, str | None], str]
 
 
@@ -320,7 +320,7 @@ def fallback(headers: Mapping[bytes, bytes]) -> bool | None:
     return False if _PORTKEY in headers and _FIRST.fullmatch(headers[_PORTKEY]) else None
 
 
-def take_serving(reading: Reading, payload: Payload) -> None:
+def take_serving(reading: ResponseFacts, payload: Payload) -> None:
     """Take what an OpenAI-compatible payload states beside its model."""
     fingerprint = payload.get("system_fingerprint")
     if reading.system_fingerprint is None and isinstance(fingerprint, str):
@@ -330,7 +330,7 @@ def take_serving(reading: Reading, payload: Payload) -> None:
         take_weights(reading, payload.get(place))
 
 
-def take_weights(reading: Reading, stated: object) -> None:
+def take_weights(reading: ResponseFacts, stated: object) -> None:
     """Take the version of the weights, or all that one answer spans, from where it is stated.
 
     SGLang: ``weight_version``, and ``weight_versions``, a list of ``{version, start, end}`` over
@@ -356,7 +356,7 @@ def _listed(versions: list[str]) -> str:
     return versions[-1]
 
 
-def take_provider(reading: Reading, provider: object) -> None:
+def take_provider(reading: ResponseFacts, provider: object) -> None:
     """Take the name of a provider or region; blanks inside become hyphens."""
     if reading.served_by is None and isinstance(provider, str) and _NAME.fullmatch(provider):
         reading.served_by = word(provider.replace(" ", "-"))

@@ -25,7 +25,7 @@ from proxy.wire.dialect import (
     NAME_LIMIT,
     Dialect,
     Payload,
-    Reading,
+    ResponseFacts,
     count,
     last_segment,
     name,
@@ -234,7 +234,7 @@ class OutputFinder:
     def __init__(self, *, trusting: bool, guarded: bool) -> None:
         self._trusting = trusting
         self._guarded = guarded
-        self._facts = Reading()  # taken over once there is output
+        self._facts = ResponseFacts()  # taken over once there is output
         self._named = False  # a text of a usual name was seen
         self._plain = False  # a text was seen
         self._signs = False  # that a model wrote it
@@ -268,7 +268,7 @@ class OutputFinder:
 
     # -- the question ------------------------------------------------------------------
 
-    def settle(self, reading: Reading, asked: Payload) -> None:
+    def settle(self, reading: ResponseFacts, asked: Payload) -> None:
         """Take a text without a sign for output where the request put a question to a model."""
         facts = self._facts
         if self._likely and not facts.content and asks(asked):
@@ -277,7 +277,7 @@ class OutputFinder:
 
     # -- one document ------------------------------------------------------------------
 
-    def take(self, reading: Reading, payload: Payload) -> None:
+    def take(self, reading: ResponseFacts, payload: Payload) -> None:
         """Add a document to the reading, where output was found in this one or before."""
         if "jsonrpc" in payload:
             return
@@ -448,7 +448,7 @@ def _is_history(value: object) -> bool:
     return False
 
 
-def _take_counts(facts: Reading, members: Mapping[str, object]) -> None:
+def _take_counts(facts: ResponseFacts, members: Mapping[str, object]) -> None:
     for key in _COUNTS.keys() & members.keys():
         value = members[key]
         if isinstance(value, str) and value.isdecimal() and len(value) < 12:  # Yandex
@@ -469,7 +469,7 @@ def _is_vector(value: object) -> bool:
     return False
 
 
-def _state_progress(facts: Reading, payload: Payload) -> None:
+def _state_progress(facts: ResponseFacts, payload: Payload) -> None:
     """Note an answer that is to be asked for again."""
     holder = payload
     for inner in (payload.get("output"), payload.get("data"), payload.get("result")):
@@ -492,7 +492,7 @@ _TAKEN: Final = ("model", "finish_reason", "input_tokens", "output_tokens", "tot
                  "cached_input_tokens", "reasoning_tokens", "pending", "response_id")  # fmt: skip
 
 
-def _take_over(reading: Reading, facts: Reading) -> None:
+def _take_over(reading: ResponseFacts, facts: ResponseFacts) -> None:
     for field in _TAKEN:
         if (value := getattr(facts, field)) is not None:
             setattr(reading, field, value)
@@ -566,7 +566,7 @@ def ending(body: bytes) -> list[Payload]:
     return documents
 
 
-def _read_nothing(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_nothing(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     """Read nothing: a `OutputFinder` did."""
 
 

@@ -11,7 +11,16 @@ from typing import Final
 
 from classifier.records import ProviderError
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, count, last_segment, name, part, parts
+from proxy.wire.dialect import (
+    Dialect,
+    Payload,
+    ResponseFacts,
+    count,
+    last_segment,
+    name,
+    part,
+    parts,
+)
 from proxy.wire.provider_error import read_error
 
 # --- jobs --------------------------------------------------------------------------------------
@@ -41,7 +50,7 @@ _CANCELLED: Final = frozenset(("cancelled", "canceled", "stopped"))
 _SENTENCES: Final = ("failureMessage", "failure_message", "message")
 
 
-def read(reading: Reading, payload: Payload) -> tuple[bool, ProviderError | None]:
+def read(reading: ResponseFacts, payload: Payload) -> tuple[bool, ProviderError | None]:
     """Add a job or a line of results to the reading.
 
     Returns:
@@ -74,7 +83,7 @@ def read(reading: Reading, payload: Payload) -> tuple[bool, ProviderError | None
 _STATES_OF: Final = frozenset(_STATES)
 
 
-def _takes_name(reading: Reading, payload: Payload) -> bool:
+def _takes_name(reading: ResponseFacts, payload: Payload) -> bool:
     """Take an operation that was begun: ``{"name": "…/operations/1"}`` (Google)."""
     begun = payload.get("name")
     if not isinstance(begun, str) or "/" not in begun or "error" in payload:
@@ -84,7 +93,7 @@ def _takes_name(reading: Reading, payload: Payload) -> bool:
     return True
 
 
-def _note_id(reading: Reading, payload: Payload) -> None:
+def _note_id(reading: ResponseFacts, payload: Payload) -> None:
     for key in ("id", "name", "jobArn", "invocationArn"):
         stated = name(payload.get(key))
         if stated is not None:
@@ -164,7 +173,7 @@ def _is_line(payload: Payload) -> bool:
     )
 
 
-def _line(reading: Reading, payload: Payload) -> ProviderError | None:
+def _line(reading: ResponseFacts, payload: Payload) -> ProviderError | None:
     """Take one line: OpenAI and Mistral, Anthropic, Gemini, Bedrock."""
     reading.has_part = True
     response = part(payload.get("response") or payload.get("modelOutput"))
@@ -186,7 +195,7 @@ def _line(reading: Reading, payload: Payload) -> ProviderError | None:
 # --- the dialects of these routes --------------------------------------------------------------
 
 
-def _read_nothing(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_nothing(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     """Read nothing: `read` did."""
 
 
@@ -208,7 +217,7 @@ _MADE: Final = (
 )  # fmt: skip
 
 
-def _read_media(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_media(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     for key in _MADE:
         if key in payload:
             reading.understood = reading.has_part = True

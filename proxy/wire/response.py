@@ -14,7 +14,7 @@ import orjson
 from classifier.logical_calls import is_abort
 from classifier.records import Flaw, Kind, ProviderError
 from proxy.wire import jobs, routes
-from proxy.wire.dialect import Dialect, Headers, Payload, Reading, part
+from proxy.wire.dialect import Dialect, Headers, Payload, ResponseFacts, part
 from proxy.wire.framing import (
     Decoder,
     EventStreamFeeder,
@@ -90,7 +90,7 @@ class PayloadReader:
         self.refused = False
         self.written: WrittenCall | None = None
 
-    def is_worth_parsing(self, reading: Reading, data: bytes) -> bool:
+    def is_worth_parsing(self, reading: ResponseFacts, data: bytes) -> bool:
         """Return True if an event can add to the reading. Each can until output was seen."""
         dialect = self.dialect
         if not reading.output or data == dialect.done:
@@ -100,28 +100,28 @@ class PayloadReader:
             return True
         return self.written is not None and self.written.wants(data)
 
-    def read_event(self, reading: Reading, event: SseEvent) -> None:
+    def read_event(self, reading: ResponseFacts, event: SseEvent) -> None:
         """Add a server-sent event to the reading."""
         if event.data == self.dialect.done:
             reading.ended = True
             return
         self.read_document(reading, event.data, event.name)
 
-    def read_document(self, reading: Reading, data: bytes, event: str | None) -> None:
+    def read_document(self, reading: ResponseFacts, data: bytes, event: str | None) -> None:
         """Add a JSON document to the reading; ``event`` is its name in the stream."""
         finder = self.finder
         if finder is not None and event not in ERROR_EVENTS and not finder.wants(data):
             return
         self._read_now(reading, data, event)
 
-    def read_kept(self, reading: Reading) -> None:
+    def read_kept(self, reading: ResponseFacts) -> None:
         """Add the last documents of a long stream of an unknown format to the reading."""
         if self.finder is not None:
             self.seen = self.seen and self.finder.whole
             for data in self.finder.kept():
                 self._read_now(reading, data, None)
 
-    def _read_now(self, reading: Reading, data: bytes, event: str | None) -> None:
+    def _read_now(self, reading: ResponseFacts, data: bytes, event: str | None) -> None:
         payload = parse_json(data)
         if isinstance(payload, dict):
             self.read(reading, payload, event)
@@ -132,7 +132,7 @@ class PayloadReader:
             elif not reading.output:
                 self.read_text(text)
 
-    def read(self, reading: Reading, payload: dict[str, object], event: str | None) -> None:
+    def read(self, reading: ResponseFacts, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
         if self.route.shapes and not reading.understood:
             found = routes.by_shape(payload, self.route.shapes)
@@ -152,7 +152,7 @@ class PayloadReader:
             self._look_for_error(reading, payload, event)
 
     def _look_for_error(
-        self, reading: Reading, payload: dict[str, object], event: str | None
+        self, reading: ResponseFacts, payload: dict[str, object], event: str | None
     ) -> None:
         refused = self.refused
         marked = self.route.kind is Kind.OTHER and not refused
@@ -180,14 +180,14 @@ class PayloadReader:
             error = read_text_failure(text)
         self._take_error(error)
 
-    def settle(self, reading: Reading, asked: Payload) -> None:
+    def settle(self, reading: ResponseFacts, asked: Payload) -> None:
         """Settle at the end, by the request too, whether a text of an unknown format is output."""
         if self.finder is not None and not reading.content:
             self.finder.settle(reading, asked)
             if reading.content:
                 self.inferred, self.dialect = True, NATIVE
 
-    def kind(self, reading: Reading, status: int | None) -> Kind:
+    def kind(self, reading: ResponseFacts, status: int | None) -> Kind:
         """Return what the call was for, as its answer shows."""
         route = self.route
         if status is None or not 200 <= status < 300:
@@ -198,13 +198,13 @@ class PayloadReader:
             return Kind.EMBEDDING if route.kind is Kind.INFERENCE else route.kind
         return route.kind
 
-    def _read_job(self, reading: Reading, payload: Payload) -> bool:
+    def _read_job(self, reading: ResponseFacts, payload: Payload) -> bool:
         """Read a job or a line of results; whether it is one. An answered one excuses errors."""
         is_job, error = jobs.read(reading, payload)
         self.error = None if reading.content else self.error or error
         return is_job
 
-    def _read_by_shape(self, reading: Reading, payload: Payload, event: str | None) -> bool:
+    def _read_by_shape(self, reading: ResponseFacts, payload: Payload, event: str | None) -> bool:
         """Read what the path's dialect does not understand; whether it is a job that was read."""
         if self.route.jobs:
             return self._read_job(reading, payload)
@@ -230,7 +230,7 @@ class PayloadReader:
             self.dialect = self.dialect if self.dialect.known else NATIVE
         return False
 
-    def written_call(self, reading: Reading) -> bool | None:
+    def written_call(self, reading: ResponseFacts) -> bool | None:
         """Return True if the text ends in a call left unparsed, None if it was not checked."""
         written = self.written
         try:
@@ -239,7 +239,11 @@ class PayloadReader:
             return None
 
     def _look_for_call(
-        self, written: WrittenCall, reading: Reading, payload: dict[str, object], event: str | None
+        self,
+        written: WrittenCall,
+        reading: ResponseFacts,
+        payload: dict[str, object],
+        event: str | None,
     ) -> None:
         try:
             if reading.calls:
@@ -318,7 +322,7 @@ def _is_marked(payload: dict[str, object]) -> bool:
 
 # What a response said up to its end; whether it is complete, even if the transport broke; and
 # its flaw, which counts only where its status and its ending are good.
-ReadResult = tuple[Reading, bool, Flaw | None]
+ReadResult = tuple[ResponseFacts, bool, Flaw | None]
 
 _HTML = re.compile(rb"\s*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE)
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a]")  # no text has these control characters
@@ -327,7 +331,7 @@ _TEXT_BYTES = 4096  # of a plain-text error
 
 def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
     """Read a whole body; an error in it is left in ``payloads.error``."""
-    reading = Reading()
+    reading = ResponseFacts()
     if payloads.route.windows and len(body) > 2 * WINDOW and not payloads.refused:
         return _read_windows(reading, body, payloads)
     payload = parse_json(body)
@@ -347,7 +351,7 @@ def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
     return reading, False, None
 
 
-def _read_windows(reading: Reading, body: bytes, payloads: PayloadReader) -> ReadResult:
+def _read_windows(reading: ResponseFacts, body: bytes, payloads: PayloadReader) -> ReadResult:
     """Read the beginning and the end of a long body of an unknown format."""
     payloads.seen = False
     start = body[:WINDOW]
@@ -365,7 +369,7 @@ def _read_windows(reading: Reading, body: bytes, payloads: PayloadReader) -> Rea
     return reading, True, None
 
 
-def _read_no_json(reading: Reading, body: bytes, payloads: PayloadReader) -> ReadResult:
+def _read_no_json(reading: ResponseFacts, body: bytes, payloads: PayloadReader) -> ReadResult:
     """Read what is no JSON value: nothing, a page, JSON lines, half a document, a text."""
     if not body.strip():
         return reading, False, Flaw.EMPTY_BODY
@@ -409,7 +413,7 @@ def _documents(body: bytes) -> list[dict[str, object]]:
     return documents
 
 
-def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
+def truncation(reading: ResponseFacts, payloads: PayloadReader) -> Flaw | None:
     """Return the flaw of events without an end, or aborted before a word; None if an error came."""
     if reading.finish_reason is not None:
         return _aborted(reading)
@@ -421,7 +425,7 @@ def truncation(reading: Reading, payloads: PayloadReader) -> Flaw | None:
     return None if foreign or payloads.inferred or not payloads.dialect.known else Flaw.TRUNCATED
 
 
-def _aborted(reading: Reading) -> Flaw | None:
+def _aborted(reading: ResponseFacts) -> Flaw | None:
     """Return the flaw of an answer without a word that an engine says it ended by itself."""
     return None if reading.content or not is_abort(reading.finish_reason) else Flaw.ABORTED
 
@@ -447,7 +451,7 @@ _KEEPALIVE_BYTES = 64  # of their data; a longer event is none
 # What parsing an encoded body may cost: its objects and arrays, lines at four times that, numbers
 # at a quarter. Of what compresses as no answer does (20 times at most), 50,000 cost 30 ms.
 _BODY_WEIGHT, _BOMB_WEIGHT, _BOMB_RATIO = 600_000, 50_000, 50
-_NO_STREAM = Reading()  # of a response that is no stream (yet); nobody writes to it
+_NO_STREAM = ResponseFacts()  # of a response that is no stream (yet); nobody writes to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -575,7 +579,7 @@ class ResponseReader:
 
     def _begin(self, feeder: Feeder, take: Callable[[ResponseReader, bytes], None]) -> None:
         self.framed = True
-        self.reading = Reading()
+        self.reading = ResponseFacts()
         self._events: list[list[SseEvent]] | None = []  # of a short stream
         self._fed = 0  # bytes of it that were read, and not skimmed
         self._feeder = feeder
@@ -700,7 +704,7 @@ class ResponseReader:
                 found.append((payload, event.name))
         return found
 
-    def _last_events(self) -> Reading:
+    def _last_events(self) -> ResponseFacts:
         """Return a copy of the reading with the unfinished end; ``reading`` is not changed."""
         remains = self._feeder.remains() if self._feeder is not None else []
         payloads = self.payloads
@@ -720,7 +724,7 @@ class ResponseReader:
         payloads.written = written
         return reading
 
-    def _stream_flaw(self, reading: Reading) -> Flaw | None:
+    def _stream_flaw(self, reading: ResponseFacts) -> Flaw | None:
         return Flaw.EMPTY_BODY if self._silent else truncation(reading, self.payloads)
 
 

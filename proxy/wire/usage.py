@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from classifier.records import COST_LIMIT, COUNT_LIMIT
-from proxy.wire.dialect import Reading, count, is_beyond
+from proxy.wire.dialect import ResponseFacts, count, is_beyond
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -176,7 +176,7 @@ LLAMA = table(
 _COUNTS: Final = range(COUNT_LIMIT + 1)
 
 
-def take(reading: Reading, table: UsageTable, usage: object) -> None:
+def take(reading: ResponseFacts, table: UsageTable, usage: object) -> None:
     """Replace each count of the reading that the usage object states."""
     if not isinstance(usage, dict):
         return
@@ -192,7 +192,7 @@ def take(reading: Reading, table: UsageTable, usage: object) -> None:
         take(reading, within, usage[key])
 
 
-def _take_other(reading: Reading, field: str, value: object) -> None:
+def _take_other(reading: ResponseFacts, field: str, value: object) -> None:
     """Take a count written as a float; note one that no call can have."""
     if (number := count(value)) is not None:
         setattr(reading, field, number)
@@ -203,7 +203,7 @@ def _take_other(reading: Reading, field: str, value: object) -> None:
 COSTS = frozenset(("cost", "cost_in_usd_ticks"))  # keys of which any may state one
 
 
-def cost(reading: Reading, usage: object) -> None:
+def cost(reading: ResponseFacts, usage: object) -> None:
     """Take the cost of the call in US dollars where the provider states it.
 
     OpenRouter: ``cost`` (openrouter.ai/docs/use-cases/usage-accounting). Perplexity:
@@ -246,7 +246,7 @@ def in_headers(headers: Mapping[bytes, bytes]) -> Mapping[str, float]:
     return {field: number for field, number in stated if number is not None}
 
 
-def fill(reading: Reading, stated: Mapping[str, float]) -> None:
+def fill(reading: ResponseFacts, stated: Mapping[str, float]) -> None:
     """Fill from headers what the body left open, each field by itself."""
     for field, number in stated.items():
         if getattr(reading, field) is None and _plausible(field, number):
@@ -262,7 +262,7 @@ def _plausible(field: str, number: float) -> bool:
     return number <= (COST_LIMIT if field == "cost_usd" else COUNT_LIMIT)
 
 
-def readable(reading: Reading) -> Reading:
+def readable(reading: ResponseFacts) -> ResponseFacts:
     """Return the reading without the counts and the cost that no call can have."""
     if not reading.unreadable:
         return reading
@@ -280,7 +280,7 @@ def _number(value: bytes | None) -> float | None:
     return number if number >= 0 else None  # which NaN is not
 
 
-def inclusive(reading: Reading) -> tuple[int | None, int | None]:
+def inclusive(reading: ResponseFacts) -> tuple[int | None, int | None]:
     """Add up where the input includes cached tokens and the output includes reasoning.
 
     Some count reasoning separately: their own total shows it (xAI's
@@ -297,13 +297,13 @@ def inclusive(reading: Reading) -> tuple[int | None, int | None]:
     return spent, made
 
 
-def cache_beside(reading: Reading) -> tuple[int | None, int | None]:
+def cache_beside(reading: ResponseFacts) -> tuple[int | None, int | None]:
     """Add up where cache reads and writes are not in the input (Anthropic, Converse)."""
     cached = (reading.cached_input_tokens, reading.cache_write_tokens)
     return _plus(reading.input_tokens, *cached), reading.output_tokens
 
 
-def thoughts_beside(reading: Reading) -> tuple[int | None, int | None]:
+def thoughts_beside(reading: ResponseFacts) -> tuple[int | None, int | None]:
     """Add up where thoughts and tool-use prompts are counted separately (Gemini).
 
     A count of 0 is left out of its JSON, so thoughts without candidates are all output.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from proxy.wire import dialect, usage
-from proxy.wire.dialect import FAILURE, Dialect, Payload, Reading, joined, part, parts
+from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined, part, parts
 
 # A ping is no content, though nothing is to be read in it. Nor is there in the end of a block, but
 # skimmed it would leave the text of a short stream unknown (`proxy.capture.said`).
@@ -34,7 +34,7 @@ _KINDS = frozenset(("message", "message_start", "content_block_start", "content_
                     "completion"))  # fmt: skip
 
 
-def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type")
     if not isinstance(kind, str):
         kind = event
@@ -63,7 +63,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
             pass
 
 
-def _message(reading: Reading, message: Payload) -> None:
+def _message(reading: ResponseFacts, message: Payload) -> None:
     reading.take_model(message.get("model"))
     reading.take_finish_reason(message.get("stop_reason"))
     counts = message.get("usage")
@@ -76,7 +76,7 @@ def _message(reading: Reading, message: Payload) -> None:
         _block(reading, block, place)
 
 
-def _block(reading: Reading, block: Payload, place: object) -> None:
+def _block(reading: ResponseFacts, block: Payload, place: object) -> None:
     if block.get("type") == "tool_use":
         reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     elif block and block.get("type") not in _SPOKEN:
@@ -84,7 +84,7 @@ def _block(reading: Reading, block: Payload, place: object) -> None:
     _texts(reading, block)
 
 
-def _texts(reading: Reading, block: Payload) -> None:
+def _texts(reading: ResponseFacts, block: Payload) -> None:
     for key in _TEXTS:
         reading.note_content(block.get(key))
     for key in _REASONING:

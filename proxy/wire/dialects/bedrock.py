@@ -7,7 +7,7 @@ import base64
 import orjson
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, Reading, joined, part, parts
+from proxy.wire.dialect import Dialect, Payload, ResponseFacts, joined, part, parts
 
 _CALLS = ("tool_use", "toolUse")
 _TEXTS = ("text", "partial_json", "outputText", "generation", "completion")
@@ -16,7 +16,7 @@ _TEXTS = ("text", "partial_json", "outputText", "generation", "completion")
 # -- Converse (botocore service-2.json ConverseResponse, ConverseStreamOutput) -------------
 
 
-def _converse(reading: Reading, payload: Payload, event: str | None) -> None:
+def _converse(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     inner = payload.get(event) if event else None  # some gateways write JSON lines, named
     payload = inner if isinstance(inner, dict) else payload
     reading.understood |= event in _STREAMED or "stopReason" in payload or "output" in payload
@@ -41,7 +41,7 @@ _STREAMED = frozenset(("messageStart", "contentBlockStart", "contentBlockDelta",
 _ITEMS = ("image", "audio", "video", "document", "citationsContent", "toolResult", "searchResult")
 
 
-def _piece(reading: Reading, piece: Payload, place: object) -> None:
+def _piece(reading: ResponseFacts, piece: Payload, place: object) -> None:
     reading.note_content(piece.get("text"))
     reading.note_items(*map(piece.get, _ITEMS))
     if piece.get("reasoningContent"):
@@ -54,7 +54,7 @@ def _piece(reading: Reading, piece: Payload, place: object) -> None:
 # -- InvokeModel: the family's own body, or events of it in base64 -------------------------
 
 
-def _invoke(reading: Reading, payload: Payload, event: str | None) -> None:
+def _invoke(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     native = _native(payload.get("bytes")) if "bytes" in payload else payload
     _family(reading, native)
     for key in ("message", "messageStart", "contentBlockStart", "contentBlockDelta",
@@ -67,7 +67,7 @@ def _invoke(reading: Reading, payload: Payload, event: str | None) -> None:
     _metrics(reading, native)
 
 
-def _metrics(reading: Reading, native: Payload) -> None:
+def _metrics(reading: ResponseFacts, native: Payload) -> None:
     metrics = native.get("amazon-bedrock-invocationMetrics")
     usage.take(reading, usage.INVOCATION_METRICS, metrics)
 
@@ -82,7 +82,7 @@ def _native(encoded: object) -> Payload:
         return {}
 
 
-def _family(reading: Reading, native: Payload) -> None:
+def _family(reading: ResponseFacts, native: Payload) -> None:
     """Read Anthropic, Nova, Titan, Llama, Mistral, Cohere and OpenAI shapes at one level."""
     _family_counts(reading, native)
     reading.take_model(native.get("model"))
@@ -98,7 +98,7 @@ def _family(reading: Reading, native: Payload) -> None:
     _piece(reading, part(native.get("start")), native.get("contentBlockIndex"))
 
 
-def _family_counts(reading: Reading, native: Payload) -> None:
+def _family_counts(reading: ResponseFacts, native: Payload) -> None:
     for table in (usage.ANTHROPIC, usage.CONVERSE, usage.OPENAI):
         usage.take(reading, table, native.get("usage"))
     usage.take(reading, usage.TITAN, native)
@@ -108,14 +108,14 @@ def _family_counts(reading: Reading, native: Payload) -> None:
         usage.take(reading, usage.TITAN_RESULT, results[0])
 
 
-def _stop(reading: Reading, holder: Payload) -> None:
+def _stop(reading: ResponseFacts, holder: Payload) -> None:
     for key in ("stop_reason", "stopReason", "completionReason", "finish_reason"):
         if key in holder:
             reading.understood = True
             reading.take_finish_reason(holder[key])
 
 
-def _native_texts(reading: Reading, holder: Payload) -> None:
+def _native_texts(reading: ResponseFacts, holder: Payload) -> None:
     for key in _TEXTS:
         if key in holder:
             reading.understood = reading.has_part = True
@@ -130,7 +130,7 @@ def _native_texts(reading: Reading, holder: Payload) -> None:
         reading.add_tool_call(place)
 
 
-def _block(reading: Reading, block: Payload, place: object) -> None:
+def _block(reading: ResponseFacts, block: Payload, place: object) -> None:
     if not block:
         return
     reading.understood = True

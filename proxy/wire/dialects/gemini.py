@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import FAILURE, Dialect, Payload, Reading, joined, name, part, parts
+from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined, name, part, parts
 
 _RELEVANT = re.compile(
     rb'"(?=[bdeEfmMp])(?:(?:finishReason|functionCall|error|promptFeedback)"|' + FAILURE + rb")"
@@ -17,7 +17,7 @@ _OUTPUTS = ("text", "inlineData", "fileData", "executableCode", "codeExecutionRe
 _UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
 
-def _read(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     inner = payload.get("response")  # Code Assist wraps each answer (gemini-cli)
     payload = inner if isinstance(inner, dict) else payload
     if "candidates" in payload or "usageMetadata" in payload or "promptFeedback" in payload:
@@ -33,7 +33,7 @@ def _read(reading: Reading, payload: Payload, event: str | None) -> None:
         reading.take_finish_reason(blocked)
 
 
-def _candidate(reading: Reading, candidate: Payload) -> None:
+def _candidate(reading: ResponseFacts, candidate: Payload) -> None:
     reason = candidate.get("finishReason")
     if reason not in _UNSPECIFIED:
         reading.take_finish_reason(reason)
@@ -46,7 +46,7 @@ def _candidate(reading: Reading, candidate: Payload) -> None:
             reading.content |= piece.get("thought") is not True
 
 
-def _embed(reading: Reading, payload: Payload, event: str | None) -> None:
+def _embed(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     vectors = payload.get("embeddings") or payload.get("embedding") or payload.get("predictions")
     if vectors:
         reading.understood = reading.output = reading.content = True

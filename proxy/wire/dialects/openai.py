@@ -13,7 +13,7 @@ from proxy.wire.dialect import (
     FIELDS,
     Dialect,
     Payload,
-    Reading,
+    ResponseFacts,
     joined,
     model_name,
     name,
@@ -42,7 +42,7 @@ _THOUGHTS = frozenset(("thinking", "redacted_thinking", "reasoning"))  # parts o
 _CALLED = frozenset(("tool_calls", "function_call"))
 
 
-def _read_chat(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_chat(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     choices = payload.get("choices")
     if isinstance(choices, list):
         reading.understood = reading.has_part = True
@@ -56,7 +56,7 @@ def _read_chat(reading: Reading, payload: Payload, event: str | None) -> None:
     take_usage(reading, payload)
 
 
-def take_usage(reading: Reading, payload: Payload) -> None:
+def take_usage(reading: ResponseFacts, payload: Payload) -> None:
     """Take the counts from wherever an OpenAI-compatible payload states them."""
     counts = payload.get("usage")
     if isinstance(counts, dict):
@@ -71,7 +71,7 @@ def take_usage(reading: Reading, payload: Payload) -> None:
         _timings(reading, part(payload["timings"]))
 
 
-def _choice(reading: Reading, choice: Payload) -> None:
+def _choice(reading: ResponseFacts, choice: Payload) -> None:
     reading.take_finish_reason(choice.get("finish_reason"))
     delta, message = choice.get("delta"), choice.get("message")  # Perplexity, Writer: both
     if isinstance(delta, dict):
@@ -86,19 +86,19 @@ def _choice(reading: Reading, choice: Payload) -> None:
         usage.take(reading, usage.OPENAI, choice["usage"])
 
 
-def _logprobs(reading: Reading, logprobs: object) -> None:
+def _logprobs(reading: ResponseFacts, logprobs: object) -> None:
     """Note a score of each token, of an answer without a text: trainers ask for nothing else."""
     reading.note_items(*part(logprobs).values())
 
 
-def _message(reading: Reading, message: Payload, choice: Payload) -> None:
+def _message(reading: ResponseFacts, message: Payload, choice: Payload) -> None:
     if not reading.content:
         _note_output(reading, message)
     if not _CALLED.isdisjoint(message):
         _chat_calls(reading, message, choice.get("index"))
 
 
-def _note_output(reading: Reading, message: Payload) -> None:
+def _note_output(reading: ResponseFacts, message: Payload) -> None:
     content = message.get("content")
     if content:
         if isinstance(content, str):
@@ -117,14 +117,14 @@ def _note_output(reading: Reading, message: Payload) -> None:
         reading.note_reasoning(message.get(key))
 
 
-def _content_parts(reading: Reading, content: list[object]) -> None:
+def _content_parts(reading: ResponseFacts, content: list[object]) -> None:
     """Note a content list, in which Mistral has its thinking too (docs.mistral.ai, reasoning)."""
     reading.output = True
     thoughts = sum(name(piece.get("type")) in _THOUGHTS for piece in parts(content))
     reading.content |= thoughts < len(content)
 
 
-def _chat_calls(reading: Reading, message: Payload, choice: object) -> None:
+def _chat_calls(reading: ResponseFacts, message: Payload, choice: object) -> None:
     """Count the calls that start here: only a call's first delta names a function."""
     for place, call in enumerate(parts(message.get("tool_calls"))):
         if part(call.get("function") or call.get("custom")).get("name"):
@@ -133,7 +133,7 @@ def _chat_calls(reading: Reading, message: Payload, choice: object) -> None:
         reading.add_tool_call((name(choice), "function_call"))
 
 
-def _call_key(reading: Reading, call: Payload, choice: object, place: int) -> object:
+def _call_key(reading: ResponseFacts, call: Payload, choice: object, place: int) -> object:
     """Return one key per call: servers repeat the name in each delta, or index all calls 0."""
     bare = (name(choice), name(call.get("index", place)))
     own = name(call.get("id"))
@@ -143,18 +143,18 @@ def _call_key(reading: Reading, call: Payload, choice: object, place: int) -> ob
     return (*bare, own)
 
 
-def _mould(reading: Reading, counts: Payload) -> None:
+def _mould(reading: ResponseFacts, counts: Payload) -> None:
     if reading.cache_write_tokens is None and counts.get("cache_creation_input_tokens"):
         usage.take(reading, usage.MOULD, counts)
 
 
-def _timings(reading: Reading, timings: Payload) -> None:
+def _timings(reading: ResponseFacts, timings: Payload) -> None:
     """Take llama.cpp's timings where usage is absent: prompt, cached and predicted tokens.
 
     tools/server/README.md: the context is ``cache_n + prompt_n + predicted_n``. They are
     parts and no provider's totals, so they fill the normalised ones only.
     """
-    read = Reading()
+    read = ResponseFacts()
     usage.take(read, usage.TIMINGS, timings)
     if read.unreadable:
         reading.unreadable |= read.unreadable
@@ -209,7 +209,7 @@ _ITEMS = frozenset(("mcp_approval_request", "compaction", "compaction_summary"))
 _SAYS_NOTHING = frozenset(("reasoning", "message"))  # an item of this type may be empty
 
 
-def _read_responses(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_responses(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type")
     kind = kind if isinstance(kind, str) else event
     response = payload.get("response")
@@ -225,7 +225,7 @@ def _read_responses(reading: Reading, payload: Payload, event: str | None) -> No
             reading.take_finish_reason(kind.removeprefix("response."))
 
 
-def _responses_event(reading: Reading, payload: Payload, kind: str) -> None:
+def _responses_event(reading: ResponseFacts, payload: Payload, kind: str) -> None:
     reading.understood = True
     if kind.startswith("response.reasoning"):
         reading.note_reasoning(payload.get("delta"))
@@ -235,7 +235,7 @@ def _responses_event(reading: Reading, payload: Payload, kind: str) -> None:
         _responses_item(reading, part(payload.get("item")))
 
 
-def _snapshot(reading: Reading, response: Payload) -> None:
+def _snapshot(reading: ResponseFacts, response: Payload) -> None:
     reading.understood = True
     reading.has_part |= isinstance(response.get("output"), list)
     reading.take_model(response.get("model"))
@@ -253,7 +253,7 @@ def _snapshot(reading: Reading, response: Payload) -> None:
         reading.take_finish_reason(f"{status}:{why}" if why else status)
 
 
-def _responses_item(reading: Reading, item: Payload) -> None:
+def _responses_item(reading: ResponseFacts, item: Payload) -> None:
     kind = item.get("type")
     if not isinstance(kind, str):
         return
@@ -311,7 +311,7 @@ _REALTIME_USAGE = usage.table(
 )
 
 
-def _read_realtime(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_realtime(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type")
     if not isinstance(kind, str) or not kind.startswith("response."):
         return
@@ -324,7 +324,7 @@ def _read_realtime(reading: Reading, payload: Payload, event: str | None) -> Non
         reading.note_content(payload.get("delta"))
 
 
-def _realtime_done(reading: Reading, response: Payload) -> None:
+def _realtime_done(reading: ResponseFacts, response: Payload) -> None:
     reading.ended = True
     usage.take(reading, _REALTIME_USAGE, response.get("usage"))
     reading.has_part |= isinstance(response.get("output"), list)
@@ -335,7 +335,7 @@ def _realtime_done(reading: Reading, response: Payload) -> None:
     reading.take_finish_reason(f"{status}:{why}" if why else status)
 
 
-def _realtime_item(reading: Reading, item: Payload) -> None:
+def _realtime_item(reading: ResponseFacts, item: Payload) -> None:
     if item.get("type") == "function_call":
         # added, done and response.done report the same call
         reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or "function_call")
@@ -362,7 +362,7 @@ REALTIME: Dialect = Dialect(
 # One JSON body with a list and its counts.
 
 
-def _read_lists(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_lists(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     if isinstance(payload.get("data"), list):
         reading.understood = reading.has_part = True
         reading.note_content(payload["data"])

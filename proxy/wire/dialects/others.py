@@ -14,7 +14,7 @@ from proxy.wire.dialect import (
     FAILURE,
     Dialect,
     Payload,
-    Reading,
+    ResponseFacts,
     joined,
     name,
     part,
@@ -32,7 +32,7 @@ _COHERE_ENDS = frozenset(("message-end", "stream-end"))
 _COHERE_SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
 
 
-def _read_cohere(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_cohere(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type") or payload.get("event_type")
     if isinstance(kind, str):
         _cohere_event(reading, payload, kind)
@@ -40,7 +40,7 @@ def _read_cohere(reading: Reading, payload: Payload, event: str | None) -> None:
         _cohere_body(reading, payload)
 
 
-def _cohere_event(reading: Reading, payload: Payload, kind: str) -> None:
+def _cohere_event(reading: ResponseFacts, payload: Payload, kind: str) -> None:
     reading.understood = reading.has_part = True
     delta = part(payload.get("delta"))
     message = part(delta.get("message"))
@@ -60,7 +60,7 @@ def _cohere_event(reading: Reading, payload: Payload, kind: str) -> None:
         _cohere_usage(reading, response.get("meta"))
 
 
-def _cohere_body(reading: Reading, payload: Payload) -> None:
+def _cohere_body(reading: ResponseFacts, payload: Payload) -> None:
     message = part(payload.get("message"))
     reading.understood = reading.has_part = bool(message) or "text" in payload
     reading.take_finish_reason(payload.get("finish_reason"))
@@ -73,12 +73,12 @@ def _cohere_body(reading: Reading, payload: Payload) -> None:
     _cohere_usage(reading, payload.get("usage") or payload.get("meta"))
 
 
-def _cohere_calls(reading: Reading, holder: Payload) -> None:
+def _cohere_calls(reading: ResponseFacts, holder: Payload) -> None:
     for place, _ in enumerate(parts(holder.get("tool_calls"))):
         reading.add_tool_call(place)
 
 
-def _cohere_usage(reading: Reading, counts: object) -> None:
+def _cohere_usage(reading: ResponseFacts, counts: object) -> None:
     if not isinstance(counts, dict):
         return
     usage.take(reading, usage.COHERE, counts)
@@ -86,7 +86,7 @@ def _cohere_usage(reading: Reading, counts: object) -> None:
         usage.take(reading, usage.COHERE_BILLED, counts)
 
 
-def _read_cohere_list(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_cohere_list(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     rows = payload.get("embeddings") or payload.get("results")
     if rows:
         reading.understood = reading.output = reading.content = True
@@ -122,7 +122,7 @@ _OLLAMA_RELEVANT = re.compile(_OLLAMA_KEYS + rb")")
 _OLLAMA_AFTER_REASONING = re.compile(_OLLAMA_KEYS + rb'|(?:response|content)" ?: ?"[^"])')
 
 
-def _read_ollama(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_ollama(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     if "done" not in payload:
         return
     reading.understood = True
@@ -141,7 +141,7 @@ def _read_ollama(reading: Reading, payload: Payload, event: str | None) -> None:
         usage.take(reading, usage.OLLAMA, payload)
 
 
-def _read_ollama_embedding(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_ollama_embedding(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     if payload.get("embeddings") or payload.get("embedding"):
         reading.understood = reading.output = reading.content = True
     reading.take_model(payload.get("model"))
@@ -174,7 +174,7 @@ OLLAMA_EMBED: Dialect = Dialect(
 _SGLANG_RELEVANT = re.compile(rb'"finish_reason"\s*:\s*[{"]|"error"')
 
 
-def _read_sglang(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_sglang(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     meta = payload.get("meta_info")
     if not isinstance(meta, dict):
         return
@@ -208,11 +208,11 @@ SGLANG_GENERATE: Final[Dialect] = Dialect(
 # Usage stays absent, output unknown.
 
 
-def _read_nothing(reading: Reading, payload: Payload, event: str | None) -> None:
+def _read_nothing(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     """Read nothing; errors are read from any payload (`payloads`)."""
 
 
-def _no_totals(reading: Reading) -> tuple[int | None, int | None]:
+def _no_totals(reading: ResponseFacts) -> tuple[int | None, int | None]:
     return reading.input_total, reading.output_total
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from classifier.records import Exchange
 from proxy.wire import dialect, routes
-from proxy.wire.dialect import Reading, model_name, word
+from proxy.wire.dialect import ResponseFacts, model_name, word
 from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import chat, dump
 from tests.tables import each
@@ -46,7 +46,7 @@ def test_a_text_or_a_key_is_no_word(text: str) -> None:
 
 def test_a_text_is_not_remembered_as_names_are() -> None:
     before = dialect._known_model.cache_info().currsize, dialect._known_word.cache_info().currsize
-    reading = Reading()
+    reading = ResponseFacts()
     for text in (PROMPT, *KEYS):
         reading.take_model(text)
         reading.take_finish_reason(text)
@@ -72,7 +72,7 @@ def test_a_prompt_where_a_name_belongs_is_not_kept() -> None:
 def test_a_finish_reason_that_is_no_word_still_ends_the_answer() -> None:
     exchange = said()
     assert (exchange.finish_reason, exchange.cause) == ("unfit", None)
-    silent = Reading()
+    silent = ResponseFacts()
     silent.take_finish_reason("")
     assert silent.finish_reason is None
 

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from proxy.wire import usage
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 
 # Places of one count, the best first, each with a number of its own.
 CACHED = {
@@ -21,7 +21,7 @@ CACHED = {
 
 
 def cached(stated: dict[str, object]) -> int | None:
-    reading = Reading()
+    reading = ResponseFacts()
     usage.take(reading, usage.OPENAI, stated)
     return reading.cached_input_tokens
 
@@ -42,7 +42,7 @@ def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> 
 
 
 def test_a_count_that_is_not_stated_stays_as_it_was() -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     reading.input_tokens, reading.output_tokens = 7, 8
     usage.take(reading, usage.OPENAI, {"completion_tokens": 0, "prompt_tokens": None, "else": 9})
     assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 0, None)
@@ -53,7 +53,7 @@ UNREADABLE = (10**9 + 1, 2**53 - 1, 2**63, 10**400, 1e10, math.inf, math.nan)
 
 @pytest.mark.parametrize("claimed", UNREADABLE)
 def test_a_count_that_no_call_can_have_is_unreadable(claimed: float) -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     details = {"cached_tokens": claimed}
     stated = {
         "prompt_tokens": 10**9,
@@ -75,11 +75,11 @@ def test_a_cost_that_no_call_can_have_is_unreadable(claimed: float) -> None:
         {"cost": {"total_cost": claimed}},
         {"cost_in_usd_ticks": 10**20},
     ):
-        reading = Reading()
+        reading = ResponseFacts()
         usage.cost(reading, stated)
         assert reading.cost_usd is None
         assert reading.unreadable == {"cost_usd"}
-    reading = Reading()
+    reading = ResponseFacts()
     usage.cost(reading, {"cost": 1e6})
     assert (reading.cost_usd, reading.unreadable) == (1e6, frozenset())
 
@@ -88,7 +88,7 @@ def test_a_cost_that_no_call_can_have_is_unreadable(claimed: float) -> None:
 def test_headers_are_believed_no_more_than_bodies(claimed: bytes) -> None:
     names = {b"x-amzn-bedrock-input-token-count": claimed, b"x-litellm-response-cost": claimed}
     stated = usage.in_headers({**names, b"x-amzn-bedrock-output-token-count": b"7"})
-    reading = Reading()
+    reading = ResponseFacts()
     usage.fill(reading, stated)
     assert (reading.input_tokens, reading.output_tokens, reading.cost_usd) == (None, 7, None)
     assert not usage.plausible(stated)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 from proxy.wire.response import PayloadReader
 from proxy.wire.written_call import WrittenCall, offered
 from tests.proxy.wire.observing import SALT, call, observed, observing
@@ -374,7 +374,7 @@ def test_events_without_a_mark_are_still_not_parsed(monkeypatch: pytest.MonkeyPa
     parsed: list[bytes] = []
     read = PayloadReader.read_document
 
-    def reads(self: PayloadReader, reading: Reading, data: bytes, event: str | None) -> None:
+    def reads(self: PayloadReader, reading: ResponseFacts, data: bytes, event: str | None) -> None:
         parsed.append(data)
         read(self, reading, data, event)
 

@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 from proxy.wire.dialects.bedrock import CONVERSE, INVOKE
 
 
 def test_metadata_ends_a_converse_stream() -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     CONVERSE.read(reading, {"stopReason": "end_turn"}, "messageStop")
     assert not reading.ended
     CONVERSE.read(reading, {"usage": {"inputTokens": 3, "outputTokens": 4}}, "metadata")
@@ -22,14 +22,14 @@ def test_metadata_ends_a_converse_stream() -> None:
 
 @pytest.mark.parametrize("name", [None, "contentBlockStart"])
 def test_a_tool_use_is_a_call(name: str | None) -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     start = {"contentBlockIndex": 1, "start": {"toolUse": {"name": "f"}}}
     CONVERSE.read(reading, start, name)
     assert reading.calls == {1}
 
 
 def test_a_chunk_is_the_model_s_own_body_in_base64() -> None:
-    reading, native = Reading(), {"outputText": "a", "completionReason": "FINISH"}
+    reading, native = ResponseFacts(), {"outputText": "a", "completionReason": "FINISH"}
     encoded = base64.b64encode(json.dumps(native).encode()).decode()
     INVOKE.read(reading, {"bytes": encoded}, "chunk")
     assert (reading.output, reading.finish_reason) == (True, "FINISH")
@@ -37,6 +37,6 @@ def test_a_chunk_is_the_model_s_own_body_in_base64() -> None:
 
 @pytest.mark.parametrize("encoded", ["%%%", base64.b64encode(b"{").decode(), 7])
 def test_a_chunk_that_cannot_be_read_says_nothing(encoded: object) -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     INVOKE.read(reading, {"bytes": encoded}, "chunk")
-    assert reading == Reading()
+    assert reading == ResponseFacts()

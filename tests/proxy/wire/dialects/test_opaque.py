@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 from proxy.wire.dialects.others import OPAQUE
 
 
 def test_nothing_is_guessed() -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     OPAQUE.read(reading, {"usage": {"prompt_tokens": 1}, "choices": [{}]}, "message_stop")
-    assert reading == Reading()
+    assert reading == ResponseFacts()
     assert OPAQUE.totals(reading) == (None, None)
     assert not OPAQUE.known

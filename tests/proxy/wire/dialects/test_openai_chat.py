@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 from proxy.wire.dialects.openai import CHAT
 from tests.proxy.wire.samples import call, delta, dump, last
 
 
-def read(*payloads: dict[str, object]) -> Reading:
-    reading = Reading()
+def read(*payloads: dict[str, object]) -> ResponseFacts:
+    reading = ResponseFacts()
     for payload in payloads:
         CHAT.read(reading, payload, None)
     return reading
@@ -57,6 +57,6 @@ def test_events_that_state_nothing_need_no_parsing(
 def test_a_content_part_of_no_known_type_is_content() -> None:
     kinds: tuple[object, ...] = (None, "text", ["thinking"], {})
     for kind in kinds:
-        reading = Reading()
+        reading = ResponseFacts()
         CHAT.read(reading, {"choices": [{"message": {"content": [{"type": kind}]}}]}, None)
         assert (reading.output, reading.content) == (True, True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from proxy.wire.dialect import Reading
+from proxy.wire.dialect import ResponseFacts
 from proxy.wire.dialects.openai import REALTIME
 
 
 def test_counts_come_with_the_end() -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     usage = {"input_tokens": 5, "output_tokens": 2,
              "input_token_details": {"cached_tokens": 1}}  # fmt: skip
     done = {"status": "incomplete", "status_details": {"reason": "max_output_tokens"},
@@ -18,19 +18,19 @@ def test_counts_come_with_the_end() -> None:
 
 
 def test_a_call_is_the_same_in_every_event_of_it() -> None:
-    reading, item = Reading(), {"type": "function_call", "call_id": "c1"}
+    reading, item = ResponseFacts(), {"type": "function_call", "call_id": "c1"}
     for kind in ("added", "done"):
         REALTIME.read(reading, {"type": f"response.output_item.{kind}", "item": item}, None)
     assert reading.calls == {"c1"}
 
 
 def test_events_of_the_session_are_no_answer() -> None:
-    reading = Reading()
+    reading = ResponseFacts()
     REALTIME.read(reading, {"type": "session.updated", "delta": "a"}, None)
-    assert reading == Reading()
+    assert reading == ResponseFacts()
 
 
 def test_audio_is_output() -> None:
-    reading, item = Reading(), {"type": "message", "content": [{"type": "audio"}]}
+    reading, item = ResponseFacts(), {"type": "message", "content": [{"type": "audio"}]}
     REALTIME.read(reading, {"type": "response.output_item.done", "item": item}, None)
     assert reading.output
