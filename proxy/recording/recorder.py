@@ -90,7 +90,8 @@ _GROUP = 2000  # waiters of one commit at most, so that none of them waits for a
 class Recorder:
     """Group commits of one process's calls.
 
-    ``opened``, ``recorded`` and ``hurry`` are called in the event loop; the thread does the rest.
+    ``opened``, ``recorded`` and ``flush_starts`` are called in the event loop. The thread does the
+    rest.
 
     Arguments:
         writer: commits batches; called from one thread at a time.
@@ -126,7 +127,7 @@ class Recorder:
 
     async def stop(self, timeout_s: float = 10.0) -> None:
         """Write what is queued and stop; what cannot be written stays in the spill."""
-        self.hurry()
+        self.flush_starts()
         self._enqueue()
         self._queue.put(None)
         await asyncio.to_thread(self._join, timeout_s)
@@ -142,8 +143,8 @@ class Recorder:
     def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
         """Record a call in flight; the future is done once it is durable, within milliseconds.
 
-        Call ``hurry`` before waiting for it. A call that ends earlier is written once, whole: then
-        it is done with that.
+        Call ``flush_starts`` before waiting for it. A call that ends earlier is written once,
+        whole, and the future is done with that.
         """
         done = self._loop.create_future()
         self.begin(exchange_id, snapshot, partial(_settle, done))
@@ -176,8 +177,8 @@ class Recorder:
         if self._enqueuing is None:
             self._enqueuing = self._loop.call_soon(self._enqueue)
 
-    def hurry(self) -> None:
-        """Write calls in flight now that would be written in a few milliseconds."""
+    def flush_starts(self) -> None:
+        """Write the starts of calls now that would be written in a few milliseconds."""
         self._openings.write_all()
 
     def _write_opening(self, exchange: Exchange, then: Durable) -> None:

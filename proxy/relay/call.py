@@ -414,7 +414,7 @@ class RelayedCall(ResponseHandler):
         else:
             self.held = True
             self._then = self._start
-            self._context.recorder.hurry()
+            self._context.recorder.flush_starts()
 
     def on_part(self, part: bytes) -> bool:
         """Pass a part on, or hold it: until it is on record, or until there is room."""

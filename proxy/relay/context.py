@@ -177,11 +177,11 @@ class CallRecorder(Protocol):
     """The writer of exchanges. It never fails: it counts a gap instead."""
 
     def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
-        """Note a call in flight; done once it is durable, which may wait for `hurry`."""
+        """Note a call in flight; done once it is durable, which may wait for `flush_starts`."""
         ...
 
-    def hurry(self) -> None:
-        """Have what was noted written now: somebody waits for it."""
+    def flush_starts(self) -> None:
+        """Write the starts of calls now that would be written in a few milliseconds."""
         ...
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:

@@ -110,7 +110,7 @@ class WebSocketRecord:
     async def opened(self) -> None:
         """Wait until the calls that started are durable."""
         if self._opening is not None:
-            self._context.recorder.hurry()
+            self._context.recorder.flush_starts()
             await asyncio.shield(self._opening)
             self._opening = None
 

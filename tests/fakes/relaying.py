@@ -70,7 +70,7 @@ class Book:
         done.set_result(None)
         return done
 
-    def hurry(self) -> None:
+    def flush_starts(self) -> None:
         pass  # what is opened is durable at once
 
     def recorded(self, exchange: Exchange) -> asyncio.Future[None]:

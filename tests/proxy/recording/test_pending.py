@@ -23,7 +23,7 @@ async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.M
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         noted = recorder.opened("x", lambda: BEGUN)
-        recorder.hurry()
+        recorder.flush_starts()
         await asyncio.wait_for(noted, PATIENCE_S)
         assert writer.batches[0].opened == [BEGUN]
 
@@ -37,7 +37,7 @@ async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
         noted = recorder.opened("x", lambda: BEGUN)
         await recorder.recorded(ENDED)
         assert noted.done()
-        recorder.hurry()
+        recorder.flush_starts()
     assert [(batch.opened, batch.recorded) for batch in writer.batches] == [([], [ENDED])]
 
 

@@ -56,7 +56,7 @@ async def test_who_wants_no_future_is_called_when_it_is_durable() -> None:
     writer, called = MemoryWriter(), list[str]()
     async with recording(writer) as recorder:
         recorder.begin("x", lambda: BEGUN, lambda: called.append("begun"))
-        recorder.hurry()
+        recorder.flush_starts()
         recorder.record(ENDED, lambda: called.append("ended"))
         assert (called, recorder.in_flight) == ([], 0)
         recorder.begin("y", lambda: BEGUN, lambda: called.append("never: it ends first"))

@@ -16,7 +16,7 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
     async with recording(MemoryWriter()) as recorder:
         recorder.add_observer(counting.observe)
         recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
-        recorder.hurry()
+        recorder.flush_starts()
         await recorder.recorded(ENDED)
         await recorder.recorded(replace(ENDED, response_bytes=14))
         await recorder.recorded(replace(ENDED, id="y"))

@@ -67,7 +67,7 @@ class HeldBook(Book):
 
     opening: list[Callable[[], None]] = field(default_factory=list)
     commits: list[Callable[[], None]] = field(default_factory=list)
-    hurried: bool = False
+    starts_flushed: bool = False
 
     def begin(
         self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
@@ -79,8 +79,8 @@ class HeldBook(Book):
         self.exchanges.append(exchange)
         self.commits.append(then)
 
-    def hurry(self) -> None:
-        self.hurried = True
+    def flush_starts(self) -> None:
+        self.starts_flushed = True
 
     def commit(self) -> None:
         """Let all that was recorded be durable, one after the other."""

@@ -52,7 +52,7 @@ async def test_a_whole_answer_is_sent_when_it_is_on_record() -> None:
 async def test_a_body_in_parts_is_passed_on_in_parts() -> None:
     call = call_by_hand()
     call.says(WHOLE[:-2] + b"{")
-    assert (call.to_agent.said(), call.book.hurried) == (b"", True)
+    assert (call.to_agent.said(), call.book.starts_flushed) == (b"", True)
     call.book.opened_now()
     assert call.to_agent.said().endswith(b"\r\n\r\n{")
     call.says(b"}")  # the last byte of the stated length waits
@@ -93,7 +93,7 @@ async def test_what_comes_behind_the_last_event_is_recorded_too() -> None:
 async def test_nothing_of_a_stream_is_sent_before_it_is_on_record_that_it_began() -> None:
     call = streaming(call_by_hand(STREAMED), durable=False)
     call.says(framed(WORD))
-    assert (call.to_agent.said(), call.book.hurried) == (b"", True)
+    assert (call.to_agent.said(), call.book.starts_flushed) == (b"", True)
     call.book.opened_now()
     assert call.to_agent.said().endswith(b"\r\n\r\n" + framed(WORD + WORD))
 
