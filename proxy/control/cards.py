@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
 from classifier.card import CardMaker, DisclosureMaker, Stated
-from proxy.control.listing import export
+from proxy.control.listing import export_batch
 from proxy.control.queries import Service
-from truezero.models.batches import ListParameters
 
 
 async def card(service: Service, batch: str, *, harness: str | None = None) -> dict[str, Any]:
@@ -39,7 +37,7 @@ async def card(service: Service, batch: str, *, harness: str | None = None) -> d
             harness=harness,
         )
     )
-    async for records in await _exported(service, batch):
+    async for records in await export_batch(service, batch):
         await service.run(maker.add, records)
     return await service.run(maker.card)
 
@@ -51,10 +49,6 @@ async def disclose(service: Service, batch: str, *, seed: str, leaves: int) -> d
         Refusal: 404 for a batch without rollouts.
     """
     disclosure = DisclosureMaker(batch)
-    async for records in await _exported(service, batch):
+    async for records in await export_batch(service, batch):
         await service.run(disclosure.add, records)
     return await service.run(disclosure.disclose, seed=seed, leaves=leaves)
-
-
-async def _exported(service: Service, batch: str) -> AsyncIterator[list[dict[str, Any]]]:
-    return await export(service, ListParameters(batch=[batch]))

@@ -281,6 +281,20 @@ async def export(
     return _exported(service, first, pages)
 
 
+async def export_batch(service: Service, batch: str) -> AsyncIterator[list[dict[str, Any]]]:
+    """Export the rollouts of one batch, whatever its name, as `export` does, oldest first.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    query = RolloutQuery(filters={"batch": [batch]})
+    pages = _all(service, query, None, None, _ids, fresh=True)
+    first: list[str] = await anext(pages, [])
+    if not first:
+        raise unknown_batch(batch)
+    return _exported(service, first, pages)
+
+
 async def _exported(
     service: Service, first: Sequence[str], others: AsyncIterator[list[str]]
 ) -> AsyncIterator[list[dict[str, Any]]]:

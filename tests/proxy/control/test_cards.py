@@ -98,7 +98,9 @@ def test_disclosed_calls_lead_to_the_cards_root(service: Service) -> None:
 
 
 def test_a_batch_without_rollouts_has_no_card(service: Service) -> None:
-    problem(service.http.get("/batches/none/card"), 404, "unknown_batch")
+    service.http.post("/rollouts", json={"id": "alone"})
+    for name in ("none", "%C2%94", "-"):  # the last is a list's word for rollouts without a batch
+        problem(service.http.get(f"/batches/{name}/card"), 404, "unknown_batch")
     body = {"seed": "tuesday"}
     problem(service.http.post("/batches/none/card/disclosure", json=body), 404, "unknown_batch")
     problem(service.http.post("/batches/b/card/disclosure", json={}), 422, "invalid")
