@@ -42,7 +42,7 @@ _ACTIVE = (
     "\r",
     "\n",
 )  # begins of formulas in spreadsheets
-# Parquet's types, where they are not texts.
+# Parquet's types of columns that are not texts.
 _TYPES: Mapping[str, str] = {
     "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
     "provisional": "bool_", "reward": "float64", "total_tokens": "int64", "cost_usd": "float64",

@@ -372,7 +372,7 @@ class SpillingWriter:
         self._emptied()
 
     def _emptied(self) -> bool:
-        """Return whether the whole backlog is written, so that new calls are committed again."""
+        """Return True once the whole backlog is written, so that new calls are committed again."""
         try:
             self._write_backlog()
         except DatabaseUnavailable:

@@ -246,7 +246,7 @@ def name_of(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Return whether a Host header is localhost or an address, which no DNS can rebind."""
+    """Return True if a Host header is localhost or an address, which no DNS can rebind."""
     name = name_of(host)
     if name in ("localhost", *_CONTAINERS_HOST) or name.endswith(".localhost"):
         return True

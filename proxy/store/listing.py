@@ -403,5 +403,5 @@ def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]
 
 
 def has_rollout(connection: Connection, name: str) -> bool:
-    """Return whether a rollout has exactly this id."""
+    """Return True if a rollout has exactly this id."""
     return connection.scalar(select(rollouts.c.id).where(rollouts.c.id == name)) is not None

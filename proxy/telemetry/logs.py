@@ -179,7 +179,7 @@ def _location(trace: TracebackType | None) -> str:
 
 
 def _is_truncated_response(record: logging.LogRecord) -> bool:
-    """Return whether uvicorn logs a response cut short, which the relay does on purpose."""
+    """Return True for uvicorn's line about a response cut short: the relay cuts some on purpose."""
     return "without completing response" in record.getMessage()
 
 

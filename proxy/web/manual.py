@@ -2,7 +2,7 @@
 
 A checkout has them beside the packages, and wheels and the image inside this one. Pages are under
 `/ui/help/`, so that calls to an operator's upstream named `help` never get here, and at the paths
-of their files, so that relative links lead where they lead on disk.
+of their files, so that relative links lead to the same pages as on disk.
 """
 
 from __future__ import annotations

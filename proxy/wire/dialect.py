@@ -312,7 +312,7 @@ def served_by(headers: Mapping[bytes, bytes]) -> str | None:
 
 
 def fallback(headers: Mapping[bytes, bytes]) -> bool | None:
-    """Return whether headers say that another model than was asked answered; None: they don't."""
+    """Return True if headers say that another model answered than asked; None if unknown."""
     counts = [headers[name] for name in _FALLBACKS if name in headers]
     stated = [int(value) > 0 for value in counts if value.isdigit() and len(value) < 4]
     if stated:

@@ -202,7 +202,7 @@ def commit(package: Path = _PACKAGE) -> str | None:
 
 
 def compiled() -> bool:
-    """Return whether the hot path is C (setup.py)."""
+    """Return True if the hot path is compiled to C (setup.py)."""
     found = util.find_spec("proxy.relay.relay")
     return found is not None and not str(found.origin).endswith(".py")
 

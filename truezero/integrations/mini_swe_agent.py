@@ -275,7 +275,7 @@ def ending(info: Mapping[str, Any] | None) -> OutcomeFacts | None:
 
 
 def is_false_empty(verdict: models.Verdict, info: Mapping[str, Any] | None) -> bool:
-    """Return whether an empty prediction is no measurement: no model was reached or called."""
+    """Return True if an empty prediction is no measurement: no model was reached or called."""
     unreached = verdict.error_category is not None or verdict.total_requests == 0
     return (unreached or verdict.spoilt is not None) and not (info or {}).get("submission")
 

@@ -70,7 +70,7 @@ class Fault(StrictRequest):
     delay_s: float = Field(default=5.0, gt=0, le=3600, description="seconds before a `slow` answer")
 
     def strikes(self, call: int) -> bool:
-        """Return whether the agent's inference call of this number, counted from 1, fails."""
+        """Return True if the agent's inference call of this number, counted from 1, fails."""
         offset = call - (self.at_call or 1)
         failures, rest = divmod(offset, self.every or 1)
         return offset >= 0 and rest == 0 and (self.times is None or failures < self.times)

@@ -34,7 +34,7 @@ class DoctorCheck:
 
 
 def failed(checks: Sequence[DoctorCheck]) -> bool:
-    """Return whether any check failed."""
+    """Return True if any check failed."""
     return any(check.health == "failed" for check in checks)
 
 

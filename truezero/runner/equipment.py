@@ -181,7 +181,7 @@ def _past(found: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint) 
 
 
 def _other(value: str) -> bool:
-    """Return whether a value is not made of a variable that has the base URL."""
+    """Return True unless a value is made of a variable that has the base URL."""
     return not any(f"${name}" in value or f"${{{name}}}" in value for name in _BASE_URLS)
 
 

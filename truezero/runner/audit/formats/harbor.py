@@ -128,7 +128,7 @@ def _tokens(record: Json) -> int | None:
 
 
 def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
-    """Return whether the agent's trajectory (ATIF) holds an answer, and its tool calls."""
+    """Return True if the agent's trajectory (ATIF) holds an answer, and count its tool calls."""
     file = folder / "agent" / "trajectory.json"
     if not file.is_file():
         return None, None

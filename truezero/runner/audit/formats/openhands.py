@@ -99,7 +99,7 @@ def _tokens(metrics: Json) -> int | None:
 
 
 def _spoke(record: Json) -> bool | None:
-    """Return whether the agent acted; its first message and the system's are not its own."""
+    """Return True if the agent acted; its first message and the system's are not its own."""
     history = record.get("history")
     if mapping(record.get("test_result")).get("git_patch"):
         return True

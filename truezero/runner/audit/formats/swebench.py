@@ -164,7 +164,7 @@ def _error(info: Json, facts: Json) -> RecordedError:
 
 
 def _said(facts: Json) -> tuple[bool, int | None]:
-    """Return whether the model said anything in a trajectory, and the tokens that it counts."""
+    """Return True if the model said anything in a trajectory, and the tokens that it counts."""
     spoke, tokens = False, None
     stats = mapping(mapping(facts.get("info")).get("model_stats"))
     for message in map(mapping, items(facts.get("messages")) or items(facts.get("history"))):

@@ -193,7 +193,7 @@ def _row_error(error: object) -> RecordedError | None:
 
 
 def _completion(completion: object) -> tuple[bool | None, int | None]:
-    """Return whether the model said anything, and its tool calls; None where none is kept."""
+    """Return True if the model said anything, and its tool calls; None if none are kept."""
     if isinstance(completion, str):
         return bool(completion.strip()), None
     if not isinstance(completion, list):
