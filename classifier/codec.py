@@ -12,8 +12,8 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_origin
 
+from classifier.declarations import declared, generated, is_record
 from classifier.diagnostics import Diagnostic, result_fields
-from classifier.nouns import declared, generated, is_noun
 from classifier.records import (
     Cause,
     Exchange,
@@ -33,7 +33,7 @@ E = TypeVar("E", bound=Enum)
 
 # --- encoding ---
 #
-# A function is made of each noun, so that there is no loop for each of its fields.
+# A function is made of each record, so that there is no loop for each of its fields.
 
 
 def _encoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> str:
@@ -42,7 +42,7 @@ def _encoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> st
         known["plain"] = _plain
         return f"plain({value})"
     encoded = value
-    if is_noun(kind):
+    if is_record(kind):
         known[kind.__name__] = _encoder(kind)
         encoded = f"{kind.__name__}({value})"
     elif get_origin(kind) is tuple:
@@ -58,18 +58,18 @@ def _encoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> st
 
 
 def _encoder(
-    noun: type, *, sparse: Sequence[str] = (), without: Sequence[str] = (), **instead: str
+    cls: type, *, sparse: Sequence[str] = (), without: Sequence[str] = (), **instead: str
 ) -> Callable[[Any], Json]:
-    """Make the function that encodes a noun under its fields' names, in their order.
+    """Make the function that encodes a record under its fields' names, in their order.
 
     Arguments:
         sparse: fields that are left out if they have their default.
         without: fields that are left out.
         instead: entries of the dict that stand for those of a field.
     """
-    known: dict[str, Any] = {"diagnosed": _diagnosed, "DEFAULTS": _defaults(noun)}
+    known: dict[str, Any] = {"diagnosed": _diagnosed, "DEFAULTS": _defaults(cls)}
     entries = []
-    for name, kind, optional, _ in declared(noun):
+    for name, kind, optional, _ in declared(cls):
         entry = f"{name!r}: {_encoded(f'x.{name}', kind, optional, known)}"
         if name in sparse:
             entry = f"**({{{entry}}} if x.{name} != DEFAULTS[{name!r}] else {{}})"
@@ -85,9 +85,9 @@ def _diagnosed(diagnostics: Sequence[Diagnostic]) -> Json:
     return {name: _plain(info) for name, info in result_fields(diagnostics).items()}
 
 
-def _defaults(noun: type) -> Json:
+def _defaults(cls: type) -> Json:
     defaults: Json = {}
-    for f in fields(noun):
+    for f in fields(cls):
         if f.default is not MISSING:
             defaults[f.name] = f.default
         elif f.default_factory is not MISSING:
@@ -213,7 +213,7 @@ def _object(name: str, value: object) -> dict[str, object]:
 
 
 Reader = Callable[[str, object], Any]
-# Key in the dict → (field of the noun, how its value is read).
+# Key in the dict → (field of the record, how its value is read).
 Columns = Mapping[str, tuple[str, Reader]]
 _READERS: Mapping[type, Reader] = {
     str: _text, int: _count, float: _number, bool: _flag, object: lambda _, value: value
@@ -226,8 +226,8 @@ def _reader(kind: Any, limit: float | None = None) -> Reader:
         return _bounded(_READERS[kind], limit)
     if kind in _READERS:
         return _READERS[kind]
-    if is_noun(kind):
-        return _noun_reader(kind)
+    if is_record(kind):
+        return _record_reader(kind)
     if get_origin(kind) is tuple:
         return _list_reader(_reader(get_args(kind)[0]))
     if get_origin(kind) is not None:
@@ -259,25 +259,25 @@ def _mapping_reader(reader: Reader) -> Reader:
     return read
 
 
-def _noun_reader(noun: type) -> Reader:
-    known = _columns(noun)
-    optional = {each.name for each in declared(noun) if each.optional}
-    unknown = dict.fromkeys(optional - set(_defaults(noun)))
+def _record_reader(cls: type) -> Reader:
+    known = _columns(cls)
+    optional = {each.name for each in declared(cls) if each.optional}
+    unknown = dict.fromkeys(optional - set(_defaults(cls)))
 
     def read(name: str, value: object) -> Any:
         source = _object(name, value)
         try:
-            return _read(noun, known, source, **unknown)
+            return _read(cls, known, source, **unknown)
         except CodecError as error:
             raise CodecError(f"{name}.{error.field}", error.problem) from None
 
     return read
 
 
-def _columns(noun: type, *without: str) -> Columns:
+def _columns(cls: type, *without: str) -> Columns:
     return {
         each.name: (each.name, _reader(each.type, each.limit))
-        for each in declared(noun)
+        for each in declared(cls)
         if each.name not in without
     }
 
@@ -296,24 +296,24 @@ _ROLLOUT = _columns(RolloutRecord, "exchanges", "outcome")
 N = TypeVar("N")
 
 
-def _read(noun: type[N], columns: Columns, source: Mapping[str, object], **more: object) -> N:
+def _read(cls: type[N], columns: Columns, source: Mapping[str, object], **more: object) -> N:
     values = {
         field: reader(name, source[name])
         for name, (field, reader) in columns.items()
         if source.get(name) is not None
     }
-    build: Callable[..., N] = noun
+    build: Callable[..., N] = cls
     try:
         return build(**(more | values))
     except TypeError:
-        raise CodecError(_missing(noun, columns, values), "is missing") from None
+        raise CodecError(_missing(cls, columns, values), "is missing") from None
 
 
-def _missing(noun: type, columns: Columns, values: Mapping[str, object]) -> str:
+def _missing(cls: type, columns: Columns, values: Mapping[str, object]) -> str:
     """Return the name of the first field that has no default and no value."""
     names = {field: name for name, (field, _) in columns.items()}
-    required = [f.name for f in fields(noun) if f.name in names and f.name not in values]
-    return next((names[name] for name in required), noun.__name__)
+    required = [f.name for f in fields(cls) if f.name in names and f.name not in values]
+    return next((names[name] for name in required), cls.__name__)
 
 
 def decode_exchange(source: Mapping[str, object]) -> Exchange:
@@ -334,11 +334,11 @@ _encode_rollout = _encoder(
     RolloutRecord, sparse=("skipped", "references"), without=("exchanges", "outcome")
 )
 _encode_neighbours, _encode_series = _encoder(Neighbours), _encoder(ReferenceSeries)
-_read_series: Callable[[str, object], ReferenceSeries] = _noun_reader(ReferenceSeries)
+_read_series: Callable[[str, object], ReferenceSeries] = _record_reader(ReferenceSeries)
 _read_references: Callable[[str, object], dict[str, ReferenceSeries]]
 _read_references = _mapping_reader(_read_series)
 _read_neighbours: Callable[[str, object], dict[str, Neighbours]]
-_read_neighbours = _mapping_reader(_noun_reader(Neighbours))
+_read_neighbours = _mapping_reader(_record_reader(Neighbours))
 
 
 def encode_outcome(outcome: Outcome) -> Json:
@@ -436,7 +436,7 @@ def encode_result(result: Result) -> Json:
 def _decoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> str:
     """Return the expression that rebuilds a value from what was stored, which is not checked."""
     decoded = value
-    if is_noun(kind):
+    if is_record(kind):
         known[kind.__name__] = _decoder(kind)
         decoded = f"{kind.__name__}({'**' if known[kind.__name__] is kind else ''}{value})"
     elif get_origin(kind) is tuple:
@@ -454,29 +454,29 @@ def _decoded(value: str, kind: Any, optional: bool, known: dict[str, Any]) -> st
 
 
 @cache
-def _decoder(noun: type) -> Callable[..., Any]:
-    """Make the function that rebuilds a noun from what this or an earlier version stored.
+def _decoder(cls: type) -> Callable[..., Any]:
+    """Make the function that rebuilds a record from what this or an earlier version stored.
 
-    That of a noun whose stored values need no conversion is its class, called with keywords.
+    That of a record whose stored values need no conversion is its class, called with keywords.
     """
     known: dict[str, Any] = {}
     converted = []
-    for name, kind, optional, _ in declared(noun):
+    for name, kind, optional, _ in declared(cls):
         decoded = _decoded(f"v[{name!r}]", kind, optional, known)
         if decoded != f"v[{name!r}]":
             converted.append(f" v[{name!r}] = {decoded}\n")
     if not converted:
-        return noun
-    stored = {each.name for each in declared(noun)}
-    own = [f for f in fields(noun) if f.name in stored]
+        return cls
+    stored = {each.name for each in declared(cls)}
+    own = [f for f in fields(cls) if f.name in stored]
     named = "".join(f", {f.name}=v[{f.name!r}]" for f in own if f.kw_only)
     decode: Callable[..., Any] = generated(
         "decode",
         f"def decode(source):\n v = {{**DEFAULTS, **source}}\n{''.join(converted)}"
-        f" return NOUN(*IN_ORDER(v){named})",  # by position: a batch may have thousands
-        NOUN=noun,
+        f" return RECORD(*IN_ORDER(v){named})",  # by position: a batch may have thousands
+        RECORD=cls,
         IN_ORDER=itemgetter(*(f.name for f in own if not f.kw_only)),
-        DEFAULTS=_plain(_defaults(noun)),
+        DEFAULTS=_plain(_defaults(cls)),
         **known,
     )
     return decode

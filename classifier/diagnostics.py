@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import chain
 from typing import ClassVar, Self, TypeVar
 
-from classifier.nouns import noun
+from classifier.declarations import record
 from classifier.records import TerminationReason
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
@@ -162,7 +162,7 @@ def _detail(verdict: Verdict) -> str:
 
 
 @declare
-@noun
+@record
 class ApiErrorInfo(Diagnostic):
     """A provider failure that the wire proves; counts are of logical calls."""
 
@@ -220,7 +220,7 @@ class ApiErrorInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class SuspectedApiErrorInfo(Diagnostic):
     """A provider failure that the calls suggest and do not prove."""
 
@@ -266,7 +266,7 @@ class SuspectedApiErrorInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class UndecidedInfo(Diagnostic):
     """Evidence is missing, so that neither health nor failure is proven."""
 
@@ -296,7 +296,7 @@ class UndecidedInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class NotJudgedInfo(Diagnostic):
     """No model was asked: the runner's own error says why."""
 
@@ -329,7 +329,7 @@ class NotJudgedInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class UnscoreableInfo(Diagnostic):
     """No failure is shown, and yet nobody can say whether a model had its say."""
 
@@ -358,7 +358,7 @@ class UnscoreableInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class ValidityInfo(Diagnostic):
     """A model was reached, and the score does not count for what was found beside health."""
 
@@ -395,7 +395,7 @@ class ValidityInfo(Diagnostic):
 
 
 @declare
-@noun
+@record
 class OwnFailureInfo(Diagnostic):
     """The agent's own failures would have removed its reward, which counts all the same.
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cache
 from typing import Annotated, NamedTuple, TypeAlias
 
-from classifier.nouns import IN_MEMORY, AtMost, declared, is_noun, noun
+from classifier.declarations import IN_MEMORY, AtMost, declared, is_record, record
 from classifier.references import REFERENCE, ReferenceSeries
 from classifier.verdicts import Subcategory
 
@@ -123,7 +123,7 @@ TokenTotal: TypeAlias = Annotated[int | None, AtMost(6 * COUNT_LIMIT)]  # of wha
 Cost: TypeAlias = Annotated[float | None, AtMost(COST_LIMIT)]
 
 
-@noun
+@record
 class Usage:
     """Token counts of one exchange; ``None`` is unknown, 0 is the provider's own zero.
 
@@ -144,7 +144,7 @@ class Usage:
     cost_usd: Cost = None  # as the provider states it, US dollars
 
 
-@noun
+@record
 class Timing:
     """The times of a call: ``started_at`` in seconds since the epoch, the rest since then."""
 
@@ -211,7 +211,7 @@ class Cause:
     retry_after_s: float | None = None
 
 
-@noun
+@record
 class Exchange:
     """One call of an agent and its result. ``ending`` is None while in flight."""
 
@@ -302,9 +302,9 @@ def columns() -> tuple[RecordedField, ...]:
     return tuple(_columns(Exchange, ""))
 
 
-def _columns(noun: type, part: str) -> Iterator[RecordedField]:
-    for each in declared(noun):
-        if is_noun(each.type):
+def _columns(cls: type, part: str) -> Iterator[RecordedField]:
+    for each in declared(cls):
+        if is_record(each.type):
             yield from _columns(each.type, each.name)
         else:
             yield RecordedField(_RENAMED.get((part, each.name), each.name), part, *each)
@@ -348,7 +348,7 @@ class Outcome:
     export_error: str | None = None
 
 
-@noun
+@record
 class Neighbours:
     """The results of other rollouts on a failed call's lane, within a minute of its end.
 

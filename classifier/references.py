@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from classifier.nouns import noun
+from classifier.declarations import record
 from classifier.verdicts import Comparison, Subcategory
 
 REFERENCE = "_reference"
@@ -33,7 +33,7 @@ WITHOUT_KEY = frozenset((NotRun.NO_KEY, NotRun.OFF))
 """The reasons for which an operator runs no reference at all: the fall-back decides."""
 
 
-@noun
+@record
 class ReferenceCall:
     """The result of one reference call; times in seconds since the epoch.
 
@@ -54,7 +54,7 @@ class ReferenceCall:
     retry_after_s: float | None = None
 
 
-@noun
+@record
 class ReferenceSeries:
     """A series of at most three reference calls on one lane, which ends with the first that fails.
 
@@ -72,7 +72,7 @@ class ReferenceSeries:
     not_run: NotRun | None = None
 
 
-@noun
+@record
 class ReferenceNeed:
     """A failed call whose verdict hangs on a reference, and the lane to ask.
 

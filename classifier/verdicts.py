@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from classifier.nouns import IN_MEMORY, noun
+from classifier.declarations import IN_MEMORY, record
 
 # Warnings on which sentences about a verdict depend.
 PROVOKED_SUSPECTED = "provoked_suspected"  # untrusted agents may have failed their own calls
@@ -76,7 +76,7 @@ class Level(StrEnum):
     INVALID = "invalid"
 
 
-@noun
+@record
 class ValidityFinding:
     """The result of one check of one rollout's calls.
 
@@ -93,7 +93,7 @@ class ValidityFinding:
     about: dict[str, object] = field(default_factory=dict)
 
 
-@noun
+@record
 class Coverage:
     """On how many calls, of those that a check is about, it could look."""
 
@@ -101,7 +101,7 @@ class Coverage:
     of: int
 
 
-@noun
+@record
 class RoleVerdict:
     """The small verdict on the calls of one role other than agent.
 
@@ -129,7 +129,7 @@ class Comparison(StrEnum):
     NO_REFERENCE = "no_reference"  # the proxy holds no key, or reference calls are off
 
 
-@noun
+@record
 class VerdictReference:
     """A series of reference calls that a verdict stands on.
 
@@ -155,7 +155,7 @@ class ProofSource(StrEnum):
     REPORTED = "reported"  # only the runner, which counted tokens or tool calls
 
 
-@noun
+@record
 class Proof:
     """The proof that the model under test answered: the first and last exchange with its output.
 
@@ -167,7 +167,7 @@ class Proof:
     last: str | None = None
 
 
-@noun
+@record
 class Retry:
     """A recommendation to retry the rollout or not. ``after_s`` is the least wait in seconds."""
 
@@ -176,7 +176,7 @@ class Retry:
     reason: str
 
 
-@noun
+@record
 class Verdict:
     """One rollout's judgement, with the rule that fired and the exchanges that prove it.
 

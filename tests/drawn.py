@@ -1,4 +1,4 @@
-"""Random nouns for hypothesis: each field of a dataclass drawn by its declared type."""
+"""Random records for hypothesis: each field of a dataclass drawn by its declared type."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args, get_origin
 
 from hypothesis import strategies as st
 
-from classifier.nouns import declared, is_noun
+from classifier.declarations import declared, is_record
 
 T = TypeVar("T")
 
@@ -22,17 +22,17 @@ _PLAIN: Mapping[Any, st.SearchStrategy[Any]] = {
 _KEYS = st.text(max_size=5)
 
 
-def drawn(noun: type[T], **given: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
-    """Draw nouns of a kind; what is kept in memory only has its default."""
+def drawn(cls: type[T], **given: st.SearchStrategy[Any]) -> st.SearchStrategy[T]:
+    """Draw records of a class; what is kept in memory only has its default."""
     drawn_by_type = {
         each.name: st.none() | _of(each.type) if each.optional else _of(each.type)
-        for each in declared(noun)
+        for each in declared(cls)
     }
-    return st.builds(noun, **drawn_by_type | given)
+    return st.builds(cls, **drawn_by_type | given)
 
 
 def _of(kind: Any) -> st.SearchStrategy[Any]:
-    if is_noun(kind):
+    if is_record(kind):
         return drawn(kind)
     if get_origin(kind) is tuple:
         return st.lists(_of(get_args(kind)[0]), max_size=3).map(tuple)

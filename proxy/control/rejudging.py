@@ -13,11 +13,11 @@ from classifier.codec import decode_neighbours
 from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
 from proxy.control.judge import as_it_counts
-from proxy.store.admin.rows import NOUNS, Record, Row
+from proxy.store.admin.rows import RECORD_TYPES, Record, Row
 from proxy.store.rollouts import record_of
 from proxy.store.rows import exchange_of, exchange_row
 
-_OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
+_OWNER_AT = {name: record_type.owner_at for name, record_type in RECORD_TYPES.items()}
 
 
 def rollouts_in(records: Iterable[Record]) -> Iterator[RolloutRecord]:
@@ -67,7 +67,7 @@ def _record(found: Rejudged, name: str, row: Row) -> Record:
 def _rollout(records: Sequence[Record]) -> RolloutRecord:
     """Build a rollout as it counts, with its verdict's neighbours."""
     columns: dict[str, Mapping[str, Any]] = {
-        name: dict(zip(NOUNS[name].columns, row, strict=True))
+        name: dict(zip(RECORD_TYPES[name].columns, row, strict=True))
         for name, row in records
         if name != "exchange"
     }

@@ -18,7 +18,7 @@ from typing import Protocol, Self
 import orjson
 
 from classifier.codec import CodecError, decode_exchange, encode_exchange
-from classifier.nouns import noun
+from classifier.declarations import record
 from classifier.records import Ending, Exchange
 from proxy.store.errors import DatabaseUnavailable, RowRejected, StoreError
 from proxy.store.tables import CommitBatch, Gap
@@ -52,7 +52,7 @@ class Writer(Protocol):
         ...
 
 
-@noun
+@record
 class FlushResult:
     """The calls that one flush of the recorder wrote or kept.
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from classifier.declarations import generated
 from classifier.records import (
     Attribution,
     Cause,
@@ -26,12 +27,6 @@ _HOLDERS = {"": "e", "timing": "t", "usage": "u", "cause": "c"}
 _AT_ONCE = 30  # items of a tuple; Python builds a larger one as a list first
 _BY_NAME = {column.name: column for column in columns()}
 _COLUMNS = tuple(_BY_NAME[name] for name in EXCHANGE_COLUMNS)
-
-
-def _made(name: str, source: str, **known: object) -> Any:
-    """Make a function of a declaration, as ``dataclasses`` makes its methods."""
-    exec(source, known)  # noqa: S102  of our own names
-    return known[name]
 
 
 def _tuples(values: Sequence[str]) -> list[str]:
@@ -52,7 +47,7 @@ def _writer() -> Callable[[Exchange], tuple[Any, ...]]:
         made = _tuples(values)
         nothing = (None,) * len(values)
         pieces += [f"({' + '.join(made)} if c else {nothing})"] if caused else made
-    write: Callable[[Exchange], tuple[Any, ...]] = _made(
+    write: Callable[[Exchange], tuple[Any, ...]] = generated(
         "exchange_row",
         "def exchange_row(e):\n"
         ' "Return an exchange as the values of EXCHANGE_COLUMNS, in their order."\n'
@@ -84,7 +79,7 @@ def _reader() -> Callable[[Sequence[Any]], Exchange]:
     }
     own = iter(parts[""])
     in_order = [built[name] if name in built else next(own) for name in _FIELDS]
-    read: Callable[[Sequence[Any]], Exchange] = _made(
+    read: Callable[[Sequence[Any]], Exchange] = generated(
         "exchange_of",
         "def exchange_of(row):\n"
         ' "Return the exchange of a row of `exchanges`, in the order of EXCHANGE_COLUMNS."\n'

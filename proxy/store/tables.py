@@ -29,7 +29,7 @@ from sqlalchemy.types import TypeEngine
 
 from classifier.batches import Entry
 from classifier.breakers import Admission, BreakerState
-from classifier.nouns import noun
+from classifier.declarations import record
 from classifier.records import Exchange
 
 metadata = MetaData()
@@ -503,7 +503,7 @@ class Gap:
     since: float
 
 
-@noun
+@record
 class CommitBatch:
     """The contents of one commit: calls begun, calls ended, and gaps by rollout.
 

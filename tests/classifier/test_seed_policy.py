@@ -23,7 +23,7 @@ from classifier import (
     judge,
 )
 from classifier.codec import decode_exchange, decode_outcome, decode_rollout, encode_verdict
-from classifier.nouns import noun
+from classifier.declarations import record
 from tests import golden
 from tests.builders import cause, exchange, outcome, rollout
 from tests.tables import each
@@ -254,7 +254,7 @@ _FIRST_FIELDS = """
 FIRST_FIELDS = frozenset(_FIRST_FIELDS.split())
 
 
-@noun
+@record
 class LaterExchange(Exchange):
     """An exchange of a release to come, with fields that nobody reads yet."""
 

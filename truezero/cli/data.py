@@ -22,7 +22,7 @@ from truezero.printable import plural, visible
 
 FORMATS = ("jsonl", "parquet")
 
-_NOUNS = ("rollout", "exchange", "verdict", "breaker")
+_TYPES = ("rollout", "exchange", "verdict", "breaker")
 _REJECTED: Mapping[str, tuple[str, str]] = {
     "rollout": ("rollout", "rollouts"),
     "exchange": ("call without a rollout", "calls without a rollout"),
@@ -219,14 +219,14 @@ def _counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[A
 
 
 def _counts(count: Mapping[str, int]) -> str:
-    return ", ".join(plural(count.get(noun, 0), noun) for noun in _NOUNS)
+    return ", ".join(plural(count.get(name, 0), name) for name in _TYPES)
 
 
 def _print_rejections(taken: Any) -> None:
     for sentence in taken.conflicts:
         _say(sentence)
     if taken.refused:
-        counts = [(taken.refusals[noun], named) for noun, named in _REJECTED.items()]
+        counts = [(taken.refusals[name], named) for name, named in _REJECTED.items()]
         rejected = ", ".join(plural(count, *named) for count, named in counts if count)
         _say(f"rejected and left unchanged: {rejected}")
 

@@ -38,7 +38,7 @@ from proxy.store.admin import rows
 from proxy.store.admin.rows import (
     CHUNK,
     FORMAT,
-    NOUNS,
+    RECORD_TYPES,
     ArchiveError,
     Record,
     RecordError,
@@ -61,19 +61,19 @@ _CONFLICTS_KEPT = 10  # further ones are counted
 
 
 _OF_ROLLOUTS = ("rollout", "exchange", "verdict")
-_OWNER_AT = {name: noun.owner_at for name, noun in NOUNS.items()}
-_CALL_AT = NOUNS["exchange"].columns.index("id")
-_RANK = {noun: rank for rank, noun in enumerate(_OF_ROLLOUTS)}
+_OWNER_AT = {name: record_type.owner_at for name, record_type in RECORD_TYPES.items()}
+_CALL_AT = RECORD_TYPES["exchange"].columns.index("id")
+_RANK = {name: rank for rank, name in enumerate(_OF_ROLLOUTS)}
 _FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
 
 
 @dataclass(slots=True, kw_only=True)
 class ImportResult:
-    """The result of an import: records by noun, refusals, and the first conflicts."""
+    """The result of an import: records by type, refusals, and the first conflicts."""
 
     added: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
-    # By noun: rollouts, calls without one and breakers that exist with different data.
+    # By type: rollouts, calls without one and breakers that exist with different data.
     refusals: Counter[str] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
 
@@ -82,9 +82,9 @@ class ImportResult:
         """The number of refusals; a rollout is one with all its records."""
         return self.refusals.total()
 
-    def refuse(self, noun: str, sentence: str, count: int = 1) -> None:
+    def refuse(self, name: str, sentence: str, count: int = 1) -> None:
         """Count rollouts, calls without one or breakers that exist with different data."""
-        self.refusals[noun] += count
+        self.refusals[name] += count
         if len(self.conflicts) < _CONFLICTS_KEPT:
             self.conflicts.append(sentence)
 
@@ -110,7 +110,7 @@ def export_records(url: str, *, batch: str | None = None) -> Iterator[Iterator[R
 def _records(connection: Connection, batch: str | None) -> Iterator[Record]:
     mine = None if batch is None else select(rollouts.c.id).where(rollouts.c.batch == batch)
     yield from _about_rollouts(connection, mine)
-    query = _in_order(connection, NOUNS["breaker"])
+    query = _in_order(connection, RECORD_TYPES["breaker"])
     if batch is not None:
         query = query.where(breakers.c.batch == batch)
     for row in rows.stream(connection, query):
@@ -128,19 +128,20 @@ def _about_rollouts(
 def _ranked(
     connection: Connection, name: str, mine: Select[Any] | Sequence[str] | None
 ) -> Iterator[tuple[str, int, Row]]:
-    noun, rank = NOUNS[name], _RANK[name]
-    at = noun.owner_at
-    for row in rows.stream(connection, _in_order(connection, noun, mine)):
+    record_type, rank = RECORD_TYPES[name], _RANK[name]
+    at = record_type.owner_at
+    for row in rows.stream(connection, _in_order(connection, record_type, mine)):
         yield row[at], rank, row
 
 
 def _in_order(
-    connection: Connection, noun: RecordType, mine: Select[Any] | Sequence[str] | None = None
+    connection: Connection, record_type: RecordType, mine: Select[Any] | Sequence[str] | None = None
 ) -> Select[Any]:
-    query = select(noun.table).order_by(*rows.by_key(connection, noun.table))
-    if noun.table is verdicts:  # one given while its rollout was deleted says nothing of a call
+    query = select(record_type.table).order_by(*rows.by_key(connection, record_type.table))
+    if record_type.table is verdicts:
+        # A verdict given while its rollout was deleted says nothing of a call.
         query = query.where(exists().where(rollouts.c.id == verdicts.c.rollout_id))
-    return query if mine is None else query.where(noun.table.c[noun.owner].in_(mine))
+    return query if mine is None else query.where(record_type.table.c[record_type.owner].in_(mine))
 
 
 def _in_flight(
@@ -153,7 +154,7 @@ def _in_flight(
     query = select(open_calls).where(~ended.exists()).order_by(*order)
     if mine is not None:
         query = query.where(open_calls.c.rollout_id.in_(mine))
-    names = NOUNS["exchange"].columns
+    names = RECORD_TYPES["exchange"].columns
     for row in connection.execute(query).mappings():  # as many as there are calls in flight
         lost = lost_row(row)
         yield lost["rollout_id"], _RANK["exchange"], tuple(lost.get(name) for name in names)
@@ -253,8 +254,8 @@ def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -
     for kind, added in (("exchange", _new_calls), ("breaker", _new_breakers)):
         for group in by_kind[kind]:
             new += added(connection, group, result)
-    for name, noun in NOUNS.items():
-        rows.insert(connection, noun.table, [row for kind, row in new if kind == name])
+    for name, record_type in RECORD_TYPES.items():
+        rows.insert(connection, record_type.table, [row for kind, row in new if kind == name])
     _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
     _sum_up_later(connection, [row for kind, row in new if kind == "rollout"])
     result.added.update(name for name, _ in new)
@@ -272,7 +273,7 @@ def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
 
     A batch that is imported has ended: nobody starts further rollouts of it.
     """
-    columns = NOUNS["rollout"].columns
+    columns = RECORD_TYPES["rollout"].columns
     place, created = columns.index("batch"), columns.index("created_at")
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
     batch_totals.invalidate(connection, dict(known))
@@ -310,7 +311,7 @@ def _difference(mine: Sequence[Record], theirs: Sequence[Record]) -> str:
         stored = plural(len(theirs) - 1, "exchange")
         return f"{stored} stored, {len(mine) - 1} in the archive"
     (name, row), (_, known) = next(pair for pair in zip(mine, theirs, strict=True) if ne(*pair))
-    fields = zip(NOUNS[name].columns, row, known, strict=True)
+    fields = zip(RECORD_TYPES[name].columns, row, known, strict=True)
     return f"{name}: {next(field for field, value, other in fields if value != other)}"
 
 
@@ -336,7 +337,7 @@ def _new_calls(connection: Connection, group: Group, result: ImportResult) -> It
         elif known == tuple(row):
             result.unchanged[name] += 1
         else:
-            fields = zip(NOUNS[name].columns, row, known, strict=True)
+            fields = zip(RECORD_TYPES[name].columns, row, known, strict=True)
             field = next(field for field, value, other in fields if value != other)
             result.refuse(
                 "exchange",
@@ -374,21 +375,21 @@ _KINDS: tuple[tuple[type[Any], frozenset[type]], ...] = (
 
 
 def row_of(name: str, record: Mapping[str, object]) -> Row:
-    """Convert a record's fields to a row of its noun's table.
+    """Convert a record's fields to a row of its type's table.
 
     A field that a later version added may be missing; it gets its column's default.
 
     Raises:
-        RecordError: the noun is unknown, or a field is missing, unknown or of the wrong type.
+        RecordError: the type is unknown, or a field is missing, unknown or of the wrong type.
     """
-    noun = NOUNS.get(name)
-    if noun is None:
-        raise RecordError(f"type: {name!r} is not one of {', '.join(NOUNS)}")
+    record_type = RECORD_TYPES.get(name)
+    if record_type is None:
+        raise RecordError(f"type: {name!r} is not one of {', '.join(RECORD_TYPES)}")
     shape = _shape(name)
     row = shape.values(record) if record.keys() == shape.names else None
     if row is None or not shape.fits(row):
         row = _completed(name, record)
-    _check_meaning(name, noun, row)
+    _check_meaning(name, record_type, row)
     return row
 
 
@@ -407,7 +408,7 @@ class FlawedRecords:
         """Yield all records; check each as an import does."""
         for name, row in records:
             try:
-                row_of(name, dict(zip(NOUNS[name].columns, row, strict=True)))
+                row_of(name, dict(zip(RECORD_TYPES[name].columns, row, strict=True)))
             except RecordError as error:
                 self._add(name, row, error)
             yield name, row
@@ -440,9 +441,11 @@ class _Shape:
 
 @cache
 def _shape(name: str) -> _Shape:
-    noun = NOUNS[name]
-    types = tuple(_types(column) for column in noun.table.columns)
-    return _Shape(names=frozenset(noun.columns), types=types, values=itemgetter(*noun.columns))
+    record_type = RECORD_TYPES[name]
+    types = tuple(_types(column) for column in record_type.table.columns)
+    return _Shape(
+        names=frozenset(record_type.columns), types=types, values=itemgetter(*record_type.columns)
+    )
 
 
 def _types(column: Column[Any]) -> frozenset[type]:
@@ -459,7 +462,7 @@ def _completed(name: str, record: Mapping[str, object]) -> Row:
     """
     if unknown := record.keys() - _shape(name).names:
         raise RecordError(f"{min(unknown)}: not a field of {name}")
-    return tuple(_value(column, record) for column in NOUNS[name].table.columns)
+    return tuple(_value(column, record) for column in RECORD_TYPES[name].table.columns)
 
 
 def _value(column: Column[Any], record: Mapping[str, object]) -> object:
@@ -480,21 +483,21 @@ def _default(column: Column[Any]) -> object:
     return None
 
 
-def _check_meaning(name: str, noun: RecordType, row: Row) -> None:
+def _check_meaning(name: str, record_type: RecordType, row: Row) -> None:
     """Check what a column's type cannot: ids, enumerated names, times and JSON."""
     if name != "breaker":
-        _check_id(name, row[noun.owner_at])
+        _check_id(name, row[record_type.owner_at])
     if name == "exchange":
         try:
             exchange_of(row)
         except (KeyError, ValueError) as error:
             raise RecordError(f"{error} is not a known value") from None
     for column in _times(name):
-        at = row[noun.columns.index(column)]
+        at = row[record_type.columns.index(column)]
         if at is not None and not 0 <= at < _YEAR_9999:
             raise RecordError(f"{column}: {at!r} is not a valid time")
-    for column in noun.json:
-        value = row[noun.columns.index(column)]
+    for column in record_type.json:
+        value = row[record_type.columns.index(column)]
         if value is not None and not _is_object(value):
             raise RecordError(f"{column}: not a JSON object")
 
@@ -502,7 +505,7 @@ def _check_meaning(name: str, noun: RecordType, row: Row) -> None:
 @cache
 def _times(name: str) -> tuple[str, ...]:
     """Return the columns that hold epoch seconds."""
-    return tuple(column for column in NOUNS[name].columns if column.endswith("_at"))
+    return tuple(column for column in RECORD_TYPES[name].columns if column.endswith("_at"))
 
 
 def _check_id(name: str, rollout_id: str) -> None:
@@ -511,7 +514,7 @@ def _check_id(name: str, rollout_id: str) -> None:
     if flaw is None and rollout_id in RESERVED and name != "exchange":
         flaw = f"{rollout_id!r} is reserved for calls that name no rollout"
     if flaw is not None:
-        raise RecordError(f"{NOUNS[name].owner}: {flaw}")
+        raise RecordError(f"{RECORD_TYPES[name].owner}: {flaw}")
 
 
 def _is_object(value: str) -> bool:
@@ -526,17 +529,17 @@ def _is_object(value: str) -> bool:
 # an archive without its last line is refused as truncated.
 
 
-_NAMES = {name: ("type", *noun.columns) for name, noun in NOUNS.items()}
+_NAMES = {name: ("type", *record_type.columns) for name, record_type in RECORD_TYPES.items()}
 
 
 def write(records: Iterable[Record], out: BinaryIO) -> Counter[str]:
-    """Write an archive; returns how many records of each noun it holds."""
+    """Write an archive; returns how many records of each type it holds."""
     count: Counter[str] = Counter()
     out.write(_line({"type": FORMAT, **head()}))
     for name, row in records:
         out.write(_line(dict(zip(_NAMES[name], (name, *row), strict=True))))
         count[name] += 1
-    out.write(_line({"type": "end", **{name: count[name] for name in NOUNS}}))
+    out.write(_line({"type": "end", **{name: count[name] for name in RECORD_TYPES}}))
     return count
 
 
@@ -603,7 +606,7 @@ def _object(number: int, line: bytes) -> dict[str, Any]:
 
 
 def _compare(counts: dict[str, Any], count: Counter[str]) -> None:
-    if counts != {name: count[name] for name in NOUNS}:
+    if counts != {name: count[name] for name in RECORD_TYPES}:
         raise ArchiveError("the number of records differs from the archive's last line")
 
 

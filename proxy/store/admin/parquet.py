@@ -1,4 +1,4 @@
-"""Archives as a folder of Parquet files, one for each noun.
+"""Archives as a folder of Parquet files, one for each type of record.
 
 Needs pyarrow (the extra ``parquet``); one row group is held in memory.
 """
@@ -20,7 +20,7 @@ from sqlalchemy import Boolean, Column, Float, Integer
 from proxy.store.admin.archive import row_of
 from proxy.store.admin.rows import (
     FORMAT,
-    NOUNS,
+    RECORD_TYPES,
     ArchiveError,
     Record,
     RecordError,
@@ -39,7 +39,7 @@ def write_folder(records: Iterable[Record], folder: Path) -> Counter[str]:
     """Write an archive to a new folder, which gets its name once it is complete.
 
     Returns:
-        How many records of each noun it holds.
+        How many records of each type it holds.
 
     Raises:
         ArchiveError: pyarrow is not installed.
@@ -62,8 +62,8 @@ def write_folder(records: Iterable[Record], folder: Path) -> Counter[str]:
 def _write(arrow: Any, records: Iterable[Record], folder: Path) -> Counter[str]:
     with ExitStack() as open_files:
         tables = {
-            name: open_files.enter_context(_Table(arrow, _file(folder, name), noun))
-            for name, noun in NOUNS.items()
+            name: open_files.enter_context(_Table(arrow, _file(folder, name), record_type))
+            for name, record_type in RECORD_TYPES.items()
         }
         for name, row in records:
             tables[name].add(row)
@@ -72,7 +72,7 @@ def _write(arrow: Any, records: Iterable[Record], folder: Path) -> Counter[str]:
 
 def _clear(folder: Path) -> None:
     if folder.is_dir():
-        for name in NOUNS:
+        for name in RECORD_TYPES:
             _file(folder, name).unlink(missing_ok=True)
         folder.rmdir()
 
@@ -82,11 +82,11 @@ def _file(folder: Path, name: str) -> Path:
 
 
 class _Table:
-    """One noun's file while it is being written."""
+    """One type's file while it is being written."""
 
-    def __init__(self, arrow: Any, path: Path, noun: RecordType) -> None:
+    def __init__(self, arrow: Any, path: Path, record_type: RecordType) -> None:
         self._arrow = arrow
-        fields = [_field(arrow, column) for column in noun.table.columns]
+        fields = [_field(arrow, column) for column in record_type.table.columns]
         header = {FORMAT: "", **{name: str(value) for name, value in head().items()}}
         self._schema = arrow.schema(fields, metadata=header)
         parquet = import_module("pyarrow.parquet")
@@ -125,7 +125,7 @@ def read(folder: Path) -> Iterator[Record]:
         ArchiveError: pyarrow is not installed, the folder is not an archive, or a row is invalid.
     """
     arrow = _arrow()
-    of_rollouts = [name for name in NOUNS if name != "breaker"]
+    of_rollouts = [name for name in RECORD_TYPES if name != "breaker"]
     sorted_rows = (_ranked(arrow, folder, name, rank) for rank, name in enumerate(of_rollouts))
     for _owner, rank, row in merge(*sorted_rows):
         yield of_rollouts[rank], row
@@ -134,7 +134,7 @@ def read(folder: Path) -> Iterator[Record]:
 
 
 def _ranked(arrow: Any, folder: Path, name: str, rank: int) -> Iterator[tuple[str, int, Row]]:
-    at = NOUNS[name].owner_at
+    at = RECORD_TYPES[name].owner_at
     for row in _rows(arrow, folder, name):
         yield row[at], rank, row
 

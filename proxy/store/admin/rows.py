@@ -258,7 +258,7 @@ def _as_the_service(connection: Any, _record: object) -> None:
 # --- kinds of record, and their tables ---------------------------------------------------------
 
 
-Record: TypeAlias = tuple[str, Row]  # a noun's name, and its values in the order of its columns
+Record: TypeAlias = tuple[str, Row]  # a type's name, and its values in the order of its columns
 
 
 class RecordError(ValueError):
@@ -285,7 +285,7 @@ class RecordType:
 
 
 # In the order in which a rollout's records stand; breakers belong to batches and come last.
-NOUNS: Mapping[str, RecordType] = {
+RECORD_TYPES: Mapping[str, RecordType] = {
     "rollout": RecordType(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
     "exchange": RecordType(table=exchanges, owner="rollout_id"),
     "verdict": RecordType(table=verdicts, owner="rollout_id", json=("verdict", "result")),

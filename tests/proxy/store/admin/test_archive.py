@@ -20,7 +20,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
 from proxy.store.admin import archive, maintenance, rows
 from proxy.store.admin.archive import ImportResult
-from proxy.store.admin.rows import NOUNS, ArchiveError, Record
+from proxy.store.admin.rows import RECORD_TYPES, ArchiveError, Record
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import CommitBatch, Gap, Registration, as_json
@@ -108,7 +108,7 @@ def test_no_secret_and_no_process_is_in_an_archive(full: str) -> None:
     kept = dict(contents(full)["server"])
     secrets = [kept[name] for name in ("salt", "keyring")]
     assert not [secret for secret in secrets if secret.encode() in whole]
-    assert {json.loads(line)["type"] for line in whole.splitlines()[1:-1]} == NOUNS.keys()
+    assert {json.loads(line)["type"] for line in whole.splitlines()[1:-1]} == RECORD_TYPES.keys()
 
 
 def test_an_archive_of_a_batch_holds_all_about_it_and_nothing_else(

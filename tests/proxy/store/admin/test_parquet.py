@@ -1,4 +1,4 @@
-"""Parquet archives: a table for each noun, whole or not at all."""
+"""Parquet archives: a table for each type of record, whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from proxy.store.admin import archive, parquet
-from proxy.store.admin.rows import NOUNS, ArchiveError, Record
+from proxy.store.admin.rows import RECORD_TYPES, ArchiveError, Record
 from proxy.store.errors import UnusableDatabase
 from tests.proxy.store.admin.archives import exported
 
@@ -26,11 +26,11 @@ def test_a_folder_of_parquet_gives_back_the_same(full: str, tmp_path: Path) -> N
     assert not (tmp_path / "tables.part").exists()
 
 
-def test_parquet_has_a_table_for_each_noun_with_types_and_nulls(full: str, tmp_path: Path) -> None:
+def test_parquet_has_a_table_for_each_type_with_types_and_nulls(full: str, tmp_path: Path) -> None:
     with archive.export_records(full) as found:
         parquet.write_folder(found, tmp_path / "t")
     assert {path.name for path in (tmp_path / "t").iterdir()} == {
-        f"{noun}s.parquet" for noun in NOUNS
+        f"{name}s.parquet" for name in RECORD_TYPES
     }
     table = pyarrow.parquet.read_table(tmp_path / "t" / "exchanges.parquet")
     kinds = {field.name: str(field.type) for field in table.schema}
@@ -67,13 +67,13 @@ def test_a_folder_that_is_there_stays_and_one_that_fails_is_gone(full: str, tmp_
     assert not list(tmp_path.glob("u*"))
 
 
-@pytest.mark.parametrize("noun", NOUNS)
+@pytest.mark.parametrize("name", RECORD_TYPES)
 def test_a_folder_that_is_no_archive_is_refused_in_a_sentence(
-    full: str, tmp_path: Path, noun: str
+    full: str, tmp_path: Path, name: str
 ) -> None:
     with archive.export_records(full) as found:
         parquet.write_folder(found, tmp_path / "t")
-    file = tmp_path / "t" / f"{noun}s.parquet"
+    file = tmp_path / "t" / f"{name}s.parquet"
     table = pyarrow.parquet.read_table(file)
     pyarrow.parquet.write_table(table.replace_schema_metadata(None), file)
     with pytest.raises(ArchiveError, match=f"{file.name}: not part of an archive"):

@@ -11,7 +11,7 @@ import pytest
 from proxy.control.rollouts import nameable
 from proxy.routing.errors import Refusal
 from proxy.store.admin import archive, rows
-from proxy.store.admin.rows import NOUNS, ArchiveError
+from proxy.store.admin.rows import RECORD_TYPES, ArchiveError
 from tests.proxy.store.admin.archives import changed, exported, imported, records_of
 
 
@@ -56,7 +56,7 @@ def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
     del record["type"]
     whole = archive.row_of("rollout", record)
     for name in ("gaps", "registered", "usage_channel", "outcome"):
-        at = NOUNS["rollout"].columns.index(name)
+        at = RECORD_TYPES["rollout"].columns.index(name)
         less = {key: value for key, value in record.items() if key != name}
         default = archive.row_of("rollout", less)[at]
         assert (default, type(default)) in [

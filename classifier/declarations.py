@@ -1,6 +1,6 @@
-"""Nouns: dataclasses that are declared once, and the functions that are made of them at import.
+"""Records: dataclasses that are declared once, and the functions that are made of them at import.
 
-Codec, rows and exports read `declared` instead of repeating a noun's fields.
+Codec, rows and exports read `declared` instead of repeating a record's fields.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AtMost(NamedTuple):
 
 
 class DeclaredField(NamedTuple):
-    """One field of a noun that is stored and encoded.
+    """One field of a record that is stored and encoded.
 
     ``type`` is without ``None``, which the field may be if it is ``optional``. ``limit`` is that
     of `AtMost`.
@@ -47,7 +47,7 @@ class DeclaredField(NamedTuple):
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def noun(cls: type[T]) -> type[T]:
+def record(cls: type[T]) -> type[T]:
     """Make a dataclass that is frozen to the type checker only.
 
     It is constructed in a third of the time: a frozen one sets each field by a call.
@@ -55,15 +55,15 @@ def noun(cls: type[T]) -> type[T]:
     return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
-def is_noun(kind: object) -> TypeGuard[type]:
+def is_record(kind: object) -> TypeGuard[type]:
     """Return True for a dataclass itself, False for one of its instances and all else."""
     return isinstance(kind, type) and is_dataclass(kind)
 
 
-def declared(noun: type) -> Iterator[DeclaredField]:
+def declared(cls: type) -> Iterator[DeclaredField]:
     """Yield the fields of a dataclass in their order, without those kept in memory only."""
-    hints = get_type_hints(noun, include_extras=True)
-    for each in fields(noun):
+    hints = get_type_hints(cls, include_extras=True)
+    for each in fields(cls):
         if each.metadata.get("recorded", True):
             yield _field(each.name, hints[each.name])
 
