@@ -34,7 +34,7 @@ from proxy.routing.keys import AGENT
 from proxy.store.batches import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
-from proxy.store.tables import Row, as_json
+from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
 from proxy.store.verdicts import LastChange
 
 # --- neighbours of a failure -------------------------------------------------------------------
@@ -419,34 +419,21 @@ def _judge(
 def _verdict_row(
     rollout: RolloutRecord, verdict: Verdict, now: float, prices: PriceTable
 ) -> dict[str, Any]:
-    record = results.result(rollout, verdict)
+    encoded, record = codec.encode_verdict(verdict), results.result(rollout, verdict)
     reported = rollout.outcome is not None
     return {
-        "rollout_id": rollout.id,
-        "batch": rollout.batch,
-        "health": verdict.health.value,
-        "subcategory": verdict.subcategory.value if verdict.subcategory else None,
-        "fingerprint": verdict.fingerprint,
-        "cause": verdict.cause,
-        "lane": verdict.lane,
+        **{name: encoded[name] for name in VERDICT_COLUMNS},
         "neighbours": _neighbours(rollout),
         "validity": validity_names(verdict.validity),
         "unattributed_calls": rollout.unattributed_calls or None,
         "servings": _servings(verdict),
-        "attributed_to": verdict.attributed_to and verdict.attributed_to.value,
-        "provisional": verdict.provisional,
-        "scoreable": verdict.scoreable,
         "reward": reward_of(record),
-        "input_tokens": verdict.input_tokens,
-        "output_tokens": verdict.output_tokens,
-        "total_tokens": verdict.total_tokens,
-        "cost_usd": verdict.cost_usd,
         **_counts_behind_sums(rollout, verdict, prices),
         "price_table": None if verdict.cost_usd is None else prices.version,
         "given_at": now,
         "began_at": rollout.began_at,
         "calls": sum(exchange.ending is not None for exchange in rollout.exchanges),
-        "verdict": _in_order(codec.encode_verdict(verdict)),
+        "verdict": _in_order(encoded),
         "result": _in_order(codec.encode_result(record)) if reported else None,
     }
 

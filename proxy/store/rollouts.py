@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from classifier.breakers import BreakerState
+from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
 from proxy.store.batch_totals import updating_totals
 from proxy.store.calls import calls_of
@@ -410,25 +412,18 @@ def _cut_off(connection: Connection, row: Row) -> bool:
     return connection.scalar(calling) is None
 
 
+_RENAMED = {"began_at": "created_at", "ended_at": "outcome_at"}
+_RECORDED = {each.name: _RENAMED.get(each.name, each.name) for each in declared(RolloutRecord)}
+_OF_ROW = {name: column for name, column in _RECORDED.items() if column in rollouts.columns}
+_IN_ORDER = itemgetter(*_OF_ROW.values())
+
+
 def record_of(row: Row | Mapping[str, Any], calls: Iterable[Exchange]) -> RolloutRecord:
-    """Return the record of a rollout's columns and its calls, without its outcome."""
-    return RolloutRecord(
-        id=row["id"],
-        batch=row["batch"],
-        task=row["task"],
-        repeat=row["repeat"],
-        attempt=row["attempt"],
-        model=row["model"],
-        upstream=row["upstream"],
-        usage_channel=row["usage_channel"],
-        exchanges=tuple(calls),
-        gaps=row["gaps"],
-        fallbacks=tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else (),
-        agents=row["agents"],
-        skipped=row["skipped"],
-        validity=row["validity"],
-        max_steps=row["max_steps"],
-        content_filter=row["content_filter"],
-        began_at=row["created_at"],
-        ended_at=row["outcome_at"],
-    )
+    """Return the record of a rollout's columns and its calls, without its outcome.
+
+    Each field of `RolloutRecord` that has a column is read.
+    """
+    values: dict[str, Any] = dict(zip(_OF_ROW, _IN_ORDER(row), strict=True))
+    fallbacks = tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else ()
+    apart = {"exchanges": tuple(calls), "fallbacks": fallbacks, "outcome": None}
+    return RolloutRecord(**(values | apart))

@@ -29,8 +29,9 @@ from sqlalchemy.types import TypeEngine
 
 from classifier.batches import Entry
 from classifier.breakers import Admission, BreakerState
-from classifier.declarations import record
+from classifier.declarations import declared, record
 from classifier.records import Exchange
+from classifier.verdicts import Verdict
 
 metadata = MetaData()
 
@@ -349,6 +350,8 @@ ENTRY_COLUMNS = (
     *(verdicts.c[name] for name in Entry._fields[4:-1]),
 )
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
+# Fields of `Verdict` that have a column of their own beside its JSON.
+VERDICT_COLUMNS = tuple(each.name for each in declared(Verdict) if each.name in verdicts.columns)
 OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
 
 
