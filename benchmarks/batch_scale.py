@@ -33,7 +33,7 @@ from benchmarks.run import say
 from benchmarks.verdicts import CALL, FAILED, FIRST_AT
 from classifier import codec
 from classifier.batches import reward_of
-from classifier.records import Ending, Exchange, Outcome, RolloutRecord, Timing
+from classifier.records import Ending, Exchange, ExecutionStatus, Outcome, RolloutRecord, Timing
 from classifier.results import result
 from classifier.rules import judge
 from proxy.app import Application
@@ -134,7 +134,9 @@ def _verdict(kind: int, calls_each: int) -> dict[str, Any]:
     record = RolloutRecord(
         id="r", batch=BATCH, task="t", repeat=0, attempt=0, model="gpt-5",
         exchanges=tuple(_calls(kind, calls_each)),
-        outcome=Outcome(status="success", rewards={"reward": float(kind % 3 == 0)}),  # type: ignore[arg-type]
+        outcome=Outcome(
+            status=ExecutionStatus.SUCCESS, rewards={"reward": float(kind % 3 == 0)}
+        ),
     )  # fmt: skip
     verdict = judge(record)
     told = result(record, verdict)
