@@ -50,6 +50,29 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ZeroCounts:
+    """The zeros that were reported, and those that measure nothing, by the reason for it.
+
+    As `batches.reported_zeros` finds them in slots.
+    """
+
+    reported: int = 0
+    not_measured: int = 0
+    by_cause: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, counts: Counts) -> ZeroCounts:
+        """Read them from a batch's sums, the most frequent cause first."""
+        causes = _tally(counts, "unmeasured_zero")
+        ordered = dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
+        return cls(
+            reported=counts["reported_zeros"],
+            not_measured=sum(causes.values()),
+            by_cause=ordered,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredBatch:
     """The summary of a batch; counts are of rollouts, every attempt included.
 
@@ -78,6 +101,7 @@ class ScoredBatch:
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
     across: tuple[BatchFinding, ...] = ()
+    zeros: ZeroCounts = field(default_factory=ZeroCounts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +145,7 @@ def summary_of(
         tokens_known_calls=_sum(counts, "tokens_known_calls"),
         cost_known_calls=_sum(counts, "cost_known_calls"),
         across=tuple(across),
+        zeros=ZeroCounts.of(counts),
     )
 
 

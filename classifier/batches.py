@@ -283,11 +283,11 @@ class ReportedZeros(NamedTuple):
 
 def reported_zeros(batch: Iterable[Slot]) -> ReportedZeros:
     """Find the zeros of a batch; a repeat that is not finished is none yet."""
-    zeros = [entry for slot in batch if (entry := _zero_of(slot)) is not None]
+    zeros = [entry for slot in batch if (entry := zero_of(slot)) is not None]
     return ReportedZeros(len(zeros), tuple(entry for entry in zeros if entry.score is None))
 
 
-def _zero_of(slot: Slot) -> Entry | None:
+def zero_of(slot: Slot) -> Entry | None:
     """Return the attempt for which a repeat reads as 0; None if it does not."""
     if slot.counted.score is not None:
         return slot.counted if slot.counted.score == 0 else None

@@ -22,6 +22,8 @@ from classifier.batches import (
     repeat_of,
     scored_before,
     slots,
+    unmeasured_by,
+    zero_of,
 )
 from classifier.reruns import NEVER_STARTED, count_of, standing
 
@@ -248,6 +250,10 @@ def _add_slot(part: PartialTotals, slot: Slot, began: Mapping[str, float]) -> No
         counts["lines"] += 1
         counts["picked"] += 1
         part.notes.add(Note(NoteKind.PICKED, at, counted.rollout_id))
+    if (zero := zero_of(slot)) is not None:
+        counts["reported_zeros"] += 1
+        if zero.score is None:
+            counts[f"unmeasured_zero:{unmeasured_by(zero)}"] += 1
     if (level := counted_with(slot)) in _COUNTED:
         counts[f"counted:{level}"] += 1
         part.notes.add(Note(NoteKind(level), at, counted.rollout_id))

@@ -64,6 +64,7 @@ class BatchState:
             "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
+            "zeros": asdict(self.summary.zeros),
             "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
             "validity_across": [asdict(finding) for finding in self.summary.across],

@@ -13,7 +13,7 @@ from classifier.batches import Slot, slots
 from classifier.groups import Member
 from proxy.control import batches
 from proxy.control.judge import current_version
-from proxy.control.listing import rollout_rows
+from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
@@ -143,7 +143,8 @@ async def judged_rollouts(
 def _rollout_item(row: Facts) -> Facts:
     """Return a rollout as a list shows it, with the main fields of its verdict."""
     verdict = json.loads(row["verdict"]) if row["verdict"] else {}
-    return {**row, **{name: verdict.get(name) for name in _FROM_VERDICT}}
+    told = {name: verdict.get(name) for name in _FROM_VERDICT}
+    return {**row, **told, "reported_reward": reported_in(row)}
 
 
 # --- series: runs of the same evaluation, by their batches' names ------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
@@ -23,6 +23,7 @@ from proxy.control.queries import (
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
+from proxy.store.batch_totals import reported_reward
 from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
@@ -34,7 +35,9 @@ _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
     "fingerprint", "cause", "validity", "reward", "scoreable",
 )  # fmt: skip
-_ITEM = tuple(name for name in RolloutItem.model_fields if name != "validity")
+_ITEM = tuple(
+    name for name in RolloutItem.model_fields if name not in ("validity", "reported_reward")
+)
 
 
 T = TypeVar("T")
@@ -187,9 +190,19 @@ async def _refresh(service: Service, query: RolloutQuery, *, running: int | None
 
 def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
     return [
-        {**{name: row[name] for name in _ITEM}, "validity": (row["findings"] or "").split()}
+        {
+            **{name: row[name] for name in _ITEM},
+            "reported_reward": reported_in(row),
+            "validity": (row["findings"] or "").split(),
+        }
         for row in rows
     ]
+
+
+def reported_in(row: Mapping[str, Any]) -> float | None:
+    """Return the reward that a rollout's runner reported, also where it does not count."""
+    outcome = row["outcome"]
+    return None if outcome is None else reported_reward(outcome)
 
 
 def _first_id(rows: Sequence[Facts]) -> str | None:

@@ -211,7 +211,7 @@ def _attempt(row: Sequence[Any]) -> CountedRollout:
     diagnostics, retry, transient = verdict_details(verdict) if verdict else _NO_DETAILS
     entry = Entry._make((*columns, diagnostics))
     if outcome:
-        entry = entry._replace(reward=_reported(outcome))
+        entry = entry._replace(reward=reported_reward(outcome))
     eligible = bool(retry and retry.get("eligible"))
     return CountedRollout(
         entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause,
@@ -241,8 +241,12 @@ def verdict_details(verdict: str) -> VerdictDetails:
         return _NO_DETAILS
 
 
-def _reported(outcome: str) -> float | None:
-    """Return the reward that the runner reported of an excluded rollout."""
+def reported_reward(outcome: str) -> float | None:
+    """Return the reward that the runner reported, also where it does not count.
+
+    Arguments:
+        outcome: JSON, as `rollouts.outcome` holds it.
+    """
     told = orjson.loads(outcome)
     return reward_in(told.get("rewards"), told.get("eval"))
 

@@ -54,6 +54,7 @@ ITEM = (
     )),
     verdicts.c.validity.label("findings"),
     rollouts.c.outcome_at.label("reported_at"),
+    rollouts.c.outcome,
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from classifier.verdicts import (
     PROVOKED_SUSPECTED,
     UNCORROBORATED,
 )
+from truezero.printable import plural
 
 UNKNOWN = "–"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
@@ -108,6 +109,14 @@ def clock(at: float, step_s: float = 1) -> str:
     if step_s >= 12 * _HOUR:
         return f"{written:%b} {written.day}"
     return f"{written:%H:%M:%S}" if step_s < _MINUTE else f"{written:%H:%M}"
+
+
+def zeros(found: Mapping[str, Any]) -> str:
+    """Name the reported zeros that are none: ``19 of 34 zeros``, ``none of 24 zeros``."""
+    reported, none = found["reported"], found["not_measured"]
+    if not reported:
+        return "no zeros"
+    return f"{number(none) if none else 'none'} of {plural(reported, 'zero')}"
 
 
 def field(value: object) -> str:

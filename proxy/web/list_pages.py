@@ -102,6 +102,7 @@ COLUMNS: Mapping[str, str] = {
     "batch": "Batch", "task": "Task", "repeat": "Repeat", "attempt": "Attempt", "model": "Model",
     "upstream": "Upstream", "health": "Verdict", "subcategory": "Subcategory",
     "fingerprint": "Fingerprint", "cause": "Cause", "scoreable": "Scoreable", "reward": "Reward",
+    "reported_reward": "Reported reward",
     "total_tokens": "Tokens", "cost_usd": "Cost", "created_at": "Started",
     "reported_at": "Reported", "registered": "Registered", "provisional": "Provisional",
     "validity": "Found",
@@ -109,7 +110,7 @@ COLUMNS: Mapping[str, str] = {
 USUAL = (
     "batch", "task", "health", "fingerprint", "reward", "total_tokens", "cost_usd", "created_at",
 )  # fmt: skip
-NUMBERS = frozenset(("repeat", "attempt", "reward", "total_tokens", "cost_usd"))
+NUMBERS = frozenset(("repeat", "attempt", "reward", "reported_reward", "total_tokens", "cost_usd"))
 GROUPS = (
     "batch", "task", "model", "upstream", "health", "subcategory", "fingerprint", "cause",
     "scoreable",

@@ -114,7 +114,7 @@ def _templates() -> Environment:
     filters = (
         format.number, format.short, format.percent, format.score, format.reward, format.dollars,
         format.seconds, format.shell, format.ago, format.moment, format.iso, format.local,
-        format.clock, format.field,
+        format.clock, format.field, format.zeros,
     )  # fmt: skip
     environment.filters.update({each.__name__: each for each in filters})
     environment.globals.update(

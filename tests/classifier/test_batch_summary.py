@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 
-from classifier.batch_summary import Named, declared_in, exclusion_in, scores_of, summary_of
-from classifier.batches import Entry, scores, slots
+from classifier.batch_summary import (
+    Named,
+    ZeroCounts,
+    declared_in,
+    exclusion_in,
+    scores_of,
+    summary_of,
+)
+from classifier.batches import Entry, reported_zeros, scores, slots
 from classifier.rollup import CountedRollout, part_of
 from tests.classifier.entries_summary import summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
@@ -21,6 +28,15 @@ def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
                  "score_ci"):  # fmt: skip
         assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
     assert found.pass_at == expected.pass_at
+
+
+@given(entries=ENTRIES)
+def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
+    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
+    expected = reported_zeros(slots(entries))
+    found = ZeroCounts.of(part.counts)
+    assert (found.reported, found.not_measured) == (expected.reported, len(expected.not_measured))
+    assert found.by_cause == expected.by_cause
 
 
 def test_a_summary_is_that_of_the_entries() -> None:

@@ -350,6 +350,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
         "rollouts": f"{summary.rollouts}, {summary.pending} pending, {summary.skipped} skipped",
+        "zeros": zeros_line(summary.zeros),
         "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
@@ -363,6 +364,19 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
             summary.retried_after_score, summary.retried_after_score_total
         ),
     }
+
+
+def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
+    """Return how many reported zeros are no measurements, and why; None of an older service."""
+    if zeros is None:
+        return None
+    if not zeros.reported:
+        return "none reported"
+    if not zeros.not_measured:
+        return f"{plural(zeros.reported, 'zero')}, each a measurement"
+    causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
+    are = "is no measurement" if zeros.not_measured == 1 else "are not measurements"
+    return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
 
 
 def _stopped(breaker: models.Breaker) -> list[models.BreakerLane]:
@@ -709,12 +723,19 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
             escape(f"{item.task}{sample}" if item.task else "–"),
             _health(item.health),
             escape(item.fingerprint or ""),
-            _number(item.reward, "g"),
+            _reward(item),
             _number(item.total_tokens, ",d"),
             _number(item.cost_usd, ".4f", "$"),
             _moment(item.created_at),
         )
     _print(table, len(items), "rollouts", more=more)
+
+
+def _reward(item: models.RolloutItem) -> str:
+    """Return a reward; one that was reported and does not count stands behind its null."""
+    if item.reward is None and item.reported_reward is not None and not item.provisional:
+        return f"null [dim]({item.reported_reward:g})[/dim]"
+    return _number(item.reward, "g")
 
 
 def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
@@ -745,15 +766,16 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
     Arguments:
         more: whether there are others.
     """
-    table = _list_table("batch", "rollouts", "open", "measured", "score", "95 %", "valid", "cost",
-                   "last began (UTC)")  # fmt: skip
+    table = _list_table("batch", "rollouts", "open", "measured", "not measurements", "score",
+                   "95 %", "valid", "cost", "last began (UTC)")  # fmt: skip
     for item in items:
         interval = item.score_ci
         table.add_row(
             escape(item.batch),
             f"{item.rollouts:,d}",
             f"{item.pending:,d}",
-            f"{item.scoreable} of {item.total}",
+            f"{item.scored} of {item.total}",
+            _false_zeros(item.zeros),
             _number(item.score_effective, ".3f"),
             "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
             "[green]yes[/green]" if item.valid else "[red]no[/red]",
@@ -761,6 +783,12 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
             _moment(item.last_at),
         )
     _print(table, len(items), "batches", more=more)
+
+
+def _false_zeros(zeros: models.ReportedZeros | None) -> str:
+    if zeros is None or not zeros.reported:
+        return ""
+    return f"{zeros.not_measured or 'none'} of {plural(zeros.reported, 'zero')}"
 
 
 def _list_table(*columns: str) -> Table:

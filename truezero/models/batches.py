@@ -47,6 +47,17 @@ class PassAt(BaseModel):
     of: int = Field(description="tasks with at least `k` repeats, measured or not")
 
 
+class ReportedZeros(BaseModel):
+    """The repeats that the runner scored 0, and those of them that are no measurement."""
+
+    reported: int = Field(description="repeats that read as 0")
+    not_measured: int = Field(description="of them, those that measure nothing")
+    by_cause: dict[str, int] = Field(
+        description="of those, how many for each subcategory, `suspected`, check that found the "
+        "measurement unsound, or health"
+    )
+
+
 class BatchSummary(Exclusions):
     """A batch: counts of rollouts, every attempt included, and scores over its slots.
 
@@ -118,6 +129,9 @@ class BatchSummary(Exclusions):
         description="run again although already scored: the first 100"
     )
     retried_after_score_total: int | None = Field(default=None, description="of them in all")
+    zeros: ReportedZeros | None = Field(
+        default=None, description="reported zeros, and how many of them are none"
+    )
     valid: bool = Field(description="whether the batch is a valid measurement")
     retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
     retry_total: int | None = Field(default=None, description="of them in all")
@@ -431,6 +445,9 @@ class BatchItem(BaseModel):
     calls: int | None = Field(default=None, description="the agents' calls that used tokens")
     cost_known_calls: int | None = Field(
         default=None, description="of `calls`, those whose cost is in `cost_usd`"
+    )
+    zeros: ReportedZeros | None = Field(
+        default=None, description="reported zeros, and how many of them are none"
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
 

@@ -218,6 +218,9 @@ class RolloutItem(BaseModel):
     provisional: bool | None = Field(description="whether the verdict can still change")
     scoreable: str | None = Field(default=None, description="`yes`, `no` or `unknown`")
     reward: float | None = Field(default=None, description="null where none counts")
+    reported_reward: float | None = Field(
+        default=None, description="as the runner reported it, also where it does not count"
+    )
     total_tokens: int | None = Field(default=None, description="of its calls")
     cost_usd: float | None = Field(default=None, description="US dollars, of its calls")
     reported_at: float | None = Field(

@@ -44,7 +44,7 @@ def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Ser
     summary = service.get("/batches/n-2026-11-21")
     low, high = summary["score_ci"]
     assert f"0.000 {low:.3f} – {high:.3f}" in said
-    assert "100% 4 of 4" in said
+    assert "4 of 4 100%" in said
     assert re.search(r"\$0\.\d+ over 3 of 4 calls", said)
     assert html.count('aria-label="Scores of this series, oldest first: 1.000, 0.000"') == 1
     assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")

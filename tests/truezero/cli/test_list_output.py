@@ -46,10 +46,11 @@ def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 7)
     facts = {**counts, "batch": "b", "health": {}, "score_effective": 0.5, "score_ci": (0.25, 0.75),
-             "valid": False, "cost_usd": None}  # fmt: skip
+             "valid": False, "cost_usd": None,
+             "zeros": {"reported": 5, "not_measured": 2, "by_cause": {"auth": 2}}}  # fmt: skip
     output.print_batches([models.BatchItem.model_validate(facts)], more=False)
     _, line = capsys.readouterr().out.splitlines()
-    for said in ("7 of 7", "0.500", "0.250 to 0.750", " no ", " – "):
+    for said in ("7 of 7", "2 of 5 zeros", "0.500", "0.250 to 0.750", " no ", " – "):
         assert said in line
 
 
