@@ -120,10 +120,10 @@ async def timeline(service: Service, batch: str, *, bars: int = 60) -> Timeline 
 
 
 async def _read_timeline(service: Service, batch: str, bars: int) -> Timeline | None:
-    span = await service.read(statistics.span, batch)
+    span = await service.read(statistics.call_span, batch)
     if span is None:
         return None
-    fine = max(1, math.ceil((service.now() - span[0]) / STEPS))
+    fine = max(1, math.ceil((span[1] - span[0]) / STEPS))  # from the first to the last call
     fine, rows = await service.read(statistics.calls_over_time, batch, step_s=fine)
     return build_timeline(rows, fine, bars) if rows else None
 

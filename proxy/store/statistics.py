@@ -115,6 +115,17 @@ def facts(connection: Connection, rollout_id: str) -> Facts | None:
     return next(iter(_rows(connection, query)), None)
 
 
+def call_span(connection: Connection, batch: str) -> tuple[float, float] | None:
+    """Return the minutes within which a batch's ended calls began, as epoch seconds; None of none.
+
+    The end is that of the last minute.
+    """
+    each = call_usage.c
+    query = select(func.min(each.minute), func.max(each.minute))
+    row = connection.execute(query.where(each.batch == batch, each.calls > 0)).one()
+    return None if row[0] is None else (row[0] * _MINUTE, (row[1] + 1) * _MINUTE)
+
+
 def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> tuple[int, list[Facts]]:
     """Count a batch's ended calls by time step and subcategory (None where answered).
 
