@@ -61,8 +61,13 @@ class ZeroCounts:
     by_cause: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, counts: Counts) -> ZeroCounts:
-        """Read them from a batch's sums, the most frequent cause first."""
+    def of(cls, counts: Counts) -> ZeroCounts | None:
+        """Read them from a batch's sums, the most frequent cause first.
+
+        None if an earlier version summed up some of the slots, and counted no zeros.
+        """
+        if counts["known:zeros"] != counts["slots"]:
+            return None
         causes = _tally(counts, "unmeasured_zero")
         ordered = dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
         return cls(
@@ -101,7 +106,7 @@ class ScoredBatch:
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
     across: tuple[BatchFinding, ...] = ()
-    zeros: ZeroCounts = field(default_factory=ZeroCounts)
+    zeros: ZeroCounts | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

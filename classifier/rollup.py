@@ -250,6 +250,7 @@ def _add_slot(part: PartialTotals, slot: Slot, began: Mapping[str, float]) -> No
         counts["lines"] += 1
         counts["picked"] += 1
         part.notes.add(Note(NoteKind.PICKED, at, counted.rollout_id))
+    counts["known:zeros"] += 1  # sums of an earlier version know nothing of them
     if (zero := zero_of(slot)) is not None:
         counts["reported_zeros"] += 1
         if zero.score is None:

@@ -64,7 +64,7 @@ class BatchState:
             "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
-            "zeros": asdict(self.summary.zeros),
+            "zeros": None if self.summary.zeros is None else asdict(self.summary.zeros),
             "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
             "validity_across": [asdict(finding) for finding in self.summary.across],

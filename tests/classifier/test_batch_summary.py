@@ -35,8 +35,15 @@ def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
     expected = reported_zeros(slots(entries))
     found = ZeroCounts.of(part.counts)
+    assert found is not None
     assert (found.reported, found.not_measured) == (expected.reported, len(expected.not_measured))
     assert found.by_cause == expected.by_cause
+
+
+def test_zeros_that_an_earlier_version_did_not_count_are_unknown() -> None:
+    part = part_of([CountedRollout(entry("a", reward=0.0), 0.0)])
+    del part.counts["known:zeros"], part.counts["reported_zeros"]
+    assert ZeroCounts.of(part.counts) is None
 
 
 def test_a_summary_is_that_of_the_entries() -> None:
