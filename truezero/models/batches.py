@@ -131,8 +131,8 @@ class BatchSummary(Exclusions):
     retried_after_score_total: int | None = Field(default=None, description="of them in all")
     zeros: ReportedZeros | None = Field(
         default=None,
-        description="reported zeros, and how many of them are none; null until `truezero db recount` "
-        "where an earlier version counted",
+        description="reported zeros, and how many of them are none; null until `truezero db "
+        "recount` where an earlier version counted",
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
     retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
@@ -450,8 +450,8 @@ class BatchItem(BaseModel):
     )
     zeros: ReportedZeros | None = Field(
         default=None,
-        description="reported zeros, and how many of them are none; null until `truezero db recount` "
-        "where an earlier version counted",
+        description="reported zeros, and how many of them are none; null until `truezero db "
+        "recount` where an earlier version counted",
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -82,3 +83,14 @@ async def test_a_timeline_is_built_again_only_after_a_change(
     assert second is not None
     assert sum(point.calls for point in second.points) == 2
     assert len(built) == 2
+
+
+async def test_a_timeline_ends_with_the_last_call_however_long_ago_that_was(
+    service: Service, control: ControlService
+) -> None:
+    play(service, "one", DEAD)
+    later = replace(control, now=lambda: control.now() + 30 * 86_400)
+    drawn, old = await timeline(control, "b"), await timeline(later, "b")
+    assert drawn is not None
+    assert old == drawn
+    assert old.step_s == 1

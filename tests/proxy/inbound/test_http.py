@@ -98,6 +98,7 @@ def test_nothing_is_read_behind_eight_calls_that_wait(monkeypatch: pytest.Monkey
         answer.set()
 
 
+@pytest.mark.reaches_in  # compiled code calls `_take` without looking it up
 def test_a_call_that_begins_late_reads_nothing_behind_eight_that_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

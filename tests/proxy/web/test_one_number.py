@@ -1,0 +1,132 @@
+"""Each fact about a batch is one number: every place that shows it says the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import Service
+from tests.proxy.conftest import Services
+from tests.proxy.control.test_batches import play
+from tests.proxy.web.test_pages import page, words
+from truezero.cli import app as command_line
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
+
+
+@pytest.fixture
+def service(services: Services) -> Service:
+    service = services(BREAKER_THRESHOLD="50")
+    for name, answer, reward in (
+        ("won", None, 1.0), ("lost", None, 0.0), ("dead", DEAD, 0.0), ("dead-2", DEAD, 0.0),
+        ("down", DOWN, 0.0),
+    ):  # fmt: skip
+        play(service, name, answer, reward=reward, task=name)
+    return service
+
+
+def rest(service: Service) -> Mapping[str, Any]:
+    return dict(service.get("/batches/b"))
+
+
+def listed(service: Service) -> Mapping[str, Any]:
+    (item,) = service.get("/batches")["items"]
+    return dict(item)
+
+
+def printed(service: Service, *command: str) -> str:
+    told = CliRunner().invoke(command_line, [*command, "--url", str(service.http.base_url)])
+    assert told.exit_code == 0, told.output
+    return " ".join(told.stdout.split())
+
+
+def overview(service: Service) -> str:
+    return words(page(service, "/ui/batches/b"))
+
+
+def batches_page(service: Service) -> str:
+    return words(page(service, "/"))
+
+
+def card(service: Service) -> Mapping[str, Any]:
+    return dict(service.get("/batches/b/card")["measured"])
+
+
+def card_page(service: Service) -> str:
+    return words(service.http.get("/batches/b/card", headers={"accept": "text/html"}).text)
+
+
+# A figure, a place that shows it, and what that place says.
+PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
+    ("zeros", lambda s: rest(s)["zeros"]["reported"], 4),
+    ("zeros", lambda s: rest(s)["zeros"]["not_measured"], 3),
+    ("zeros", lambda s: rest(s)["zeros"]["by_cause"], {"auth": 2, "provider_error": 1}),
+    ("zeros", lambda s: listed(s)["zeros"], {
+        "reported": 4, "not_measured": 3, "by_cause": {"auth": 2, "provider_error": 1},
+    }),
+    ("zeros", lambda s: card(s)["zeros"]["by_cause"], {"auth": 2, "provider_error": 1}),
+    ("zeros", overview, "3 of 4 zeros are not measurements. auth 2 provider error 1"),
+    ("zeros", batches_page, "3 of 4 zeros"),
+    ("zeros", card_page, "3 of 4 reported zeros are none"),
+    ("zeros", lambda s: printed(s, "batch", "b"),
+     "3 of 4 zeros are not measurements: 2 auth, 1 provider error"),
+    ("zeros", lambda s: printed(s, "batches"), "3 of 4 zeros"),
+    ("zeros", lambda s: printed(s, "card", "b"), "3 of 4 reported zeros are none"),
+    ("measured", lambda s: (rest(s)["scored"], rest(s)["total"]), (2, 5)),
+    ("measured", lambda s: (card(s)["score"]["measured"], card(s)["score"]["repeats"]), (2, 5)),
+    ("measured", overview, "2 of 5 measured"),
+    ("measured", batches_page, "2 of 5"),
+    ("measured", card_page, "2 of 5 measured"),
+    ("measured", lambda s: printed(s, "batches"), "2 of 5"),
+    ("score", lambda s: rest(s)["score_effective"], 0.5),
+    ("score", lambda s: card(s)["score"]["score"], 0.5),
+    ("score", overview, "Score 0.200 → 0.500"),
+    ("score", batches_page, "0.500"),
+    ("score", lambda s: printed(s, "batch", "b"), "0.500 over measured"),
+    ("running", lambda s: rest(s)["pending"], 0),
+    ("running", lambda s: listed(s)["pending"], 0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"), [each[1:] for each in PLACES],
+    ids=[f"{figure}-{n}" for n, (figure, *_) in enumerate(PLACES)],
+)  # fmt: skip
+def test_a_figure_is_the_same_wherever_it_stands(
+    service: Service, place: Callable[[Service], object], expected: object
+) -> None:
+    shown = place(service)
+    if isinstance(shown, str):
+        assert str(expected) in shown
+    else:
+        assert shown == expected
+
+
+def test_a_zero_that_does_not_count_is_struck_out_in_every_list(service: Service) -> None:
+    for path in ("/ui/rollouts", "/ui/batches/b?tab=rollouts"):
+        html = page(service, path)
+        struck = re.findall(r'<a class="id" href="[^"]*/([\w-]+)[^"]*">.*?</tr>', html, re.DOTALL)
+        assert len(struck) == 5, path
+        assert html.count("<s>0</s> <b>null</b>") == 3, path
+    items = {item["id"]: item for item in service.get("/rollouts")["items"]}
+    rewards = {name: (item["reward"], item["reported_reward"]) for name, item in items.items()}
+    assert rewards == {
+        "won": (1.0, 1.0), "lost": (0.0, 0.0), "dead": (None, 0.0), "dead-2": (None, 0.0),
+        "down": (None, 0.0),
+    }  # fmt: skip
+    assert printed(service, "list").count("null (0)") == 3
+
+
+def test_a_batch_without_zeros_says_so(service: Service) -> None:
+    play(service, "fine", batch="fine", reward=1.0)
+    assert "No zeros." in words(page(service, "/ui/batches/fine"))
+    play(service, "real", batch="real", reward=0.0)
+    assert "The one zero is measured." in words(page(service, "/ui/batches/real"))
+    assert "none of 1 zero" in words(page(service, "/"))
