@@ -45,7 +45,8 @@ _ACTIVE = (
 # Parquet's types of columns that are not texts.
 _TYPES: Mapping[str, str] = {
     "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
-    "provisional": "bool_", "reward": "float64", "total_tokens": "int64", "cost_usd": "float64",
+    "provisional": "bool_", "reward": "float64", "reported_reward": "float64",
+    "total_tokens": "int64", "cost_usd": "float64",
     "reported_at": "float64",
 }  # fmt: skip
 
