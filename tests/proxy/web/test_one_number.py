@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.fakes import answers
+from proxy.web.format import dollars
+from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
@@ -18,6 +19,10 @@ from tests.proxy.web.test_pages import page, words
 from truezero.cli import app as command_line
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+EMPTY = replies.answer(
+    Api.CHAT, replies.Reply(model="gpt-5", input_tokens=9000, output_tokens=0, text=()),
+    streams=False,
+)  # fmt: skip
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 
@@ -42,7 +47,8 @@ def listed(service: Service) -> Mapping[str, Any]:
 
 
 def printed(service: Service, *command: str) -> str:
-    told = CliRunner().invoke(command_line, [*command, "--url", str(service.http.base_url)])
+    where, wide = ["--url", str(service.http.base_url)], {"COLUMNS": "200"}
+    told = CliRunner().invoke(command_line, [*command, *where], env=wide)
     assert told.exit_code == 0, told.output
     return " ".join(told.stdout.split())
 
@@ -107,6 +113,18 @@ def test_a_figure_is_the_same_wherever_it_stands(
         assert str(expected) in shown
     else:
         assert shown == expected
+
+
+def test_an_empty_answer_costs_its_input_wherever_cost_stands(service: Service) -> None:
+    play(service, "full", batch="e", task="full", reward=1.0)
+    play(service, "empty", EMPTY, batch="e", task="empty")
+    cost = service.get("/batches/e/usage")["sum"]["cost_usd"]
+    alone = service.get("/rollouts/empty/verdict")["cost_usd"]
+    assert alone > 0
+    assert service.get("/batches/e")["cost_usd"] == pytest.approx(cost)
+    assert service.get("/batches/e/card")["measured"]["cost"]["cost_usd"] == round(cost, 6)
+    for path in ("/ui/batches/e", "/ui/batches/e?tab=cost", "/"):
+        assert dollars(cost) in words(page(service, path)), path
 
 
 def test_a_zero_that_does_not_count_is_struck_out_in_every_list(service: Service) -> None:
