@@ -10,6 +10,7 @@ $check[0] as $check | $batch[0] as $batch
     score_effective: $batch.score_effective,
     score_worst: $batch.score_worst,
     score_best: $batch.score_best,
+    zeros: $batch.zeros,
     objections: $check.lines,
     rerun: [$batch.retry[] | {id: .rollout_id, task, why: .reason}]
   }

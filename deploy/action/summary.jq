@@ -11,6 +11,12 @@ def first_of($most): .[:$most][], (length - $most | if . > 0 then "… and \(.) 
 "| \(.naive[0]) | \(.naive[1] | number) |",
 "| bounds | \(.score_worst | number) to \(.score_best | number) |",
 "| coverage | \(.coverage | number) (\(.scoreable) of \(.total)) |",
+(if .zeros then
+  "| zeros that are no measurements | \(.zeros.not_measured) of \(.zeros.reported)" +
+  (if .zeros.not_measured > 0 then
+    ": \([.zeros.by_cause | to_entries[] | "\(.value) \(.key | gsub("_"; " "))"] | join(", "))"
+  else "" end) + " |"
+else empty end),
 "| to run again | \(.rerun | length) |",
 (if .objections == [] then empty else "", ([.objections[] | "- \(plain)"] | first_of(50)) end),
 (if .rerun == [] then empty else

@@ -93,6 +93,7 @@ def test_a_batch_is_told_in_the_summary_the_outputs_and_the_exit_code(tmp_path: 
     )  # fmt: skip
     assert fine.summary.startswith("### Batch fine: valid\n")
     assert "Run again" not in fine.summary
+    assert "| zeros that are no measurements | 0 of 0 |" in fine.summary
 
     assert (half.code, half.outputs) == (
         1,
@@ -104,6 +105,7 @@ def test_a_batch_is_told_in_the_summary_the_outputs_and_the_exit_code(tmp_path: 
         "| unhealthy counted as 0 | 0.5 |",
         "| bounds | 0.5 to 1 |",
         "| coverage | 0.5 (1 of 2) |",
+        "| zeros that are no measurements | 1 of 1: 1 provider error |",
         "| to run again | 1 |",
     ):
         assert row in half.summary.splitlines()
