@@ -391,8 +391,9 @@ def _any_answer(applies: Callable[[Exchange], bool]) -> Callable[[Evidence], boo
 
 
 def _never_answered(facts: Evidence) -> bool:
-    answered = (CallState.ANSWERED, CallState.UNREAD, CallState.FAILED)
-    return bool(facts.calls) and not facts.any(*answered)
+    """Return True if the agent left every call; it has not left one that is in flight."""
+    others = (CallState.ANSWERED, CallState.UNREAD, CallState.FAILED, CallState.PENDING)
+    return bool(facts.calls) and not facts.any(*others)
 
 
 def _unseen_activity(facts: Evidence) -> bool:

@@ -19,6 +19,7 @@ from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
 from proxy.store.batches import mean_scores, newest
 from proxy.store.listing import ITEM
+from proxy.store.statistics import InFlight
 from proxy.store.tables import rollouts, verdicts
 from truezero.models.batches import ListParameters
 
@@ -90,8 +91,8 @@ async def unnoticed(service: Service) -> Facts:
     }
 
 
-async def in_flight(service: Service, batch: str | None = None) -> int:
-    """Count the calls in flight."""
+async def in_flight(service: Service, batch: str | None = None) -> InFlight:
+    """Count the calls in flight, and tell when the oldest began."""
     return await service.read(statistics.in_flight, batch)
 
 

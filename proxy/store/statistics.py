@@ -82,10 +82,19 @@ def span(connection: Connection, batch: str) -> tuple[float, float] | None:
     return None if row is None else (row[0], row[1])
 
 
-def in_flight(connection: Connection, batch: str | None = None) -> int:
+class InFlight(NamedTuple):
+    """The calls in flight, and when the oldest of them began (epoch seconds; None without any)."""
+
+    calls: int
+    since: float | None
+
+
+def in_flight(connection: Connection, batch: str | None = None) -> InFlight:
     """Count calls in flight, of one batch or of all."""
-    query = select(func.count()).select_from(open_calls)
-    return connection.scalar(query if batch is None else query.where(_is_of(batch))) or 0
+    query = select(func.count(), func.min(open_calls.c.started_at))
+    if batch is not None:
+        query = query.where(_is_of(batch))
+    return InFlight._make(connection.execute(query).one())
 
 
 def _is_of(batch: str) -> ColumnElement[bool]:

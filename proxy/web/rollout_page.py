@@ -158,6 +158,7 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "outcome": page.outcome,
         "verdict": verdict,
         "sentence": format.sentence(verdict, page.outcome),
+        "in_flight": _in_flight(page.calls),
         "reported": outcome_texts(page.outcome, page.facts["metadata"]),
         "lines": [
             line if isinstance(line, CollapsedCalls) else by_number.get(line) for line in lines
@@ -167,6 +168,12 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "causes": badges.CAUSES,
         "with_key": len({call["key_digest"] for call in page.details.values()}) > 1,
     }
+
+
+def _in_flight(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count the calls in flight, and tell when the oldest began (epoch seconds)."""
+    began = [call["started_at"] for call in calls if call["ending"] is None]
+    return {"calls": len(began), "since": min(began, default=None)}
 
 
 def _numbers(page: RolloutDetail) -> Mapping[str, int]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,10 +14,12 @@ from typer.testing import CliRunner
 from proxy.web.format import dollars
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Wait
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play
 from tests.proxy.web.test_pages import page, words
+from tests.waiting import until
 from truezero.cli import app as command_line
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
@@ -148,3 +152,26 @@ def test_a_batch_without_zeros_says_so(service: Service) -> None:
     play(service, "real", batch="real", reward=0.0)
     assert "The one zero is measured." in words(page(service, "/ui/batches/real"))
     assert "none of 1 zero" in words(page(service, "/"))
+
+
+def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
+    service: Service,
+) -> None:
+    answer = threading.Event()
+    service.provider.plays(answers.chat_stream().stopping_after(1, Wait(answer)))
+    service.http.post("/rollouts", json={"id": "hangs", "batch": "h", "model": "gpt-5"})
+    ask = {"model": "gpt-5", "messages": [], "stream": True}
+    with service.http.stream("POST", "/r/hangs/openai/v1/chat/completions", json=ask) as response:
+        assert response.status_code == 200
+        until(lambda: "1 call in flight" in words(page(service, "/ui/batches/h")))
+        with sqlite3.connect(service.database, timeout=60) as rows:
+            rows.execute("UPDATE open_calls SET started_at = started_at - 125")
+        for path in ("/", "/ui/batches/h", "/ui/rollouts/hangs"):
+            shown = words(page(service, path))
+            assert re.search(r"1 call in flight, for 2 min( \d+ s)?", shown), path
+            assert "disconnected" not in shown, path
+        warnings = service.get("/rollouts/hangs/verdict")["warnings"]
+        assert "calls_in_flight" in warnings
+        assert "calls_never_answered" not in warnings
+        answer.set()
+        response.read()
