@@ -6,7 +6,7 @@ sets the mask, the valid flag or the reward that the records have themselves::
 
     records = [json.loads(line) for line in open("trace.jsonl")]
     with truezero.Client() as client:
-        masked = mask(records, fetch(client, "step-12", records))
+        masked = mask(records, fetch(client, "step-12"))
     rows, again = masked.records, masked.resample
 
 A call is joined by the id of its answer, else by the id of its request, else by its place in its
@@ -21,6 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from truezero import Client
 from truezero.integrations.trace_formats import Record, TraceCall, TraceFormat, format_of
 from truezero.printable import plural
 
@@ -137,6 +138,24 @@ def response_ids(records: Sequence[Record]) -> list[str]:
     form = format_of(records)
     named = (call.response_id for record in records for call in form.calls(record))
     return list(dict.fromkeys(filter(None, named)))
+
+
+def fetch(client: Client, batch: str) -> WireVerdicts:
+    """Return what a service recorded of a batch: its verdicts and its calls.
+
+    The service gives no digests of response ids yet, so `mask` joins calls by the ids of their
+    requests, else by their place in their rollout, their model and their sizes.
+
+    Raises:
+        ServiceError: the service is unreachable, or refuses.
+    """
+    ids = [item.id for item in client.iter_rollouts(batch=batch)]
+    return WireVerdicts(
+        verdicts={name: client.verdict(name).model_dump(mode="json") for name in ids},
+        calls={
+            name: [call.model_dump(mode="json") for call in client.exchanges(name)] for name in ids
+        },
+    )
 
 
 def mask(

@@ -6,12 +6,15 @@ import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import truezero
+from tests.truezero import driving
 from tests.truezero.sdk.test_client import VERDICT
-from truezero.integrations.traces import Masked, WireVerdicts, mask, response_ids, summary
+from truezero.integrations.traces import Masked, WireVerdicts, fetch, mask, response_ids, summary
 
 Record = dict[str, Any]
 
@@ -585,3 +588,33 @@ def test_verdicts_are_kept_as_json_to_mask_with_elsewhere() -> None:
     assert mask(rllm("r", 1), WireVerdicts.from_json(stored)) == mask(rllm("r", 1), judged)
     with pytest.raises(ValueError, match="its format is not"):
         WireVerdicts.from_json({"verdicts": {}})
+
+
+# --- against a running service -------------------------------------------------------------------
+
+
+def test_a_trace_is_masked_by_what_a_service_recorded(tmp_path: Path) -> None:
+    with driving.service(tmp_path) as (url, _, _), truezero.Client(url) as client:
+        named = {}
+        for task, key in (("solved", "sk-good"), ("struck", "sk-down")):
+            registered = client.register(batch="step-12", task=task, model="gpt-5")
+            for _ in range(2):
+                driving.call(registered.base_urls["openai"], key)
+            client.report(registered.id, rewards={"reward": 0.0}, prompts_executed=1)
+            named[task] = registered.id
+        wire = fetch(client, "step-12")
+        calls = client.exchanges(named["solved"])
+    records = [
+        {
+            **rllm(named["solved"], n)[0], "model": "gpt-5", "timestamp": call.started_at + 0.5,
+            "token_counts": {"prompt": call.input_tokens, "completion": call.output_tokens},
+        }
+        for n, call in enumerate(calls, 1)
+    ]  # fmt: skip
+    masked = mask(records, wire)
+    (trace,) = masked.traces
+    assert (trace.rollout, trace.measured) == (named["solved"], True)
+    (absent,) = masked.absent
+    assert absent.measured is False, "the trace lacks the rollout that the engine failed"
+    again = WireVerdicts.from_json(json.loads(json.dumps(wire.to_json())))
+    assert again.to_json() == wire.to_json()
