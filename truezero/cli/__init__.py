@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from truezero.cli import batches, card, outcomes, rollouts, service
+from truezero.cli import batches, card, outcomes, rollouts, service, traces
 from truezero.cli.options import version_line
 
 app = typer.Typer(
@@ -57,6 +57,7 @@ app.command("import")(service.import_archive)
 app.command()(service.prune)
 app.command()(rollouts.classify)
 app.command()(rollouts.audit)
+app.command()(traces.mask)
 app.add_typer(kept, name="outcomes")
 app.add_typer(cards, name="card")
 app.command()(rollouts.demo)

@@ -7,13 +7,15 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner, Result
 
 import truezero
 from tests.truezero import driving
 from tests.truezero.sdk.test_client import VERDICT
+from truezero.cli import app as command_line
 from truezero.integrations.traces import Masked, WireVerdicts, fetch, mask, response_ids, summary
 
 Record = dict[str, Any]
@@ -593,28 +595,85 @@ def test_verdicts_are_kept_as_json_to_mask_with_elsewhere() -> None:
 # --- against a running service -------------------------------------------------------------------
 
 
-def test_a_trace_is_masked_by_what_a_service_recorded(tmp_path: Path) -> None:
-    with driving.service(tmp_path) as (url, _, _), truezero.Client(url) as client:
-        named = {}
+class Played(NamedTuple):
+    """A batch with a rollout that was measured and one that was struck, and a trace of both."""
+
+    url: str
+    solved: str
+    struck: str
+    wire: WireVerdicts
+    records: list[Record]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    with (
+        driving.service(tmp_path_factory.mktemp("traces")) as (url, _, _),
+        truezero.Client(url) as client,
+    ):
+        ids, records = [], []
         for task, key in (("solved", "sk-good"), ("struck", "sk-down")):
             registered = client.register(batch="step-12", task=task, model="gpt-5")
             for _ in range(2):
                 driving.call(registered.base_urls["openai"], key)
             client.report(registered.id, rewards={"reward": 0.0}, prompts_executed=1)
-            named[task] = registered.id
-        wire = fetch(client, "step-12")
-        calls = client.exchanges(named["solved"])
-    records = [
-        {
-            **rllm(named["solved"], n)[0], "model": "gpt-5", "timestamp": call.started_at + 0.5,
-            "token_counts": {"prompt": call.input_tokens, "completion": call.output_tokens},
-        }
-        for n, call in enumerate(calls, 1)
-    ]  # fmt: skip
-    masked = mask(records, wire)
-    (trace,) = masked.traces
-    assert (trace.rollout, trace.measured) == (named["solved"], True)
-    (absent,) = masked.absent
-    assert absent.measured is False, "the trace lacks the rollout that the engine failed"
-    again = WireVerdicts.from_json(json.loads(json.dumps(wire.to_json())))
-    assert again.to_json() == wire.to_json()
+            ids.append(registered.id)
+            for n, each in enumerate(client.exchanges(registered.id), 1):
+                counts = {"prompt": each.input_tokens, "completion": each.output_tokens}
+                at = {"model": "gpt-5", "timestamp": each.started_at + 0.5, "token_counts": counts}
+                records.append({**rllm(registered.id, n)[0], **at})
+        solved, struck = ids
+        yield Played(url, solved, struck, fetch(client, "step-12"), records)
+
+
+def test_a_trace_is_masked_by_what_a_service_recorded(played: Played) -> None:
+    masked = mask(played.records, played.wire)
+    measured = {trace.rollout: trace.measured for trace in masked.traces}
+    assert measured == {played.solved: True, played.struck: False}
+    assert masked.resample == [played.struck]
+    again = WireVerdicts.from_json(json.loads(json.dumps(played.wire.to_json())))
+    assert again.to_json() == played.wire.to_json()
+
+
+def test_a_rollout_without_a_trace_is_named(played: Played) -> None:
+    kept = [each for each in played.records if each["session_id"] == played.solved]
+    (absent,) = mask(kept, played.wire).absent
+    assert (absent.truezero, absent.measured) == (played.struck, False)
+
+
+def run(played: Played, *words: object) -> Result:
+    command = ["mask", *map(str, words), "--batch", "step-12", "--url", played.url]
+    return CliRunner().invoke(command_line, command)
+
+
+@pytest.mark.parametrize("shape", ["lines", "list"])
+def test_the_command_writes_a_masked_copy_in_the_traces_own_shape(
+    played: Played, tmp_path: Path, shape: str
+) -> None:
+    trace, copy_ = tmp_path / "trace", tmp_path / "copy"
+    lines = "".join(json.dumps(each) + "\n" for each in played.records)
+    text = lines if shape == "lines" else json.dumps(played.records)
+    trace.write_text(text)
+    done = run(played, trace, "--write", copy_)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines()[0].endswith("1 measured, 1 masked, 0 unknown")
+    assert f"{played.struck}: masked: " in done.stdout
+    written = copy_.read_text()
+    rows = list(map(json.loads, written.splitlines())) if shape == "lines" else json.loads(written)
+    assert rows == mask(played.records, played.wire).records
+    assert trace.read_text() == text
+
+
+def test_the_command_says_what_it_cannot_mask(played: Played, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+    for content, sentence in (
+        ("{", "not JSON"), ("", "no records"), ("[1]", "no records"), ('{"a": 1}', "format"),
+    ):  # fmt: skip
+        trace.write_text(content)
+        done = run(played, trace)
+        assert done.exit_code == 2, content
+        assert sentence in done.output, content
+    assert run(played, tmp_path / "missing").exit_code == 2
+    trace.write_text(json.dumps(played.records))
+    own = run(played, trace, "--write", trace)
+    assert (own.exit_code, json.loads(trace.read_text())) == (2, played.records)

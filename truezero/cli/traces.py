@@ -1,0 +1,69 @@
+"""Masking of the traces that gateways, harnesses and trainers keep."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from truezero.cli.options import Token, Url, connected, fail
+from truezero.printable import visible
+
+
+def mask(
+    trace: Annotated[
+        Path, typer.Argument(metavar="TRACE", help="The trace: JSON lines, or one JSON list.")
+    ],
+    batch: Annotated[str, typer.Option(help="The batch under which its rollouts ran.")],
+    write: Annotated[
+        Path | None, typer.Option(metavar="COPY", help="Write the masked records to this file.")
+    ] = None,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Mask somebody else's trace: print which of its rollouts are measurements.
+
+    The records are joined with the calls that were recorded. With --write a copy of them is
+    written whose own mask, valid flag or reward says so; the trace itself is not changed.
+    """
+    from truezero.integrations import traces  # noqa: PLC0415  loaded where it is needed
+
+    records, lines = _read(trace)
+    if write is not None and write.exists() and write.samefile(trace):
+        fail("--write names the trace itself: choose another file", 2)
+    with connected(url, token) as client:
+        try:
+            masked = traces.mask(records, traces.fetch(client, batch))
+        except ValueError as error:
+            fail(f"{trace}: {error}", 2)
+    for line in traces.summary(masked):
+        typer.echo(visible(line))
+    if write is not None:
+        texts = (json.dumps(each, ensure_ascii=False) for each in masked.records)
+        whole = json.dumps(masked.records, ensure_ascii=False, indent=1)
+        content = "".join(f"{text}\n" for text in texts) if lines else f"{whole}\n"
+        try:
+            write.write_text(content, "utf-8")
+        except OSError as error:
+            fail(f"cannot write {write}: {error.strerror}", 1)
+
+
+def _read(file: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Read the records of a trace; True if they are JSON lines."""
+    try:
+        text = file.read_text("utf-8")
+    except OSError as error:
+        fail(f"cannot read {file}: {error.strerror}", 2)
+    except UnicodeDecodeError:
+        fail(f"{file}: not UTF-8", 2)
+    lines = not text.lstrip().startswith("[")
+    try:
+        parts = text.splitlines() if lines else []
+        found = [json.loads(line) for line in parts if line.strip()] if lines else json.loads(text)
+    except (ValueError, RecursionError) as error:
+        fail(f"{file}: not JSON: {error}", 2)
+    if not found or not all(isinstance(each, dict) for each in found):
+        fail(f"{file}: no records: a trace is a list of JSON objects", 2)
+    return found, lines
