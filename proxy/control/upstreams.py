@@ -413,6 +413,52 @@ async def upstream_report(
     )
 
 
+_DAY = 86_400
+LOOKED_BACK_S = 7 * _DAY  # for upstreams that failed and were not called since
+_LOOKED_AT_S = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """An upstream that failed when it was last called, and was not called since.
+
+    ``since`` is the begin of the step, in epoch seconds, from which on most calls failed;
+    ``failed`` counts those by subcategory.
+    """
+
+    upstream: str
+    since: float
+    last_at: float
+    failed: Mapping[str, int]
+
+
+async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
+    """Return the outages that a report's window does not hold: only an answer ends one."""
+    begin, end = report.window.start - LOOKED_BACK_S, report.window.start
+    seen = {row["upstream"] for row in await _counted(service, begin, end, _DAY)}
+    found = []
+    for name in sorted(seen - {item.name for item in report.items}):
+        rows = await _counted(service, begin, end, _LOOKED_AT_S, upstream=name)
+        since = failing_since(rows)
+        if since is not None:
+            found.append(_outage(name, since, rows))
+    return found
+
+
+def _outage(upstream: str, since: float, rows: Iterable[Facts]) -> Outage:
+    during = [row for row in rows if row["at"] >= since]
+    failed: Counter[str] = Counter()
+    for row in during:
+        if row["subcategory"] is not None:
+            failed[row["subcategory"]] += row["calls"]
+    return Outage(
+        upstream=upstream,
+        since=since,
+        last_at=max(row["last_at"] for row in during),
+        failed=dict(failed.most_common()),
+    )
+
+
 async def _dated(service: Service, stats: UpstreamStats, window: Window) -> UpstreamStats:
     """Date the begin of a failure to the minute, if minutes were not counted then."""
     since = stats.stats.failing_since

@@ -15,6 +15,7 @@ from proxy.control.upstreams import (
     Timeline,
     TimelinePoint,
     UpstreamStats,
+    quiet_outages,
     upstream_report,
 )
 from proxy.web import badges, charts
@@ -165,11 +166,13 @@ async def _upstreams(
 ) -> Response:
     chosen = read_time_range(context.service.now(), window, since, until)
     report = await upstream_report(context.service, chosen.since, until=chosen.until)
+    outages = [] if chosen.until is not None else await quiet_outages(context.service, report)
     return await context.page(
         "upstreams.html",
         request,
         "upstreams",
         report=report,
+        outages=outages,
         items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
         chosen=chosen,
         windows=UPSTREAM_WINDOWS_S,

@@ -45,6 +45,23 @@ def test_a_failing_upstream_says_since_when(
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
 
 
+def test_an_outage_stays_until_an_answer_ends_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = [call(n, ago_s=9000 + n) for n in range(9)]
+    failed = [call(100 + n, ago_s=8000 - n, like=FULL, answered_model=None) for n in range(5)]
+    write(service, *answered, *failed)
+    for window in (900, 3600):
+        said = words(shown(service, monkeypatch, window=window))
+        assert "openai has failed since " in said, window
+        assert "quota 5" in said, window
+    long = words(shown(service, monkeypatch, window=86_400))
+    assert "has failed since" not in long, "the upstream's own part says so"
+    assert "failing since" in long
+    write(service, *(call(200 + n, ago_s=5000 - n) for n in range(9)))
+    assert "has failed since" not in words(shown(service, monkeypatch, window=900))
+
+
 def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
