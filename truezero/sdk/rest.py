@@ -25,6 +25,7 @@ CSV = {"accept": "text/csv"}
 # Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
+CARD_S = 3600.0  # the service judges every rollout of the batch anew
 RECONNECT_S = 1.0
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 

@@ -340,3 +340,16 @@ def test_importing_the_package_loads_nothing_else() -> None:
         [sys.executable, "-c", script], check=True, capture_output=True, text=True
     )
     assert done.stdout.split() == ["[]", "False"]
+
+
+@respx.mock
+def test_a_card_may_take_as_long_as_judging_a_large_batch_does() -> None:
+    card = respx.get(f"{URL}/batches/b/card").mock(httpx.Response(200, content=b"{}"))
+    summary = respx.get(f"{URL}/batches/b/check").mock(httpx.Response(404, json={}))
+    with Client(URL) as client:
+        assert client.card("b", harness="h 1") == b"{}"
+        with pytest.raises(ServiceError):
+            client.check("b")
+    asked, usual = card.calls.last.request, summary.calls.last.request
+    assert asked.url.params["harness"] == "h 1"
+    assert usual.extensions["timeout"]["read"] < asked.extensions["timeout"]["read"] == 3600

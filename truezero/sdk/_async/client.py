@@ -247,12 +247,13 @@ class AsyncClient:
         """
         params, headers = present(harness=harness), {"accept": accept}
         path = of_batch(batch, "/card")
-        return (await self._send("GET", path, params, None, None, headers)).content
+        return (await self._send("GET", path, params, None, rest.CARD_S, headers)).content
 
     async def disclose(self, batch: str, *, seed: str, leaves: int = 20) -> models.Disclosure:
         """Disclose calls of a batch's card that a word draws, each with its path to the root."""
         body = {"seed": seed, "leaves": leaves}
-        return await self._post(models.Disclosure, of_batch(batch, "/card/disclosure"), body)
+        path = of_batch(batch, "/card/disclosure")
+        return await self._post(models.Disclosure, path, body, timeout_s=rest.CARD_S)
 
     async def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
