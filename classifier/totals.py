@@ -129,9 +129,13 @@ def using_tokens(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
     Of these the sums of tokens and cost are to be made, so far as each says how many it used.
     """
-    kinds = (Kind.INFERENCE, Kind.CONTINUATION)
     ended = (x for x in exchanges if x.ending is not None and not x.pending)
-    return [x for x in ended if x.role == "agent" and x.kind in kinds and not _has_no_usage(x)]
+    return [x for x in ended if x.role == "agent" and uses_tokens(x)]
+
+
+def uses_tokens(exchange: Exchange) -> bool:
+    """Return True for a call to a model, unless it is known that it used no tokens."""
+    return exchange.kind in (Kind.INFERENCE, Kind.CONTINUATION) and not _has_no_usage(exchange)
 
 
 def tokens_known(exchange: Exchange) -> bool:

@@ -13,8 +13,8 @@ from importlib import metadata
 from typing import Any
 
 from classifier import codec
-from classifier.records import Exchange, Kind
-from classifier.totals import sum_known
+from classifier.records import Exchange
+from classifier.totals import sum_known, uses_tokens
 from proxy.routing.upstreams import BUILT_IN, Upstream
 from proxy.store.schema import TIERS
 
@@ -70,14 +70,14 @@ class PriceTable:
 
         An empty answer costs its input. None if a call with output has no price.
         """
-        costs = [(each, self.cost(each)) for each in exchanges if _billed(each)]
+        costs = [(each, self.cost(each)) for each in exchanges if uses_tokens(each)]
         if any(cost is None and _costs(each) for each, cost in costs):
             return None
         return sum_known(cost for _, cost in costs)
 
     def in_total(self, exchange: Exchange) -> bool:
         """Return True if `total` counts the cost of this call as known."""
-        return _billed(exchange) and (_costs(exchange) or self.cost(exchange) is not None)
+        return uses_tokens(exchange) and (_costs(exchange) or self.cost(exchange) is not None)
 
     def cost(self, exchange: Exchange) -> float | None:
         """Return the cost of one call: the provider's own figure, else by the table."""
@@ -137,12 +137,6 @@ class PriceTable:
     def _url(self, name: str) -> str | None:
         known = BUILT_IN.get(name) or self._upstreams.get(name)
         return known.url if known else None
-
-
-def _billed(exchange: Exchange) -> bool:
-    """Return True unless a call failed before a model could use tokens."""
-    failed = exchange.cause is not None and (exchange.status is None or exchange.status >= 400)
-    return not failed and exchange.kind in (Kind.INFERENCE, Kind.CONTINUATION)
 
 
 def _costs(exchange: Exchange) -> bool:
