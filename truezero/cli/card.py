@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from truezero.cli.options import AsJson, Token, Url, connected, fail
+from truezero.cli.options import AsJson, Token, Url, connected, fail, write_file
 from truezero.printable import plural, visible
 
 SHOW = "show"
@@ -60,9 +60,9 @@ def show(
         if html_file is not None:
             page = client.card(name, harness=harness, accept="text/html")
     if json_file is not None:
-        _write(json_file, content)
+        write_file(json_file, content)
     if html_file is not None and page is not None:
-        _write(html_file, page)
+        write_file(html_file, page)
     if json_file is not None and signing_key is not None:
         _sign(json.loads(content), json_file, signing_key)
     if json_file is None and html_file is None:
@@ -91,7 +91,7 @@ def disclose(
     if out is None:
         typer.echo(text, nl=False)
     else:
-        _write(out, text.encode())
+        write_file(out, text.encode())
 
 
 def verify(
@@ -168,11 +168,4 @@ def _sign(card: Any, file: Path, key_file: Path) -> None:
         envelope = cards.sign(cards.statement(card), cards.private_key(key_file.expanduser()))
     except cards.CardError as error:
         fail(str(error), 1)
-    _write(file.with_name(file.name + _SIGNATURE), json.dumps(envelope).encode())
-
-
-def _write(file: Path, content: bytes) -> None:
-    try:
-        file.write_bytes(content)
-    except OSError as error:
-        fail(f"cannot write {file}: {error.strerror}", 1)
+    write_file(file.with_name(file.name + _SIGNATURE), json.dumps(envelope).encode())

@@ -100,6 +100,14 @@ def fail(sentence: str, code: int) -> NoReturn:
     raise typer.Exit(code)
 
 
+def write_file(file: Path, content: bytes) -> None:
+    """Write a file; print an error and exit with 1 if it cannot be written."""
+    try:
+        file.write_bytes(content)
+    except OSError as error:
+        fail(f"cannot write {file}: {error.strerror}", 1)
+
+
 # --- progress ---
 #
 # Of what takes longer than two seconds: live on a terminal, else a line now and then.

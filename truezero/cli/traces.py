@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from truezero.cli.options import Token, Url, connected, fail
+from truezero.cli.options import Token, Url, connected, fail, write_file
 from truezero.printable import visible
 
 
@@ -44,10 +44,7 @@ def mask(
         texts = (json.dumps(each, ensure_ascii=False) for each in masked.records)
         whole = json.dumps(masked.records, ensure_ascii=False, indent=1)
         content = "".join(f"{text}\n" for text in texts) if lines else f"{whole}\n"
-        try:
-            write.write_text(content, "utf-8")
-        except OSError as error:
-            fail(f"cannot write {write}: {error.strerror}", 1)
+        write_file(write, content.encode())
 
 
 def _read(file: Path) -> tuple[list[dict[str, Any]], bool]:
