@@ -69,11 +69,10 @@ class ZeroCounts:
         if counts["known:zeros"] != counts["slots"]:
             return None
         causes = _tally(counts, "unmeasured_zero")
-        ordered = dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
         return cls(
             reported=counts["reported_zeros"],
             not_measured=sum(causes.values()),
-            by_cause=ordered,
+            by_cause=causes,
         )
 
 

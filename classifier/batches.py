@@ -300,15 +300,15 @@ def zero_of(slot: Slot) -> Entry | None:
 def unmeasured_by(entry: Entry) -> str:
     """Name the reason for which a rollout's reward does not count.
 
-    A failure's subcategory, ``suspected``, the check that found the measurement unsound, or the
-    health that leaves it undecided.
+    A failure's subcategory, ``suspected``, the check that found the measurement unsound,
+    ``excluded`` by the batch's policy, or the health that leaves it undecided.
     """
     if entry.subcategory is not None and entry.health == Health.API_ERROR:
         return entry.subcategory
     if entry.health == Health.SUSPECTED_API_ERROR:
         return "suspected"
-    if entry.health == Health.HEALTHY and entry.validity is not None:
-        return entry.validity.split()[1]
+    if entry.health == Health.HEALTHY:
+        return "excluded" if entry.validity is None else entry.validity.split()[1]
     return entry.health or Health.UNDECIDED.value
 
 

@@ -193,12 +193,12 @@ _ENDINGS: Mapping[str, Badge] = {
 
 def of_zero(reason: str) -> Badge:
     """Return the badge of the reason for which a zero is none, as `ReportedZeros` names it."""
-    if reason in CAUSES:
-        return CAUSES[reason]
-    if reason == "suspected":
-        return SUSPECTED
-    if reason in (found := {"not_judged": NOT_JUDGED, "undecided": UNDECIDED}):
-        return found[reason]
+    known = {
+        **CAUSES, "suspected": SUSPECTED, "not_judged": NOT_JUDGED, "undecided": UNDECIDED,
+        "excluded": SPOILT,
+    }  # fmt: skip
+    if reason in known:
+        return known[reason]
     label = reason.replace("_", " ")
     return Badge(name="invalid", label=label, meaning=f"the check {label}", shape=_HEXAGON)
 

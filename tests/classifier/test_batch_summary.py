@@ -61,3 +61,11 @@ def test_a_summary_is_that_of_the_entries() -> None:
         assert getattr(found, name) == getattr(expected, name), name
     assert (found.check.valid, found.check.total) == (False, 1), "the line of b, not read here"
     assert declared_in(part.counts) == ["m", "n"]
+
+
+def test_a_zero_that_a_policy_leaves_out_is_excluded_and_not_healthy() -> None:
+    left_out = entry("a", reward=0.0, scoreable="no")  # as where `max_steps` is to be excluded
+    part = part_of([CountedRollout(left_out, 0.0)])
+    zeros = ZeroCounts.of(part.counts)
+    assert zeros is not None
+    assert (zeros.reported, zeros.by_cause) == (1, {"excluded": 1})

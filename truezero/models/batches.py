@@ -54,7 +54,7 @@ class ReportedZeros(BaseModel):
     not_measured: int = Field(description="of them, those that measure nothing")
     by_cause: dict[str, int] = Field(
         description="of those, how many for each subcategory, `suspected`, check that found the "
-        "measurement unsound, or health"
+        "measurement unsound, `excluded` by a policy, or health"
     )
 
 
