@@ -112,7 +112,8 @@ def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None
     key = {"authorization": f"Bearer sk-{SECRET.replace(' ', '-')}"}
     service.provider.plays(answers.chat())
     service.http.post("/r/said/openai/v1/chat/completions", json=said, headers=key)
-    service.http.post("/rollouts/said/outcome", json={"rewards": {"reward": 0.0}})
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    assert service.http.post("/rollouts/said/outcome", json=seen).status_code == 200
     disclosure = service.http.post("/batches/b/card/disclosure", json={"seed": "x"}).text
     page = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
     for text in (service.http.get("/batches/b/card").text, disclosure, page):
