@@ -115,6 +115,7 @@ _HOT = tuple(
             "call",
             "context",
             "handshake",
+            "references",
             "relay",
             "websocket",
         ),

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from classifier.causes import classify
 from classifier.operator_causes import OperatorCauses
+from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
 from proxy.capture.observer import CauseRules, SilenceLimits
@@ -51,6 +52,7 @@ from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
+from proxy.server.references import ReferenceAsker
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import statistics
@@ -181,6 +183,7 @@ def relay_context(
     salt: bytes,
     access: Access,
     admits: Callable[[str], Awaitable[None]],
+    on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
     """Return what the relays work with; ``admits`` is used if registration is required."""
     signing = signers(environment, time.monotonic)
@@ -217,7 +220,7 @@ def relay_context(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
-        causes=cause_rules(settings),
+        causes=cause_rules(settings, on_failure),
     )
 
 
@@ -232,7 +235,9 @@ def call_limits(settings: Settings) -> CallLimits:
     )
 
 
-def cause_rules(settings: Settings) -> CauseRules:
+def cause_rules(
+    settings: Settings, on_failure: Callable[[Exchange], object] | None = None
+) -> CauseRules:
     """Return what names the causes of failed calls: the operator's rows, then the cause table."""
     rows = settings.cause_rows
     return CauseRules(
@@ -242,6 +247,7 @@ def cause_rules(settings: Settings) -> CauseRules:
             whole_answer_s=settings.whole_answer_s,
         ),
         classify=OperatorCauses(rows).classify if rows else classify,
+        on_failure=on_failure,
     )
 
 
@@ -319,6 +325,7 @@ class Application:
             salt=database.deployment.secret("salt"),
             access=self._access,
             admits=self._admits,
+            on_failure=self._failed,
         )
         self._closer = EndedRollouts(
             database.closings,
@@ -328,9 +335,18 @@ class Application:
             missing=self._recorder.missing,
             grace_s=settings.outcome_grace_s,
         )
+        prices = PriceTable(upstreams)
+        self._asker = ReferenceAsker(
+            context,
+            database.references,
+            database.rollouts,
+            worker=worker,
+            agents=settings.policy.agents,
+            enabled=settings.reference_calls,
+            cost=prices.of_question,
+        )
         self._relay = Relay(context)
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
-        prices = PriceTable(upstreams)
         self._metrics = Metrics(
             self._recorder,
             census=lambda: database.read(statistics.counts, time.time()),
@@ -358,6 +374,7 @@ class Application:
             access_changed=self._access.changed,
             worker=worker,
             close_here=self._closer.close,
+            ask_references=self._asker.ask,
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,
@@ -410,6 +427,9 @@ class Application:
             settings, service, auth=self._auth, exposition=self._metrics.exposition
         )
 
+    def _failed(self, exchange: Exchange) -> None:
+        self._asker.failed(exchange)
+
     async def _current_alerts(self) -> AlertSnapshot:
         return await (await self._control_plane.ready()).current_alerts()
 
@@ -447,6 +467,7 @@ class Application:
                 await self._stop()
 
     async def _stop(self) -> None:
+        await self._asker.aclose()
         await self._transport.aclose()
         await self._recorder.stop()
         self._metrics.sample()

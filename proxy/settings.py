@@ -400,6 +400,11 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         default=False,
         description="when an agent disconnects, read the response for up to 60 s for its usage",
     )
+    reference_calls: bool = Field(
+        default=True,
+        description="where an untrusted agent's call fails, or a breaker is about to open, ask the "
+        "model up to three plain questions with the operator's key, to learn whose failure it was",
+    )
     grace_s: float = Field(
         30.0, ge=0, description="time for calls in flight to finish after SIGTERM, in seconds"
     )

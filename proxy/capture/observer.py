@@ -5,6 +5,7 @@ It never changes, delays or keeps a byte that is relayed, and never raises.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -309,10 +310,15 @@ class SilenceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CauseRules:
-    """The classifier of failed calls, and how long a provider may be silent."""
+    """The classifier of failed calls, and how long a provider may be silent.
+
+    ``on_failure`` is called with the exchange of each call that failed or was left by its agent,
+    in the event loop; again where more is known of it. What it raises changes nothing.
+    """
 
     silence: SilenceLimits
     classify: Classify
+    on_failure: Callable[[Exchange], object] | None = None
 
 
 TABLE_ONLY = CauseRules(silence=SilenceLimits(), classify=classify)
@@ -522,15 +528,23 @@ class CallObserver:
             # A flaw counts only where status and ending are good.
             if not success or self._unreadable is not None:
                 flaw = None
-            return self._exchange(ended, at, result, self._cause(result[0], ended, at, flaw))
+            cause = self._cause(result[0], ended, at, flaw)
+            return self._failed(self._exchange(ended, at, result, cause))
         except Exception as error:
             self._mark_unreadable(f"{type(error).__name__} while the end was read")
             response.payloads.error = None
         try:  # by its status alone
             cause = self._cause(_NOTHING_READ[0], ending, at, None)
-            return self._exchange(ending, at, _NOTHING_READ, cause)
+            return self._failed(self._exchange(ending, at, _NOTHING_READ, cause))
         except Exception:
             return self._exchange(ending, at, _NOTHING_READ, None)
+
+    def _failed(self, exchange: Exchange) -> Exchange:
+        """Return an exchange that is no plain success, announced as one."""
+        if self._causes.on_failure is not None:
+            with contextlib.suppress(Exception):
+                self._causes.on_failure(exchange)
+        return exchange
 
     def _cause(
         self, reading: ResponseFacts, ending: Ending, at: float, flaw: Flaw | None

@@ -15,10 +15,12 @@ from typing import Any
 from classifier import codec
 from classifier.records import Exchange
 from classifier.totals import sum_known, uses_tokens
+from proxy.clock import epoch_s
 from proxy.routing.upstreams import BUILT_IN, Upstream
 from proxy.store.schema import TIERS
 
 _SAMPLE = 1000  # input tokens of which rates are taken, below every tier
+_QUESTION = (32, 0, 0, 16)  # tokens of a reference call: input, read, written, output
 _NEXT = dict(zip((0, *TIERS), (*TIERS, float("inf")), strict=True))
 
 
@@ -126,6 +128,11 @@ class PriceTable:
         url = self._url(upstream)
         rates = _rates(url, model, day, above) if url and model else None
         return rates is None or rates.tier >= _NEXT[above]
+
+    def of_question(self, upstream: str, model: str) -> float | None:
+        """Return what a reference call of 16 tokens costs in US dollars; None without a price."""
+        url = self._url(upstream)
+        return None if url is None else _price(url, model, int(epoch_s() // 86_400), *_QUESTION)
 
     def encode(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Encode exchanges as REST returns them, each with its cost."""

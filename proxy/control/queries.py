@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
+from classifier.records import Exchange
 from classifier.statistics import Exclusion
 from classifier.verdicts import Policy, Verdict
 from proxy.clock import epoch_s
@@ -171,6 +172,10 @@ def _rejudging() -> TokenBucket:
     return TokenBucket(_REJUDGED_PER_S, most=REJUDGED_TOGETHER, clock=time.monotonic)
 
 
+async def ask_nothing(_failures: Sequence[Exchange], _within_s: float) -> None:
+    """Ask no reference calls, in a process that has no upstreams."""
+
+
 async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
     """Report all calls as ended, in a process that relays none."""
     return True
@@ -192,6 +197,8 @@ class Service:
         worker: this process's name in the table of workers.
         close_here: ends a rollout's calls, under a number, in this process; returns True if all of
             them ended.
+        ask_references: has failed calls of one rollout asked about that no series was asked beside
+            yet, and waits up to so many seconds until those have ended.
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
         pages_url: base URL of the pages, for links in alerts; None leaves them out.
@@ -211,6 +218,7 @@ class Service:
     access_changed: Callable[[str], None] = lambda _rollout_id: None
     worker: str = ""
     close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close
+    ask_references: Callable[[Sequence[Exchange], float], Awaitable[None]] = ask_nothing
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None

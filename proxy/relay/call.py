@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from classifier.records import Cause, Ending, Exchange, KeySource
+from classifier.records import AnswerState, Cause, Ending, Exchange, KeySource
 from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
 from proxy.capture.observer import CallObserver
@@ -81,7 +81,7 @@ class PlannedHead:
     the body, ``head`` and ``rest`` the same of the request as it is sent. ``before`` is None if the
     head cannot be sent unchanged with another length, so that the plan serves one call only.
     ``headers``: as they are sent. ``signer``: adds a credential to them. ``may_ask``: usage may
-    have to be asked for, as far as the head says.
+    have to be asked for, as far as the head says. ``answered``: a model answered such a call.
     """
 
     line: _Line
@@ -97,6 +97,7 @@ class PlannedHead:
     key_digest: str | None
     key_source: KeySource | None
     origin: Origin
+    answered: bool = False
 
 
 class RelayedCall(ResponseHandler):
@@ -665,6 +666,10 @@ class RelayedCall(ResponseHandler):
 
     def _exchange(self, ending: Ending) -> Exchange:
         exchange = self._observer.finish(ending, self._clock())
+        plan = self._plan
+        if not plan.answered and exchange.answer_state is AnswerState.READ:
+            plan.answered = True
+            self._context.answered_paths.note(exchange, plan.target, plan.headers)
         if self._cause is not None:
             exchange = replace(exchange, cause=self._cause)
         if self._as_left is not None:

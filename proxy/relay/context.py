@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from classifier.records import UNATTRIBUTED, Ending, Exchange
+from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind
 from classifier.verdicts import plural
 from proxy.capture.observer import TABLE_ONLY, CauseRules
 from proxy.capture.request import Conversations
@@ -21,8 +21,9 @@ from proxy.routing import headers as dress
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
-from proxy.routing.target import Addresses
+from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth, Upstream
+from proxy.wire.questions import api_asked
 
 # --- refused and unattributed calls ------------------------------------------------------------
 
@@ -170,6 +171,56 @@ def _full(code: RefusalCode, calls: str) -> Refusal:
     return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)
 
 
+# --- paths of answered calls -------------------------------------------------------------------
+
+
+_PATHS = 4096  # remembered, the newest
+
+
+@dataclass(frozen=True, slots=True)
+class AnsweredPath:
+    """The path and the query of a call that a model answered, raw, and its API's version.
+
+    ``path`` is None where none is known. ``version``: its ``anthropic-version``.
+    """
+
+    path: bytes | None = None
+    query: bytes = b""
+    version: bytes | None = None
+
+
+class AnsweredPaths:
+    """Knows at which paths models answered: that is where they are asked again."""
+
+    __slots__ = ("_paths",)
+
+    def __init__(self) -> None:
+        self._paths: dict[tuple[str, str, str | None], AnsweredPath] = {}
+
+    def note(self, exchange: Exchange, target: Target, headers: dress.Pairs) -> None:
+        """Note an answered call, whose target and headers these are; no other than a plain one."""
+        api = api_asked(exchange.api)
+        plain = exchange.kind is Kind.INFERENCE and exchange.method == "POST"
+        if api is None or exchange.injected or not plain:
+            return
+        path = AnsweredPath(target.path, target.query, dress.first(headers, b"anthropic-version"))
+        for model in (exchange.model, None):
+            key = exchange.upstream, api, model
+            self._paths.pop(key, None)
+            if len(self._paths) >= _PATHS:
+                del self._paths[next(iter(self._paths))]
+            self._paths[key] = path
+
+    def of(self, upstream: str, api: str, model: str) -> AnsweredPath | None:
+        """Return the path at which a model last answered; if it never did, any other's.
+
+        Arguments:
+            api: one that `api_asked` returned.
+        """
+        own = self._paths.get((upstream, api, model))
+        return self._paths.get((upstream, api, None)) if own is None else own
+
+
 # --- context -----------------------------------------------------------------------------------
 
 
@@ -245,7 +296,7 @@ class RelayContext:
     ``access``: what a rollout's key still opens, and the faults that its agent meets.
     ``live``: the calls in flight, and how many may be at once. ``notices``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
-    of a failed call.
+    of a failed call. ``answered_paths``: where reference calls are asked.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -264,6 +315,7 @@ class RelayContext:
     live: LiveCalls = field(default_factory=LiveCalls)
     notices: RequestNotices = field(default_factory=RequestNotices)
     causes: CauseRules = TABLE_ONLY
+    answered_paths: AnsweredPaths = field(default_factory=AnsweredPaths)
 
 
 # --- failed requests: the call's ending, and the agent's answer --------------------------------

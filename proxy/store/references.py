@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
 
 from classifier.records import RESERVED, Kind
 from proxy.store.batch_totals import updating_totals
@@ -37,12 +37,16 @@ class ReferenceLane(NamedTuple):
 
 
 class AnsweredCall(NamedTuple):
-    """The last answered call to a lane: its rollout, the model as it was named, API and method."""
+    """The last answered call to a lane: its rollout, the model as it was named, API and method.
+
+    ``answered_as``: names under which the model answered lately.
+    """
 
     rollout_id: str
     model: str
     api: str
     method: str
+    answered_as: tuple[str, ...] = ()
 
 
 class References:
@@ -123,13 +127,14 @@ class References:
             return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
 
     def last_answered(
-        self, upstream: str, models: Collection[str], *, now: float
+        self, upstream: str, models: Collection[str], *, now: float, batch: str | None = None
     ) -> AnsweredCall | None:
         """Return the last answered call to an upstream by a rollout registered for these models.
 
         Arguments:
             models: registered names; none takes rollouts registered for none.
             now: epoch seconds; at most 2,000 calls of the day before are looked at.
+            batch: takes this batch's rollouts only.
         """
         last = (
             select(exchanges)
@@ -138,11 +143,15 @@ class References:
             .limit(_LOOKED_AT)
             .subquery()
         )
-        registered = rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
+        registered: list[ColumnElement[bool]] = [
+            rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
+        ]
+        if batch is not None:
+            registered.append(rollouts.c.batch == batch)
         query = (
             select(last.c.rollout_id, last.c.model, last.c.api, last.c.method)
             .join(rollouts, rollouts.c.id == last.c.rollout_id)
-            .where(last.c.upstream == upstream, registered)
+            .where(last.c.upstream == upstream, *registered)
             .where(last.c.kind == Kind.INFERENCE.value, last.c.subcategory.is_(None))
             .where(last.c.status.between(200, 299), last.c.injected.is_(False))
             .where(last.c.model.is_not(None), last.c.model_ambiguous.is_not(True))
@@ -152,7 +161,17 @@ class References:
         )
         with self._connections.reading() as connection:
             found = connection.execute(query).one_or_none()
-            return None if found is None else AnsweredCall._make(found)
+            if found is None:
+                return None
+            names = (
+                select(last.c.answered_model)
+                .distinct()
+                .where(last.c.upstream == upstream, last.c.model == found.model)
+                .where(last.c.subcategory.is_(None), last.c.answered_model.is_not(None))
+                .where(last.c.fallback.is_not(True), last.c.rollout_id.not_in(RESERVED))
+            )
+            known = tuple(sorted(connection.execute(names).scalars()))
+            return AnsweredCall(*found, answered_as=known)
 
     def newest(self, *, since: float, limit: int) -> list[Row]:
         """List series that started since then (epoch seconds), the newest first."""

@@ -67,7 +67,8 @@ def test_what_a_dead_process_left_open_ends_and_counts_for_nothing(database: Dat
 
 CALL: dict[str, Any] = {
     "upstream": "openai", "model": "gpt-5-2026", "api": "openai.chat", "kind": Kind.INFERENCE,
-    "status": 200, "cause": None, "injected": False, "model_ambiguous": None, "fallback": None,
+    "status": 200, "cause": None, "injected": False,
+    "answered_model": "gpt-x", "model_ambiguous": None, "fallback": None,
 }  # fmt: skip
 
 
@@ -94,7 +95,11 @@ def test_the_last_answered_call_is_one_of_a_rollout_registered_alike(
     made |= CALL | change
     database.calls.write(CommitBatch(recorded=[replace(FULL, id="x", **made)]), worker="w")
     found = database.references.last_answered("openai", ["alias"], now=60.0)
-    expected = AnsweredCall("r", "gpt-5-2026", "openai.chat", FULL.method) if counts else None
+    expected = (
+        AnsweredCall("r", "gpt-5-2026", "openai.chat", FULL.method, answered_as=("gpt-x",))
+        if counts
+        else None
+    )
     assert found == expected
     assert database.references.last_answered("openai", ["alias"], now=49.0) is None
     assert database.references.last_answered("openai", [], now=60.0) is None

@@ -1,0 +1,343 @@
+"""Reference calls: the proxy's own plain questions to an upstream, with the operator's key.
+
+`Questioner` asks one series. Who asks, about which failures and how often, is
+`proxy.server.references`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from classifier.records import AnswerState, Attribution, Ending, Exchange, KeySource
+from classifier.references import REFERENCE, ReferenceCall
+from classifier.verdicts import Subcategory
+from proxy.capture.observer import CallObserver
+from proxy.capture.request import Call
+from proxy.outbound import errors
+from proxy.outbound.connection import Exchanger, Origin, ResponseHandler
+from proxy.outbound.request import SerializedRequest, UpstreamRequest
+from proxy.outbound.transport import NoOrigin
+from proxy.relay.context import AnsweredPath, RelayContext, failed
+from proxy.routing import headers as dress
+from proxy.routing.errors import Refusal
+from proxy.routing.target import Target
+from proxy.routing.upstreams import Auth, Upstream
+from proxy.wire.questions import MORE_TOKENS, TOKENS, Question, question
+
+log = logging.getLogger("truezero")
+
+ROLE: Final = "reference"
+"""The role under which reference calls are recorded: no agent's, judge's or user's."""
+
+QUESTIONS: Final = 3
+_APART_S: Final = 0.05
+_CONNECT_S: Final = 5.0
+_ANSWER_S: Final = 15.0
+_ANSWER_BYTES: Final = 256 * 1024  # no answer of 16 tokens is as long
+
+# A cache in front of the provider answered: RFC 9111 §5.1; Varnish, Fastly and CloudFront;
+# developers.cloudflare.com/ai-gateway/features/caching; docs.litellm.ai/docs/proxy/caching (the key
+# of what was found); docs.helicone.ai/features/advanced-usage/caching; openrouter.ai/docs
+# (response caching); portkey.ai/docs (cache).
+_CACHE_STATUS: Final = (b"x-cache", b"cf-aig-cache-status", b"helicone-cache",
+                        b"x-openrouter-cache-status", b"x-portkey-cache-status")  # fmt: skip
+# The failed call waited for an answer that did not come: statuses and reasons of causes.
+_SILENCE: Final = frozenset(("stalled", "timeout"))
+_TIMED_OUT: Final = frozenset((408, 504, 524))
+_WRONG_ENDPOINT: Final = frozenset((404, 405))
+
+
+def is_silent(exchange: Exchange) -> bool:
+    """Return True if a call ended in silence or a time-out."""
+    reason = None if exchange.cause is None else exchange.cause.reason
+    timed_out = exchange.ending is Ending.TIMED_OUT or exchange.status in _TIMED_OUT
+    return timed_out or reason in _SILENCE
+
+
+def from_cache(headers: Mapping[bytes, bytes]) -> bool:
+    """Return True if headers (names in lower case) say that a cache answered."""
+    if headers.get(b"age", b"0").strip(b" 0") or headers.get(b"x-litellm-cache-key"):
+        return True
+    return any(b"hit" in headers.get(name, b"").lower() for name in _CACHE_STATUS)
+
+
+class _OwnConnection:
+    """An origin without idle connections: each request has a connection of its own."""
+
+    def __init__(self, origin: Origin) -> None:
+        self.compose = origin.compose
+        self.connect = origin.connect
+
+    def take(self) -> Exchanger | None:
+        return None
+
+
+class _Asking(ResponseHandler):
+    """One question under way; ``done`` has its exchange once that is on record."""
+
+    def __init__(self, context: RelayContext, call: Call, origin: Origin, body: bytes) -> None:
+        loop = asyncio.get_running_loop()
+        super().__init__(_OwnConnection(origin), loop)
+        self.done: asyncio.Future[Exchange] = loop.create_future()
+        self.cached = False
+        self._context = context
+        self._call = call
+        self._observer = CallObserver(call, salt=context.salt, causes=context.causes)
+        self._observer.on_request_body(body)
+        self._received = 0
+        self._finished = False
+        self._limit: asyncio.TimerHandle | None = None
+        context.recorder.begin(call.id, self._observer.opened, _nothing)
+
+    def ask(self, message: SerializedRequest) -> None:
+        """Send it; it ends by itself, within the time that connecting and answering may take."""
+        self.send(message, _CONNECT_S)
+
+    def on_connected(self) -> None:
+        """Begin the time that an answer may take."""
+        self._limit = self._loop.call_later(_ANSWER_S, self._time_out)
+
+    def on_head(self) -> None:
+        """Take the head."""
+        headers = dress.for_agent(self.headers, self._call.id)
+        self.cached = from_cache(dress.named(headers))
+        self._observer.on_response_head(self.status or 0, headers, self._context.clock())
+
+    def on_part(self, part: bytes) -> bool:
+        """Take a part of the body."""
+        self._received += len(part)
+        if self._received > _ANSWER_BYTES:
+            self._fail(errors.RemoteProtocolError("the answer to a reference call is too long"))
+            return True
+        self._observer.on_response_body(part, self._context.clock())
+        return True
+
+    def on_end(self) -> None:
+        """Take that the answer is complete."""
+        self._finish(Ending.COMPLETE)
+
+    def on_failure(self, error: errors.UpstreamError) -> None:
+        """Take that there will be none."""
+        ending, _ = failed(error, self._call.upstream, self._call.id)
+        self._finish(ending)
+
+    def on_internal_error(self, error: Exception) -> None:
+        """Take an error of the service's own."""
+        log.error("a reference call failed inside the service: %s", type(error).__name__)
+        self.end()
+
+    def end(self) -> None:
+        """End it before its time: it is recorded as lost."""
+        self._finish(Ending.LOST)
+
+    def _time_out(self) -> None:
+        self._fail(errors.ReadTimeout("the provider was silent for too long"))
+
+    def _fail(self, error: errors.UpstreamError) -> None:
+        self.on_failure(error)
+
+    def _finish(self, ending: Ending) -> None:
+        if self._finished:
+            return
+        self._finished = True
+        if self._limit is not None:
+            self._limit.cancel()
+        self.stop()
+        exchange = self._observer.finish(ending, self._context.clock())
+        self._context.recorder.record(exchange, lambda: self._settle(exchange))
+
+    def _settle(self, exchange: Exchange) -> None:
+        if not self.done.done():
+            self.done.set_result(exchange)
+
+
+def _nothing() -> None:
+    """Nobody waits."""
+
+
+def result_of(
+    exchange: Exchange, *, cached: bool = False, answered_as: Iterable[str] = ()
+) -> ReferenceCall:
+    """Return what an exchange says as a reference call.
+
+    Arguments:
+        cached: a cache answered it.
+        answered_as: names under which the asked model answered before; none known: any will do.
+    """
+    cause, timing = exchange.cause, exchange.timing
+    return ReferenceCall(
+        exchange_id=exchange.id,
+        started_at=timing.started_at,
+        ended_at=timing.started_at + (timing.duration_s or 0.0),
+        answered=_answered(exchange, cached=cached, answered_as=answered_as),
+        subcategory=None if cause is None else cause.subcategory,
+        reason=None if cause is None else cause.reason,
+        explained=_refused_itself(exchange),
+        timed_out=cause is not None and is_silent(exchange),
+        retry_after_s=None if cause is None else cause.retry_after_s,
+    )
+
+
+def _answered(exchange: Exchange, *, cached: bool, answered_as: Iterable[str]) -> bool | None:
+    """Return True if the asked model itself answered; None where that is not known."""
+    if exchange.cause is not None:
+        return False
+    if exchange.ending is not Ending.COMPLETE or exchange.answer_state is not AnswerState.READ:
+        return None
+    if cached or exchange.fallback:
+        return None
+    before = {name.lower() for name in answered_as}
+    named = exchange.answered_model
+    if before and named is not None and named.lower() not in before:
+        return True if named.lower() == (exchange.model or "").lower() else None
+    return True
+
+
+def _refused_itself(exchange: Exchange) -> bool:
+    """Return True if the question was refused: by a stated reason, or as a wrong endpoint."""
+    cause = exchange.cause
+    if cause is None or cause.subcategory is not Subcategory.REJECTED_REQUEST:
+        return False
+    return cause.reason is not None or exchange.status in _WRONG_ENDPOINT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedLane:
+    """The subject of a series, and the way in which it is asked.
+
+    ``model``: the name as it is asked. ``api``: one that `proxy.wire.questions.api_asked` returned.
+    ``answered_as``: names under which the model answered before.
+    """
+
+    upstream: str
+    model: str
+    api: str
+    answered_as: tuple[str, ...] = ()
+
+
+class Questioner:
+    """Asks series of questions with the operator's key.
+
+    Arguments:
+        random_number: of a question, up to twelve digits.
+    """
+
+    def __init__(
+        self,
+        context: RelayContext,
+        random_number: Callable[[], int] = lambda: random.randrange(10**12),  # noqa: S311
+    ) -> None:
+        self._context = context
+        self._random_number = random_number
+        self._large: set[tuple[str, str, str]] = set()  # lanes that refuse sixteen tokens
+
+    async def holds_key(self, upstream: Upstream) -> bool:
+        """Return True if the operator has a key or credentials for an upstream."""
+        keys = self._context.operator_keys
+        if upstream.name in keys.static and upstream.auth is not Auth.NONE:
+            return True
+        signer = self._context.signers.get(upstream.auth)
+        return signer is not None and await signer.available()
+
+    async def series(self, lane: AskedLane, *, side_by_side: bool) -> list[ReferenceCall]:
+        """Ask up to three questions; the first that is not answered ends the series."""
+        asked: list[asyncio.Task[ReferenceCall]] = []
+        found: list[ReferenceCall] = []
+        try:
+            for number in range(QUESTIONS):
+                if number:
+                    await asyncio.sleep(_APART_S)
+                asked.append(asyncio.create_task(self._ask(lane)))
+                if not side_by_side:
+                    found.append(await asked[-1])
+                    if not found[-1].answered:
+                        return found
+            if side_by_side:
+                for each in asyncio.as_completed(asked):
+                    found.append(await each)
+                    if not found[-1].answered:
+                        break
+            return sorted(found, key=lambda call: call.started_at)
+        finally:
+            for each in asked:
+                each.cancel()
+            await asyncio.gather(*asked, return_exceptions=True)
+
+    async def _ask(self, lane: AskedLane) -> ReferenceCall:
+        """Ask one question; again with more tokens where so few are refused."""
+        shape = lane.upstream, lane.model, lane.api
+        call = await self._ask_once(lane, large=shape in self._large)
+        if call.explained and shape not in self._large:
+            again = await self._ask_once(lane, large=True)
+            if not again.explained:
+                self._large.add(shape)
+                return again
+        return call
+
+    async def _ask_once(self, lane: AskedLane, *, large: bool) -> ReferenceCall:
+        context, upstream = self._context, self._context.upstreams[lane.upstream]
+        known = context.answered_paths.of(lane.upstream, lane.api, lane.model) or AnsweredPath()
+        asked = question(
+            lane.api,
+            model=lane.model,
+            number=self._random_number(),
+            base_path=upstream.base_path,
+            path=known.path,
+            query=known.query,
+            version=known.version,
+            tokens=MORE_TOKENS if large else TOKENS,
+            completion_limit=large and lane.api == "openai.chat",
+        )
+        target = Target(
+            rollout_id=REFERENCE, upstream=upstream, role=ROLE, path=asked.path,
+            query=asked.query, attribution=Attribution.REFERENCE, proven=False,
+        )  # fmt: skip
+        key = context.operator_keys.identity(upstream)
+        call = Call(
+            context.new_id(), REFERENCE, upstream.name, "POST", asked.path, context.wall(),
+            context.clock(), asked.headers, asked.query, ROLE, Attribution.REFERENCE,
+            dress.key_digest(key, context.salt), False, KeySource.OPERATOR, None,
+        )  # fmt: skip
+        try:
+            origin: Origin = context.transport.origin(upstream.origin)
+        except errors.UpstreamError as error:
+            origin = NoOrigin(error)
+        asking = _Asking(context, call, origin, asked.body)
+        try:
+            headers = await self._headers(upstream, target, asked)
+            message = origin.compose(
+                UpstreamRequest("POST", upstream.origin, target.forwarded, headers, asked.body)
+            )
+            asking.ask(message)
+            exchange = await asyncio.shield(asking.done)
+        except errors.UpstreamError as error:
+            asking.on_failure(error)
+            exchange = await asking.done
+        except Refusal:  # the credentials cannot be used: nothing was asked
+            asking.end()
+            exchange = await asking.done
+        except BaseException:
+            asking.end()
+            raise
+        return result_of(exchange, cached=asking.cached, answered_as=lane.answered_as)
+
+    async def _headers(self, upstream: Upstream, target: Target, asked: Question) -> dress.Pairs:
+        context = self._context
+        real_key = context.operator_keys.static.get(upstream.name)
+        headers = dress.for_upstream_as_operator(
+            asked.headers, host=upstream.host, auth=upstream.auth, real_key=real_key
+        )
+        if upstream.auth is Auth.NONE and real_key is not None:
+            headers = [pair for pair in headers if pair[0] not in dress.KEY_HEADERS]
+        signer = context.signers.get(upstream.auth) if real_key is None else None
+        if signer is None:
+            return headers
+        return await signer.sign(
+            upstream=upstream, method="POST", target=target.forwarded, headers=headers,
+            body=asked.body,
+        )  # fmt: skip

@@ -1,0 +1,157 @@
+"""Reference calls of a running service: when they are asked, and what they leave behind."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.service import Service
+from tests.waiting import until
+
+ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "Is the zero true?"}]}
+FAILURES = answers.FAILURES[Api.CHAT]
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def service(_provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    home = tmp_path_factory.mktemp("references")
+    with Service(home, _provider.url, AGENTS="untrusted", KEY_OPENAI="sk-operator") as running:
+        yield running
+
+
+@pytest.fixture
+def model() -> str:
+    """A model of its own: series of one lane are spaced."""
+    return f"model-{next(_numbers)}"
+
+
+def is_question(request: Request) -> bool:
+    return b"Reply with the word ready." in request.body
+
+
+def questions(provider: Provider) -> list[Request]:
+    return [request for request in provider.requests if is_question(request)]
+
+
+def call(service: Service, rollout: str, model: str) -> int:
+    url = service.base(rollout, "openai") + "/v1/chat/completions"
+    return httpx.post(url, json={**ASK, "model": model}, timeout=60).status_code
+
+
+def read(service: Service, query: str, *args: Any) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(f"file:{service.database}?mode=ro", uri=True) as database:
+        return database.execute(query, args).fetchall()
+
+
+def series(service: Service, model: str) -> list[tuple[Any, ...]]:
+    return read(
+        service,
+        "SELECT ended_at IS NOT NULL, not_run, calls FROM reference_series WHERE model = ? "
+        "ORDER BY started_at",
+        model,
+    )
+
+
+def shared(service: Service, rollout: str) -> int:
+    """How many of a rollout's failed calls have a series."""
+    query = "SELECT count(*) FROM reference_failures WHERE rollout_id = ?"
+    return int(read(service, query, rollout)[0][0])
+
+
+def outcome(service: Service, rollout: str) -> dict[str, Any]:
+    return service.outcome(rollout, status="success", rewards={"score": 0.0})
+
+
+def failing_for_agents(request: Request) -> Answer:
+    """A request that its gateway ends, while the provider answers everybody else."""
+    return answers.healthy(request) if is_question(request) else answers.BAD_GATEWAY
+
+
+def test_a_failure_has_its_model_asked_at_once(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="openai")
+    assert call(service, rollout, model) == 503
+    until(lambda: shared(service, rollout) == 1 and series(service, model)[0][0] == 1)
+    ((_, not_run, calls),) = series(service, model)
+    assert not_run is None
+    assert [(c["answered"], c["subcategory"]) for c in json.loads(calls)] == [
+        (False, "provider_error")
+    ]
+    (question,) = questions(provider)
+    assert question.header("authorization") == "Bearer sk-operator"
+    assert json.loads(question.body)["model"] == model
+    recorded = read(
+        service,
+        "SELECT rollout_id, attribution_source, status FROM exchanges WHERE role = 'reference' "
+        "AND model = ?",
+        model,
+    )
+    assert recorded == [("_reference", "reference", 503)]
+    assert read(service, "SELECT count(*) FROM rollouts WHERE id = '_reference'") == [(0,)]
+
+
+def test_a_trusted_agents_failure_asks_nothing(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    policy = {"agents": "trusted"}
+    service.register(id=rollout, model=model, batch=f"trusted-{model}", policy=policy)
+    call(service, rollout, model)
+    outcome(service, rollout)
+    assert questions(provider) == []
+    assert series(service, model) == []
+
+
+def test_a_streak_of_failures_asks_for_its_first_and_its_last(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(failing_for_agents)
+    service.register(id=rollout, model=model, upstream="openai")
+    for _ in range(30):
+        call(service, rollout, model)
+    last = service.exchanges(rollout)[-1]["id"]
+    query = "SELECT count(*) FROM reference_failures WHERE exchange_id = ?"
+    until(lambda: read(service, query, last) == [(1,)])
+    until(lambda: all(ended for ended, *_ in series(service, model)))
+    asked = series(service, model)
+    assert 1 <= len(asked) <= 10  # not for each call
+    assert len(questions(provider)) == 3 * len(asked)
+    assert shared(service, rollout) < 30
+
+
+def test_the_question_names_the_model_as_it_last_answered(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, f"{model}-2031-01-01")
+    until(lambda: bool(service.exchanges(rollout)))
+    provider.plays(failing_for_agents)
+    call(service, rollout, f"{model}-of-mine")
+    until(lambda: shared(service, rollout) == 1)
+    until(lambda: len(questions(provider)) == 3)
+    names = {json.loads(question.body)["model"] for question in questions(provider)}
+    assert names == {f"{model}-2031-01-01"}
+
+
+def test_without_the_operators_key_nothing_is_asked(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(answers.FAILURES[Api.MESSAGES][Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="anthropic")
+    url = service.base(rollout, "anthropic") + "/v1/messages"
+    httpx.post(url, json={**ASK, "model": model, "max_tokens": 9}, headers={"x-api-key": "own"})
+    until(lambda: shared(service, rollout) == 1)
+    assert [row[1] for row in series(service, model)] == ["no_key"]
+    assert questions(provider) == []
