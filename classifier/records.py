@@ -240,7 +240,7 @@ class Exchange:
     response_bytes: int = 0
     request_digest: str | None = None  # salted; equal digests are the same request
     sdk_retry: int | None = None  # x-stainless-retry-count
-    response_digest: str | None = None  # salted, of the id of what can be fetched later
+    response_digest: str | None = None  # salted, of the answer's own id, or of the one fetched
     pending: bool | None = None  # that response is queued or in progress; None elsewhere
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None

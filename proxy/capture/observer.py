@@ -25,7 +25,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts
+from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
 from proxy.capture.said import NOTHING, WORD, keyed_hash, told
 from proxy.routing import headers as dress
 from proxy.wire import dialect, usage
@@ -146,7 +146,6 @@ def finished_exchange(
     facts = request.facts
     reading, complete, _ = result
     selects = request.selected or request.body.selected
-    response_id = route.continues or reading.response_id
     payloads = response.payloads
     # Whether the response was understood to where it went: no output then means none.
     understood = unreadable is None and (
@@ -170,6 +169,7 @@ def finished_exchange(
         if route.infers and unreadable is None:
             payloads.settle(reading, request.body.payload())
         kind = payloads.kind(reading, head.status)
+    response_id = route.continues or reading.response_id
     counts = _usage(reading, complete, stated, payloads.dialect.totals)
     if reading.content and head.status == 200 and route.answers:
         state: AnswerState | None = _READ
@@ -200,7 +200,9 @@ def finished_exchange(
         has_tools, cause, head.request_id, request.body.size, size,
         None if succeeded else request.digest(),
         request.sdk_retry,
-        None if response_id is None else request.begun(response_id, kind, route.model or model),
+        None if response_id is None
+        else request.begun(response_id, kind, route.model or model) if reading.pending is not None
+        else id_hash(request.salt)(response_id.encode("utf-8", "replace")).hexdigest(),
         reading.pending,
     )  # fmt: skip
     checked = (

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from functools import lru_cache, partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as dress
@@ -448,10 +449,16 @@ class CapturedRequest:
         return response_digest(response_id, self.salt)
 
 
+@lru_cache(maxsize=8)
+def id_hash(salt: bytes) -> Callable[[bytes], Any]:
+    """Return the function of the digests of response ids under a service's secret."""
+    return partial(hashlib.blake2b, digest_size=8, key=salt[:64])
+
+
 def response_digest(response_id: str, salt: bytes) -> str:
     """Return the salted 8-byte digest of a response's id, as exchanges are stored with it."""
-    named = response_id.encode("utf-8", "replace")
-    return hashlib.blake2b(named, key=salt[:64], digest_size=8).hexdigest()
+    digest: str = id_hash(salt)(response_id.encode("utf-8", "replace")).hexdigest()
+    return digest
 
 
 def _retry_count(value: bytes | None) -> int | None:

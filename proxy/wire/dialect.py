@@ -45,11 +45,11 @@ class ResponseFacts:
     was more than reasoning: a text, a refusal, a tool call. ``has_part`` is true once the part
     that holds output was there, be it empty. ``calls`` names each tool call once.
     ``understood`` is true once a payload had the dialect's shape, ``ended`` once its terminal
-    event came. ``response_id`` names a response that can be fetched later, ``pending`` says
-    whether it was still queued or in progress. ``served_by`` is the provider or region that the
-    answer names, ``system_fingerprint`` as it states it, ``weight_version`` that of the weights, or
-    several, oldest first, with commas between them. ``text`` is that of a chat completion without
-    tool calls; of a stream its first piece.
+    event came. ``response_id`` is the answer's own id; ``pending``, of one that can be fetched
+    later, says whether it was still queued or in progress. ``served_by`` is the provider or region
+    that the answer names, ``system_fingerprint`` as it states it, ``weight_version`` that of the
+    weights, or several, oldest first, with commas between them. ``text`` is that of a chat
+    completion without tool calls; of a stream its first piece.
     ``unreadable`` are the fields of counts and costs that no call can have.
     """
 
@@ -111,6 +111,11 @@ class ResponseFacts:
         """Take the first usable model name (Azure's first chunk has ``""``)."""
         if self.model is None:
             self.model = model_name(model)
+
+    def take_id(self, response_id: object) -> None:
+        """Take the first id of the answer that is one (Azure's first chunk has ``""``)."""
+        if self.response_id is None and response_id and isinstance(response_id, str):
+            self.response_id = response_id
 
     def take_finish_reason(self, reason: object) -> None:
         """Take a finish reason; null and ``""`` mean that the response goes on."""

@@ -429,6 +429,18 @@ class Exchange(BaseModel):
     inferred: bool | None = Field(
         default=None, description="whether it was read by its shape, at a path of no known dialect"
     )
+    response_digest: str | None = Field(
+        default=None,
+        description="salted digest of the answer's own id, as `POST /digests` makes it; of a call "
+        "that fetches a response, of that one's",
+    )
+    weight_version: str | None = Field(
+        default=None,
+        description="version of the weights that answered; several, oldest first, with commas",
+    )
+    system_fingerprint: str | None = Field(
+        default=None, description="of the engine's configuration, as the answer states it"
+    )
     subcategory: Subcategory | None = Field(
         description="why the provider failed it; null: it did not"
     )

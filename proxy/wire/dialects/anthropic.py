@@ -59,12 +59,14 @@ def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
             _texts(reading, {"text": payload.get("completion")})
             reading.take_finish_reason(payload.get("stop_reason"))
             reading.take_model(payload.get("model"))
+            reading.take_id(payload.get("id"))
         case _:
             pass
 
 
 def _message(reading: ResponseFacts, message: Payload) -> None:
     reading.take_model(message.get("model"))
+    reading.take_id(message.get("id"))
     reading.take_finish_reason(message.get("stop_reason"))
     counts = message.get("usage")
     usage.take(reading, usage.ANTHROPIC, counts)

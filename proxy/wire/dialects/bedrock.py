@@ -86,6 +86,7 @@ def _family(reading: ResponseFacts, native: Payload) -> None:
     """Read Anthropic, Nova, Titan, Llama, Mistral, Cohere and OpenAI shapes at one level."""
     _family_counts(reading, native)
     reading.take_model(native.get("model"))
+    reading.take_id(native.get("id"))
     for holder in (native, part(native.get("delta")), *parts(native.get("results")),
                    *parts(native.get("outputs")), *parts(native.get("choices")),
                    *parts(native.get("generations"))):  # fmt: skip

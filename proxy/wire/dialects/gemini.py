@@ -24,6 +24,7 @@ def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
         reading.understood = True
         reading.has_part |= "candidates" in payload or "promptFeedback" in payload
     reading.take_model(payload.get("modelVersion"))
+    reading.take_id(payload.get("responseId"))
     usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
     for candidate in parts(payload.get("candidates")):
         _candidate(reading, candidate)

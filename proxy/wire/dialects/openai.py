@@ -51,6 +51,10 @@ def _read_chat(reading: ResponseFacts, payload: Payload, event: str | None) -> N
                 _choice(reading, choice)
     if reading.model is None:
         reading.model = model_name(payload.get("model"))
+    if reading.response_id is None:  # `take_id`, in place: most answers come here
+        stated = payload.get("id")
+        if type(stated) is str and stated:
+            reading.response_id = stated
     if not FIELDS.isdisjoint(payload):
         take_serving(reading, payload)
     take_usage(reading, payload)
@@ -326,6 +330,7 @@ def _read_realtime(reading: ResponseFacts, payload: Payload, event: str | None) 
 
 def _realtime_done(reading: ResponseFacts, response: Payload) -> None:
     reading.ended = True
+    reading.take_id(response.get("id"))
     usage.take(reading, _REALTIME_USAGE, response.get("usage"))
     reading.has_part |= isinstance(response.get("output"), list)
     for item in parts(response.get("output")):
@@ -367,6 +372,7 @@ def _read_lists(reading: ResponseFacts, payload: Payload, event: str | None) -> 
         reading.understood = reading.has_part = True
         reading.note_content(payload["data"])
     reading.take_model(payload.get("model"))
+    reading.take_id(payload.get("id"))
     usage.take(reading, usage.OPENAI, payload.get("usage"))
     usage.cost(reading, payload.get("usage"))
 

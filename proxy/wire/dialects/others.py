@@ -34,6 +34,7 @@ _COHERE_SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
 
 def _read_cohere(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type") or payload.get("event_type")
+    reading.take_id(payload.get("id") or payload.get("generation_id"))  # v1: generation_id
     if isinstance(kind, str):
         _cohere_event(reading, payload, kind)
     elif not _COHERE_SHAPE.isdisjoint(payload) and "error" not in payload:
@@ -186,6 +187,7 @@ def _read_sglang(reading: ResponseFacts, payload: Payload, event: str | None) ->
     ended = meta.get("finish_reason")
     reading.take_finish_reason(part(ended).get("type") or ended)
     take_weights(reading, meta)
+    reading.take_id(meta.get("id"))
     usage.take(reading, usage.OPENAI, meta)
     if another:  # whose counts are not added up
         reading.input_tokens = reading.output_tokens = reading.cached_input_tokens = None

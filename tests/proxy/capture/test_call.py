@@ -75,7 +75,7 @@ def test_a_response_in_the_background_is_pending_and_its_later_calls_are_known()
         assert "resp_1" not in repr(later)
     other = fetched("GET", "/v1/responses/resp_2", dump(response(R, said, id="resp_2")))
     assert other.response_digest not in (None, begun.response_digest)
-    assert fetched("POST", "/v1/chat/completions", chat(USAGE)).response_digest is None
+    assert response_digest("resp_1", SALT) == begun.response_digest
 
 
 def test_a_response_that_failed_in_the_background_fails_the_call_that_fetches_it() -> None:

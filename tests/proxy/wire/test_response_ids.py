@@ -1,0 +1,84 @@
+"""The id of an answer is kept as a salted digest, on every dialect that states one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from classifier.records import Ending
+from proxy.capture.request import response_digest
+from tests.proxy.wire.observing import SALT, observed
+from tests.proxy.wire.samples import SSE, delta, dump, sse
+
+ID = "answer-0f3a"
+WHOLE = {
+    "/v1/chat/completions": {"id": ID, "choices": [{"message": {"content": "Yes."}}]},
+    "/v1/completions": {"id": ID, "choices": [{"text": "Yes."}]},
+    "/v1/responses": {"id": ID, "object": "response", "status": "completed", "output": []},
+    "/v1/embeddings": {"id": ID, "data": [{"embedding": [0.1]}]},
+    "/v1/messages": {"id": ID, "type": "message", "content": [{"type": "text", "text": "Yes."}]},
+    "/v1/complete": {"id": ID, "type": "completion", "completion": "Yes."},
+    "/v1beta/models/g:generateContent": {"responseId": ID, "candidates": []},
+    "/v1internal:generateContent": {"response": {"responseId": ID, "candidates": []}},
+    "/model/anthropic.claude/invoke": {"id": ID, "type": "message", "content": []},
+    "/v2/chat": {"id": ID, "message": {"content": [{"text": "Yes."}]}},
+    "/v1/chat": {"generation_id": ID, "text": "Yes."},
+    "/generate": {"text": "Yes.", "meta_info": {"id": ID, "finish_reason": {"type": "stop"}}},
+}
+STREAMED = {
+    "/v1/chat/completions": sse(
+        {"id": "", "choices": []}, {**delta(content="Yes"), "id": ID}, {**delta("stop"), "id": ID}
+    ),
+    "/v1/messages": sse(
+        {"type": "message_start", "message": {"id": ID, "content": []}},
+        {"type": "content_block_delta", "delta": {"type": "text_delta", "text": "Yes"}},
+        {"type": "message_stop"},
+    ),
+    "/v1/responses": sse(
+        {"type": "response.created", "response": {"id": ID, "status": "in_progress"}},
+        {"type": "response.output_text.delta", "delta": "Yes"},
+        {"type": "response.completed", "response": {"id": ID, "status": "completed"}},
+    ),
+    "/v1beta/models/g:streamGenerateContent": sse(
+        {"responseId": ID, "candidates": [{"content": {"parts": [{"text": "Yes"}]}}]}, done=False
+    ),
+    "/generate": sse({"text": "Yes", "meta_info": {"id": ID, "finish_reason": None}}),
+}
+
+
+@pytest.mark.parametrize("path", WHOLE)
+def test_a_whole_answer(path: str) -> None:
+    exchange = observed(dump(WHOLE[path]), path)
+    assert exchange.response_digest == response_digest(ID, SALT)
+    assert ID not in repr(exchange)
+
+
+@pytest.mark.parametrize("path", STREAMED)
+def test_a_streamed_answer(path: str) -> None:
+    exchange = observed(STREAMED[path], path, type_=SSE)
+    assert exchange.response_digest == response_digest(ID, SALT)
+
+
+def test_an_answer_that_broke_off_has_the_id_that_it_began_with() -> None:
+    began = sse({**delta(content="Yes"), "id": ID}, done=False)
+    exchange = observed(began, type_=SSE, ending=Ending.CUT_UPSTREAM)
+    assert exchange.cause is not None
+    assert exchange.response_digest == response_digest(ID, SALT)
+
+
+@pytest.mark.parametrize("stated", [None, "", 7, ["x"], {"a": 1}])
+def test_what_is_no_id_has_no_digest(stated: object) -> None:
+    for path in ("/v1/chat/completions", "/v1/messages", "/generate"):
+        body = {**WHOLE[path], "id": stated, "meta_info": {"id": stated}}
+        assert observed(dump(body), path).response_digest is None
+
+
+def test_an_id_that_no_encoding_takes_has_one() -> None:
+    body = json.dumps({**WHOLE["/v1/chat/completions"], "id": "\ud800"}).encode()
+    assert observed(body).response_digest is not None
+
+
+def test_a_digest_tells_nothing_without_the_salt() -> None:
+    assert response_digest(ID, SALT) != response_digest(ID, b"another")
+    assert len(response_digest(ID * 100, SALT)) == 16
