@@ -314,7 +314,7 @@ def _joined(ordered: Iterable[Exchange]) -> list[list[Exchange]]:
             groups.append(group)
         if digest:
             latest[digest] = group
-        if exchange.response_digest:
+        if exchange.pending is not None:  # only such a response is fetched later
             responses[exchange.response_digest] = group
     return groups
 

@@ -241,7 +241,7 @@ class Exchange:
     request_digest: str | None = None  # salted; equal digests are the same request
     sdk_retry: int | None = None  # x-stainless-retry-count
     response_digest: str | None = None  # salted, of the answer's own id, or of the one fetched
-    pending: bool | None = None  # that response is queued or in progress; None elsewhere
+    pending: bool | None = None  # it is queued or in progress; None if it is not fetched later
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False

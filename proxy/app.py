@@ -302,7 +302,7 @@ class Application:
         spills = spill_place(database, settings)
         self._recorder = Recorder(database.calls, worker=worker, spill=open_spill(spills, worker))
         secret = database.deployment.secret("keyring")
-        keyring = Keyring(secret)
+        keyring, salt = Keyring(secret), database.deployment.secret("salt")
         upstreams = settings.allow_list()
         self._ports = PortPolicy(settings.control_port or None)
         self._auth = control_auth(settings, secret)
@@ -322,7 +322,7 @@ class Application:
             transport=self._transport,
             recorder=self._recorder,
             keyring=keyring,
-            salt=database.deployment.secret("salt"),
+            salt=salt,
             access=self._access,
             admits=self._admits,
             on_failure=self._failed,
@@ -367,6 +367,7 @@ class Application:
             upstreams=upstreams,
             prices=prices,
             policy=settings.policy,
+            salt=salt,
             new_id=new_id,
             stopping=LEAVING.is_set,
             proof_required=settings.admin_token is not None,

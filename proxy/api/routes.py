@@ -151,6 +151,18 @@ async def exchanges(
     return await json_answer(page)
 
 
+@router.post(
+    "/digests", response_model=models.Digests, tags=["rollouts"], operation_id="get_digests"
+)
+async def digests(service: Service, body: models.DigestRequest) -> dict[str, Any]:
+    """Get the digests of up to 10,000 response ids, to find their calls by.
+
+    A call has the `response_digest` of its answer's own id. The salt is the service's own: nobody
+    else can make them, and none of the ids is stored.
+    """
+    return {"digests": await rollouts.response_digests(service, body.response_ids)}
+
+
 @router.get(
     "/batches/{batch:path}/check",
     response_model=models.Check,

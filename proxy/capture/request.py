@@ -451,8 +451,11 @@ class CapturedRequest:
 
 @lru_cache(maxsize=8)
 def id_hash(salt: bytes) -> Callable[[bytes], Any]:
-    """Return the function of the digests of response ids under a service's secret."""
-    return partial(hashlib.blake2b, digest_size=8, key=salt[:64])
+    """Return the function of the digests of response ids under a service's secret.
+
+    REST answers with such digests of whatever it is given: no other digest is made alike.
+    """
+    return partial(hashlib.blake2b, digest_size=8, key=salt[:64], person=b"response id")
 
 
 def response_digest(response_id: str, salt: bytes) -> str:

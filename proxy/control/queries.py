@@ -188,6 +188,7 @@ class Service:
     Arguments:
         prices: the cost of calls if the provider does not state it.
         policy: how to judge, retry and stop; a batch may state parts of it.
+        salt: the secret of digests on record.
         now: seconds since the epoch.
         new_id: makes ids for rollouts registered without one.
         stopping: returns True once the process is about to end, and streams with it.
@@ -210,6 +211,7 @@ class Service:
     upstreams: Mapping[str, Upstream]
     prices: PriceTable
     policy: Policy
+    salt: bytes
     now: Callable[[], float] = epoch_s
     new_id: Callable[[], str]
     stopping: Callable[[], bool] = lambda: False

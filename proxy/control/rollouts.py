@@ -12,8 +12,9 @@ from urllib.parse import quote
 
 from classifier import breakers
 from classifier.records import RolloutRecord
+from proxy.capture.request import response_digest
 from proxy.control import judge
-from proxy.control.queries import PAGE, Service, unknown_rollout
+from proxy.control.queries import PAGE, Service, run_in_thread, unknown_rollout
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
@@ -385,6 +386,15 @@ async def exchanges(
         raise unknown_rollout(rollout_id)
     items = await service.run(service.prices.encode, page[:limit])
     return {"items": items, "next": items[-1]["id"] if len(page) > limit else None}
+
+
+async def response_digests(service: Service, response_ids: Sequence[str]) -> dict[str, str]:
+    """Return the salted digest of each response id, as the exchanges of its answer have it."""
+
+    def digests() -> dict[str, str]:
+        return {each: response_digest(each, service.salt) for each in response_ids}
+
+    return await run_in_thread(digests)
 
 
 def _attributes(outcome: models.OutcomeRequest) -> dict[str, Any]:

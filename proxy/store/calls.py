@@ -125,12 +125,17 @@ class Calls:
             return connection.scalar(query) or 0
 
     def answered(self, rollout_id: str, *, upstream: str, response_digest: str) -> bool:
-        """Return True if a rollout got this response as an answer. Fetching it does not count."""
+        """Return True if a rollout got this response as an answer, and it can be fetched later.
+
+        Fetching it does not count, nor does another answer that has this id: some engines take
+        the id of an answer from the request.
+        """
         query = select(exchanges.c.id).where(
             exchanges.c.rollout_id == rollout_id,
             exchanges.c.upstream == upstream,
             exchanges.c.response_digest == response_digest,
             exchanges.c.kind == Kind.INFERENCE.value,
+            exchanges.c.pending.is_not(None),
         )
         with self._connections.reading() as connection:
             return connection.scalar(query.limit(1)) is not None

@@ -293,6 +293,7 @@ class OutputFinder:
         _state_progress(facts, payload)
         if facts.content or self._trusting:
             _take_over(reading, facts)
+            reading.take_id(payload.get("id") or payload.get("request_id"))
         elif facts.pending and facts.response_id is not None:
             reading.response_id, reading.pending = facts.response_id, True
 

@@ -105,6 +105,15 @@ def test_what_fetches_a_response_of_another_rollout_is_no_call() -> None:
     assert states("200+fetched 200") == [CallState.ANSWERED]
 
 
+def test_an_answer_that_is_not_fetched_later_takes_no_fetch_by_its_id() -> None:
+    begun, fetched = calls("200+queued 200+fetched")
+    began = begun.timing.started_at
+    named = replace(begun, id="named", pending=None, output_seen=False)
+    named = _during(named, began + 0.6, began + 0.7)
+    attempts = {call.attempts for call in calls_of([begun, named, fetched])}
+    assert attempts == {(begun, fetched), (named,)}
+
+
 def test_a_redirect_is_not_given_up() -> None:
     for text, abandoned in (("302+empty", False), ("left", True), ("200", False), ("503", False)):
         (call,) = calls_of(calls(text))

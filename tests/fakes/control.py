@@ -11,6 +11,8 @@ from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import allow_list
 from proxy.store.database import Database
 
+SALT = b"s" * 32
+
 
 class IdleRecorder:
     """A recorder that has written everything."""
@@ -28,7 +30,7 @@ def control_over(database: Database, **parts: Any) -> Service:
     upstreams = parts.pop("upstreams", allow_list({}))
     usual: dict[str, Any] = {
         "recorder": IdleRecorder(), "keyring": Keyring(b"k" * 32), "policy": EVIDENCE,
-        "new_id": lambda: "unused",
+        "salt": SALT, "new_id": lambda: "unused",
     }  # fmt: skip
     return Service(
         database=database, upstreams=upstreams, prices=PriceTable(upstreams), **usual | parts

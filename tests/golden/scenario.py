@@ -156,6 +156,9 @@ class Scenario:
         ask.get("/rollouts/honest/verdict?wait=settled&timeout_s=1")
         page = ask.get("/rollouts/honest/exchanges?limit=2").json()
         ask.get("/rollouts/honest/exchanges", params={"limit": 2, "after": page["next"]})
+        ask.post("/digests", {"response_ids": ["chatcmpl-1", "resp_1"]})
+        for number, wrong in enumerate(({}, {"response_ids": [""]}, {"response_ids": [7]})):
+            ask.post("/digests", wrong, title=f"digests asked for wrongly {number}")
         ask.get("/rollouts/a%2Fb/verdict")
 
     def _honest(self) -> None:

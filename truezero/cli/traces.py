@@ -17,6 +17,10 @@ def mask(
         Path, typer.Argument(metavar="TRACE", help="The trace: JSON lines, or one JSON list.")
     ],
     batch: Annotated[str, typer.Option(help="The batch under which its rollouts ran.")],
+    shared: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ROLLOUT", help="A rollout with the calls of several; repeatable."),
+    ] = None,
     write: Annotated[
         Path | None, typer.Option(metavar="COPY", help="Write the masked records to this file.")
     ] = None,
@@ -35,7 +39,8 @@ def mask(
         fail("--write names the trace itself: choose another file", 2)
     with connected(url, token) as client:
         try:
-            masked = traces.mask(records, traces.fetch(client, batch))
+            wire = traces.fetch(client, batch, records, shared=shared or ())
+            masked = traces.mask(records, wire)
         except ValueError as error:
             fail(f"{trace}: {error}", 2)
     for line in traces.summary(masked):

@@ -6,7 +6,7 @@ sets the mask, the valid flag or the reward that the records have themselves::
 
     records = [json.loads(line) for line in open("trace.jsonl")]
     with truezero.Client() as client:
-        masked = mask(records, fetch(client, "step-12"))
+        masked = mask(records, fetch(client, "step-12", records))
     rows, again = masked.records, masked.resample
 
 A call is joined by the id of its answer, else by the id of its request, else by its place in its
@@ -23,6 +23,7 @@ from typing import Any
 
 from truezero import Client
 from truezero.integrations.trace_formats import Record, TraceCall, TraceFormat, format_of
+from truezero.models import LONGEST_RESPONSE_ID
 from truezero.printable import plural
 
 UNATTRIBUTED = "unattributed"
@@ -137,21 +138,39 @@ def response_ids(records: Sequence[Record]) -> list[str]:
     """Return the response ids that records name, each once: the service has digests for them."""
     form = format_of(records)
     named = (call.response_id for record in records for call in form.calls(record))
-    return list(dict.fromkeys(filter(None, named)))
+    return list(dict.fromkeys(each for each in named if each and _can_be_sent(each)))
 
 
-def fetch(client: Client, batch: str) -> WireVerdicts:
+def _can_be_sent(response_id: str) -> bool:
+    """Return True unless the service would refuse it: it is too long, or no text."""
+    try:
+        response_id.encode()
+    except UnicodeEncodeError:
+        return False
+    return len(response_id) <= LONGEST_RESPONSE_ID
+
+
+def fetch(
+    client: Client, batch: str, records: Sequence[Record], *, shared: Collection[str] = ()
+) -> WireVerdicts:
     """Return what a service recorded of a batch: its verdicts and its calls.
 
-    The service gives no digests of response ids yet, so `mask` joins calls by the ids of their
-    requests, else by their place in their rollout, their model and their sizes.
+    Arguments:
+        records: to be masked; the service makes the digests of their response ids.
+        shared: rollouts, of this batch or of none, under which the calls of many traces came.
 
     Raises:
         ServiceError: the service is unreachable, or refuses.
+        ValueError: the records are of no known format, or of several.
     """
-    ids = [item.id for item in client.iter_rollouts(batch=batch)]
+    in_batch = [item.id for item in client.iter_rollouts(batch=batch)]
+    ids = dict.fromkeys((*in_batch, *shared))
     return WireVerdicts(
-        verdicts={name: client.verdict(name).model_dump(mode="json") for name in ids},
+        digests=client.digests(response_ids(records)),
+        shared=shared,
+        verdicts={
+            name: client.verdict(name).model_dump(mode="json") for name in ids if name not in shared
+        },
         calls={
             name: [call.model_dump(mode="json") for call in client.exchanges(name)] for name in ids
         },

@@ -52,11 +52,15 @@ from truezero.models.batches import (
     UsageSums,
 )
 from truezero.models.rollouts import (
+    LONGEST_RESPONSE_ID,
+    MOST_DIGESTS,
     MOST_REGISTRATIONS,
     BatchPolicy,
     BulkItem,
     BulkRegistered,
     BulkRequest,
+    DigestRequest,
+    Digests,
     Exchange,
     ExchangePage,
     Fault,
@@ -101,6 +105,8 @@ from truezero.models.verdicts import (
 
 __all__ = [
     "LONGEST_PAGE",
+    "LONGEST_RESPONSE_ID",
+    "MOST_DIGESTS",
     "MOST_REGISTRATIONS",
     "RERUN_NAMES",
     "USAGE_DIMENSIONS",
@@ -126,6 +132,8 @@ __all__ = [
     "CheckName",
     "ComparedBatch",
     "Coverage",
+    "DigestRequest",
+    "Digests",
     "Disclosure",
     "DisclosureRequest",
     "Exchange",

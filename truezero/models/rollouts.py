@@ -275,6 +275,28 @@ class BulkRegistered(BaseModel):
     items: list[BulkItem] = Field(description="one for each registration")
 
 
+# --- digests of response ids ---
+
+
+MOST_DIGESTS = 10_000
+LONGEST_RESPONSE_ID = 1000  # characters
+_ResponseId = Annotated[str, Field(min_length=1, max_length=LONGEST_RESPONSE_ID)]
+
+
+class DigestRequest(StrictRequest):
+    """`POST /digests`: ids of answers, as a trace that others keep has them."""
+
+    response_ids: Annotated[list[_ResponseId], Field(max_length=MOST_DIGESTS)] = Field(
+        description="`id` of chat completions, messages and responses, `responseId` of Gemini"
+    )
+
+
+class Digests(BaseModel):
+    """The digests of response ids."""
+
+    digests: dict[str, str] = Field(description="by id: the `response_digest` of its exchange")
+
+
 # --- keys ---
 #
 # Compatible with the key API of LiteLLM's proxy: one key, one rollout.

@@ -255,6 +255,8 @@ def _snapshot(reading: ResponseFacts, response: Payload) -> None:
         reading.pending = False
         why = name(part(response.get("incomplete_details")).get("reason"))
         reading.take_finish_reason(f"{status}:{why}" if why else status)
+    elif reading.pending is None:
+        reading.pending = False
 
 
 def _responses_item(reading: ResponseFacts, item: Payload) -> None:

@@ -10,6 +10,7 @@ import zstandard
 from classifier.records import Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver, ObserverLimits
+from proxy.capture.request import response_digest
 from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import (
     SSE,

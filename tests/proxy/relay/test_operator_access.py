@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from typing import Any
 
 import pytest
 
+from proxy.capture.request import response_digest
 from proxy.relay.admission import Access
 from proxy.relay.context import RelayContext
 from proxy.relay.operator_access import OperatorAccess
@@ -176,7 +176,7 @@ async def test_a_socket_opens_where_its_calls_are_read() -> None:
 
 
 async def test_a_response_is_gone_on_with_by_the_rollout_it_was_answered() -> None:
-    digest = hashlib.blake2b(b"resp_1", key=b"salt", digest_size=8).hexdigest()
+    digest = response_digest("resp_1", b"salt")
     asked: list[tuple[str, ...]] = []
 
     def answered(*call: str) -> bool:

@@ -25,9 +25,11 @@ def test_an_exchange_comes_back_as_it_went_in(database: Database) -> None:
 
 def test_a_response_is_known_to_the_rollout_it_was_answered(database: Database) -> None:
     asked = replace(FULL, id="x3", kind=Kind.CONTINUATION, response_digest="ef")
-    database.calls.write(CommitBatch(recorded=[FULL, asked]), worker="w")
+    named = replace(FULL, id="x4", pending=None, response_digest="01")
+    database.calls.write(CommitBatch(recorded=[FULL, asked, named]), worker="w")
     rows = (
         ("r1", "openai", "cd", True),
+        ("r1", "openai", "01", False),  # an answer that is not fetched later has that id
         ("r1", "openai", "ef", False),  # asked for, never answered
         ("r1", "other", "cd", False),
         ("r2", "openai", "cd", False),

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+from typing import Any
 
 import pytest
 
 from classifier.records import Ending
-from proxy.capture.request import response_digest
-from tests.proxy.wire.observing import SALT, observed
+from proxy.capture.request import CapturedRequest, response_digest
+from tests.proxy.wire.observing import SALT, call, observed
 from tests.proxy.wire.samples import SSE, delta, dump, sse
 
 ID = "answer-0f3a"
-WHOLE = {
+WHOLE: dict[str, dict[str, Any]] = {
     "/v1/chat/completions": {"id": ID, "choices": [{"message": {"content": "Yes."}}]},
     "/v1/completions": {"id": ID, "choices": [{"text": "Yes."}]},
     "/v1/responses": {"id": ID, "object": "response", "status": "completed", "output": []},
@@ -24,6 +26,12 @@ WHOLE = {
     "/model/anthropic.claude/invoke": {"id": ID, "type": "message", "content": []},
     "/v2/chat": {"id": ID, "message": {"content": [{"text": "Yes."}]}},
     "/v1/chat": {"generation_id": ID, "text": "Yes."},
+    "/v1/of/no/dialect": {
+        "request_id": ID,
+        "model": "m",
+        "output": {"text": "Yes, it is.", "finish_reason": "stop"},
+        "usage": {"input_tokens": 3, "output_tokens": 4},
+    },
     "/generate": {"text": "Yes.", "meta_info": {"id": ID, "finish_reason": {"type": "stop"}}},
 }
 STREAMED = {
@@ -43,6 +51,12 @@ STREAMED = {
     "/v1beta/models/g:streamGenerateContent": sse(
         {"responseId": ID, "candidates": [{"content": {"parts": [{"text": "Yes"}]}}]}, done=False
     ),
+    "/v2/chat": sse(
+        {"type": "message-start", "id": ID, "delta": {"message": {"role": "assistant"}}},
+        {"type": "content-delta", "delta": {"message": {"content": {"text": "Yes"}}}},
+        {"type": "message-end", "delta": {"finish_reason": "COMPLETE"}},
+    ),
+    "/v1/completions": sse({"id": ID, "choices": [{"text": "Yes"}]}),
     "/generate": sse({"text": "Yes", "meta_info": {"id": ID, "finish_reason": None}}),
 }
 
@@ -77,6 +91,18 @@ def test_what_is_no_id_has_no_digest(stated: object) -> None:
 def test_an_id_that_no_encoding_takes_has_one() -> None:
     body = json.dumps({**WHOLE["/v1/chat/completions"], "id": "\ud800"}).encode()
     assert observed(body).response_digest is not None
+
+
+def test_a_digest_that_rest_makes_is_that_of_nothing_else_on_record() -> None:
+    """Or whoever may ask for digests could try what prompts and answers were."""
+    body = dump(WHOLE["/v1/chat/completions"])
+    exchange = observed(body, status=500)
+    request = CapturedRequest(call(), salt=SALT, limit=1000)
+    sent = "POST /v1/chat/completions\n"
+    assert exchange.request_digest == request.digest()
+    assert response_digest(sent, SALT) != request.digest()
+    plain = hashlib.blake2b(sent.encode(), key=SALT, digest_size=8).hexdigest()
+    assert plain == request.digest(), "it is made of the request line and the body"
 
 
 def test_a_digest_tells_nothing_without_the_salt() -> None:

@@ -623,7 +623,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
                 at = {"model": "gpt-5", "timestamp": each.started_at + 0.5, "token_counts": counts}
                 records.append({**rllm(registered.id, n)[0], **at})
         solved, struck = ids
-        yield Played(url, solved, struck, fetch(client, "step-12"), records)
+        yield Played(url, solved, struck, fetch(client, "step-12", records), records)
 
 
 def test_a_trace_is_masked_by_what_a_service_recorded(played: Played) -> None:
@@ -633,6 +633,43 @@ def test_a_trace_is_masked_by_what_a_service_recorded(played: Played) -> None:
     assert masked.resample == [played.struck]
     again = WireVerdicts.from_json(json.loads(json.dumps(played.wire.to_json())))
     assert again.to_json() == played.wire.to_json()
+
+
+def test_the_service_makes_the_digests_by_which_answers_are_found(played: Played) -> None:
+    """The provider of this test gives each answer one id."""
+    with truezero.Client(played.url) as client:
+        many = [f"id-{number}" for number in range(20_001)]
+        digests = client.digests([*many, "chatcmpl-1"])
+        assert client.digests([]) == {}
+        calls = client.exchanges(played.solved)
+        exported = [json.loads(line) for line in client.export(batch="step-12")]
+    assert [*digests] == [*many, "chatcmpl-1"]
+    assert len({*digests.values()}) == len(digests)
+    assert {each.response_digest for each in calls} == {digests["chatcmpl-1"]}
+    rows = [each for each in exported if each["record"] == "exchange"]
+    digest_by_status = {(each["status"], each["response_digest"]) for each in rows}
+    assert digest_by_status == {(200, digests["chatcmpl-1"]), (503, None)}
+
+
+def test_an_answer_is_found_by_its_id_alone(played: Played) -> None:
+    with truezero.Client(played.url) as client:
+        named = client.register(batch="named", task="named", model="gpt-5")
+        driving.call(named.base_urls["openai"])
+        record = {**rllm("a name of its own", 1)[0], "token_counts": {}, "completion_token_ids": []}
+        record["raw_response"] = {"id": "chatcmpl-1", "choices": [{}]}
+        client.report(named.id, rewards={"reward": 1.0}, prompts_executed=1)
+        masked = mask([record], fetch(client, "named", [record]))
+        shared = mask([record], fetch(client, "named", [record], shared=[named.id]))
+    assert [(each.truezero, each.joined) for each in masked.traces] == [(named.id, 1)]
+    assert [(each.truezero, each.joined, each.by) for each in shared.traces] == [(None, 1, "calls")]
+
+
+def test_ids_that_the_service_would_refuse_are_not_sent() -> None:
+    def named(response_id: str) -> Record:
+        return {**rllm("r", 1)[0], "raw_response": {"id": response_id}}
+
+    records = [named("x" * 1000), named("x" * 1001), named("\ud800"), named("y")]
+    assert response_ids(records) == ["x" * 1000, "y"]
 
 
 def test_a_rollout_without_a_trace_is_named(played: Played) -> None:

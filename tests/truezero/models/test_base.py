@@ -57,8 +57,8 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
         and model.model_config.get("extra") == "forbid"
     }
     assert strict == {
-        "BatchBegin", "BatchEnd", "BatchPolicy", "BulkRequest", "DisclosureRequest", "Fault",
-            "KeyDeletion",
+        "BatchBegin", "BatchEnd", "BatchPolicy", "BulkRequest", "DigestRequest",
+        "DisclosureRequest", "Fault", "KeyDeletion",
         "ListParameters", "OutcomeRequest", "RerunParameters", "RolloutRequest",
     }  # fmt: skip
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)

@@ -170,6 +170,14 @@ class Client:
         pages = self._pages(models.ExchangePage, of_rollout(rollout_id, "/exchanges"), {})
         return [call for page in pages for call in page.items]
 
+    def digests(self, response_ids: Sequence[str]) -> dict[str, str]:
+        """Return the digest of each response id: the ``response_digest`` of its exchange."""
+        digests: dict[str, str] = {}
+        for start in range(0, len(response_ids), models.MOST_DIGESTS):
+            body = {"response_ids": [*response_ids[start : start + models.MOST_DIGESTS]]}
+            digests |= (self._post(models.Digests, "/digests", body)).digests
+        return digests
+
     def rollouts(self, **filters: Unpack[RolloutFilters]) -> list[models.RolloutItem]:
         """Return every rollout that matches the filters, oldest first unless asked otherwise."""
         params = present(**filters, limit=1000)
