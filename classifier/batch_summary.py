@@ -264,7 +264,7 @@ def check_of(
         counted: slots that count in spite of a finding, by its level.
         total: how many lines there are about slots, where only the first of them are given.
     """
-    biased = [_bias(each, found.fisher_p) for each in found.comparisons if each.significant]
+    biased = [_bias(each) for each in found.comparisons if each.significant]
     after = [
         f"{level}, and counted all the same: {_some(*counted[level])}"
         for level in (Level.INVALID, Level.SUSPECT)
@@ -283,12 +283,11 @@ def check_of(
     )
 
 
-def _bias(lane: ExclusionEffect, fisher_p: float | None) -> str:
-    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards is {fisher_p:.2g}"
+def _bias(lane: ExclusionEffect) -> str:
     return (
         f"exclusions bias the mean: what is kept of the {plural(lane.tasks, 'task')} with "
         f"exclusions on {lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, "
-        f"of the {lane.other_tasks} without any {lane.other_mean:.3g} (p = {lane.p:.2g}{beside})"
+        f"of the {lane.other_tasks} without any {lane.other_mean:.3g} (p = {lane.p:.2g})"
     )
 
 

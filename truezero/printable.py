@@ -32,6 +32,15 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def exclusion_words(bias: bool | None, p: float | None) -> str:
+    """Say if what a batch leaves out strikes hard tasks, by the test of ``exclusion_p``."""
+    if bias is None or p is None:
+        return "Whether exclusions strike hard tasks is unknown: too few repeated tasks."
+    if bias:
+        return f"Exclusions strike other tasks than chance would (p = {p:.2g})."
+    return f"Exclusions strike tasks as chance would (p = {p:.2g})."
+
+
 def _escaped(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x100:

@@ -7,8 +7,8 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, takewhile
+from typing import Any, NamedTuple
 
 from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
@@ -21,6 +21,7 @@ from proxy.store.statistics import Slice
 _AGENTS_FAULT = "rejected_request"
 _FAILING = 0.5  # share of failed calls
 _FEWEST = 3  # failed calls
+_NO_KEY = "-"  # calls that sent none
 
 Facts = Mapping[str, Any]
 
@@ -65,19 +66,33 @@ class CallStats:
     latencies: Latencies
 
 
+class KeyStats(NamedTuple):
+    """One key by its digest: sampled calls, and those that failed by the provider.
+
+    ``failing_since`` is the begin (epoch seconds) of the failed calls in a row that the key ended
+    on, ``cause`` the last one's subcategory; both None if fewer than three did.
+    """
+
+    key: str
+    calls: int
+    failed: int
+    failing_since: float | None
+    cause: str | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamStats:
     """One upstream over a window.
 
-    ``models`` are by name (None: no call said which), ``keys`` count sampled calls and failures by
-    key digest; both the busiest first. ``points`` are consecutive steps.
+    ``models`` are by name (None: no call said which), ``keys`` are of the sampled calls; both the
+    busiest first. ``points`` are consecutive steps.
     """
 
     name: str
     origin: str
     stats: CallStats
     models: Sequence[tuple[str | None, CallStats]]
-    keys: Sequence[tuple[str, int, int]]
+    keys: Sequence[KeyStats]
     points: Sequence[UpstreamPoint]
 
 
@@ -126,7 +141,7 @@ def upstream_stats(
             origin=origins.get(name, ""),
             stats=_stats(of_upstream[name], finest_of[name], sampled_of[name]),
             models=_models(of_upstream[name], finest_of[name], sampled_of[name]),
-            keys=key_counts(sampled_of[name]),
+            keys=key_stats(sampled_of[name]),
             points=_points(window, of_upstream[name], sampled_of[name]),
         )
         for name in ranked
@@ -281,15 +296,30 @@ def ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def key_counts(calls: Iterable[Facts]) -> list[tuple[str, int, int]]:
-    """Count calls and failures by key digest, most calls first."""
-    total: Counter[str] = Counter()
-    failed: Counter[str] = Counter()
+def key_stats(calls: Iterable[Facts]) -> list[KeyStats]:
+    """Return each key's calls and failures, most calls first."""
+    by_key: defaultdict[str, list[Facts]] = defaultdict(list)
     for call in calls:
-        key = call["key_digest"] or "-"
-        total[key] += 1
-        failed[key] += call["subcategory"] not in (None, _AGENTS_FAULT)
-    return [(key, count, failed[key]) for key, count in total.most_common()]
+        by_key[call["key_digest"] or _NO_KEY].append(call)
+    found = [_key_stats(key, calls) for key, calls in by_key.items()]
+    return sorted(found, key=lambda each: -each.calls)
+
+
+def _key_stats(key: str, calls: Sequence[Facts]) -> KeyStats:
+    served = sorted(
+        (call for call in calls if call["subcategory"] != _AGENTS_FAULT),
+        key=lambda call: call["started_at"],
+        reverse=True,
+    )
+    streak = list(takewhile(lambda call: call["subcategory"] is not None, served))
+    dead = len(streak) >= _FEWEST and key != _NO_KEY
+    return KeyStats(
+        key=key,
+        calls=len(calls),
+        failed=sum(call["subcategory"] is not None for call in served),
+        failing_since=streak[-1]["started_at"] if dead else None,
+        cause=streak[0]["subcategory"] if dead else None,
+    )
 
 
 # --- timeline of a batch's calls ---------------------------------------------------------------
@@ -511,8 +541,13 @@ def _item(upstream: UpstreamStats) -> dict[str, Any]:
         **_flat_stats(upstream.stats),
         "models": [{"model": name, **_flat_stats(stats)} for name, stats in upstream.models],
         "keys": [
-            {"key": key, "sampled_calls": calls, "sampled_failed": failed}
-            for key, calls, failed in upstream.keys
+            {
+                "key": each.key,
+                "sampled_calls": each.calls,
+                "sampled_failed": each.failed,
+                "failing_since": each.failing_since,
+            }
+            for each in upstream.keys
         ],
         "points": [asdict(point) for point in upstream.points],
     }

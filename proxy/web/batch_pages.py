@@ -29,6 +29,7 @@ from proxy.web.context import (
     redirect,
 )
 from truezero import models
+from truezero.printable import exclusion_words
 
 # --- fitness to publish: the reasons against it, with counts ------------------------------------
 
@@ -93,7 +94,7 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
         text = "run again although already scored: the first score counts"
         reasons.append(Reason(picked, text, "?tab=tasks"))
     if summary["exclusion_bias"]:
-        text = f"what is left out biases the mean (p = {summary['exclusion_p']:.2g})"
+        text = exclusion_words(summary["exclusion_bias"], summary["exclusion_p"])
         reasons.append(Reason(None, text, "#check"))
     if own := (summary["diagnostics"] or {}).get("own_failure_info", 0):
         text = "failed by the agent itself, and counted: look whether it was provoked"

@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
 from truezero import models
-from truezero.printable import plural
+from truezero.printable import exclusion_words, plural
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -123,6 +123,7 @@ def _templates() -> Environment:
         counted=badges.counted,
         badges=badges,
         path_of=path_of,
+        exclusion_words=exclusion_words,
         plural=plural,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),

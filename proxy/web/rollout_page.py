@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -146,8 +147,9 @@ async def _call(context: Context, rollout: Text, id: Text) -> Response:
 def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
     """Return the values of the template of a rollout's page."""
     verdict = page.verdict
+    evidence = deciding_calls(verdict)
     bars = charts.waterfall(
-        page.calls, verdict["evidence"], now=now, details=page.details, findings=verdict["validity"]
+        page.calls, evidence, now=now, details=page.details, findings=verdict["validity"]
     )
     by_number = {bar.number: bar for bar in bars}
     lines = page.listed.lines
@@ -157,6 +159,7 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "facts": page.facts,
         "outcome": page.outcome,
         "verdict": verdict,
+        "evidence": evidence,
         "sentence": format.sentence(verdict, page.outcome),
         "in_flight": _in_flight(page.calls),
         "reported": outcome_texts(page.outcome, page.facts["metadata"]),
@@ -168,6 +171,16 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "causes": badges.CAUSES,
         "with_key": len({call["key_digest"] for call in page.details.values()}) > 1,
     }
+
+
+def deciding_calls(verdict: Mapping[str, Any]) -> Sequence[str]:
+    """Return the ids of the calls that the score hangs on.
+
+    Those of the findings that take the score away, as of a dead judge; else those of the rule.
+    """
+    named = verdict["excluded_by"]
+    against = [each["evidence"] for each in verdict["validity"] if each["check"] in named]
+    return list(dict.fromkeys(chain(*against))) or verdict["evidence"]
 
 
 def _in_flight(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +19,7 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli.options import MOST
-from truezero.printable import plural, visible
+from truezero.printable import exclusion_words, plural, visible
 from truezero.runner.drills import SPOILT, Drilled
 from truezero.sdk.events import Event
 
@@ -75,9 +76,13 @@ def print_calls(
 
 
 def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
-    """Return what each call is shown for, by its id: evidence, proof, checks with a finding."""
-    decided = [] if verdict.health == "undecided" else verdict.evidence
-    marks = {call: ["evidence"] for call in decided}
+    """Return what each call is shown for, by its id: evidence, proof, checks with a finding.
+
+    Where findings take the score away, as of a dead judge, their calls are the evidence.
+    """
+    against = [each.evidence for each in verdict.validity if each.check in verdict.excluded_by]
+    decided = list(chain(*against)) or verdict.evidence
+    marks = {} if verdict.health == "undecided" else {call: ["evidence"] for call in decided}
     proof = verdict.proof
     for call in dict.fromkeys((proof.first, proof.last) if proof else ()):
         if call:
@@ -449,14 +454,9 @@ def print_check(check: models.Check) -> None:
     if (total := check.lines_total or 0) > len(check.lines):
         console.print(f"[dim]and {plural(total - len(check.lines), 'more rollout')}[/dim]")
     if check.exclusion_p is not None:
-        console.print(_exclusions(check.exclusion_p, check.exclusion_fisher_p))
+        console.print(exclusion_words(check.exclusion_bias, check.exclusion_p))
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
     console.print(f"{escape(check.batch)}: {result}")
-
-
-def _exclusions(p: float, fisher_p: float | None) -> str:
-    beside = "" if fisher_p is None else f"; Fisher's p over reported rewards: {fisher_p:.2g}"
-    return f"exclusions against tasks: p = {p:.2g}{beside}"
 
 
 def print_card(card: Mapping[str, Any]) -> None:
@@ -484,6 +484,9 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
         causes = ", ".join(f"{count:,} {name}" for name, count in zeros["by_cause"].items())
         none = f"{zeros['not_measured']:,} of {plural(zeros['reported'], 'reported zero')} are none"
         lines.append(none + (f": {causes}" if causes else ""))
+    exclusion = measured["exclusion"]
+    if exclusion["p"] is not None:
+        lines.append(exclusion_words(exclusion["bias"], exclusion["p"]))
     for row in calls["by_model"]:
         asked, answered = row["asked"] or "unknown", row["answered"] or "unknown"
         served = f" at {row['served_by']}" if row["served_by"] else ""

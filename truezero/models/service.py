@@ -77,6 +77,10 @@ class UpstreamKey(BaseModel):
     key: str = Field(description="salted digest")
     sampled_calls: int = Field(description="of the sample")
     sampled_failed: int = Field(description="of them, failed by the provider")
+    failing_since: float | None = Field(
+        default=None,
+        description="begin of the failed calls in a row that the key ended on; null below three",
+    )
 
 
 class UpstreamStep(BaseModel):

@@ -110,7 +110,25 @@ def test_keys_are_counted_with_their_failures() -> None:
         call(key_digest=None), call(key_digest="k2", subcategory="rejected_request"),
     ]  # fmt: skip
     (found,) = stats([row(0, 5)], calls)
-    assert found.keys == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
+    assert [each[:3] for each in found.keys] == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
+    assert {each.failing_since for each in found.keys} == {None}
+
+
+def test_a_key_is_dead_from_the_first_of_the_failures_it_ended_on() -> None:
+    def failed(at: float, cause: str | None) -> dict[str, Any]:
+        return call(key_digest="k2", subcategory=cause, started_at=at)
+
+    calls = [
+        failed(5, "quota"), failed(1, "auth"), failed(2, None), failed(3, "auth"),
+        failed(6, "rejected_request"), failed(4, "auth"),
+    ]  # fmt: skip
+    (found,) = stats([row(0, 6)], calls)
+    assert [each[3:] for each in found.keys] == [(3, "quota")]
+    (answered,) = stats([row(0, 7)], [*calls, failed(7, None)])
+    assert [each[3:] for each in answered.keys] == [(None, None)]
+    keyless = [{**each, "key_digest": None} for each in calls]
+    (found,) = stats([row(0, 6)], keyless)
+    assert [each[3:] for each in found.keys] == [(None, None)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Wait
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
-from tests.proxy.control.test_batches import play
+from tests.proxy.control.test_batches import CHAT, play
 from tests.proxy.web.test_pages import page, words
 from tests.waiting import until
 from truezero.cli import app as command_line
@@ -27,6 +27,7 @@ EMPTY = replies.answer(
     Api.CHAT, replies.Reply(model="gpt-5", input_tokens=9000, output_tokens=0, text=()),
     streams=False,
 )  # fmt: skip
+HTML = {"accept": "text/html"}
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 
@@ -50,10 +51,10 @@ def listed(service: Service) -> Mapping[str, Any]:
     return dict(item)
 
 
-def printed(service: Service, *command: str) -> str:
+def printed(service: Service, *command: str, exit_code: int = 0) -> str:
     where, wide = ["--url", str(service.http.base_url)], {"COLUMNS": "200"}
     told = CliRunner().invoke(command_line, [*command, *where], env=wide)
-    assert told.exit_code == 0, told.output
+    assert told.exit_code == exit_code, told.output
     return " ".join(told.stdout.split())
 
 
@@ -175,3 +176,67 @@ def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
         assert "calls_never_answered" not in warnings
         answer.set()
         response.read()
+
+
+def judged_by_a_dead_judge(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r", "batch": "j", "model": "gpt-5"})
+    ask = {"model": "gpt-5", "messages": []}
+    for role, answer in (("", answers.chat()), ("as/judge/", DEAD)):
+        service.provider.plays(answer)
+        service.http.post(f"/r/r/{role}openai{CHAT}", json=ask)
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    service.http.post("/rollouts/r/outcome", json=seen)
+
+
+def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
+    service: Service,
+) -> None:
+    judged_by_a_dead_judge(service)
+    (asked,) = service.get("/rollouts/r/verdict")["roles"]["judge"]["evidence"]
+    shown = page(service, "/ui/rollouts/r")
+    assert "Evidence: 1 call: 2 . Proof: call 1" in words(shown)
+    assert re.findall(r'<li id="call-(\d)" class="evidence"', shown) == ["2"]
+    assert "<s>0</s> <b>null</b>" in shown
+    for path in ("/ui/rollouts?batch=j", "/ui/batches/j?tab=rollouts"):
+        assert "<s>0</s> <b>null</b>" in page(service, path), path
+    (line,) = re.findall(rf"{asked[-8:]} 401 .*", printed(service, "verdict", "r"))
+    assert "evidence" in line
+    assert "null (0)" in printed(service, "list", "--batch", "j")
+
+
+def test_what_is_excluded_has_one_p_in_one_sentence(service: Service) -> None:
+    for n in range(10):
+        lost = 0.0 if n % 2 else 1.0
+        dead = DEAD if n % 2 else None
+        play(service, f"a{n}", dead, batch="p", reward=0.0, task=f"t{n}", attempt=0)
+        play(service, f"b{n}", batch="p", reward=lost, task=f"t{n}", attempt=0)
+    sentence = "Exclusions strike other tasks than chance would (p = 0.0079)"
+    assert service.get("/batches/p")["exclusion_p"] == pytest.approx(0.0079, abs=5e-5)
+    checked = service.get("/batches/p/check")
+    assert "(p = 0.0079)" in checked["lines"][0]
+    shown = {
+        "page": words(page(service, "/ui/batches/p")),
+        "card": words(service.http.get("/batches/p/card", headers=HTML).text),
+        "printed check": printed(service, "check", "p", exit_code=1),
+        "printed card": printed(service, "card", "p"),
+    }
+    for place, text in shown.items():
+        assert sentence in text, place
+        assert set(re.findall(r"p = ([\d.]+)", text)) == {"0.0079"}, place
+        assert "Fisher" not in text, place
+
+
+def test_the_key_that_is_dead_is_said(service: Service) -> None:
+    ask = {"model": "gpt-5", "messages": []}
+    for key, answer in (("sk-lives", None), ("sk-died", DEAD)):
+        for n in range(3):
+            service.provider.plays(answer or answers.chat())
+            headers = {"authorization": f"Bearer {key}"}
+            service.http.post(f"/r/{key}-{n}/openai{CHAT}", json=ask, headers=headers)
+    (died,) = {call["key_digest"] for call in service.get("/rollouts/sk-died-0/exchanges")["items"]}
+    (item,) = service.get("/upstreams")["items"]
+    dead = {each["key"] for each in item["keys"] if each["failing_since"] is not None}
+    assert dead == {died}
+    shown = words(page(service, "/ui/upstreams"))
+    assert shown.count("dead: ") == 1
+    assert f"{died} 3, 3 failed dead: auth since " in shown

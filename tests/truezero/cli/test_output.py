@@ -192,10 +192,13 @@ def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
     output.print_check(models.Check(batch="b", valid=False, lines=["one"], lines_total=1201))
     assert capsys.readouterr().out == "one\nand 1,200 more rollouts\nb: not a valid measurement\n"
-    tested = models.Check(batch="b", valid=True, lines=[], exclusion_p=0.4, exclusion_fisher_p=1e-4)
+    tested = models.Check(
+        batch="b", valid=True, lines=[], exclusion_bias=False, exclusion_p=0.4,
+        exclusion_fisher_p=1e-4,
+    )  # fmt: skip
     output.print_check(tested)
     assert capsys.readouterr().out == (
-        "exclusions against tasks: p = 0.4; Fisher's p over reported rewards: 0.0001\nb: valid\n"
+        "Exclusions strike tasks as chance would (p = 0.4).\nb: valid\n"
     )
 
 
