@@ -146,7 +146,7 @@ _POISONED = 3  # failures of one request
 _POISONED_S = 30.0  # from the first to the last of them
 # What a request by itself does not bring about.
 _NO_POISON = frozenset((401, 402, 403, 404, 408, 429, 502, 503, 504, 529))
-_OUTAGE = frozenset((502, 503, 504, 529))
+OUTAGE_STATUSES = frozenset((502, 503, 504, 529))
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
 _OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
@@ -395,7 +395,7 @@ def _unproven(failed: Exchange, setting: AttributionContext) -> bool:
 
 def _could_cause(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if an agent can cause it. It cannot cause an outage of its given upstream."""
-    outage = failed.status in _OUTAGE or failed.ending in (
+    outage = failed.status in OUTAGE_STATUSES or failed.ending in (
         Ending.NEVER_CONNECTED,
         Ending.CUT_UPSTREAM,
     )

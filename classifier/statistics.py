@@ -69,14 +69,15 @@ def interval_of(clusters: Sequence[Cluster], *, binary: bool, bounded: bool) -> 
     return _student(mean, _variance(clusters, mean, size), count, bounded=bounded)
 
 
-def wilson(share: float, of: float) -> Interval:
+def wilson(share: float, of: float, *, z: float = Z) -> Interval:
     """Return Wilson's interval of a share (Wilson 1927), which holds at 0 and 1 as well.
 
-    ``of`` is the number of independent observations, not always whole.
+    ``of`` is the number of independent observations, not always whole; ``z`` the quantile of the
+    normal distribution up to which it reaches, by default that of 95 %.
     """
-    scale = 1 + Z**2 / of
-    centre = (share + Z**2 / (2 * of)) / scale
-    half = Z / scale * math.sqrt(share * (1 - share) / of + Z**2 / (4 * of**2))
+    scale = 1 + z**2 / of
+    centre = (share + z**2 / (2 * of)) / scale
+    half = z / scale * math.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
     # At 0 and 1 the bound is exact; rounding would leave it beside.
     return (
         0.0 if share == 0 else max(0.0, centre - half),

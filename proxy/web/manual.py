@@ -92,6 +92,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Scaling", "measurements/scaling.md"),
             ("Agents", "measurements/agents.md"),
             ("Faults", "measurements/faults.md"),
+            ("Health", "measurements/health.md"),
             ("Harnesses", "measurements/integrations.md"),
             ("Versions", "measurements/versions.md"),
         ),
