@@ -101,6 +101,12 @@ class Trace:
         """True if more than one version of the weights answered its calls."""
         return len(self.weight_versions) > 1
 
+    def note(self) -> dict[str, Any]:
+        """Return what a record says of its rollout; without what is empty."""
+        facts = asdict(self) | {"spans_versions": self.spans_versions}
+        always = ("measured", "reason", "kind", "resample")
+        return {name: value for name, value in facts.items() if name in always or value}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
@@ -198,7 +204,7 @@ def mask(
     taken = {exchange["id"] for join in joins for _, exchange in join.pairs}
     traced = {join.wire for join in joins}
     others = [name for name in wire.verdicts if name not in traced and name not in wire.shared]
-    notes = {name: _note(trace) for name, trace in found.items()}
+    notes = {name: trace.note() for name, trace in found.items()}
     return Masked(
         format=form.name,
         records=[form.write(record, notes) for record in records],
@@ -549,10 +555,3 @@ def _distinct(names: Iterable[Any]) -> tuple[str, ...]:
 def _sum(counts: Iterable[int | None]) -> int | None:
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
-
-
-def _note(trace: Trace) -> dict[str, Any]:
-    """Return what a record says of its rollout; without what is empty."""
-    said = asdict(trace)
-    always = ("measured", "reason", "kind", "resample")
-    return {name: value for name, value in said.items() if name in always or value}

@@ -12,13 +12,14 @@ becomes the baseline of the measured ones, which shifts no mean.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from truezero import models
 from truezero.printable import plural
 
 Group = models.Group | Mapping[str, Any]
 Row = Mapping[str, Any]
+T = TypeVar("T")
 
 ERROR = "truezero_masked"
 """What a masked row's error or stop reason is called."""
@@ -132,19 +133,33 @@ def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
     return {**row, "mask_sample": True, "_ng_failure_class": f"truezero:{kind}"}
 
 
+def agent_lightning(group: Group, rows: Sequence[T]) -> list[T]:
+    """Leave masked rollouts out of Agent Lightning's `CompletedRollout` rows of a group.
+
+    Its adapter gives a row without a reward ``reward_fillna_value``, 0.0 by default, and has no
+    mask (agentlightning 1.0.2, verl/rollout_adapter.py); its advantages are of the rows that are
+    left. `truezero.integrations.agent_lightning` does this without groups.
+    """
+    found = _settled(group)
+    _check_length(found, rows)
+    return [row for row, counts in zip(rows, found.valid, strict=True) if counts]
+
+
 def _masked(
     group: _Settled, rows: Sequence[Row], mask: Callable[[Row, str], Row]
 ) -> list[dict[str, Any]]:
     """Return the rows, with what ``mask`` returns in those that are masked."""
-    ids = group.rollout_ids
-    if len(rows) != len(ids):
-        raise ValueError(
-            f"{plural(len(rows), 'row')} for {plural(len(ids), 'rollout')} of task {group.task!r}"
-        )
+    _check_length(group, rows)
     return [
         dict(row) if counts else {**row, **mask(row, rollout_id)}
-        for row, rollout_id, counts in zip(rows, ids, group.valid, strict=True)
+        for row, rollout_id, counts in zip(rows, group.rollout_ids, group.valid, strict=True)
     ]
+
+
+def _check_length(group: _Settled, rows: Sequence[object]) -> None:
+    if len(rows) != len(group.rollout_ids):
+        rollouts = plural(len(group.rollout_ids), "rollout")
+        raise ValueError(f"{plural(len(rows), 'row')} for {rollouts} of task {group.task!r}")
 
 
 class _Settled(NamedTuple):

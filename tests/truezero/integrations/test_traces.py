@@ -13,6 +13,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import truezero
+from tests.fakes import answers
+from tests.fakes.provider import Answer
 from tests.truezero import driving
 from tests.truezero.sdk.test_client import VERDICT
 from truezero.cli import app as command_line
@@ -551,6 +553,7 @@ def test_a_trace_that_spans_versions_of_the_weights_says_so() -> None:
     assert trace.spans_versions
     note = masked.records[0]["metadata"]["truezero"]
     assert (note["weight_versions"], note["measured"]) == (("7", "8"), True)
+    assert note["spans_versions"] is True
     assert "r: spans weight versions 7, 8" in summary(masked)
 
 
@@ -662,6 +665,38 @@ def test_an_answer_is_found_by_its_id_alone(played: Played) -> None:
         shared = mask([record], fetch(client, "named", [record], shared=[named.id]))
     assert [(each.truezero, each.joined) for each in masked.traces] == [(named.id, 1)]
     assert [(each.truezero, each.joined, each.by) for each in shared.traces] == [(None, 1, "calls")]
+
+
+def test_versions_of_the_weights_and_endings_of_the_engine_come_off_the_wire(
+    tmp_path: Path,
+) -> None:
+    def says(number: int, finish: str, **facts: object) -> Answer:
+        usage = {"prompt_tokens": 10 * number, "completion_tokens": number}
+        choice = {"message": {"content": "Yes."}, "finish_reason": finish}
+        return answers.whole({"id": f"id-{number}", "choices": [choice], "usage": usage, **facts})
+
+    paused = answers.whole({"error": {"message": "The engine is paused", "code": 503}}, 503)
+    with (
+        driving.service(tmp_path) as (url, provider, _),
+        truezero.Client(url) as client,
+    ):
+        provider.plays(
+            says(1, "stop", metadata={"weight_version": "7"}, system_fingerprint="fp-a"),
+            paused,
+            says(2, "stop", metadata={"weight_version": "8"}, system_fingerprint="fp-b"),
+            says(3, "abort", metadata={"weight_version": "8"}, system_fingerprint="fp-b"),
+        )
+        registered = client.register(batch="step-13", model="gpt-5")
+        for _ in range(4):
+            driving.call(registered.base_urls["openai"])
+        client.report(registered.id, rewards={"reward": 0.0}, prompts_executed=1)
+        records = [{**each, "model": "gpt-5"} for each in rllm(registered.id, 1, 2, 3)]
+        [trace] = mask(records, fetch(client, "step-13", records)).traces
+    assert (trace.joined, trace.spans_versions) == (3, True)
+    assert trace.weight_versions == ("7", "8")
+    assert trace.system_fingerprints == ("fp-a", "fp-b")
+    assert trace.endings == {"aborted": 1, "unavailable": 1}
+    assert [len(ids) for ids in trace.missing.values()] == [1]
 
 
 def test_ids_that_the_service_would_refuse_are_not_sent() -> None:

@@ -58,6 +58,7 @@ EVERY: dict[str, Callable[[Any], object]] = {
     "prime_rl": lambda group: trainers.prime_rl(group, ROWS),
     "skyrl": lambda group: trainers.skyrl(group, OUTPUT),
     "nemo": lambda group: trainers.nemo(group, ROWS),
+    "agent_lightning": lambda group: trainers.agent_lightning(group, ROWS),
 }
 
 
@@ -89,6 +90,13 @@ def test_a_row_of_verl_without_a_group_gets_none() -> None:
 def test_trl_is_given_none_and_never_a_number() -> None:
     assert trainers.trl(MIXED) == [1.0, None, 0.5]
     assert trainers.trl(DEAD) == [None, None]
+
+
+def test_agent_lightning_gets_no_row_whose_reward_it_would_fill() -> None:
+    assert trainers.agent_lightning(MIXED, ROWS) == [ROWS[0], ROWS[2]]
+    assert trainers.agent_lightning(DEAD, ROWS[:2]) == []
+    with pytest.raises(ValueError, match="2 rows for 3 rollouts of task 't'"):
+        trainers.agent_lightning(MIXED, ROWS[:2])
 
 
 def test_skyrl_has_columns() -> None:
