@@ -11,6 +11,14 @@ from collections.abc import Sequence
 from tests.agents.measure import ROOT, Measured
 
 PAGE = ROOT / "docs" / "measurements" / "agents.md"
+_SHORT = {
+    "kept running until stopped": "stopped",
+    "reported it": "reported",
+    "hid the failure": "hidden",
+    "took it for good": "accepted",
+    "waited for it": "waited",
+    "did not reach the failing call": "unreached",
+}
 _MARKED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- /measured -->)", re.DOTALL)
 
 
@@ -34,8 +42,9 @@ def _line(fault: str, agents: Sequence[str], rows: Sequence[Measured]) -> tuple[
 
 
 def _cell(row: Measured) -> str:
-    conduct = f"**{row.conduct}**" if row.hidden else row.conduct
-    return f"{conduct}, {row.calls} {'call' if row.calls == 1 else 'calls'}"
+    """Return how the run ended and, in brackets, its calls; the page's prose explains the words."""
+    conduct = _SHORT.get(row.conduct, row.conduct)
+    return f"{f'**{conduct}**' if row.hidden else conduct} ({row.calls})"
 
 
 def verdict_of(row: Measured) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def test_every_fault_that_can_be_drilled_is_measured() -> None:
 def test_a_hidden_failure_stands_out_and_the_verdict_is_beside_it() -> None:
     head, _, line = page.table([HIDDEN]).splitlines()
     assert head == "| fault | Some agent 1.2.3 | verdict |"
-    assert line == "| auth | **hid the failure**, 3 calls | api_error auth |"
+    assert line == "| auth | **hidden** (3) | api_error auth |"
 
 
 def test_a_line_says_what_was_found_of_a_spoilt_answer() -> None:
@@ -104,7 +104,7 @@ def test_a_line_says_what_was_found_of_a_spoilt_answer() -> None:
 
 def test_a_failure_that_was_reported_does_not_stand_out() -> None:
     told = replace(HIDDEN, conduct="reported it", calls=1, hidden=False)
-    assert "| reported it, 1 call |" in page.table([told])
+    assert "| reported (1) |" in page.table([told])
 
 
 def test_each_agent_has_a_column_and_verdicts_that_differ_are_all_named() -> None:
@@ -117,8 +117,8 @@ def test_each_agent_has_a_column_and_verdicts_that_differ_are_all_named() -> Non
     assert page.table(rows).splitlines() == [
         "| fault | Some agent 1.2.3 | Other 1.2.3 | verdict |",
         "|---|---|---|---|",
-        "| auth | **hid the failure**, 3 calls | answered, 3 calls | api_error auth · healthy |",
-        "| quota | **hid the failure**, 3 calls | – | api_error auth |",
+        "| auth | **hidden** (3) | answered (3) | api_error auth · healthy |",
+        "| quota | **hidden** (3) | – | api_error auth |",
     ]
 
 

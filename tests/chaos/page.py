@@ -10,7 +10,7 @@ from typing import Protocol
 PAGE = Path(__file__).parent.parent.parent / "docs" / "measurements" / "faults.md"
 _MARKED = re.compile(r"(?<=<!-- measured -->\n).*?(?=<!-- /measured -->)", re.DOTALL)
 _HEAD = (
-    "| fault | times | what the wire shows | verdict | notes |",
+    "| faults | times | what the wire shows | verdict | notes |",
     "|---|--:|---|---|---|",
 )
 
@@ -33,14 +33,16 @@ class Driven(Protocol):
 
 
 def table(faults: Sequence[Driven]) -> str:
-    """One line each, in their order."""
-    return "\n".join((*_HEAD, *(_line(fault) for fault in faults)))
+    """Return one line for all faults that ended alike, in the order of the first of each."""
+    alike: dict[str, list[str]] = {}
+    for fault in faults:
+        alike.setdefault(_cells(fault), []).append(fault.name)
+    return "\n".join((*_HEAD, *(f"| {', '.join(names)} {end}" for end, names in alike.items())))
 
 
-def _line(fault: Driven) -> str:
+def _cells(fault: Driven) -> str:
     notes = ", ".join(fault.notes) or ("**none**" if fault.silent else "–")
-    cells = (fault.name, str(fault.fired), fault.shown, fault.verdict, notes)
-    return f"| {' | '.join(cells)} |"
+    return f"| {fault.fired} | {fault.shown} | {fault.verdict} | {notes} |"
 
 
 def summary(faults: Sequence[Driven]) -> str:

@@ -75,6 +75,15 @@ def test_the_table_takes_the_place_of_the_one_before_and_leaves_the_prose() -> N
         page.rewritten("# Page\n", [STRUCK])
 
 
+def test_faults_that_ended_alike_share_a_line() -> None:
+    twice = replace(STRUCK, name="llm_error_burst", fired=2)
+    alike = replace(STRUCK, name="llm_error_pos_late")
+    assert page.table([STRUCK, twice, alike]).splitlines()[2:] == [
+        "| llm_error_single, llm_error_pos_late | 1 | another text | healthy | **none** |",
+        "| llm_error_burst | 2 | another text | healthy | **none** |",
+    ]
+
+
 def test_every_package_of_the_environment_is_pinned_by_hash() -> None:
     lines = (HERE / "agentchaos.txt").read_text().splitlines()
     named = [line for line in lines if line and line[0] not in "# "]
@@ -94,7 +103,8 @@ def test_the_page_keeps_to_its_goal_and_explains_each_silent_fault() -> None:
     text = page.PAGE.read_text("utf-8")
     match = re.search(r"Of (\d+) faults (\d+) fired; (\d+) of them left no note", text)
     assert match is not None
-    silent = re.findall(r"^\| (\w+) \|.*\| \*\*none\*\* \|$", text, re.MULTILINE)
+    lines = re.findall(r"^\| ([\w, ]+) \|.*\| \*\*none\*\* \|$", text, re.MULTILINE)
+    silent = [name for line in lines for name in line.split(", ")]
     assert len(silent) == int(match[3]) <= GOAL
     assert f"At most {GOAL}" in text
     reasons = re.findall(r"`(…?\w+)`", text.partition("## What may stay silent")[2])
