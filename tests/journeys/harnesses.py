@@ -60,6 +60,7 @@ Row = dict[str, Any]
 _AS_INSTALLED = frozenset(
     {"benchflow", "harbor", "harbor24"}
 )  # find us as a distribution, not by PYTHONPATH
+_CAUSE = re.compile(r"`api_error \[[^]]*\]`")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -316,14 +317,14 @@ class Beside:
         assert now == page or not CI, "run `make integrations` and read what it changed"
 
     def _table(self, conditions: Sequence[Condition], version: str) -> str:
-        columns = [self.cells(Condition.ALONE), *map(self.cells, conditions)]
-        head = ["provider", f"{self.harness} {version}", *conditions]
-        rows = [[str(case), *(column[case] for column in columns)] for case in self._cases]
-        ends = [self[condition] for condition in (Condition.ALONE, *conditions)]
-        rows.append(["exit code", *(str(ran.code) for ran in ends)])
-        rows.append(["calls that reached the provider", *(str(ran.calls) for ran in ends)])
-        lines = [head, ["---"] * len(head), *rows]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---")
+        names = {Condition.ALONE: f"{self.harness} {version}"}
+        columns = {
+            names.get(each, str(each)): [
+                *self.cells(each).values(), str(self[each].code), str(self[each].calls)
+            ]
+            for each in (Condition.ALONE, *conditions)
+        }  # fmt: skip
+        return table_by_columns([*map(str, self._cases), "exit code", "calls"], columns)
 
     def _run(self, condition: Condition) -> Ran:
         home = self.home / condition.name.lower()
@@ -415,6 +416,35 @@ def _with(ran: Ran, *, calls: int, visits: int | None) -> Ran:
         calls=calls,
         visits=visits,
     )
+
+
+def table_by_columns(rows: Sequence[str], columns: Mapping[str, Sequence[str]]) -> str:
+    """Return a table in Markdown; neighbouring columns with the same cells are one."""
+    merged: list[tuple[list[str], Sequence[str]]] = []
+    for name, cells in columns.items():
+        if merged and merged[-1][1] == cells:
+            merged[-1][0].append(name)
+        else:
+            merged.append(([name], cells))
+    lines = [["provider", *(", ".join(names) for names, _ in merged)], ["---"] * (len(merged) + 1)]
+    lines += [[row, *(cells[at] for _, cells in merged)] for at, row in enumerate(rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---")
+
+
+def table_by_rows(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
+    """Return a table in Markdown; rows that differ in truezero's cause alone are one.
+
+    The page says once which cause each failure has.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for name, cells in rows.items():
+        alike.setdefault(tuple(_CAUSE.sub("`api_error`", cell) for cell in cells), []).append(name)
+    lines = [
+        [*head],
+        ["---"] * len(head),
+        *([", ".join(name), *end] for end, name in alike.items()),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---")
 
 
 def _written(page: str, harness: str, table: str) -> str:

@@ -17,7 +17,7 @@ import pytest
 
 from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
-from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, PAGE, Row, execute
+from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, PAGE, Row, execute, table_by_rows
 from tests.journeys.service import ROOT, Service
 from truezero.runner.audit.report import audit
 
@@ -781,17 +781,20 @@ def written(page: str, measured: Measured, spoken: Callable[[Row], str]) -> str:
     before, _, rest = page.partition(start)
     table, found, after = rest.partition(end)
     assert found, f"the page has no place for {measured.harness}"
-    old = dict(re.findall(r"^\| (.+?) \| (.+?) \|", table, re.M))
-    rows = [
-        f"| {case} | {spoken(measured.stock[case]) if case in measured.stock else old[case]} | "
-        f"{spoken(measured.ours[case])} |"
+    old = {
+        name: cell
+        for names, cell in re.findall(r"^\| (.+?) \| (.+?) \|", table, re.M)
+        for name in names.split(", ")
+    }
+    rows = {
+        str(case): [
+            spoken(measured.stock[case]) if case in measured.stock else old[case],
+            spoken(measured.ours[case]),
+        ]
         for case in Case
-    ]
-    head = [
-        f"| provider | {called(measured)} | with truezero |",
-        "|---|---|---|",
-    ]
-    return before + start + "\n".join([*head, *rows]) + "\n" + end + after
+    }
+    new = table_by_rows(["provider", called(measured), "with truezero"], rows)
+    return before + start + new + "\n" + end + after
 
 
 @pytest.mark.parametrize("harness", list(SPOKEN))

@@ -1,0 +1,46 @@
+"""The tables of docs/measurements/integrations.md: what is the same stands there once."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.journeys.failing import Case
+from tests.journeys.harnesses import PAGE, table_by_columns, table_by_rows
+
+
+def test_rows_that_differ_in_the_cause_alone_are_one() -> None:
+    rows = {
+        "ok": ["score 1.0", "score 1.0"],
+        "dead key": ["score 0.0", "no score, `api_error [auth, permanent]`"],
+        "empty answers": ["score 0.0", "no score, `suspected_api_error`"],
+        "rate limit": ["score 0.0", "no score, `api_error [rate_limit, transient]`"],
+    }
+    assert table_by_rows(["provider", "alone", "ours"], rows).splitlines() == [
+        "| provider | alone | ours |",
+        "|---|---|---|",
+        "| ok | score 1.0 | score 1.0 |",
+        "| dead key, rate limit | score 0.0 | no score, `api_error` |",
+        "| empty answers | score 0.0 | no score, `suspected_api_error` |",
+    ]
+
+
+def test_neighbouring_columns_with_the_same_cells_are_one() -> None:
+    columns = {"alone": ["1", "0"], "half": ["1", "0"], "down": ["-", "0"], "killed": ["1", "0"]}
+    assert table_by_columns(["ok", "exit code"], columns).splitlines() == [
+        "| provider | alone, half | down | killed |",
+        "|---|---|---|---|",
+        "| ok | 1 | - | 1 |",
+        "| exit code | 0 | 0 | 0 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    "harness", ["maseval", "benchflow", "harbor", "inspect_ai", "mini_swe_agent", "verifiers"]
+)
+def test_every_failure_has_its_row(harness: str) -> None:
+    _, _, rest = PAGE.read_text("utf-8").partition(f"<!-- {harness} -->\n")
+    lines = rest.partition(f"<!-- /{harness} -->")[0].splitlines()[2:]
+    named = [name for line in lines for name in re.split(", | \\|", line[2:])[: len(Case)]]
+    assert [case for case in Case if case not in named] == []
