@@ -406,6 +406,7 @@ def test_a_batch_follows_its_calls_live(shown: Shown, reader: Opener) -> None:
     bar = overview.get_by_role("img", name=re.compile("1 rollout: 1 auth")).first
     expect(bar).to_be_visible()
     shown.registers(id="live-2", batch="live", model="gpt-5-mini", upstream="openai")
+    page.get_by_role("button", name="1 new · show").click()
     expect(page.locator("table.rollouts tbody tr")).to_have_count(2)
     assert page.evaluate("window.sameTab") is True, "the page was not loaded again"
     expect(page.get_by_role("searchbox")).to_have_value("being typed")
@@ -422,6 +423,89 @@ def test_what_a_reader_opened_stays_open_and_held(shown: Shown, reader: Opener) 
     expect(page.locator("#check .lines li")).to_have_count(2)
     expect(page.locator("#check .lines")).to_be_visible()
     assert page.evaluate("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_new_rows_wait_while_rows_that_are_read_change_in_place(
+    shown: Shown, reader: Opener
+) -> None:
+    for n in range(3):
+        shown.registers(id=f"still-{n}", batch="still", model="gpt-5-mini", upstream="openai")
+    page = reader(shown.url).opens("/ui/batches/still?tab=rollouts")
+    expect(page.locator("#live")).to_have_text("live")
+    rows = page.locator("table.rollouts tbody tr")
+    link = rows.nth(1).get_by_role("link").first
+    link.focus()
+    page.evaluate("window.row = document.querySelectorAll('table.rollouts tbody tr')[1]")
+    order = rows.locator("th").all_inner_texts()
+    for n in range(3, 11):
+        shown.registers(id=f"still-{n}", batch="still", model="gpt-5-mini", upstream="openai")
+    more = page.get_by_role("button", name="8 new · show")
+    expect(more).to_be_visible()
+    shown.calls("still-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
+    expect(rows.nth(1)).to_contain_text("auth")
+    assert rows.locator("th").all_inner_texts() == order
+    assert page.evaluate("window.row.isConnected && window.row.contains(document.activeElement)")
+    assert serious(page) == []
+    more.click()
+    expect(rows).to_have_count(11)
+    expect(more).to_be_hidden()
+    assert page.evaluate("window.row.isConnected"), "the row is the same one, further down"
+
+
+def test_nothing_changes_while_text_is_selected(shown: Shown, reader: Opener) -> None:
+    shown.registers(id="read-1", batch="read", model="gpt-5-mini", upstream="openai")
+    page = reader(shown.url).opens("/ui/batches/read?tab=rollouts")
+    watcher = reader(shown.url).opens("/ui/batches/read?tab=rollouts")
+    expect(page.locator("#live")).to_have_text("live")
+    row = page.locator("table.rollouts tbody tr")
+    row.locator("a.id").select_text()
+    shown.calls("read-1", answers.FAILURES[Api.CHAT][Fault.AUTH])
+    expect(watcher.locator("table.rollouts tbody tr")).to_contain_text("auth")
+    assert "auth" not in row.inner_text()
+    assert page.evaluate("document.getSelection().toString()").strip() == "read-1"
+    page.evaluate("document.getSelection().removeAllRanges()")
+    expect(row).to_contain_text("auth")
+
+
+def test_back_and_forward_show_what_the_address_says(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens(f"{BATCH}?tab=rollouts")
+    health = page.get_by_role("combobox", name="Health")
+    for value in ("not_judged", "api_error"):
+        health.select_option(value)
+        page.get_by_role("button", name="Filter").click()
+        expect(page).to_have_url(re.compile(f"health={value}"))
+    page.go_back()
+    expect(page).to_have_url(re.compile("health=not_judged"))
+    expect(health).to_have_value("not_judged")
+    page.go_back()
+    expect(health).to_have_value("")
+    page.go_forward()
+    expect(health).to_have_value("not_judged")
+    assert page.locator("table.rollouts tbody tr").count() > 0
+
+
+def test_ticked_batches_stay_ticked_until_they_are_cleared(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/")
+    expect(page.locator("#live")).to_have_text("live")
+    ticks = [
+        page.get_by_role("checkbox", name=f"Compare {batch}")
+        for batch in ("terminal-bench-sonnet", "gaia-nightly")
+    ]
+    for tick in ticks:
+        tick.check()
+    shown.registers(id="ticked-1", batch="ticked", model="gpt-5-mini", upstream="openai")
+    page.get_by_role("button", name="1 new · show").click()
+    for tick in ticks:
+        expect(tick).to_be_checked()
+    page.get_by_role("button", name="Compare two ticked batches").click()
+    expect(page).to_have_url(re.compile("a=gaia-nightly&b=terminal-bench-sonnet"))
+    page.go_back()
+    for tick in ticks:
+        expect(tick).to_be_checked()
+    page.get_by_role("button", name="Clear").click()
+    expect(ticks[0]).not_to_be_checked()
+    page.reload()
+    expect(ticks[1]).not_to_be_checked()
 
 
 def test_a_rollout_follows_its_calls_live(shown: Shown, reader: Opener) -> None:

@@ -195,7 +195,7 @@ def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
     (asked,) = service.get("/rollouts/r/verdict")["roles"]["judge"]["evidence"]
     shown = page(service, "/ui/rollouts/r")
     assert "Evidence: 1 call: 2 . Proof: call 1" in words(shown)
-    assert re.findall(r'<li id="call-(\d)" class="evidence"', shown) == ["2"]
+    assert re.findall(r'<li id="call-(\d)"[^>]* class="evidence"', shown) == ["2"]
     assert "<s>0</s> <b>null</b>" in shown
     for path in ("/ui/rollouts?batch=j", "/ui/batches/j?tab=rollouts"):
         assert "<s>0</s> <b>null</b>" in page(service, path), path
