@@ -50,9 +50,8 @@ NAMES = {
 
 _HEAD = """# What the relay costs
 
-Measured by `make bench`, written by `python -m benchmarks.report`; all numbers of every round are
-in [benchmarks.json](benchmarks.json). Repeat it with `make peers compiled bench`, which first says
-what is missing; the board alone, in five minutes:
+Repeat it with `make peers compiled bench`, which first says what is missing; all rounds are in
+[benchmarks.json](benchmarks.json). The board alone, in five minutes:
 `make bench ARGS='--rounds 2 --seconds 1 --only exchange added chunk counts'`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
@@ -68,13 +67,10 @@ _HOW = """## How it was measured
   (`benchmarks/tools`), share the other core and are never the bottleneck.
 - CPU is the proxy's own time as the kernel counts it (`schedstat`, all threads and children).
   Rounds alternate in random order; figures are medians, comparisons medians of ratios in a round.
-- "Compiled" is the copy that `make compiled` makes. truezero records every call in SQLite before
-  its last byte and reads usage and errors from every answer. The others record nothing, keep
-  connections, retry nothing and write no access log.
-- Opcodes and Python calls are counted by `python -m benchmarks.counts`, instructions by callgrind:
-  they are the same on a busy machine.
-- LiteLLM and Portkey take milliseconds a call: they get 8 connections in place of 32, 5 streams in
-  place of 100 and 20 requests/s in place of 200.
+- "Compiled" is the copy of `make compiled`. Other proxies keep connections and retry nothing.
+- Opcodes and Python calls (`python -m benchmarks.counts`) are the same on a busy machine.
+- LiteLLM and Portkey get 8 connections in place of 32, 5 streams in place of 100 and 20 requests/s
+  in place of 200.
 - A chunk is an SSE event of 200 bytes, 100 a second and stream. Of 1,000 streams each has a chunk
   every 100 ms, of 5,000 and 9,000 one every second.
 - Of new connections, 5,000 are opened every second, 4,000 at once at most, one request each.
@@ -198,10 +194,16 @@ def _goals(everywhere: Sequence[Results]) -> str:
     lines = [_GOALS, f"| figure | goal | {' | '.join(names)} |"]
     lines.append("|---|---" + "|---:" * len(names) + "|")
     rows = [each.rows for each in everywhere]
+    unmeasured = []
     for row in ROWS:
         for goal in row.goals:
-            cells = [_reached(goal, found.get(row.key)) for found in rows]
-            lines.append(f"| {row.label} | {goal.said} | {' | '.join(cells)} |")
+            cells = [_reached(goal, known.get(row.key)) for known in rows]
+            if set(cells) == {UNKNOWN}:
+                unmeasured.append(f"{row.label} {goal.said}")
+            else:
+                lines.append(f"| {row.label} | {goal.said} | {' | '.join(cells)} |")
+    if unmeasured:
+        lines.append(f"\nNot measured anywhere: {'; '.join(unmeasured)}.")
     return "\n".join(lines)
 
 
