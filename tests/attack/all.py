@@ -9,14 +9,22 @@ from tests.attack import (
     identity,
     keys,
     looking,
+    others,
+    outages,
     paths,
+    spellings,
     storage,
     validity,
     wire,
 )
 from tests.attack.claims import CLAIMS as _REGISTERED
+from tests.attack.tricks import TRICKS as _TRIED
 
 _MODULES = (keys, paths, identity, control, wire, attribution, validity, looking, freezing, storage)
 CLAIMS = sorted(
     _REGISTERED, key=lambda each: [m.__name__ for m in _MODULES].index(each.attack.__module__)
 )
+
+_FAMILIES = (outages, spellings, others)  # whose import registers
+TRICKS = tuple(_TRIED)
+HOUSES = 4  # a service asks 60 references a minute, some tricks need five

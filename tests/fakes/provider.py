@@ -148,7 +148,8 @@ class Answer:
                 assert_never(never)
 
 
-Script: TypeAlias = Answer | tuple[Step, ...] | Callable[[Request], Answer]
+Played: TypeAlias = Answer | tuple[Step, ...]
+Script: TypeAlias = Played | Callable[[Request], Played]
 
 _NOT_FOUND = Answer(status=404, body=(b'{"error":{"message":"no script for this path"}}',))
 
@@ -206,8 +207,13 @@ class Provider:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._main.cancel)
-        self._thread.join(60)
+        self.end()
+
+    def end(self) -> None:
+        """Listen no more, and close what is open; nothing where it has ended."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._main.cancel)
+            self._thread.join(60)
 
     def _run(self) -> None:
         self._main = self._loop.create_task(self._serve())
@@ -291,10 +297,8 @@ class Provider:
 
 
 def _steps(script: Script, request: Request) -> Iterator[Step]:
-    if isinstance(script, tuple):
-        return iter(script)
-    answer = script if isinstance(script, Answer) else script(request)
-    return answer.steps(request.method)
+    played = script if isinstance(script, Answer | tuple) else script(request)
+    return iter(played) if isinstance(played, tuple) else played.steps(request.method)
 
 
 async def _take(step: Step, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:

@@ -1,0 +1,136 @@
+"""The ways in which a provider fails whoever asks, and what each must be taken for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from tests.arena import world
+from tests.arena.dialects import Dialect, Question
+from tests.arena.world import Failure, Played, page, problem
+
+ALL = frozenset(Dialect)
+CHAT = frozenset({Dialect.CHAT})
+SSE = ALL - {Dialect.CONVERSE}  # whose streams are events in text
+Blamed = frozenset[str | None]
+PROVIDER, OPERATOR = Blamed({"provider"}), Blamed({"operator"})
+EITHER = PROVIDER | OPERATOR
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Honest:
+    """A failure; ``blamed`` are those whose it may be called, ``transient`` if it is run again.
+
+    ``streams``: agents stream. ``silent``: the agent gives up by itself. ``limit``: a rate limit.
+    ``gone``: nobody listens any more, so that no lane can behave so.
+    """
+
+    name: str
+    fail: Failure
+    blamed: Blamed = PROVIDER
+    transient: bool = True
+    dialects: frozenset[Dialect] = ALL
+    streams: bool = False
+    silent: bool = False
+    limit: bool = False
+    gone: bool = False
+
+
+def _outage(name: str, fail: Failure, **more: bool) -> Honest:
+    return Honest(name=name, fail=fail, **more)  # type: ignore[arg-type]
+
+
+def _account(name: str, fail: Failure, dialects: frozenset[Dialect] = ALL) -> Honest:
+    return Honest(name=name, fail=fail, blamed=OPERATOR, transient=False, dialects=dialects)
+
+
+def _in_events(question: Question) -> Played:
+    return problem(529, "Overloaded", inside=True, chat="server_is_overloaded")(question)
+
+
+FAILURES: tuple[Honest, ...] = (
+    _outage("500", problem(500, "The server had an error while processing your request.")),
+    _outage("502, a gateway's page", page(502, "Bad Gateway")),
+    _outage("503, a gateway's page", page(503, "Service Temporarily Unavailable")),
+    _outage("504, a gateway's page", page(504, "Gateway Time-out")),
+    _outage("503, overloaded", problem(503, "The model is overloaded. Please try again later.")),
+    _outage("529", problem(529, "Overloaded")),
+    _outage("520", page(520, "Web server is returning an unknown error", "cloudflare")),
+    _outage("521", page(521, "Web server is down", "cloudflare")),
+    _outage("522", page(522, "Connection timed out", "cloudflare")),
+    _outage("524", page(524, "A timeout occurred", "cloudflare")),
+    _outage("408", problem(408, "The request timed out.")),
+    _outage("500, out of memory", problem(500, "CUDA out of memory. Tried to allocate 2.00 GiB.")),
+    _outage("500, the engine is dead", problem(500, "EngineCore encountered an issue. See above.")),
+    _outage("503, draining", problem(503, "The server is shutting down")),
+    _outage("503, loading", problem(503, "Loading model", chat="unavailable_error")),
+    _outage("error inside a 200", problem(503, "The service is overloaded.", inside=True)),
+    Honest(name="error inside a stream", fail=_in_events, dialects=SSE, streams=True),
+    _outage("an answer that is cut", world.cut),
+    Honest(name="a stream that is cut", fail=world.cut, dialects=SSE, streams=True),
+    _outage("a reset before a word", world.reset),
+    Honest(name="nobody listens", fail=world.reset, dialects=CHAT, gone=True),
+    _outage("an empty 200", world.empty),
+    _outage("a web page at 200", page(200, "Welcome")),
+    _outage("silence", world.silent, silent=True),
+    Honest(name="silence in a stream", fail=world.stalled, dialects=SSE, streams=True, silent=True),
+    _outage("aborted before a word", world.aborted),
+    _account("401, a revoked key", problem(401, "Your API key has been revoked.")),
+    _account("403, a suspended account", problem(403, "Your organization has been suspended.")),
+    _account("403, a region", problem(403, "Country, region, or territory not supported")),
+    _account("402", problem(402, "Insufficient balance")),
+    _account("400, no credits", problem(400, "Your credit balance is too low to access the API.")),
+    _account("429, no quota", problem(429, "You exceeded your current quota, please check your "
+                                      "plan and billing details.", chat="insufficient_quota"),
+             CHAT),
+    _account("400, a usage limit", problem(400, "You have reached your specified API usage limits. "
+                                           "You will regain access on 2031-01-01 at 00:00 UTC."),
+             frozenset({Dialect.MESSAGES})),
+    _account("429, a daily limit", problem(429, "Rate limit reached: you have used up the quota "
+                                           "of 1000 requests per day.")),
+    _account("404, a retired model", problem(404, "The model has been deprecated and retired: "
+                                             "the model does not exist any more.")),
+    Honest(name="429", fail=problem(429, "Rate limit reached for requests per minute."),
+           limit=True),
+    Honest(name="429 with retry-after", limit=True,
+           fail=problem(429, "Too many requests per minute.", ("retry-after", "7"))),
+    Honest(name="400 without a reason", fail=problem(400, "Bad Request"), blamed=EITHER,
+           transient=False),
+)  # fmt: skip
+
+# Those of a lane that strike each call by itself, and are known by one call: where nobody listens
+# there is no lane, the proxy itself asks again after a reset, and one bare 400 proves nothing.
+_NOT_ONCE = ("nobody listens", "a reset before a word", "400 without a reason")
+ONCE = tuple(failure for failure in FAILURES if failure.name not in _NOT_ONCE)
+
+# What a trainer's engine does to all that it runs while it takes new weights.
+ABORTS: tuple[Honest, ...] = (
+    _outage("aborted before a word", world.aborted),
+    Honest(name="aborted midway", fail=partial(world.aborted, text="I am"),
+           dialects=frozenset({Dialect.CHAT, Dialect.MESSAGES}), blamed=Blamed({None})),
+    _outage("503, aborted", problem(503, "Stopped by an AbortReq.")),
+    _outage("an answer that is cut", world.cut),
+    _outage("500, the engine is dead", problem(500, "EngineCore encountered an issue. See above.")),
+)  # fmt: skip
+
+# What a limit on tokens answers to large requests, and to no small one.
+LIMITS: tuple[Honest, ...] = (
+    Honest(name="429, tokens per minute", limit=True,
+           fail=problem(429, "Rate limit reached on tokens per min (TPM).")),
+    Honest(name="429, tokens, none left", limit=True, blamed=PROVIDER,
+           fail=problem(429, "Rate limit reached on tokens per min (TPM).",
+                        ("x-ratelimit-remaining-tokens", "0"),
+                        ("anthropic-ratelimit-input-tokens-remaining", "0"))),
+    Honest(name="429, too many tokens", limit=True,
+           fail=problem(429, "Too many tokens, please wait before trying again.")),
+)  # fmt: skip
+
+# What is answered where a registered name is not served, as engines and gateways put it.
+NOT_SERVED: tuple[Honest, ...] = (
+    _account("in the dialect's words", world.not_served),
+    _account("vLLM", problem(404, "The model `m` does not exist.", chat="NotFoundError")),
+    _account("Ollama", problem(404, 'model "m" not found, try pulling it first')),
+    _account("Azure", problem(404, "The API deployment for this resource does not exist.",
+                              chat="DeploymentNotFound")),
+    _account("OpenRouter", problem(400, "m is not a valid model ID")),
+)  # fmt: skip

@@ -1,0 +1,63 @@
+"""Play cells against running services, many at once, and look at what came out."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.arena.arena import Agent, Arena, arena
+from tests.fairness.situations import Cell
+
+CELLS_A_HOUSE = 25  # a service asks 60 references a minute, up to two for a cell
+AT_ONCE = 24
+SPARES = ("deepseek", "fireworks", "mistral", "cerebras")
+_JUDGED_S = 10.0  # within which what a late reference says is in the verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What came of a cell; ``wrong`` None: what must."""
+
+    cell: Cell
+    wrong: str | None
+
+
+def judged(cells: Sequence[Cell], home: Path) -> list[Judged]:
+    """Play the cells, each on a lane of its own."""
+    houses = -(-len(cells) // CELLS_A_HOUSE)
+    with arena(home, houses=houses, spares=SPARES) as stage:
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            played = list(threads.map(lambda cell: _played(stage, cell), cells))
+        stage.settle()
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            wrong = threads.map(_wrong, cells, played)
+            return [Judged(cell=cell, wrong=each) for cell, each in zip(cells, wrong, strict=True)]
+
+
+def _played(stage: Arena, cell: Cell) -> Sequence[Agent] | str:
+    """The agents of a cell once they have ended; or why it could not be played."""
+    try:
+        agents = cell.situation.play(stage, cell.failure, cell.dialect)
+        with ThreadPoolExecutor(len(agents)) as threads:
+            list(threads.map(Agent.end, agents))
+    except AssertionError as error:
+        return f"could not be played: {error}"
+    return agents
+
+
+def _wrong(cell: Cell, played: Sequence[Agent] | str) -> str | None:
+    if isinstance(played, str):
+        return played
+    expected = cell.situation.expected(cell.failure)
+    found = [expected.wrong(agent) for agent in played]
+    if any(found) and cell.failure.silent:  # the last reference has only just ended
+        deadline = time.monotonic() + _JUDGED_S
+        while any(found) and time.monotonic() < deadline:
+            with contextlib.suppress(AssertionError):
+                found = [expected.wrong(agent) for agent in played]
+            time.sleep(0.1)
+    return next((each for each in found if each is not None), None)
