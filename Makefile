@@ -27,7 +27,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack sbom bench peers soak \
+.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack fairness sbom bench peers soak \
 	agents integrations manifests corpus screenshots dist image lock rl
 
 help: ## print these targets
@@ -79,6 +79,9 @@ fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too 
 
 attack: $(READY) ## what an agent would try against a running service, and whether it held
 	$(BIN)/python -m tests.attack $(ARGS)
+
+fairness: $(READY) ## honest failures at a running service, and how many are taken for zeros
+	$(BIN)/python -m tests.fairness $(ARGS)
 
 sbom: $(READY) ## what the image installs, as CycloneDX, into sbom.cdx.json
 	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --mc-type application \

@@ -91,6 +91,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Benchmarks", "measurements/benchmarks.md"),
             ("Scaling", "measurements/scaling.md"),
             ("Agents", "measurements/agents.md"),
+            ("Attribution", "measurements/attribution.md"),
             ("Faults", "measurements/faults.md"),
             ("Health", "measurements/health.md"),
             ("Harnesses", "measurements/integrations.md"),

@@ -6,8 +6,10 @@ The proxy asks at most 60 references a minute, so rollouts are spread over sever
 from __future__ import annotations
 
 import contextlib
+import copy
 import http.client
 import itertools
+import json
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +18,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
+from websockets.sync.server import ServerConnection
 
 from tests.arena import dialects
 from tests.arena.dialects import Dialect
 from tests.arena.world import OPERATOR, World
 from tests.fakes.provider import Provider, closed_port
-from tests.fakes.talker import Talker
+from tests.fakes.talker import RESPONSES, Talker
 from tests.journeys.service import Service
 from tests.waiting import until
 
@@ -165,14 +168,19 @@ class Arena:
     ``zeros`` are agents whose zeros counted, to be looked at again at the end.
     """
 
-    def __init__(self, houses: Sequence[House], world: World, provider: Provider, talker: Talker):
+    def __init__(self, houses: Sequence[House], world: World, provider: Provider):
         self.houses = houses
         self.world = world
         self.provider = provider
-        self.talker = talker
         self.zeros: list[Agent] = []
         self._numbers = itertools.count()
         self._lock = threading.Lock()
+
+    def apart(self) -> Arena:
+        """The same services and world, with ``zeros`` of its own."""
+        other = copy.copy(self)
+        other.zeros = []
+        return other
 
     def lane(self, name: str = "lane", *, serve: bool = True) -> tuple[House, str]:
         """A house, and a model that nobody else asks for there."""
@@ -229,7 +237,7 @@ def arena(home: Path, *, houses: int, spares: Sequence[str] = ()) -> Iterator[Ar
     world = World()
     with contextlib.ExitStack() as stack:
         provider = stack.enter_context(Provider(world))
-        talker = stack.enter_context(Talker())
+        talker = stack.enter_context(Talker(_talks))
         apart = {name: stack.enter_context(Provider(world)) for name in spares}
         started = []
         for number in range(houses):
@@ -240,7 +248,23 @@ def arena(home: Path, *, houses: int, spares: Sequence[str] = ()) -> Iterator[Ar
             started.append(House(stack.enter_context(service), mine))
         for house in started:
             stack.callback(house.http.close)
-        yield Arena(started, world, provider, talker)
+        yield Arena(started, world, provider)
+
+
+def closing(model: str, code: int) -> str:
+    """A message of an agent's that the provider closes on, with this code."""
+    return json.dumps({"type": "response.create", "model": model, "input": "b", "close": code})
+
+
+def _talks(socket: ServerConnection) -> None:
+    """Answer each message in the name of the model that it asks for, or close on it."""
+    for message in socket:
+        asked = json.loads(message)
+        if "close" in asked:
+            socket.close(asked["close"], "no")
+            return
+        for part in RESPONSES:
+            socket.send(part.replace("gpt-5", asked["model"]))
 
 
 def _settings(provider: Provider, talker: Talker, spares: Mapping[str, Provider]) -> dict[str, str]:

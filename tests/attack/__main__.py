@@ -1,4 +1,7 @@
-"""Run all attacks and print whether each claim held; exit with 1 where one is broken."""
+"""`make attack`: attacks on claims in order, then tricks; prints what held, exits with 1 if not.
+
+Tricks that are known to reach something are in docs/measurements/attribution.md.
+"""
 
 from __future__ import annotations
 
@@ -6,74 +9,65 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
-from tests.arena.arena import arena
-from tests.attack.all import CLAIMS, HOUSES, TRICKS
+from tests.arena import score
+from tests.arena.score import Score
+from tests.attack import tricks
+from tests.attack.all import CLAIMS, TRICKS
 from tests.attack.claims import Claim
 from tests.attack.stage import Stage, staged
-from tests.attack.tricks import broken as tried
 
 
 def broken(stage: Stage, claim: Claim) -> str | None:
-    """Try one attack; return what it reached, None where the claim held."""
+    """Attack one claim; return what broke it, None where it held."""
     stage.reset()
     try:
         claim.attack(stage)
-    except Exception as error:  # one that cannot be tried to its end proves nothing
-        tried = traceback.extract_tb(error.__traceback__)[-1]
+    except Exception as error:  # an attack that cannot be made proves nothing either
+        line = traceback.extract_tb(error.__traceback__)[-1]
         said = (str(error) or type(error).__name__).partition("\n")[0]
-        return f"line {tried.lineno}: {tried.line} ({said[:200]})"
+        return f"line {line.lineno}: {line.line} ({said[:200]})"
     return None
 
 
-def tricks(home: Path) -> int:
-    """Try all tricks on the reference call; return how many reached something."""
-    count, families = 0, Counter[str]()
-    with arena(home, houses=HOUSES) as stage:
-        for one in TRICKS:
-            started = time.perf_counter()
-            found = tried(stage, one)
-            took = time.perf_counter() - started
-            print(f"{'held' if found is None else 'BROKEN'}: {one.name} ({took:.2f} s)", flush=True)
-            print(f"        {one.why if found is None else found}", flush=True)
-            families[one.family] += found is None
-            count += found is not None
-        stage.settle()
-        for agent in stage.zeros:
-            verdict = agent.verdict()
-            if verdict["scoreable"] != "yes":
-                count += 1
-                print(f"BROKEN: a zero that counted was lost later: {agent.id} {verdict}")
-    for family, tries in Counter(one.family for one in TRICKS).items():
-        print(f"{family:32} {families[family]:4} of {tries}")
-    print(f"{len(TRICKS) - count} of {len(TRICKS)} tricks held")
-    return count
-
-
-def main() -> int:
-    """Run claims in order, then tricks; return the exit code."""
-    with tempfile.TemporaryDirectory() as folder:
-        reached = tricks(Path(folder))
-    return 1 if claims() + reached else 0
-
-
-def claims() -> int:
-    """Run all attacks on claims; return how many are broken."""
+def claims(words: Sequence[str]) -> int:
+    """Attack the claims whose names hold one of these words; return how many are broken."""
+    wanted = [claim for claim in CLAIMS if _named(claim.name, words)]
+    if not wanted:
+        return 0
     count = 0
     with tempfile.TemporaryDirectory() as folder, staged(Path(folder)) as stage:
-        for claim in CLAIMS:
+        for claim in wanted:
             started = time.perf_counter()
             found = broken(stage, claim)
             took = time.perf_counter() - started
-            line = f"held: {claim.sentence}" if found is None else f"BROKEN: {claim.sentence}"
-            print(f"{line} ({claim.name}, {took:.2f} s)", flush=True)
+            verdict = "held" if found is None else "BROKEN"
+            print(f"{verdict}: {claim.sentence} ({claim.name}, {took:.2f} s)", flush=True)
             if found is not None:
                 count += 1
                 print(f"        {found}", flush=True)
-    print(f"{len(CLAIMS) - count} of {len(CLAIMS)} claims held")
+    print(f"{len(wanted) - count} of {len(wanted)} claims held")
     return count
+
+
+def tried(words: Sequence[str]) -> list[Score]:
+    """Try the tricks whose names hold one of these words, or all."""
+    wanted = [trick for trick in TRICKS if _named(trick.name, words)]
+    with tempfile.TemporaryDirectory() as folder:
+        return tricks.scores(wanted, Path(folder))
+
+
+def _named(name: str, words: Sequence[str]) -> bool:
+    return not words or any(word in name for word in words)
+
+
+def main() -> int:
+    """Run claims, then tricks; return the exit code."""
+    options = score.options(__doc__)
+    count = claims(options.words)
+    return score.report("attack", tried(options.words), options) or int(count > 0)
 
 
 if __name__ == "__main__":

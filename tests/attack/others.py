@@ -10,10 +10,9 @@ from typing import Any
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
-from websockets.sync.server import ServerConnection
 
 from tests.arena import world
-from tests.arena.arena import PATIENCE_S, TRUSTED, UNTRUSTED, Agent, Arena
+from tests.arena.arena import PATIENCE_S, TRUSTED, UNTRUSTED, Agent, Arena, closing
 from tests.arena.dialects import Dialect, Question, answered
 from tests.arena.world import Failure, Played, page, problem
 from tests.attack.tricks import (
@@ -336,23 +335,13 @@ _CLOSED = "a close answers what the agent sent"
 def _closed(stage: Arena, policy: str, code: int) -> Agent:
     """Be answered over a WebSocket, and be closed on the second message."""
     house, model = stage.lane()
-
-    def script(socket: ServerConnection) -> None:
-        messages = iter(socket)
-        next(messages)
-        for message in RESPONSES:
-            socket.send(message.replace("gpt-5", model))
-        next(messages)
-        socket.close(code, "no")
-
-    stage.talker.script = script
     agent = stage.agent(house, model, policy=_POLICIES[policy], upstream="xai", batch=model)
     url = f"{agent.base}/xai/v1/responses".replace("http", "ws", 1)
     with connect(url, proxy=None, close_timeout=1) as socket:
         socket.send(create(model))
         for _ in RESPONSES:
             socket.recv(PATIENCE_S)
-        socket.send(create(model, input="b" * 100))
+        socket.send(closing(model, code))
         try:
             while True:
                 socket.recv(PATIENCE_S)
@@ -360,18 +349,20 @@ def _closed(stage: Arena, policy: str, code: int) -> Agent:
             assert closed.rcvd is not None
             assert closed.rcvd.code == code, closed
 
-    def ended() -> bool:
-        calls = agent.exchanges()
-        return len(calls) == 2 and all(call["ending"] for call in calls)
-
-    until(ended)
+    until(lambda: len(_messages(agent)) == 2)
     return agent
+
+
+def _messages(agent: Agent) -> list[dict[str, Any]]:
+    """The calls over a WebSocket that have ended, without its upgrade."""
+    calls = (call for call in agent.exchanges() if call["method"] == "WEBSOCKET")
+    return [call for call in calls if call["ending"]]
 
 
 def _closing(policy: str, code: int) -> Callable[[Arena], None]:
     def attempt(stage: Arena) -> None:
         agent = _closed(stage, policy, code)
-        last = agent.exchanges()[-1]
+        last = _messages(agent)[-1]
         assert last["subcategory"] == "rejected_request", last["subcategory"]
         if policy == "untrusted" or code == 1009:
             end_on_a_zero(agent)

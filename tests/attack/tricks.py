@@ -8,9 +8,15 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.arena.arena import Agent, Arena
+from tests.arena.arena import Agent, Arena, arena
+from tests.arena.score import Score
+
+TRICKS_A_HOUSE = 20  # a service asks 60 references a minute, some tricks need five
+AT_ONCE = 24
 
 Attempt = Callable[[Arena], None]
 
@@ -42,6 +48,19 @@ def trick(family: str, how: str, why: str) -> Callable[[Attempt], Attempt]:
     return register
 
 
+def scores(tried: Sequence[Trick], home: Path) -> list[Score]:
+    """Try tricks, many at once and each on lanes of its own; what each reached."""
+    with arena(home, houses=-(-len(tried) // TRICKS_A_HOUSE)) as stage:
+        stages = [stage.apart() for _ in tried]
+        with ThreadPoolExecutor(AT_ONCE) as threads:
+            reached = list(threads.map(broken, stages, tried))
+        stage.settle()
+        return [
+            Score(family=one.family, name=one.name, wrong=found or _lost(mine))
+            for one, mine, found in zip(tried, stages, reached, strict=True)
+        ]
+
+
 def broken(stage: Arena, one: Trick) -> str | None:
     """Try one; return what it reached, None where the zero stayed."""
     try:
@@ -50,6 +69,15 @@ def broken(stage: Arena, one: Trick) -> str | None:
         line = traceback.extract_tb(error.__traceback__)[-1]
         said = (str(error) or type(error).__name__).partition("\n")[0]
         return f"line {line.lineno}: {line.line} ({said[:300]})"
+    return None
+
+
+def _lost(stage: Arena) -> str | None:
+    """Say which zero counted at first and does not now that all references have ended."""
+    for agent in stage.zeros:
+        verdict = agent.verdict()
+        if verdict["scoreable"] != "yes":
+            return f"a zero that counted was lost later: {verdict['rule']}, {verdict['warnings']}"
     return None
 
 

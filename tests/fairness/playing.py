@@ -6,10 +6,10 @@ import contextlib
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 from tests.arena.arena import Agent, Arena, arena
+from tests.arena.score import Score
 from tests.fairness.situations import Cell
 
 CELLS_A_HOUSE = 25  # a service asks 60 references a minute, up to two for a cell
@@ -18,24 +18,18 @@ SPARES = ("deepseek", "fireworks", "mistral", "cerebras")
 _JUDGED_S = 10.0  # within which what a late reference says is in the verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
-    """What came of a cell; ``wrong`` None: what must."""
-
-    cell: Cell
-    wrong: str | None
-
-
-def judged(cells: Sequence[Cell], home: Path) -> list[Judged]:
-    """Play the cells, each on a lane of its own."""
-    houses = -(-len(cells) // CELLS_A_HOUSE)
-    with arena(home, houses=houses, spares=SPARES) as stage:
+def scores(cells: Sequence[Cell], home: Path) -> list[Score]:
+    """Play the cells, many at once and each on a lane of its own."""
+    with arena(home, houses=-(-len(cells) // CELLS_A_HOUSE), spares=SPARES) as stage:
         with ThreadPoolExecutor(AT_ONCE) as threads:
             played = list(threads.map(lambda cell: _played(stage, cell), cells))
         stage.settle()
         with ThreadPoolExecutor(AT_ONCE) as threads:
-            wrong = threads.map(_wrong, cells, played)
-            return [Judged(cell=cell, wrong=each) for cell, each in zip(cells, wrong, strict=True)]
+            wrong = list(threads.map(_wrong, cells, played))
+    return [
+        Score(family=cell.situation.name, name=cell.name, wrong=each)
+        for cell, each in zip(cells, wrong, strict=True)
+    ]
 
 
 def _played(stage: Arena, cell: Cell) -> Sequence[Agent] | str:
