@@ -243,7 +243,7 @@ _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
 
 def _mutate(node: ast.AST) -> ast.AST | None:
     """Return a changed copy of one node; None where nothing is changed about its kind."""
-    changed: Any = copy.deepcopy(node)
+    changed: Any = copy.copy(node)  # only its own fields change
     match node:
         case ast.Compare(ops=[only]) if type(only) in _COMPARISONS:
             changed.ops = [_COMPARISONS[type(only)]()]

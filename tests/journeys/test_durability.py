@@ -120,8 +120,8 @@ def wait_until_deaf(service: Service) -> None:
         (signal.SIGTERM, "one process"),
         (signal.SIGHUP, "one process"),
         (signal.SIGINT, "workers"),
-        (signal.SIGHUP, "workers"),
-        (signal.SIGHUP, "a control process"),
+        pytest.param(signal.SIGHUP, "workers", marks=pytest.mark.slow),
+        pytest.param(signal.SIGHUP, "a control process", marks=pytest.mark.slow),
     ],
 )
 def test_told_to_stop_it_lets_a_call_end_and_exits_with_0(

@@ -13,9 +13,12 @@ from fastapi.routing import APIRoute
 from proxy.control_plane import _ROUTES
 from tests.proxy.api.test_routes import Service
 
-GETS = sorted(
-    {each.path for each in _ROUTES if isinstance(each, APIRoute) and "GET" in (each.methods or ())}
-)
+_GETS = {
+    each.path: each
+    for each in _ROUTES
+    if isinstance(each, APIRoute) and "GET" in (each.methods or ())
+}
+GETS = sorted(_GETS)
 NAMED = {"rollout_id": "r1", "batch": "b", "a": "b", "b": "b", "key": "k", "call": "x"}
 TIMES = ("1e300", "-1e300", "1e18", "-1", "inf", "nan", "9" * 400, "9999-12-31T23:59:59",
          "0001-01-01T00:00:00+14:00", "99999-01-01")  # fmt: skip
@@ -40,6 +43,18 @@ def address(path: str, **named: str) -> str:
     """A route's path with names in its places."""
     given = {**NAMED, **named}
     return re.sub(r"{(\w+)(?::\w+)?}", lambda place: quote(given.get(place[1], "x"), safe=""), path)
+
+
+def reads(path: str, *names: str) -> bool:
+    """Return True if a route may read one of these query parameters; a page may read any."""
+    waiting, read = [_GETS[path].dependant], set[str]()
+    while waiting:
+        dependant = waiting.pop()
+        waiting += dependant.dependencies
+        for each in dependant.query_params:
+            fields = getattr(each.field_info.annotation, "model_fields", {each.alias: None})
+            read |= fields.keys()
+    return path.startswith("/ui/") or not read.isdisjoint(names)
 
 
 def status(service: Service, url: str) -> int:
@@ -72,7 +87,8 @@ def test_a_forged_cursor_is_none(service: Service) -> None:
         for path in listed:
             assert status(service, f"{path}?after={cursor}") in (404, 422), (path, text[:40])
         for path in GETS:
-            assert status(service, f"{address(path)}?after={cursor}") < 500, (path, text[:40])
+            if text == FORGED[0] or reads(path, "after"):
+                assert status(service, f"{address(path)}?after={cursor}") < 500, (path, text[:40])
 
 
 @pytest.mark.parametrize("at", TIMES)
@@ -82,6 +98,7 @@ def test_a_time_beyond_the_calendar_breaks_no_page_and_no_list(service: Service,
             assert status(service, f"{path}?{name}={quote(at)}") == 422, (path, name)
     assert status(service, f"/upstreams?since={quote(at)}") == 422
     for path in GETS:
-        for names in (BOUNDS[:1], BOUNDS[1:2], BOUNDS[:2], BOUNDS[2:]):
+        bounds = (BOUNDS[:1], BOUNDS[1:2], BOUNDS[:2], BOUNDS[2:])
+        for names in [names for names in bounds if reads(path, *names)] or bounds[2:3]:
             query = "&".join(f"{name}={quote(at)}" for name in names)
             assert status(service, f"{address(path)}?{query}") < 500, (path, query)
