@@ -120,12 +120,14 @@ def judge_records(rollouts: Iterable[RolloutRecord], *, policy: Policy) -> list[
     ]
 
 
-Slot = tuple[str | None, str | None, int | None]
+_Repeat = tuple[str | None, str | None, int | None]
 
 
-def _causes(judged: Iterable[tuple[RolloutRecord, Verdict]]) -> dict[Slot, list[tuple[int, str]]]:
+def _causes(
+    judged: Iterable[tuple[RolloutRecord, Verdict]],
+) -> dict[_Repeat, list[tuple[int, str]]]:
     """Collect the causes of each task's repeats with their attempts, in order."""
-    causes: dict[Slot, list[tuple[int, str]]] = {}
+    causes: dict[_Repeat, list[tuple[int, str]]] = {}
     for rollout, verdict in judged:
         if rollout.task is not None and rollout.attempt is not None and verdict.cause is not None:
             slot = (rollout.batch, rollout.task, rollout.repeat)
@@ -133,7 +135,7 @@ def _causes(judged: Iterable[tuple[RolloutRecord, Verdict]]) -> dict[Slot, list[
     return {slot: sorted(attempts) for slot, attempts in causes.items()}
 
 
-def _before(rollout: RolloutRecord, causes: Mapping[Slot, list[tuple[int, str]]]) -> list[str]:
+def _before(rollout: RolloutRecord, causes: Mapping[_Repeat, list[tuple[int, str]]]) -> list[str]:
     attempts = causes.get((rollout.batch, rollout.task, rollout.repeat), [])
     return [cause for attempt, cause in attempts if attempt < (rollout.attempt or 0)]
 

@@ -80,7 +80,7 @@ class Entry(NamedTuple):
         )
 
 
-class Slot(NamedTuple):
+class TaskRepeat(NamedTuple):
     """One unit of a batch's denominator: the attempts at one repeat of a task, the oldest first.
 
     ``counted`` is the attempt that counts: the first with a score, else the last. Never a
@@ -154,7 +154,7 @@ def reward_in(
     return next(iter(rewards.values())) if len(rewards) == 1 else None
 
 
-def slots(entries: Iterable[Entry]) -> list[Slot]:
+def task_repeats(entries: Iterable[Entry]) -> list[TaskRepeat]:
     """Group entries into slots, in the order of their first entries.
 
     Entries of one task with the same ``repeat`` are attempts of one slot. Where there is no
@@ -180,13 +180,13 @@ def _slot_of(entry: Entry, counts: dict[tuple[str, int], int]) -> tuple[Any, ...
     return "sample", entry.task, counts[number]
 
 
-def _slot(attempts: list[Entry]) -> Slot:
+def _slot(attempts: list[Entry]) -> TaskRepeat:
     first = attempts[0]
     if len(attempts) == 1:
-        return Slot(slot_name(first), (first,), first)
+        return TaskRepeat(slot_name(first), (first,), first)
     ordered = sorted(attempts, key=lambda a: a.attempt or 0)
     scored = (a for a in ordered if a.score is not None)
-    return Slot(slot_name(first), tuple(ordered), next(scored, ordered[-1]))
+    return TaskRepeat(slot_name(first), tuple(ordered), next(scored, ordered[-1]))
 
 
 def slot_name(entry: Entry) -> str:
@@ -204,7 +204,7 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def scores(batch: Sequence[Slot]) -> Scores:
+def scores(batch: Sequence[TaskRepeat]) -> Scores:
     """Compute the scores of these slots; rewards are assumed to lie between 0 and 1."""
     known = _known(slot.counted.score for slot in batch)
     total, unscored = len(batch), len(batch) - len(known)
@@ -233,9 +233,9 @@ def scores(batch: Sequence[Slot]) -> Scores:
     )
 
 
-def by_task(batch: Sequence[Slot]) -> list[list[Slot]]:
+def by_task(batch: Sequence[TaskRepeat]) -> list[list[TaskRepeat]]:
     """Group slots by task, the oldest first; one without a task is alone."""
-    tasks: dict[tuple[bool, str], list[Slot]] = {}
+    tasks: dict[tuple[bool, str], list[TaskRepeat]] = {}
     for slot in batch:
         task = slot.counted.task
         key = (False, slot.name) if task is None else (True, task)
@@ -243,12 +243,12 @@ def by_task(batch: Sequence[Slot]) -> list[list[Slot]]:
     return list(tasks.values())
 
 
-def scored_before(slot: Slot) -> bool:
+def scored_before(slot: TaskRepeat) -> bool:
     """Return True if a slot was run again although it had a score."""
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
 
 
-def repeat_of(slot: Slot) -> Repeat | None:
+def repeat_of(slot: TaskRepeat) -> Repeat | None:
     """Return a slot as a repeat of its task; None without one."""
     entry = slot.counted
     if entry.task is None:
@@ -281,13 +281,13 @@ class ReportedZeros(NamedTuple):
         return dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
 
 
-def reported_zeros(batch: Iterable[Slot]) -> ReportedZeros:
+def reported_zeros(batch: Iterable[TaskRepeat]) -> ReportedZeros:
     """Find the zeros of a batch; a repeat that is not finished is none yet."""
     zeros = [entry for slot in batch if (entry := zero_of(slot)) is not None]
     return ReportedZeros(len(zeros), tuple(entry for entry in zeros if entry.score is None))
 
 
-def zero_of(slot: Slot) -> Entry | None:
+def zero_of(slot: TaskRepeat) -> Entry | None:
     """Return the attempt for which a repeat reads as 0; None if it does not."""
     if slot.counted.score is not None:
         return slot.counted if slot.counted.score == 0 else None
@@ -321,7 +321,7 @@ def problems(entry: Entry, name: str) -> list[str]:
     return []
 
 
-def counted_with(slot: Slot) -> str | None:
+def counted_with(slot: TaskRepeat) -> str | None:
     """Return the level of the worst finding of a slot that counts all the same."""
     found = slot.counted.validity
     return None if found is None or slot.counted.scoreable != "yes" else found.split()[0]

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from classifier import batches, codec, commitments
 from classifier.__main__ import records_of
 from classifier.batch_summary import Check, NamedSlots, check_of
-from classifier.batches import Entry, Scores, Slot
+from classifier.batches import Entry, Scores, TaskRepeat
 from classifier.commitments import Digest, canonical_json, leaf_hash, record_digest
 from classifier.records import Exchange, Kind, RolloutRecord
 from classifier.results import result
@@ -125,7 +125,7 @@ class CardMaker:
     def card(self) -> dict[str, Any]:
         """Return the card of what was added."""
         judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
-        slots = batches.slots(each.entry for each in judged)
+        slots = batches.task_repeats(each.entry for each in judged)
         leaves = [leaf for *_, leaf in sorted(self._calls)]
         scores = batches.scores(slots)
         repeats = (batches.repeat_of(slot) for slot in slots)
@@ -214,7 +214,7 @@ def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
     )
 
 
-def _check(judged: Sequence[_CardRollout], slots: Sequence[Slot], found: Exclusion) -> Check:
+def _check(judged: Sequence[_CardRollout], slots: Sequence[TaskRepeat], found: Exclusion) -> Check:
     lines = [line for slot in slots for line in batches.problems(slot.counted, slot.name)]
     lines += [batches.picked(slot.name) for slot in slots if batches.scored_before(slot)]
     ways: dict[Way, set[ServingGroup]] = {}
@@ -228,7 +228,7 @@ def _check(judged: Sequence[_CardRollout], slots: Sequence[Slot], found: Exclusi
 _PROBLEMS = 20  # of thousands, these are named
 
 
-def _counted(slots: Iterable[Slot]) -> dict[str, NamedSlots]:
+def _counted(slots: Iterable[TaskRepeat]) -> dict[str, NamedSlots]:
     """Name what counts in spite of a finding, by the finding's level."""
     names: dict[str, list[str]] = {}
     for slot in slots:
@@ -237,7 +237,7 @@ def _counted(slots: Iterable[Slot]) -> dict[str, NamedSlots]:
     return {level: NamedSlots(checks, len(checks)) for level, checks in names.items()}
 
 
-def _zeros(slots: Sequence[Slot], judged: Iterable[_CardRollout]) -> dict[str, Any]:
+def _zeros(slots: Sequence[TaskRepeat], judged: Iterable[_CardRollout]) -> dict[str, Any]:
     zeros = batches.reported_zeros(slots)
     whose = {each.entry.rollout_id: each.attributed_to for each in judged}
     return {

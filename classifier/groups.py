@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from classifier.batches import Entry, Slot, slots
+from classifier.batches import Entry, TaskRepeat, task_repeats
 from classifier.statistics import Interval, paired_interval
 
 MIN_VALID = 2  # one rollout compares with nothing
@@ -130,7 +130,7 @@ def group(
         ended: whether the batch has been declared over: repeats that have not begun will not.
     """
     by_id = {member.entry.rollout_id: member for member in members}
-    repeats = sorted(slots(member.entry for member in by_id.values()), key=_by_number)
+    repeats = sorted(task_repeats(member.entry for member in by_id.values()), key=_by_number)
     counted = [by_id[slot.counted.rollout_id] for slot in repeats]
     closed = [_is_closed(slot, by_id) for slot in repeats]
     rewards = tuple(member.reward for member in counted)
@@ -161,12 +161,12 @@ def group(
     )
 
 
-def _by_number(slot: Slot) -> tuple[bool, int]:
+def _by_number(slot: TaskRepeat) -> tuple[bool, int]:
     repeat = slot.counted.repeat
     return (True, 0) if repeat is None else (False, repeat)
 
 
-def _is_closed(slot: Slot, by_id: Mapping[str, Member]) -> bool:
+def _is_closed(slot: TaskRepeat, by_id: Mapping[str, Member]) -> bool:
     """Return True if the attempt that counts is settled: it and all before it are final."""
     last = slot.attempts.index(slot.counted)
     return all(by_id[attempt.rollout_id].final for attempt in slot.attempts[: last + 1])
@@ -270,7 +270,7 @@ class BatchComparison:
 _ABSENT = TaskScore(score=None, measured=0, repeats=0, rollout_ids=())
 
 
-def compare_batches(first: Sequence[Slot], second: Sequence[Slot]) -> BatchComparison:
+def compare_batches(first: Sequence[TaskRepeat], second: Sequence[TaskRepeat]) -> BatchComparison:
     """Compare the slots of two batches; broken tasks come first, then by name."""
     a, b = _by_task(first), _by_task(second)
     tasks = [_compared(task, a.get(task, _ABSENT), b.get(task, _ABSENT)) for task in a | b]
@@ -291,15 +291,15 @@ def compare_batches(first: Sequence[Slot], second: Sequence[Slot]) -> BatchCompa
     )
 
 
-def _by_task(batch: Sequence[Slot]) -> dict[str, TaskScore]:
-    grouped: dict[str, list[Slot]] = {}
+def _by_task(batch: Sequence[TaskRepeat]) -> dict[str, TaskScore]:
+    grouped: dict[str, list[TaskRepeat]] = {}
     for slot in batch:
         if slot.counted.task is not None:
             grouped.setdefault(slot.counted.task, []).append(slot)
     return {task: _task(each) for task, each in grouped.items()}
 
 
-def _task(repeats: Sequence[Slot]) -> TaskScore:
+def _task(repeats: Sequence[TaskRepeat]) -> TaskScore:
     counted = [slot.counted for slot in sorted(repeats, key=_by_number)]
     known = [entry.score for entry in counted if entry.score is not None]
     return TaskScore(

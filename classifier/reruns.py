@@ -12,7 +12,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, Protocol
 
-from classifier.batches import Entry, slots
+from classifier.batches import Entry, task_repeats
 from classifier.diagnostics import tells_of_missing
 from classifier.retries import repetitions
 from classifier.verdicts import (
@@ -190,7 +190,7 @@ def without_score(attempts: Iterable[RerunEntry]) -> Iterator[tuple[RerunEntry, 
         attempts: whole repeats, the oldest attempt first.
     """
     by_id = {attempt.entry.rollout_id: attempt for attempt in attempts}
-    for slot in slots(attempt.entry for attempt in by_id.values()):
+    for slot in task_repeats(attempt.entry for attempt in by_id.values()):
         if slot.counted.score is None:
             yield tuple(by_id[entry.rollout_id] for entry in slot.attempts)
 

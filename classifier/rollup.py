@@ -16,12 +16,12 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from classifier.batches import (
     Entry,
-    Slot,
+    TaskRepeat,
     counted_with,
     problems,
     repeat_of,
     scored_before,
-    slots,
+    task_repeats,
     unmeasured_by,
     zero_of,
 )
@@ -179,7 +179,7 @@ def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     for each in judged:
         _add_judged(part, each)
     began = {each.entry.rollout_id: each.at for each in judged}
-    for slot in slots(each.entry for each in judged):
+    for slot in task_repeats(each.entry for each in judged):
         _add_slot(part, slot, began)
     retries = list(_to_retry(attempts))
     part.counts["retry"] = len(retries)
@@ -201,7 +201,7 @@ def _add_wanted(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None
 def _add_standing(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
     """Count the slots without a score by what is to be done about them."""
     by_id = {each.entry.rollout_id: each for each in attempts}
-    for slot in slots(each.entry for each in attempts):
+    for slot in task_repeats(each.entry for each in attempts):
         if slot.counted.score is None:
             found = standing([by_id[entry.rollout_id] for entry in slot.attempts])
             part.counts[count_of(found)] += 1
@@ -231,7 +231,7 @@ def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
         part.served.setdefault(attempt.servings, set()).add(entry.rollout_id)
 
 
-def _add_slot(part: PartialTotals, slot: Slot, began: Mapping[str, float]) -> None:
+def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float]) -> None:
     counts, counted, first = part.counts, slot.counted, slot.attempts[0]
     counts["slots"] += 1
     counts["scoreable"] += counted.scoreable == "yes"
@@ -268,7 +268,7 @@ def _add_score(counts: Counts, name: str, entry: Entry) -> None:
         counts[f"score:{name}"] += score
 
 
-def _add_repeat(part: PartialTotals, slot: Slot) -> None:
+def _add_repeat(part: PartialTotals, slot: TaskRepeat) -> None:
     score, repeat = whole(slot.counted.score), repeat_of(slot)
     if score is not None:
         part.counts["other_scores"] += score not in (0, UNIT)

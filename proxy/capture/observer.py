@@ -472,7 +472,7 @@ class CallObserver:
         if not self.behind:
             return False
         try:
-            self.behind = response.go_on()
+            self.behind = response.decode_more()
         except Unreadable as unreadable:
             self._mark_unreadable(str(unreadable))
             return False
@@ -493,7 +493,7 @@ class CallObserver:
             self._first_token_s = at - self._began
         return reading.ended and not had_ended
 
-    def hold(self) -> None:
+    def await_agent(self) -> None:
         """Take that silence is not the provider's: the request is not whole, or nobody reads."""
         self._awaited = False
 

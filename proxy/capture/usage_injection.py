@@ -278,7 +278,7 @@ class UsageStripper:
     def _decoded(undo: Decoder, chunk: bytes) -> Iterator[bytes]:
         yield undo.start(chunk)
         while undo.behind:
-            yield undo.go_on()
+            yield undo.decode_more()
 
     def flush(self) -> bytes:
         """Return what is still held when the response ends."""

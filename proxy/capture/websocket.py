@@ -196,10 +196,10 @@ class WebSocketCapture:
         """True if no call is in progress."""
         return not self._calls
 
-    def hold(self) -> None:
+    def await_agent(self) -> None:
         """Take that silence is not the provider's: the agent does not read."""
         for call in self._calls:
-            call.observer.hold()
+            call.observer.await_agent()
 
     def on_agent_message(self, message: bytes) -> CallChanges:
         """Take a message from the agent."""

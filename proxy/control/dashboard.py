@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from classifier.batches import Slot, slots
+from classifier.batches import TaskRepeat, task_repeats
 from classifier.groups import Member
 from proxy.control import batches
 from proxy.control.judge import current_version
@@ -188,7 +188,7 @@ class TaskRow(NamedTuple):
     """One task: its slots in the order of their repeats, and its members by id."""
 
     task: str
-    slots: Sequence[Slot]
+    slots: Sequence[TaskRepeat]
     members: Mapping[str, Member]
 
 
@@ -264,10 +264,10 @@ def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[st
 
 def _row(task: str, members: Sequence[Member]) -> TaskRow:
     by_id = {member.entry.rollout_id: member for member in members}
-    repeats = slots(member.entry for member in by_id.values())
+    repeats = task_repeats(member.entry for member in by_id.values())
     return TaskRow(task, sorted(repeats, key=_by_number), by_id)
 
 
-def _by_number(slot: Slot) -> tuple[bool, int]:
+def _by_number(slot: TaskRepeat) -> tuple[bool, int]:
     repeat = slot.counted.repeat
     return (True, 0) if repeat is None else (False, repeat)

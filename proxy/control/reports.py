@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from classifier.batches import Entry, Scores, scores, slots
+from classifier.batches import Entry, Scores, scores, task_repeats
 from classifier.groups import BatchComparison, Method, TaskChange, compare_batches, group
 from classifier.reruns import (
     Rerun,
@@ -91,7 +91,7 @@ async def comparison_page(
 
 
 def _compared(first: Sequence[Entry], second: Sequence[Entry]) -> ComparedBatches:
-    a, b = slots(first), slots(second)
+    a, b = task_repeats(first), task_repeats(second)
     return ComparedBatches(scores(a), scores(b), compare_batches(a, b))
 
 

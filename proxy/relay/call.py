@@ -230,7 +230,7 @@ class RelayedCall(ResponseHandler):
                 return
         if more:
             self._parted = True
-            observer.hold()
+            observer.await_agent()
         else:
             self._arriving = False
             if self._parted:
@@ -580,7 +580,7 @@ class RelayedCall(ResponseHandler):
 
     def _wait_for_room(self, then: Callable[[], None]) -> None:
         """Hold what comes until the agent has read some of what it was sent."""
-        self._observer.hold()
+        self._observer.await_agent()
         self.held = True
         self._agent.on_writable(then)
 
@@ -597,7 +597,7 @@ class RelayedCall(ResponseHandler):
         limits, observer = self._context.limits, self._observer
         self._agent.on_writable(None)
         if self._arriving:
-            observer.hold()
+            observer.await_agent()
             self.state = RelayState.LEFT
             self._end(Ending.LEFT_BY_AGENT, None)
             return

@@ -119,7 +119,7 @@ class MessageRelay:
             for way in ways:
                 way.cancel()
             if self._sending:
-                self._capture.hold()
+                self._capture.await_agent()
             self._record.apply(
                 self._capture.on_close(end.side.value, self._clock(), end.code, end.reason)
             )

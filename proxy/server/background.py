@@ -78,7 +78,7 @@ class EndedRollouts:
         while True:
             wait_s = _ALONE_S
             try:
-                if (await self.look()).workers > 1:
+                if (await self.close_ended()).workers > 1:
                     wait_s = _AMONG_OTHERS_S
             except StoreError as error:
                 log.warning("ended rollouts cannot be read: %s", error.kind)
@@ -100,7 +100,7 @@ class EndedRollouts:
                 return False
         return await self._written(rollout_id, _WRITTEN_WITHIN_S)
 
-    async def look(self) -> ClosingState:
+    async def close_ended(self) -> ClosingState:
         """Close what has ended since the last time, and confirm what is closed.
 
         Keys that expire have no number: each process knows when from letting their calls in.

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from classifier.batches import Entry, Slot
+from classifier.batches import Entry, TaskRepeat
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
 from proxy.control.upstreams import Timeline, TimelinePoint
@@ -313,7 +313,7 @@ def strip(row: TaskRow) -> Strip:
     )
 
 
-def _cell(entry: Entry, slot: Slot, members: Mapping[str, Member]) -> Cell:
+def _cell(entry: Entry, slot: TaskRepeat, members: Mapping[str, Member]) -> Cell:
     member = members[entry.rollout_id]
     badge = None if entry.score is not None else _badge(member)
     words = badge.label if badge is not None else f"score {format.reward(entry.score)}"

@@ -146,20 +146,20 @@ class Decoder:
         """
         plain = [self.start(chunk)]
         while self._waiting:
-            plain.append(self.go_on())
+            plain.append(self.decode_more())
         return b"".join(plain)
 
     def start(self, chunk: bytes) -> bytes:
-        """Return the plain bytes of a chunk that fit in one turn; `go_on` has the others.
+        """Return the plain bytes of a chunk that fit in one turn; `decode_more` has the others.
 
         Raises:
             Unreadable: as `feed`.
         """
         self._in += len(chunk)
         self._waiting.append(self._pieces(chunk))
-        return self.go_on()
+        return self.decode_more()
 
-    def go_on(self) -> bytes:
+    def decode_more(self) -> bytes:
         """Return what another turn decodes.
 
         Raises:

@@ -519,7 +519,7 @@ class ResponseReader:
             self._decoder = decoder(encodings, self._limits.inflate_bytes)
 
     def feed(self, chunk: bytes) -> bool:
-        """Take a piece of the body as it came; True where `go_on` is to decode the rest of it.
+        """Take a piece of the body; return True if `decode_more` is to decode the rest of it.
 
         Raises:
             Unreadable: it cannot be read; nothing may be fed after that.
@@ -531,8 +531,8 @@ class ResponseReader:
         self._take(self, chunk)
         return False
 
-    def go_on(self) -> bool:
-        """Decode for another turn; True where that is not all.
+    def decode_more(self) -> bool:
+        """Decode for another turn; return True if that is not all.
 
         Raises:
             Unreadable: as `feed`.
@@ -540,7 +540,7 @@ class ResponseReader:
         decoder = self._decoder
         if decoder is None:
             return False
-        self._take_decoded(decoder, decoder.go_on())
+        self._take_decoded(decoder, decoder.decode_more())
         return decoder.behind
 
     def _take_decoded(self, decoder: Decoder, plain: bytes) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from classifier.batch_summary import Check, NamedSlots, ScoredBatch, check_of
 from classifier.batches import (
     Entry,
-    Slot,
+    TaskRepeat,
     counted_check,
     counted_with,
     picked,
@@ -19,7 +19,7 @@ from classifier.batches import (
     repeat_of,
     scored_before,
     scores,
-    slots,
+    task_repeats,
 )
 from classifier.diagnostics import Diagnostic, kinds
 from classifier.statistics import Exclusion, exclusion
@@ -31,7 +31,7 @@ _UNTESTED = Exclusion()
 
 def summarize(entries: Sequence[Entry], across: Sequence[BatchFinding] = ()) -> ScoredBatch:
     """Summarise a batch from the entry of every attempt in it, and what differs between them."""
-    batch = slots(entries)
+    batch = task_repeats(entries)
     found = exclusions(batch)
 
     def each(name: str) -> Iterable[Any]:
@@ -62,7 +62,7 @@ def summarize(entries: Sequence[Entry], across: Sequence[BatchFinding] = ()) -> 
     )
 
 
-def exclusions(batch: Sequence[Slot]) -> Exclusion:
+def exclusions(batch: Sequence[TaskRepeat]) -> Exclusion:
     """Test whether what is left out of the score strikes hard tasks, by `exclusion`.
 
     Each slot is a repeat of its task; what a later attempt filled is not left out.
@@ -72,7 +72,7 @@ def exclusions(batch: Sequence[Slot]) -> Exclusion:
 
 
 def check(
-    batch: Sequence[Slot], found: Exclusion = _UNTESTED, across: Sequence[BatchFinding] = ()
+    batch: Sequence[TaskRepeat], found: Exclusion = _UNTESTED, across: Sequence[BatchFinding] = ()
 ) -> Check:
     """Check a batch: one line for each slot that is no measurement, suspect or cherry-picked.
 
@@ -87,7 +87,7 @@ def check(
     return check_of(lines, _counted_all_the_same(batch), found, across)
 
 
-def _counted_all_the_same(batch: Sequence[Slot]) -> dict[str, NamedSlots]:
+def _counted_all_the_same(batch: Sequence[TaskRepeat]) -> dict[str, NamedSlots]:
     """Return the slots that count in spite of a finding, by its level."""
     named: dict[str, list[str]] = {}
     for slot in batch:

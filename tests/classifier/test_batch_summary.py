@@ -13,7 +13,7 @@ from classifier.batch_summary import (
     scores_of,
     summary_of,
 )
-from classifier.batches import Entry, reported_zeros, scores, slots
+from classifier.batches import Entry, reported_zeros, scores, task_repeats
 from classifier.rollup import CountedRollout, part_of
 from tests.classifier.entries_summary import summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
@@ -22,7 +22,7 @@ from tests.classifier.test_rollup import ENTRIES, entry, shapes
 @given(entries=ENTRIES)
 def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    found, expected = scores_of(part.counts, shapes(part)), scores(slots(entries))
+    found, expected = scores_of(part.counts, shapes(part)), scores(task_repeats(entries))
     for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
                  "score_worst", "score_best", "score_first", "score_retried", "retried",
                  "score_ci"):  # fmt: skip
@@ -33,7 +33,7 @@ def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
 @given(entries=ENTRIES)
 def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    expected = reported_zeros(slots(entries))
+    expected = reported_zeros(task_repeats(entries))
     found = ZeroCounts.of(part.counts)
     assert found is not None
     assert (found.reported, found.not_measured) == (expected.reported, len(expected.not_measured))

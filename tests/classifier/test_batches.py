@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
-from classifier.batches import Entry, Scores, reward_of, scores, slots
+from classifier.batches import Entry, Scores, reward_of, scores, task_repeats
 from classifier.statistics import wilson
 from tests.builders import rollout
 from tests.classifier.entries_summary import check, summarize
@@ -23,7 +23,7 @@ def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:
 
 
 def scored(*records: Entry) -> Scores:
-    return scores(slots(records))
+    return scores(task_repeats(records))
 
 
 def test_a_dead_rollout_counts_zero_today_and_nothing_in_truth() -> None:
@@ -124,7 +124,7 @@ def test_running_again_until_it_passes_changes_no_score_and_shows() -> None:
     told = scored(*again, attempt(0, "200", 1.0, task="t2"))
     assert (told.total, told.score_effective, told.score_first) == (2, 0.5, 0.5)
     assert told.retried_after_score == ("t1",)
-    assert check(slots(again)).lines == (
+    assert check(task_repeats(again)).lines == (
         "t1: run again although a score was there: only the first one counts",
     )
 
@@ -164,13 +164,13 @@ def test_repeats_all_count_and_of_their_attempts_the_first_that_is_scored() -> N
 
 def test_of_attempts_none_of_which_is_scored_the_last_counts() -> None:
     attempts = [sample(0, 1, "401"), sample(0, 0, "200", None)]
-    (slot,) = slots(attempts)
+    (slot,) = task_repeats(attempts)
     assert (slot.counted, slot.name) == (attempts[0], "t1 (repeat 0)")
 
 
 def test_attempts_without_a_number_are_of_their_repeat_in_their_order() -> None:
     first, second = sample(0, None, "200", 1.0), sample(0, None, "200", 0.0)
-    (slot,) = slots([first, second])
+    (slot,) = task_repeats([first, second])
     assert slot.counted is first
 
 
@@ -199,13 +199,13 @@ def test_repeats_of_a_task_are_compared_as_one_task() -> None:
 
 
 def test_a_batch_is_valid_when_every_slot_was_measured() -> None:
-    good = slots([record("200", 0.0), attempt(0, "503"), attempt(1, "200", 1.0)])
+    good = task_repeats([record("200", 0.0), attempt(0, "503"), attempt(1, "200", 1.0)])
     assert check(good).valid is True
     assert check(good).lines == ()
 
 
 def test_every_slot_that_is_no_measurement_has_its_line() -> None:
-    told = check(slots([record("200"), record("401*4", task="task-7"), record("", id="r9")]))
+    told = check(task_repeats([record("200"), record("401*4", task="task-7"), record("", id="r9")]))
     assert told.valid is False
     assert told.lines == (
         (
@@ -221,14 +221,14 @@ def test_every_slot_that_is_no_measurement_has_its_line() -> None:
 
 def test_a_batch_that_is_not_over_is_not_valid() -> None:
     seen = rollout("200", running=True)
-    told = check(slots([Entry.of(result(seen, judge(seen)))]))
+    told = check(task_repeats([Entry.of(result(seen, judge(seen)))]))
     assert told.lines == (
         "task-7: not finished: its runner has not reported, or calls are in flight",
     )
 
 
 def test_a_rollout_that_no_model_answered_is_not_decided() -> None:
-    told = check(slots([record("302+empty", id="r3")]))
+    told = check(task_repeats([record("302+empty", id="r3")]))
     assert told.lines == (
         "r3: not decided: evidence is missing (calls never answered, nothing read)",
     )
@@ -316,7 +316,7 @@ def test_a_slot_that_was_never_scored_counts_its_last_attempt() -> None:
     attempts = [
         record("429*3", 0.0, task="t", attempt=0), record("401*3", 0.0, task="t", attempt=1),
     ]  # fmt: skip
-    (slot,) = slots(attempts)
+    (slot,) = task_repeats(attempts)
     assert slot.counted is attempts[1]
 
 

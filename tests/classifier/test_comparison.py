@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from classifier.batches import Entry, Slot, slots
+from classifier.batches import Entry, TaskRepeat, task_repeats
 from classifier.groups import BatchComparison, compare_batches
 from classifier.statistics import paired_interval
 
 Runs = dict[str, list[float | None]]
 
 
-def batch(name: str, tasks: Runs) -> list[Slot]:
+def batch(name: str, tasks: Runs) -> list[TaskRepeat]:
     """The slots of a batch by task: the score of each repeat, None where it was not measured."""
-    return slots(
+    return task_repeats(
         entry(f"{name}.{task}.{repeat}", task, repeat, score)
         for task, scores in tasks.items()
         for repeat, score in enumerate(scores)
@@ -81,13 +81,13 @@ def test_means_that_differ_by_rounding_are_unchanged() -> None:
 
 
 def test_rollouts_without_a_task_compare_with_nothing() -> None:
-    nameless = slots([entry("r1", None, None, 1.0), entry("r2", None, None, 0.0)])
+    nameless = task_repeats([entry("r1", None, None, 1.0), entry("r2", None, None, 0.0)])
     told = compare_batches(nameless, batch("b", {"t": [1.0]}))
     assert (told.without_task, [each.task for each in told.tasks]) == (2, ["t"])
 
 
 def test_of_attempts_the_one_that_counts_is_compared() -> None:
     tried = [entry("r1", "t", 0, None), entry("r2", "t", 0, 1.0)._replace(attempt=1)]
-    told = compare_batches(slots(tried), batch("b", {"t": [1.0]}))
+    told = compare_batches(task_repeats(tried), batch("b", {"t": [1.0]}))
     assert told.tasks[0].a.rollout_ids == ("r2",)
     assert told.counts["unchanged"] == 1

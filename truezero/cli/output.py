@@ -20,7 +20,7 @@ from rich.table import Table
 from truezero import models
 from truezero.cli.options import MOST
 from truezero.printable import exclusion_words, plural, visible
-from truezero.runner.drills import SPOILT, Drilled
+from truezero.runner.drills import INVALID_ANSWERS, DrillReport
 from truezero.sdk.events import Event
 
 if TYPE_CHECKING:
@@ -827,7 +827,7 @@ def _moment(seconds: float) -> str:
 # --- drills ---
 
 
-def print_table(drilled: Sequence[Drilled], console: Console) -> None:
+def print_table(drilled: Sequence[DrillReport], console: Console) -> None:
     """Print all results as a table, and a summary of hidden failures."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("fault", no_wrap=True)
@@ -862,16 +862,16 @@ def _spoils(verdict: models.Verdict) -> bool:
     return any(finding.level != "info" for finding in verdict.validity)
 
 
-def _lessons(drilled: Sequence[Drilled]) -> Iterator[str]:
+def _lessons(drilled: Sequence[DrillReport]) -> Iterator[str]:
     hidden = [one for one in drilled if one.hidden]
-    failures = ", ".join(one.drill for one in hidden if one.drill not in SPOILT)
-    spoilt = ", ".join(one.drill for one in hidden if one.drill in SPOILT)
+    failures = ", ".join(one.drill for one in hidden if one.drill not in INVALID_ANSWERS)
+    spoilt = ", ".join(one.drill for one in hidden if one.drill in INVALID_ANSWERS)
     missed = ", ".join(
         one.drill for one in hidden if one.verdict.health == "healthy" and not _spoils(one.verdict)
     )
     if failures:
         yield f"Failures hidden behind exit code 0: {failures}."
-    elif not {one.drill for one in drilled} <= SPOILT:
+    elif not {one.drill for one in drilled} <= INVALID_ANSWERS:
         yield "No failure was hidden."
     if spoilt:
         yield f"Spoilt answers taken for good: {spoilt}."

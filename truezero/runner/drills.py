@@ -43,7 +43,7 @@ DRILLS: Mapping[str, models.Fault] = {
     "slow": models.Fault(kind="slow"),
 }
 # Complete answers, by which the measurement is spoilt. A slow one is good for who waits.
-SPOILT = frozenset(("truncate_prompt", "cut_output", "swap_model", "abort"))
+INVALID_ANSWERS = frozenset(("truncate_prompt", "cut_output", "swap_model", "abort"))
 
 
 class DrillError(Exception):
@@ -85,7 +85,7 @@ class DrillRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drilled:
+class DrillReport:
     """The reaction of an agent to one failure.
 
     ``struck``: number of injected failures. ``retries``: calls after the first of them.
@@ -124,11 +124,11 @@ class Drilled:
         if self.exit_code:
             return "reported it"
         if self.hidden:
-            return "took it for good" if self.drill in SPOILT else "hid the failure"
+            return "took it for good" if self.drill in INVALID_ANSWERS else "hid the failure"
         return "waited for it" if self.drill == "slow" else "recovered"
 
 
-def record(one: Drilled) -> dict[str, Any]:
+def record(one: DrillReport) -> dict[str, Any]:
     """Return one result as JSON data."""
     return {
         **asdict(one),
@@ -152,8 +152,8 @@ def chosen(names: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def run(
-    plan: Plan, client: Client, done: Callable[[Drilled], object] = lambda _one: None
-) -> list[Drilled]:
+    plan: Plan, client: Client, done: Callable[[DrillReport], object] = lambda _one: None
+) -> list[DrillReport]:
     """Run the agent once for each drill.
 
     Arguments:
@@ -171,7 +171,7 @@ def run(
     return drilled
 
 
-def _drill(name: str, plan: Plan, client: Client) -> Drilled:
+def _drill(name: str, plan: Plan, client: Client) -> DrillReport:
     rollout = client.register(
         task=f"drill:{name}", model=plan.model, fault=_fault(name, plan).model_dump()
     )
@@ -211,12 +211,12 @@ def _drilled(
     ended: DrillRun,
     verdict: models.Verdict,
     calls: Sequence[models.Exchange],
-) -> Drilled:
+) -> DrillReport:
     struck = [place for place, call in enumerate(calls) if call.injected]
     # A slow answer is good once it came; any other that is injected never is.
     since = (struck[-1] + (name != "slow")) if struck else 0
     recovered = bool(struck) and any(_succeeded(call) for call in calls[since:])
-    return Drilled(
+    return DrillReport(
         drill=name,
         rollout_id=verdict.rollout_id,
         agent=agent,

@@ -115,7 +115,7 @@ def test_each_fact_of_a_call_has_its_own_name() -> None:
     observer.on_request_body(request)
     observer.on_response_head(200, head("application/json", {"x-request-id": "req-1"}), 100.5)
     observer.on_response_body(response, 101.0)
-    observer.hold()
+    observer.await_agent()
     line = hashlib.blake2b(b"POST /v1/responses\n" + request, key=SALT, digest_size=8)
     assert observer.finish(Ending.COMPLETE, 102.0) == Exchange(
         id="x1", rollout_id="r1", upstream="any", api="openai.responses",

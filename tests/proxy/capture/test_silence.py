@@ -124,7 +124,7 @@ def test_before_the_head_the_request_says_what_is_waited_for(request_: bytes, li
 def test_an_upload_that_is_withheld_is_no_silence_of_the_provider() -> None:
     observer = CallObserver(call(), salt=SALT)
     observer.on_request_body(STREAM[:9])
-    observer.hold()
+    observer.await_agent()
     assert not stalled(observer, 1_000.0)
     observer.on_request_body(STREAM[9:])
     observer.await_provider(1_000.0)
@@ -135,7 +135,7 @@ def test_an_upload_that_is_withheld_is_no_silence_of_the_provider() -> None:
 def test_a_stream_that_is_not_read_is_no_silence_of_the_provider() -> None:
     observer = observing(type_=SSE, request=STREAM)
     observer.on_response_body(sse(delta(content="a"), done=False), 101.0)
-    observer.hold()
+    observer.await_agent()
     assert not stalled(observer, 165.0)
     observer.await_provider(165.0)
     assert not stalled(observer, 225.0)

@@ -378,17 +378,17 @@ async def test_a_rollout_is_confirmed_when_its_calls_are_over_and_written(
     one.begin()
     held, free = ended(database, "held"), ended(database, "free")
     assert silent(database, "free", free) == ["w"]
-    await one.look()
+    await one.close_ended()
     assert (silent(database, "held", held), silent(database, "free", free)) == (["w"], [])
     live.leave("held", call)
     for _ in range(3):  # its calls are over, and one of them is not written
-        await one.look()
+        await one.close_ended()
         assert silent(database, "held", held) == ["w"]
     missing.clear()
     deadline = time.monotonic() + PATIENCE_S
     while silent(database, "held", held):
         assert time.monotonic() < deadline
-        await one.look()
+        await one.close_ended()
 
 
 async def test_who_ends_a_rollout_waits_until_its_calls_are_written(
@@ -399,7 +399,7 @@ async def test_who_ends_a_rollout_waits_until_its_calls_are_written(
     one.begin()
     closing = asyncio.create_task(one.close("own", ended(database, "own")))
     for _ in range(3):
-        await one.look()
+        await one.close_ended()
         assert not closing.done()
     missing.clear()
     assert await closing
@@ -416,7 +416,7 @@ async def test_what_ended_before_a_process_began_is_none_of_its_business(
     one = closer(database, live, {})
     one.begin()
     live.enter("before", call)
-    await one.look()
+    await one.close_ended()
     assert silent(database, "before", number) == []
     assert not call.closed
 
@@ -430,7 +430,7 @@ async def test_a_call_begun_after_this_process_closed_its_rollout_goes_on(
     number = ended(database, "own")
     assert await one.close("own", number)
     live.enter("own", call)  # by its bare path
-    await one.look()
+    await one.close_ended()
     assert silent(database, "own", number) == []
     assert not call.closed
 
@@ -443,18 +443,18 @@ async def test_a_key_that_expires_ends_the_calls_it_let_in(database: Database) -
     one.begin()
     await known.admit(PROVEN)
     live.enter("expires", call)
-    await one.look()
+    await one.close_ended()
     clock[0] = 105.0
     assert not call.closed
-    await one.look()
+    await one.close_ended()
     deadline = time.monotonic() + PATIENCE_S
     while not call.closed:
         assert time.monotonic() < deadline
-        await one.look()
+        await one.close_ended()
     live.leave("expires", call)
     live.enter("expires", later)  # by its bare path
     for _ in range(3):
-        await one.look()
+        await one.close_ended()
     assert not later.closed
 
 
@@ -469,21 +469,21 @@ async def test_a_database_that_took_anothers_place_counts_anew(
     database.change(lambda connection: connection.exec_driver_sql("DELETE FROM server"))
     live.enter("d", call)
     ended(database, "d")
-    await one.look()
+    await one.close_ended()
     deadline = time.monotonic() + PATIENCE_S
     while not call.closed:
         assert time.monotonic() < deadline
-        await one.look()
+        await one.close_ended()
     live.leave("d", call)
 
 
 async def test_one_look_is_one_query_while_nothing_ends(database: Database) -> None:
     one = closer(database, LiveCalls(), {})
     one.begin()
-    await one.look()  # says so once
+    await one.close_ended()  # says so once
     statements: list[str] = []
     for engine in (database._connections.reader, database._connections.writer):
         event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     for _ in range(5):
-        await one.look()
+        await one.close_ended()
     assert len([each for each in statements if each != "BEGIN"]) == 5

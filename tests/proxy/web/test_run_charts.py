@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.batches import slots
+from classifier.batches import task_repeats
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
 from proxy.web import badges, charts
@@ -74,7 +74,7 @@ def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:
         entry("spoilt", "t", 9, None)._replace(health="healthy"),
     ]
     members = {each.rollout_id: Member(each, skipped=each.rollout_id == "held") for each in entries}
-    drawn = strip(TaskRow("t", slots(entries), members))
+    drawn = strip(TaskRow("t", task_repeats(entries), members))
     assert (drawn.score, drawn.measured, drawn.repeats) == (0.5, 5, 10)
     cells = {cell.rollout_id: cell for repeat in drawn.cells for cell in repeat}
     steps = {name: cell.step for name, cell in cells.items() if cell.badge is None}
@@ -89,7 +89,7 @@ def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:
 def test_an_attempt_that_does_not_count_is_superseded() -> None:
     entries = [entry("first", "t", 0, None), entry("second", "t", 0, 1.0)._replace(attempt=1)]
     members = {each.rollout_id: Member(each) for each in entries}
-    ((first, second),) = strip(TaskRow("t", slots(entries), members)).cells
+    ((first, second),) = strip(TaskRow("t", task_repeats(entries), members)).cells
     assert (first.superseded, second.superseded) == (True, False)
     assert first.label == "repeat 0, attempt 0, undecided, superseded"
     assert second.label == "repeat 0, attempt 1, score 1"

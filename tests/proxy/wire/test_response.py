@@ -69,7 +69,7 @@ def test_an_encoded_body_of_many_turns_is_read_as_if_it_came_at_once() -> None:
     one, other = large(), reader(JSON, most=10**7)
     other.feed(body)
     assert one.feed(gzip.compress(body))
-    while one.go_on():
+    while one.decode_more():
         pass
     assert one.end() == other.end()
 
@@ -83,7 +83,7 @@ def test_what_costs_too_much_to_parse_is_unreadable(value: bytes) -> None:
     with pytest.raises(Unreadable, match="values"):
         more = one.feed(bomb)
         while more:
-            more = one.go_on()
+            more = one.decode_more()
 
 
 def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
@@ -96,7 +96,7 @@ def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
     one = large()
     more = one.feed(gzip.compress(body))
     while more:
-        more = one.go_on()
+        more = one.decode_more()
     assert one.end()[0].finish_reason == "stop"
 
 

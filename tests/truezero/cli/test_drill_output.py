@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
 from truezero.cli.output import print_table
-from truezero.runner.drills import Drilled
+from truezero.runner.drills import DrillReport
 
 FINDING = {
     "check": "engine_aborted", "level": "invalid", "calls": 1, "of": 1, "sentence": "it was cut",
@@ -19,15 +19,15 @@ FINDING = {
 }  # fmt: skip
 
 
-def table(drilled: Sequence[Drilled]) -> str:
+def table(drilled: Sequence[DrillReport]) -> str:
     console = Console(width=160, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
     print_table(drilled, console)
     return console.export_text()
 
 
-def hidden_by(drill: str, **verdict: object) -> Drilled:
+def hidden_by(drill: str, **verdict: object) -> DrillReport:
     """An agent that exited with 0 although its one call failed."""
-    return Drilled(
+    return DrillReport(
         drill=drill, rollout_id="r", agent="an agent", exit_code=0, stopped=False, seconds=1.0,
         output_bytes=1, error_bytes=0, calls=1, struck=1, retries=0, wasted_s=None, hidden=True,
         verdict=models.Verdict.model_validate({**VERDICT, **verdict}),

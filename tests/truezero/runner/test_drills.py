@@ -20,7 +20,7 @@ from tests.truezero.cli.test_cli import truezero
 from tests.truezero.cli.test_drill_output import table
 from truezero import Client, models
 from truezero.runner import drills
-from truezero.runner.drills import DRILLS, Drilled, DrillError, Plan
+from truezero.runner.drills import DRILLS, DrillError, DrillReport, Plan
 
 # An agent in few lines: asks `calls` times, again up to `tries` times, and ends as told.
 AGENT = """
@@ -89,7 +89,7 @@ def plan(
     return Plan(command=command, drills=drill, timeout_s=timeout_s, at_call=at_call)
 
 
-def one(client: Client, what: Plan) -> Drilled:
+def one(client: Client, what: Plan) -> DrillReport:
     (drilled,) = drills.run(what, client)
     return drilled
 
@@ -271,7 +271,7 @@ def test_an_interrupted_drill_ends_the_agent(client: Client, tmp_path: Path, age
     class Enough(Exception):
         pass
 
-    def stop(_one: Drilled) -> None:
+    def stop(_one: DrillReport) -> None:
         raise Enough
 
     with pytest.raises(Enough):

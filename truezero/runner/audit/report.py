@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from classifier.batches import Entry, Scores, scores, slots
+from classifier.batches import Entry, Scores, scores, task_repeats
 from classifier.codec import Json, encode_verdict
 from classifier.verdicts import EVIDENCE, Health, Policy
 from truezero.printable import plural, visible
@@ -85,7 +85,7 @@ def report(
 ) -> AuditReport:
     """Sum up audited runs."""
     scored = any(run.reward is not None and not run.filled for run in runs)
-    batch = slots(_entry(run, scored=scored) for run in runs)
+    batch = task_repeats(_entry(run, scored=scored) for run in runs)
     by_id = {run.id: run for run in runs}
     counted = [by_id[slot.counted.rollout_id] for slot in batch]
     rewards = [run.reward for run in counted if run.reward is not None] if scored else []

@@ -139,7 +139,7 @@ def turns(values: list[bytes], packed: bytes) -> list[bytes]:
     assert undo is not None
     plain = [undo.start(packed)]
     while undo.behind:
-        plain.append(undo.go_on())
+        plain.append(undo.decode_more())
     return plain
 
 
