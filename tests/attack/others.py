@@ -23,7 +23,7 @@ from tests.attack.tricks import (
     end_on_a_zero,
     trick,
 )
-from tests.fakes.provider import Wait
+from tests.fakes.provider import Step, Wait
 from tests.fakes.talker import RESPONSES, create
 from tests.waiting import until
 
@@ -281,33 +281,36 @@ for _dialect in (Dialect.CHAT, Dialect.MESSAGES, Dialect.GEMINI, Dialect.CONVERS
        "it holds over half of the lane's open calls, and more than ten")  # fmt: skip
 def _held_open(stage: Arena) -> None:
     house, model = stage.lane()
-    done, came = threading.Event(), iter(range(1, 100))
-    held = threading.Event()
+    numbers = iter(range(1, 100))
+    held, limited, released, ended = (threading.Event() for _ in range(4))
 
     def behave(question: Question) -> Played | None:
         if not question.tools:
             return None
-        if next(came) > 12:
-            return _LIMITED(question)
-        if len(stage.world.serve(model).asked) >= 12:
+        number = next(numbers)
+        if number == 12:
             held.set()
-        return (Wait(done), *_steps(question))
+        if number <= 12:
+            return (Wait(released), *_steps(answered(question)))
+        limited.set()
+        return (Wait(ended), *_steps(_LIMITED(question)))
 
     stage.world.behaves(model, behave)
     agent = stage.agent(house, model, batch=model)
-    with ThreadPoolExecutor(12) as threads:
+    with ThreadPoolExecutor(13) as threads:
         asked = [threads.submit(agent.ask) for _ in range(12)]
         assert held.wait(PATIENCE_S)
-        status = agent.ask()
-        done.set()
+        last = threads.submit(agent.ask)
+        assert limited.wait(PATIENCE_S)
+        released.set()
         assert {each.result() for each in asked} == {200}
-    assert status == 429
-    assert agent.ask() == 429
+        ended.set()
+        assert last.result() == 429
     end_on_a_zero(agent)
 
 
-def _steps(question: Question) -> Sequence[Any]:
-    return tuple(answered(question).steps("POST"))
+def _steps(played: Played) -> Sequence[Step]:
+    return played if isinstance(played, tuple) else tuple(played.steps("POST"))
 
 
 @trick(BURSTS, "one request that is over the limit by itself", "the provider's message says so")

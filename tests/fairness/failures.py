@@ -12,6 +12,7 @@ from tests.arena.world import Failure, Played, page, problem
 ALL = frozenset(Dialect)
 CHAT = frozenset({Dialect.CHAT})
 SSE = ALL - {Dialect.CONVERSE}  # whose streams are events in text
+NAMING = ALL - {Dialect.CONVERSE}  # whose answers name the model
 Blamed = frozenset[str | None]
 PROVIDER, OPERATOR = Blamed({"provider"}), Blamed({"operator"})
 EITHER = PROVIDER | OPERATOR

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.arena import world
@@ -19,6 +19,7 @@ from tests.fairness.failures import (
     ABORTS,
     FAILURES,
     LIMITS,
+    NAMING,
     NOT_SERVED,
     ONCE,
     PROVIDER,
@@ -63,10 +64,11 @@ def proven(failure: Honest) -> Expected:
 def partly(failure: Honest) -> Expected:
     """It strikes some: nobody can say that this zero was one; run again once.
 
-    Where the first question met it too, it is proven.
+    Where the first question met it too, it is proven; where only others did, it is nobody's.
     """
     retried = True if failure.transient else None
-    return Expected(scoreable=NO | UNKNOWN, blamed=failure.blamed | PROVIDER, retried=retried)
+    blamed = failure.blamed | PROVIDER | NOBODYS
+    return Expected(scoreable=NO | UNKNOWN, blamed=blamed, retried=retried)
 
 
 def unsettled(_: Honest) -> Expected:
@@ -258,19 +260,25 @@ def _with(*headers: tuple[str, str], model: str | None = None) -> Callable[[Ques
     return answer
 
 
-# What answers the question while the provider is down, and the dialects in which it is seen.
-_GATEWAYS: Mapping[str, tuple[Callable[[Question], Played], int]] = {
-    "a cache answers the question": (_with(("x-cache", "HIT")), 4),
-    "an old answer to the question": (_with(("age", "61")), 2),
-    "Cloudflare's cache answers the question": (_with(("cf-aig-cache-status", "HIT")), 2),
-    "LiteLLM's cache answers the question": (_with(("x-litellm-cache-key", "5f2c")), 1),
-    "another model answers the question": (_with(model="gpt-4.1-nano"), 2),
-    "LiteLLM's fallback answers the question": (_with(("x-litellm-attempted-fallbacks", "1")), 1),
-    "the question is refused": (problem(400, "Missing required parameter: 'tools'."), 2),
-    "the question is not allowed": (page(405, "Method Not Allowed"), 1),
-    "the question fails otherwise": (problem(401, "Your API key has been revoked."), 2),
-}
 _OUTAGES = tuple(each for each in FAILURES if each.name in ("502, a gateway's page", "529"))
+_NAMED = tuple(replace(each, dialects=NAMING) for each in _OUTAGES)
+
+# What answers the question while the provider is down, when, and in how many dialects.
+_GATEWAYS: Mapping[str, tuple[Callable[[Question], Played], Sequence[Honest], int]] = {
+    "a cache answers the question": (_with(("x-cache", "HIT")), _OUTAGES, 4),
+    "an old answer to the question": (_with(("age", "61")), _OUTAGES, 2),
+    "Cloudflare's cache answers the question":
+        (_with(("cf-aig-cache-status", "HIT")), _OUTAGES, 2),
+    "LiteLLM's cache answers the question": (_with(("x-litellm-cache-key", "5f2c")), _OUTAGES, 1),
+    "another model answers the question": (_with(model="gpt-4.1-nano"), _NAMED, 2),
+    "LiteLLM's fallback answers the question":
+        (_with(("x-litellm-attempted-fallbacks", "1")), _OUTAGES, 1),
+    "the question is refused":
+        (problem(400, "Missing required parameter: 'tools'."), _OUTAGES, 2),
+    "the question is not allowed": (page(405, "Method Not Allowed"), _OUTAGES, 1),
+    "the question fails otherwise":
+        (problem(401, "Your API key has been revoked."), _OUTAGES, 2),
+}  # fmt: skip
 
 SITUATIONS: tuple[Situation, ...] = (
     Situation(name="alone", play=_alone, expected=proven, dialects=4),
@@ -293,8 +301,8 @@ SITUATIONS: tuple[Situation, ...] = (
               failures=ABORTS, dialects=2),
     *(
         Situation(name=name, play=_behind(gateway), expected=unsettled,
-                  failures=_OUTAGES, dialects=dialects)
-        for name, (gateway, dialects) in _GATEWAYS.items()
+                  failures=outages, dialects=dialects)
+        for name, (gateway, outages, dialects) in _GATEWAYS.items()
     ),
 )  # fmt: skip
 
