@@ -1,9 +1,10 @@
-"""REST routes of lists of rollouts and batches, as JSON, JSON lines, CSV or Parquet."""
+"""REST routes of lists of rollouts and batches, as JSON, JSON lines, CSV, Parquet or Markdown."""
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
@@ -21,12 +22,14 @@ from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.rollouts import RolloutItem
+from truezero.printable import visible
 
 # --- formats -----------------------------------------------------------------------------------
 # Rows are encoded as they come.
 
 
 JSON, LINES, CSV = "application/json", "application/x-ndjson", "text/csv"
+MARKDOWN = "text/markdown"
 PARQUET = "application/vnd.apache.parquet"
 
 Row = dict[str, Any]
@@ -47,7 +50,7 @@ _TYPES: Mapping[str, str] = {
     "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
     "provisional": "bool_", "reward": "float64", "reported_reward": "float64",
     "total_tokens": "int64", "cost_usd": "float64",
-    "reported_at": "float64",
+    "reported_at": "float64", "score": "float64", "measured": "int64", "repeats": "int64",
 }  # fmt: skip
 
 
@@ -158,6 +161,33 @@ def _cell(value: Any) -> Any:
     return f"'{value}" if isinstance(value, str) and value.startswith(_ACTIVE) else value
 
 
+class _Markdown:
+    """Writes a table as GitHub Flavored Markdown (§4.10), for a report or an issue."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._columns = columns
+        self._begun = False
+
+    def rows(self, rows: Rows) -> bytes:
+        head = [] if self._begun else [self._columns, ["---"] * len(self._columns)]
+        self._begun = True
+        cells = [[_in_table(row[name]) for name in self._columns] for row in rows]
+        return "".join(f"| {' | '.join(line)} |\n" for line in (*head, *cells)).encode()
+
+    def end(self) -> bytes:
+        return b"" if self._begun else self.rows([])
+
+
+def _in_table(value: Any) -> str:
+    """Return a value as a cell: one line of text, no markup in it. Unknown is empty."""
+    text = "" if value is None else str(_cell(value))
+    return _MARKUP.sub(r"\\\g<0>", visible(text))
+
+
+# What begins markup inside a cell.
+_MARKUP = re.compile(r"[\\`*_\[\]<>|~&!]")
+
+
 class _Parquet:
     """Writes a row group for each part; the footer comes last."""
 
@@ -225,6 +255,7 @@ FORMATS: Mapping[str, Format] = {
         Format(LINES, "jsonl", _JsonLines),
         Format(CSV, "csv", _Csv),
         Format(PARQUET, "parquet", _Parquet),
+        Format(MARKDOWN, "md", _Markdown),
     )
 }
 _PAGE = frozenset((JSON, "application/*", "*/*"))
@@ -264,8 +295,8 @@ async def rollouts(
 
     A filter takes several values, of which any may apply; different filters are combined. Pass
     `next` of a page as `after` to get the following one. `Accept` chooses a page of JSON, or
-    all rows as CSV, JSON lines or Parquet. Of the rollouts that still run, eight are judged anew
-    for a page of JSON, those first that were never judged, and all for the other formats.
+    all rows as CSV, JSON lines, Parquet or Markdown. Of the rollouts that still run, eight are
+    judged anew for a page of JSON, those first that were never judged, and all for the others.
     """
     file_format = accepted(accept)
     if file_format is not None:
@@ -318,10 +349,27 @@ async def file_of(
     Raises:
         Refusal: 406 if a package that the format needs is not installed, 422 for a wrong cursor.
     """
-    body = await encoded(file_format, listing.all_rollouts(service, parameters), columns)
-    name = f'attachment; filename="rollouts.{file_format.ending}"'
-    headers: Mapping[str, str] = {"content-disposition": name, "vary": "accept"}
+    parts = listing.all_rollouts(service, parameters)
+    return await file_response("rollouts", file_format, parts, columns)
+
+
+async def file_response(
+    name: str, file_format: Format, parts: AsyncIterator[Rows], columns: Sequence[str]
+) -> StreamingResponse:
+    """Answer with rows as a file of that name.
+
+    Raises:
+        Refusal: 406 if a package that the format needs is not installed.
+    """
+    body = await encoded(file_format, parts, columns)
+    named = f'attachment; filename="{name}.{file_format.ending}"'
+    headers: Mapping[str, str] = {"content-disposition": named, "vary": "accept"}
     return StreamingResponse(body, media_type=file_format.media_type, headers=headers)
+
+
+async def in_one(rows: Rows) -> AsyncIterator[Rows]:
+    """Yield rows that are at hand as one part."""
+    yield rows
 
 
 async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:

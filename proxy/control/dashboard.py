@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 from classifier.batches import TaskRepeat, task_repeats
 from classifier.groups import Member
@@ -17,6 +18,7 @@ from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
+from proxy.store.batch_totals import TaskTotal, task_totals
 from proxy.store.batches import mean_scores, newest
 from proxy.store.listing import ITEM
 from proxy.store.statistics import InFlight
@@ -192,12 +194,57 @@ class TaskRow(NamedTuple):
     members: Mapping[str, Member]
 
 
+class TaskOrder(StrEnum):
+    """The order of a batch's tasks; those alike are in the order of their names."""
+
+    GAPS = "gaps"
+    WORST = "worst"
+    BEST = "best"
+    NAME = "name"
+
+
+class TaskKind(StrEnum):
+    """The tasks that a page lists."""
+
+    ALL = "all"
+    GAPS = "gaps"
+    NONE = "none"
+    ZERO = "zero"
+    BETWEEN = "between"
+    ONE = "one"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TasksPage:
-    """Tasks of a batch by their names; ``next`` is the cursor of the page after."""
+    """One page of a batch's tasks.
+
+    ``counts`` are the tasks of each kind; ``number`` counts pages from 1; ``repeats``, ``measured``
+    and ``score`` (the mean over tasks, None without any) are of all ``total`` tasks of the view.
+    """
 
     rows: Sequence[TaskRow]
-    next: str | None
+    counts: Mapping[TaskKind, int]
+    number: int
+    size: int
+    total: int
+    repeats: int
+    measured: int
+    score: float | None
+
+    @property
+    def pages(self) -> int:
+        """The number of pages, at least 1."""
+        return max(1, math.ceil(self.total / self.size))
+
+    @property
+    def first(self) -> int:
+        """The number of the first task on the page, from 1; 0 on an empty page."""
+        return (self.number - 1) * self.size + 1 if self.rows else 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last task on the page."""
+        return (self.number - 1) * self.size + len(self.rows)
 
 
 async def earlier_batches(
@@ -235,18 +282,106 @@ async def _began(service: Service, batch: str) -> float:
     return span[0]
 
 
-async def task_page(service: Service, batch: str, *, after: str | None) -> TasksPage:
-    """Return the next tasks of a batch, with every attempt at every repeat.
+async def task_page(
+    service: Service,
+    batch: str,
+    *,
+    kind: TaskKind = TaskKind.ALL,
+    order: TaskOrder = TaskOrder.GAPS,
+    text: str = "",
+    number: int = 1,
+) -> TasksPage:
+    """Return a page of a batch's tasks, with every attempt at every repeat.
+
+    Arguments:
+        text: a part of the tasks' names, in any case.
+        number: of the page, from 1.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    await current_version(service, batch)
-    groups = service.database.groups
-    page = await service.run(groups.page, batch, after=after, limit=TASKS + 1)
-    rows = [_row(task, members) for task, members in page.members.items()]
-    following = rows[TASKS - 1].task if len(rows) > TASKS else None
-    return TasksPage(rows=rows[:TASKS], next=following)
+    totals = await _task_totals(service, batch)
+    view = tasks_in(totals, kind=kind, order=order, text=text)
+    begin = (number - 1) * TASKS
+    names = [each.task for each in view[begin : begin + TASKS]]
+    found = await service.run(service.database.groups.of_tasks, batch, names)
+    scored = [each.score for each in view if each.score is not None]
+    return TasksPage(
+        rows=[_row(name, found.members[name]) for name in names if name in found.members],
+        counts={each: sum(_is_of(each, task) for task in totals) for each in TaskKind},
+        number=number,
+        size=TASKS,
+        total=len(view),
+        repeats=sum(each.repeats for each in view),
+        measured=sum(each.measured for each in view),
+        score=math.fsum(scored) / len(scored) if scored else None,
+    )
+
+
+async def listed_tasks(
+    service: Service, batch: str, *, kind: TaskKind, order: TaskOrder, text: str
+) -> Sequence[TaskTotal]:
+    """Return the totals of all tasks of a view, as `task_page` orders them.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    return tasks_in(await _task_totals(service, batch), kind=kind, order=order, text=text)
+
+
+async def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
+    """Read the totals of a batch's tasks, once for each state that it is in."""
+    version = await current_version(service, batch)
+    totals = service.task_totals.current(batch, version)
+    if totals is None:
+        totals = await service.read(task_totals, batch)
+        service.task_totals.store(batch, version, totals)
+    return totals
+
+
+def tasks_in(
+    totals: Sequence[TaskTotal], *, kind: TaskKind, order: TaskOrder, text: str
+) -> list[TaskTotal]:
+    """Return the tasks of a view in its order; exactly the task of that name comes first."""
+    wanted = text.strip().casefold()
+    view = [each for each in totals if _is_of(kind, each) and wanted in each.task.casefold()]
+    view.sort(key=lambda each: (each.task.casefold() != wanted, *_PLACES[order](each)))
+    return view
+
+
+def _is_of(kind: TaskKind, task: TaskTotal) -> bool:
+    score = task.score
+    match kind:
+        case TaskKind.ALL:
+            return True
+        case TaskKind.GAPS:
+            return task.measured < task.repeats
+        case TaskKind.NONE:
+            return score is None
+        case TaskKind.ZERO:
+            return score is not None and score <= 0
+        case TaskKind.BETWEEN:
+            return score is not None and 0 < score < 1
+        case TaskKind.ONE:
+            return score is not None and score >= 1
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def _by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
+    """Return the place of a name among names; numbers in it are compared as numbers."""
+    parts = _NUMBER.split(name.casefold())
+    numbered = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
+    return numbered, name
+
+
+_PLACES: Mapping[TaskOrder, Callable[[TaskTotal], tuple[Any, ...]]] = {
+    TaskOrder.GAPS: lambda each: (each.measured - each.repeats, _by_name(each.task)),
+    TaskOrder.WORST: lambda each: (each.score is None, each.score, _by_name(each.task)),
+    TaskOrder.BEST: lambda each: (each.score is None, -(each.score or 0), _by_name(each.task)),
+    TaskOrder.NAME: lambda each: (_by_name(each.task),),
+}
 
 
 def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[str]]:

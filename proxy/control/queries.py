@@ -24,6 +24,7 @@ from proxy.control.pricing import PriceTable
 from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
+from proxy.store.batch_totals import TaskTotal
 from proxy.store.batches import BatchVersion
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
@@ -241,6 +242,9 @@ class Service:
     )
     rerun_counts: VersionedCache[str, BatchVersion, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_COUNTS), init=False
+    )
+    task_totals: VersionedCache[str, BatchVersion, Sequence[TaskTotal]] = field(
+        default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
     )
     timelines: VersionedCache[str, Any, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False

@@ -36,6 +36,7 @@ from classifier import codec
 from classifier.batches import Entry, reward_in
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.rollup import (
+    UNIT,
     CountedRollout,
     Counts,
     Note,
@@ -307,6 +308,38 @@ def task_sums(row: Any) -> TaskSums:
         lanes=Counter(json.loads(row.lanes)),
         wanted=Counter(json.loads(row.wanted)),
     )
+
+
+class TaskTotal(NamedTuple):
+    """One task of a batch: its repeats, those with a score, and the mean of these.
+
+    ``repeats`` are those it was registered for or has, the greater number; ``score`` is None
+    without any.
+    """
+
+    task: str
+    repeats: int
+    measured: int
+    score: float | None
+
+
+def task_totals(connection: Connection, batch: str) -> list[TaskTotal]:
+    """Return the totals of each task of a batch, in no order."""
+    names = select(rollouts.c.task).where(rollouts.c.batch == batch, rollouts.c.task.is_not(None))
+    known = {
+        row.task: _task_total(row)
+        for row in connection.execute(select(batch_tasks).where(batch_tasks.c.batch == batch))
+    }
+    # A task of which nothing has been judged yet need not have a row.
+    begun = connection.execute(names.distinct()).scalars()
+    return [known.get(name) or TaskTotal(name, 1, 0, None) for name in begun]
+
+
+def _task_total(row: Any) -> TaskTotal:
+    wanted = json.loads(row.wanted)
+    repeats = max(row.repeats, sum(wanted.values()), *map(int, wanted), 1)
+    score = int(row.score) / UNIT / row.kept if row.kept else None
+    return TaskTotal(row.task, repeats, row.kept, score)
 
 
 def _count_task(changed: Changed, task: TaskSums, times: int) -> None:

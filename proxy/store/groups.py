@@ -155,6 +155,11 @@ class Groups:
                 batch_ended(connection, batch, now)
             return runs, ended
 
+    def of_tasks(self, batch: str, tasks: Sequence[str]) -> Tasks:
+        """Return the rollouts of some tasks of a batch."""
+        with self._connections.reading() as connection:
+            return _tasks(connection, batch, tasks)
+
     def of_task(self, batch: str, task: str) -> Tasks:
         """Return the rollouts of one task of a batch; no task where it has none."""
         with self._connections.reading() as connection:

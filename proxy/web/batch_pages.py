@@ -12,9 +12,10 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
+from proxy.api.lists import file_response, in_one
 from proxy.control import cards, dashboard, reports
 from proxy.control.batches import reset_breaker
-from proxy.control.dashboard import judged_rollouts
+from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.queries import path_of, run_in_thread
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.cards import printable
@@ -107,6 +108,21 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
 
 _COST_TABLES = ("model", "role", "upstream")
 _TASKS = 100  # of a comparison, on one page
+_TASK_COLUMNS = ("task", "score", "measured", "repeats")
+_TASK_KINDS: Mapping[TaskKind, str] = {
+    TaskKind.ALL: "all",
+    TaskKind.GAPS: "lack a repeat",
+    TaskKind.NONE: "not measured",
+    TaskKind.ZERO: "score 0",
+    TaskKind.BETWEEN: "between",
+    TaskKind.ONE: "score 1",
+}
+_TASK_ORDERS: Mapping[TaskOrder, str] = {
+    TaskOrder.GAPS: "gaps first",
+    TaskOrder.WORST: "worst first",
+    TaskOrder.BEST: "best first",
+    TaskOrder.NAME: "by name",
+}
 _COPIED = 500  # ids that a page holds to be copied; of more it has the command
 # The lists of a batch's rollouts if no filter is given: those not measured come first.
 _APART = (
@@ -224,11 +240,19 @@ async def _batch(
     request: Request,
     batch: Name,
     tab: Tab | Literal[""] = "",
-    after: Text = "",
+    show: TaskKind = TaskKind.ALL,
+    sort: str = "",
+    text: Text = "",
+    number: Annotated[int, Query(alias="page", ge=1, le=1_000_000)] = 1,
+    file: Text = "",
 ) -> Response:
     # An address of the first release has filters and no tab.
     implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
     chosen = Tab(tab) if tab else implied
+    order = TaskOrder(sort) if sort in set(TaskOrder) else TaskOrder.GAPS
+    tasks = TasksView(kind=show, order=order, text=text)
+    if chosen is Tab.TASKS and file:
+        return await _tasks_file(context, batch, tasks, file)
     data = await dashboard.batch_detail(context.service, batch)
     match chosen:
         case Tab.OVERVIEW:
@@ -236,7 +260,7 @@ async def _batch(
         case Tab.ROLLOUTS:
             more = await _rollouts(context, batch, request.query_params.multi_items())
         case Tab.TASKS:
-            more = await _tasks(context, batch, after)
+            more = await _tasks(context, batch, tasks, number)
         case Tab.COST:
             more = {"tables": await reports.usage_tables(context.service, batch, _COST_TABLES)}
         case Tab.BREAKERS:
@@ -249,6 +273,7 @@ async def _batch(
         "batches",
         batch=batch,
         tab=chosen.value,
+        address=context.address(request),
         **data,
         **more,
         live=urlencode({"batch": batch}),
@@ -288,13 +313,43 @@ async def _rollouts(
     }
 
 
-async def _tasks(context: PageContext, batch: str, after: str) -> dict[str, Any]:
-    tasks = await dashboard.task_page(context.service, batch, after=after or None)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TasksView:
+    """The tasks that an address names."""
+
+    kind: TaskKind
+    order: TaskOrder
+    text: str
+
+    def query(self, **changes: object) -> str:
+        """Return the query of the page with other values; the usual ones are left out."""
+        values = {"show": self.kind, "sort": self.order, "text": self.text, **changes}
+        usual = {"show": TaskKind.ALL, "sort": TaskOrder.GAPS, "text": ""}
+        changed = [(key, value) for key, value in values.items() if value != usual.get(key)]
+        return urlencode([("tab", "tasks"), *changed])
+
+
+async def _tasks(context: PageContext, batch: str, view: TasksView, number: int) -> dict[str, Any]:
+    page = await dashboard.task_page(
+        context.service, batch, kind=view.kind, order=view.order, text=view.text, number=number
+    )
     return {
-        "strips": [charts.strip(row) for row in tasks.rows],
-        "after": after,
-        "next": tasks.next and urlencode({"tab": "tasks", "after": tasks.next}),
+        "strips": [charts.strip(row) for row in page.rows],
+        "tasks": page,
+        "view": view,
+        "kinds": _TASK_KINDS,
+        "orders": _TASK_ORDERS,
+        "files": list(list_pages.FILES),
     }
+
+
+async def _tasks_file(context: PageContext, batch: str, view: TasksView, ending: str) -> Response:
+    file_format = list_pages.file_format(ending)
+    tasks = await dashboard.listed_tasks(
+        context.service, batch, kind=view.kind, order=view.order, text=view.text
+    )
+    rows = [{name: getattr(each, name) for name in _TASK_COLUMNS} for each in tasks]
+    return await file_response("tasks", file_format, in_one(rows), _TASK_COLUMNS)
 
 
 async def _again(context: PageContext, batch: str) -> dict[str, Any]:

@@ -125,7 +125,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 }
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause")
 _SORTS = frozenset(get_args(models.Sort))
-_FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
+FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
 _OWN = ("columns", "by", "file")
 
 router = page_router()
@@ -180,10 +180,10 @@ async def _explore(context: Context, request: Request) -> Response:
     items = request.query_params.multi_items()
     view = read_view(items)
     if ending := _last(items, "file"):
-        if ending not in _FILES:
-            raise Refusal(422, "invalid", f"file: one of {', '.join(_FILES)}")
         columns = ("id", *view.columns)
-        return await file_of(context.service, view.form.parameters, _FILES[ending], columns=columns)
+        return await file_of(
+            context.service, view.form.parameters, file_format(ending), columns=columns
+        )
     parameters = view.form.parameters
     groups = rollouts = following = None
     if view.by:
@@ -205,7 +205,7 @@ async def _explore(context: Context, request: Request) -> Response:
         by_names=GROUPS,
         choices=CHOICES,
         written=WRITTEN,
-        files=list(_FILES),
+        files=list(FILES),
         live="",
     )
 
@@ -224,6 +224,17 @@ def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
     if by and by not in GROUPS:
         raise Refusal(422, "invalid", f"by: {by!r} is none of {', '.join(GROUPS)}")
     return ExploreView(form=form, columns=tuple(chosen) or USUAL, by=by)
+
+
+def file_format(ending: str) -> Format:
+    """Return the format of files that end so.
+
+    Raises:
+        Refusal: 422 if there is none.
+    """
+    if ending not in FILES:
+        raise Refusal(422, "invalid", f"file: one of {', '.join(FILES)}")
+    return FILES[ending]
 
 
 def _last(items: Sequence[tuple[str, str]], name: str) -> str:

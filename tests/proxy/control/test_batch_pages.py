@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from proxy.control import dashboard
-from proxy.control.dashboard import earlier_batches, newest_batches, older_first, task_page
+from proxy.control.dashboard import (
+    TaskKind,
+    TaskOrder,
+    earlier_batches,
+    newest_batches,
+    older_first,
+    task_page,
+)
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
@@ -55,10 +63,40 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
     for task in ("u", "v"):
         play(service, task, task=task)
     monkeypatch.setattr(dashboard, "TASKS", 2)
-    page = await task_page(control, "b", after=None)
-    assert ([row.task for row in page.rows], page.next) == (["t", "u"], "u")
+    page = await task_page(control, "b", order=TaskOrder.NAME)
+    assert ([row.task for row in page.rows], page.pages) == (["t", "u"], 2)
     attempts = [[entry.rollout_id for entry in slot.attempts] for slot in page.rows[0].slots]
     assert attempts == [["t-0-0", "t-0-1"], ["t-1-0"]]
     assert set(page.rows[0].members) == {"t-0-0", "t-0-1", "t-1-0"}
-    following = await task_page(control, "b", after=page.next)
-    assert ([row.task for row in following.rows], following.next) == (["v"], None)
+    following = await task_page(control, "b", order=TaskOrder.NAME, number=2)
+    assert [row.task for row in following.rows] == ["v"]
+
+
+async def test_tasks_come_in_any_order_with_the_totals_of_the_view(
+    service: Service, control: ControlService
+) -> None:
+    for task, rewards in (("t10", (0, 0)), ("t9", (1, 0)), ("a", (1, 1))):
+        for repeat, reward in enumerate(rewards):
+            name = f"{task}-{repeat}"
+            play(service, name, task=task, repeat=repeat, repeats=2, reward=float(reward))
+    play(service, "gap-0", DEAD, task="gap", repeat=0, repeats=3)
+    play(service, "gap-1", task="gap", repeat=1, repeats=3, reward=1.0)
+    service.http.post("/rollouts", json={"id": "runs", "batch": "b", "task": "begun"})
+
+    async def names(**view: Any) -> list[str]:
+        return [row.task for row in (await task_page(control, "b", **view)).rows]
+
+    assert await names() == ["gap", "begun", "a", "t9", "t10"], "gaps first"
+    assert await names(order=TaskOrder.WORST) == ["t10", "t9", "a", "gap", "begun"]
+    assert await names(order=TaskOrder.BEST) == ["a", "gap", "t9", "t10", "begun"]
+    assert await names(order=TaskOrder.NAME) == ["a", "begun", "gap", "t9", "t10"]
+    assert await names(kind=TaskKind.GAPS) == ["gap", "begun"]
+    assert await names(kind=TaskKind.BETWEEN) == ["t9"]
+    assert await names(text="T9") == ["t9"]
+    assert await names(text="a") == ["a", "gap"], "the task of that name comes first"
+    page = await task_page(control, "b")
+    assert (page.total, page.measured, page.repeats, page.score) == (5, 7, 10, 0.625)
+    assert {kind.value: n for kind, n in page.counts.items()} == {
+        "all": 5, "gaps": 2, "none": 1, "zero": 1, "between": 1, "one": 2,
+    }  # fmt: skip
+    assert page.measured == service.get("/batches/b")["scored"]

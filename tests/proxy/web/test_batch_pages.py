@@ -175,6 +175,34 @@ def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
     assert "No rollout of this batch names a task" in _tasks_of_the_nameless(service)
 
 
+def test_tasks_are_found_sorted_and_exported_as_they_are_shown(service: Service) -> None:
+    for n, reward in enumerate((0.0, 1.0, 1.0)):
+        play(service, f"r{n}", task=f"t|{n}", reward=reward, repeat=0, repeats=1 + n)
+    html = page(service, "/ui/batches/b", tab="tasks")
+    assert "2 of 3 tasks lack a repeat" in words(html)
+    assert "3 tasks 0.667 3 of 6" in words(html)
+    assert re.findall(r'data-key="task ([^"]+)"', html) == ["t|2", "t|1", "t|0"]
+    html = page(service, "/ui/batches/b", tab="tasks", show="one", sort="name")
+    assert re.findall(r'data-key="task ([^"]+)"', html) == ["t|1", "t|2"]
+    assert "2 tasks in this view 1.000 2 of 5" in words(html)
+    files = {
+        unescape(href).rpartition("file=")[2]: service.http.get("/ui/batches/b" + unescape(href))
+        for href in re.findall(r'<a href="([^"]+)" download>', html)
+    }
+    assert set(files) == {"csv", "jsonl", "parquet", "md"}
+    assert files["csv"].text.split() == [
+        "task,score,measured,repeats",
+        "t|1,1.0,1,2",
+        "t|2,1.0,1,3",
+    ]
+    assert [json.loads(line)["task"] for line in files["jsonl"].text.split()] == ["t|1", "t|2"]
+    assert files["md"].text.splitlines()[2] == r"| t\|1 | 1.0 | 1 | 2 |"
+    (command,) = re.findall(r'<code tabindex="0">(curl[^<]*)</code>', html)
+    done = subprocess.run(["bash", "-c", unescape(command)], capture_output=True, check=True)
+    assert done.stdout == files["csv"].content
+    page(service, "/ui/batches/b", status=422, tab="tasks", file="exe")
+
+
 def _tasks_of_the_nameless(service: Service) -> str:
     play(service, "nameless", batch="other")
     return page(service, "/ui/batches/other", tab="tasks")
