@@ -106,7 +106,7 @@ MANIFESTS := $(VENV)/manifests
 manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas
 	$(MANIFESTS)/bin/kubernetes-validate --strict deploy/kubernetes/*.yaml
 
-HARNESSES := benchflow clients harbor harbor24 inspect_ai maseval mini_swe_agent sinks swebench verifiers
+HARNESSES := benchflow clients gateways harbor harbor24 inspect_ai maseval mini_swe_agent sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
 HARNESS_ENVIRONMENTS := $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready)
 integrations: $(READY) ## the harnesses themselves, from PyPI
@@ -115,7 +115,7 @@ integrations: $(READY) ## the harnesses themselves, from PyPI
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
-		tests/journeys/test_sinks.py $(ARGS)
+		tests/journeys/test_sinks.py tests/journeys/test_gateways.py $(ARGS)
 
 corpus: $(READY) $(CHAOS)/.ready ## score what is read of answers, and verdicts, against labels and a stranger's faults
 	@worst=0; \
@@ -162,7 +162,7 @@ $(CHAOS)/.ready: tests/chaos/agentchaos.txt | $(READY)
 
 # These need a newer Python than we do, and find us as `pip install` leaves us. Where the machine has
 # none that is said, and their tests are skipped.
-NEWER := benchflow harbor harbor24
+NEWER := benchflow gateways harbor harbor24
 $(NEWER:%=$(INTEGRATIONS)/%/.ready): $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt pyproject.toml | $(READY)
 	@newer=$$($(BIN)/python -m tests.newer_python 3.12 $(PYTHON)) || { \
 		echo "$* is not run"; exit 0; }; \

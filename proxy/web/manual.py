@@ -54,6 +54,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("CI", "guides/ci.md"),
             ("Publishing a score", "guides/publishing.md"),
             ("Reinforcement learning", "guides/rl.md"),
+            ("Traces that others keep", "guides/traces.md"),
             ("Audit finished runs", "guides/audit.md"),
             ("Drill an agent", "guides/drill.md"),
             ("Unknown errors", "guides/unknown-errors.md"),

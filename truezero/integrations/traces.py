@@ -200,7 +200,8 @@ def mask(
     traces = _by_rollout(form, records)
     wire = _Wire(verdicts)
     joins = [_joined(name, calls, wire, rollouts or {}) for name, calls in traces.items()]
-    found = {join.rollout: _judged(join, wire) for join in joins}
+    unclaimed = _unclaimed(joins, wire)
+    found = {join.rollout: _judged(join, wire, unclaimed) for join in joins}
     taken = {exchange["id"] for join in joins for _, exchange in join.pairs}
     traced = {join.wire for join in joins}
     others = [name for name in wire.verdicts if name not in traced and name not in wire.shared]
@@ -209,7 +210,7 @@ def mask(
         format=form.name,
         records=[form.write(record, notes) for record in records],
         traces=list(found.values()),
-        absent=[_judged(_Join(rollout=None, wire=name), wire) for name in others],
+        absent=[_judged(_Join(rollout=None, wire=name), wire, ()) for name in others],
         shared_missing=_missing(
             [call for name in wire.shared for call in wire.calls.get(name, ())], taken
         ),
@@ -270,6 +271,10 @@ class _Wire:
                 ):
                     if key is not None and call.get("kind", "inference") == "inference":
                         index.setdefault(key, []).append((rollout, call))
+
+        shared = (call for name in self.shared for call in self.calls.get(name, ()))
+        failed = (call for call in shared if call.get("subcategory") is not None)
+        self.shared_failures = sorted(failed, key=lambda call: call["started_at"])
 
     def digest(self, response_id: str | None) -> str | None:
         """Return the digest of a response id; None if the service was not asked for it."""
@@ -413,7 +418,7 @@ def _missing(exchanges: Iterable[Record], taken: Collection[str]) -> dict[str, l
 # --- judging -----------------------------------------------------------------------------------
 
 
-def _judged(join: _Join, wire: _Wire) -> Trace:
+def _judged(join: _Join, wire: _Wire, unclaimed: Sequence[Record]) -> Trace:
     """Say what the wire says of one trace."""
     exchanges = wire.calls.get(join.wire or "", ())
     partners = [exchange for _, exchange in join.pairs]
@@ -436,7 +441,7 @@ def _judged(join: _Join, wire: _Wire) -> Trace:
     }
     if verdict is not None:
         return Trace(**facts, by="verdict", **_by_verdict(verdict))
-    return Trace(**facts, **_by_calls(join, failures))
+    return Trace(**facts, **_by_calls(join, failures, unclaimed))
 
 
 def _by_verdict(verdict: Record) -> dict[str, Any]:
@@ -455,11 +460,14 @@ def _by_verdict(verdict: Record) -> dict[str, Any]:
     return {"measured": False, "reason": reason, "kind": kind, "resample": again}
 
 
-def _by_calls(join: _Join, failures: Sequence[Record]) -> dict[str, Any]:
+def _by_calls(
+    join: _Join, failures: Sequence[Record], unclaimed: Sequence[Record]
+) -> dict[str, Any]:
     """Judge a rollout whose calls came among those of others, by its calls alone.
 
-    It is measured if the wire has each of its calls and the last was answered; it is not if the
-    engine aborted an answer, or the last call failed and the wire shows that failure.
+    It is measured if the wire has each of its calls, the last was answered, and no later failure
+    may be one that the trace lacks; it is not if the engine aborted an answer, or the last call
+    failed and the wire shows that failure.
     """
     aborted = next((each for _, each in join.pairs if _engine_ending(each) == "aborted"), None)
     if aborted is not None:
@@ -481,6 +489,11 @@ def _by_calls(join: _Join, failures: Sequence[Record]) -> dict[str, Any]:
     if alone:
         lacking = plural(len(alone), "call")
         return {"measured": None, "reason": f"{lacking} of it cannot be found on the wire"}
+    ended = _ended(join)
+    later = next((each for each in unclaimed if each["started_at"] >= ended - CLOCK_S), None)
+    if later is not None:
+        reason = f"a failed call that no trace has may be its own (exchange {later['id']})"
+        return {"measured": None, "reason": reason}
     answers = [each for _, each in join.pairs if _is_answer(each)]
     if all(each.get("answer_state") == "read" for each in answers):
         return {"measured": True, "by": "calls", "reason": "each of its calls was answered"}
@@ -492,27 +505,57 @@ def _unmeasured(kind: str, reason: str, *, again: bool) -> dict[str, Any]:
 
 
 def _own_failures(join: _Join, wire: _Wire) -> list[Record]:
-    """Return the failures on shared rollouts that the last call of a trace ended in.
+    """Return the failures on shared rollouts that a trace ended in, oldest first.
 
-    That is its partner, where it has one that failed; else those with its status and its model
-    that came while it ran. Without a time there are none.
+    Those are its last call's partner, where that failed; else those with the status and the model
+    of a last call that failed, which came while it ran (without a time there are none); and those
+    that go on with the conversation of its last answer, which its gateway did not keep.
     """
     last = join.calls[-1] if join.calls else None
     partner = join.partners[-1] if join.partners else None
-    if partner is not None:
-        return [] if _is_answer(partner) else [partner]
-    if last is None or not last.failed or last.ended_at is None or last.took_s is None:
-        return []
-    began, ended = last.ended_at - last.took_s - CLOCK_S, last.ended_at + CLOCK_S
+    if partner is not None and not _is_answer(partner):
+        return [partner]
+    answered = {each["id"] for _, each in join.pairs}
+    ended = _ended(join)
     return [
         each
-        for name in wire.shared
-        for each in wire.calls.get(name, ())
-        if each.get("subcategory") is not None
-        and (last.status is None or each.get("status") == last.status)
-        and (last.model is None or _same_model(last.model, each))
-        and began <= each["started_at"] <= ended
+        for each in wire.shared_failures
+        if (each.get("continues") in answered and each["started_at"] >= ended - CLOCK_S)
+        or (
+            partner is None
+            and last is not None
+            and last.failed
+            and (last.status is None or each.get("status") == last.status)
+            and _came_while(last, each)
+        )
     ]
+
+
+def _unclaimed(joins: Sequence[_Join], wire: _Wire) -> list[Record]:
+    """Return the failures on shared rollouts that no trace has a call for, retries included."""
+    claimed = {each["id"] for join in joins for _, each in join.pairs}
+    claimed |= {each["id"] for join in joins for each in _own_failures(join, wire)}
+    retried = [call for join in joins for call in join.calls if call.failed or call.retries]
+    return [
+        each
+        for each in wire.shared_failures
+        if each["id"] not in claimed and not any(_came_while(call, each) for call in retried)
+    ]
+
+
+def _came_while(call: TraceCall, exchange: Record) -> bool:
+    """Return True if a call of the same model came while a trace's call ran."""
+    if call.ended_at is None or call.took_s is None:
+        return False
+    began, ended = call.ended_at - call.took_s - CLOCK_S, call.ended_at + CLOCK_S
+    named = call.model is None or _same_model(call.model, exchange)
+    return named and began <= exchange["started_at"] <= ended
+
+
+def _ended(join: _Join) -> float:
+    """Return when the last call of a trace ended that is on the wire, in seconds; 0 without one."""
+    ends = (each["started_at"] + (each.get("duration_s") or 0.0) for _, each in join.pairs)
+    return max(ends, default=0.0)
 
 
 def _was_looked_for(call: TraceCall, wire: _Wire) -> bool:

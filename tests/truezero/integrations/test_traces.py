@@ -529,8 +529,35 @@ def test_calls_that_no_trace_has_are_reported_of_a_shared_rollout_too() -> None:
     masked = mask(events("r", 1), lane(call(1), failure(2), failure(3), call(4)))
     assert masked.shared_missing == {"retry": ["x2", "x3"], "side": ["x4"]}
     [counts, calls, *_] = summary(masked)
-    assert counts == "1 rollout of Agent Lightning events: 1 measured, 0 masked, 0 unknown"
+    assert counts == "1 rollout of Agent Lightning events: 0 measured, 0 masked, 1 unknown"
     assert calls == "1 call joined; the trace lacks 2 retries and 1 side call of the wire"
+
+
+def test_a_later_failure_that_no_trace_has_may_be_any_traces_own() -> None:
+    """Gateways keep nothing of a call whose connection broke."""
+    records = [*events("early", 1), *events("late", 9)]
+    broken = failure(4, status=None)
+    found = {each.rollout: each for each in mask(records, lane(call(1), broken, call(9))).traces}
+    assert {name: each.measured for name, each in found.items()} == {"early": None, "late": True}
+    reason = "a failed call that no trace has may be its own (exchange x4)"
+    assert found["early"].reason == reason
+
+
+def test_a_failure_that_goes_on_with_a_traces_conversation_is_its_own() -> None:
+    records = [*events("early", 1), *events("other", 2)]
+    wire = lane(call(1), call(2), failure(4, status=None) | {"continues": "x1"})
+    found = {each.rollout: each for each in mask(records, wire).traces}
+    assert {name: each.measured for name, each in found.items()} == {"early": False, "other": True}
+    assert found["early"].reason.endswith("provider_error, no answer (exchange x4)")
+    again = mask([*events("r", 1, 6)], lane(call(1), failure(2) | {"continues": "x1"}, call(6)))
+    assert again.traces[0].measured is True, "it was made good"
+
+
+def test_retries_of_a_call_that_its_trace_counts_are_nobody_elses() -> None:
+    records = [*events("early", 1), event("retried", 9, retry_count=2, latency_ms=7_000.0)]
+    wire = lane(call(1), failure(4), failure(6), call(9))
+    found = {each.rollout: each.measured for each in mask(records, wire).traces}
+    assert found == {"early": True, "retried": True}
 
 
 def test_an_answer_that_could_not_be_read_proves_nothing() -> None:
