@@ -271,8 +271,9 @@ class Questioner:
     async def _ask(self, lane: AskedLane) -> ReferenceCall:
         """Ask one question; again with more tokens where so few are refused."""
         shape = lane.upstream, lane.model, lane.api
-        call = await self._ask_once(lane, large=shape in self._large)
-        if call.explained and shape not in self._large:
+        large = shape in self._large  # another question may learn it while this one is asked
+        call = await self._ask_once(lane, large=large)
+        if call.explained and not large:
             again = await self._ask_once(lane, large=True)
             if not again.explained:
                 self._large.add(shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,16 @@ from classifier.verdicts import Subcategory
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.references import AskedLane, Questioner, result_of
 from tests.fakes import answers
-from tests.fakes.provider import Answer, Cut, Hang, Provider, closed_port
+from tests.fakes.provider import (
+    Answer,
+    Cut,
+    Hang,
+    Played,
+    Provider,
+    Request,
+    Wait,
+    closed_port,
+)
 from tests.fakes.relaying import Book, make_context
 
 LANE = AskedLane(upstream="openai", model="gpt-5", api="openai.chat")
@@ -100,18 +110,45 @@ def test_a_dead_upstream_fails_without_an_answer() -> None:
     assert book.only.ending is Ending.NEVER_CONNECTED
 
 
+NO_SUCH_LIMIT = answers.whole(
+    {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this "
+                          "model. Use 'max_completion_tokens' instead.",
+               "type": "invalid_request_error", "param": "max_tokens",
+               "code": "unsupported_parameter"}}, 400,
+)  # fmt: skip
+
+
 def test_a_limit_that_the_model_refuses_is_raised_once() -> None:
-    refusal = answers.whole(
-        {"error": {"message": "Unsupported parameter: 'max_tokens' is not supported with this "
-                              "model. Use 'max_completion_tokens' instead.",
-                   "type": "invalid_request_error", "param": "max_tokens",
-                   "code": "unsupported_parameter"}}, 400,
-    )  # fmt: skip
-    with Provider(refusal, answers.chat()) as provider:
+    with Provider(NO_SUCH_LIMIT, answers.chat()) as provider:
         calls, _ = ask(provider.url)
         bodies = [json.loads(each.body) for each in provider.requests]
     assert results(calls) == [True, True, True]
     assert [body.get("max_completion_tokens") for body in bodies] == [None, 512, 512, 512]
+
+
+def test_a_refused_limit_is_raised_though_another_question_has_learnt_it_meanwhile() -> None:
+    book, second_came, learnt = Book(), threading.Event(), threading.Event()
+    waits = iter((Wait(second_came), Wait(learnt)))
+
+    def model(request: Request) -> Played:
+        if b"max_completion_tokens" in request.body:
+            return answers.chat()
+        wait = next(waits, Wait(learnt))
+        if wait.until is learnt:
+            second_came.set()
+        return (wait, *NO_SUCH_LIMIT.steps("POST"))
+
+    async def series(provider: str) -> list[ReferenceCall]:
+        async with Http1Transport() as transport:
+            context = make_context(provider, book, transport=transport, real_keys=KEYS)
+            asking = asyncio.ensure_future(Questioner(context).series(LANE, side_by_side=True))
+            await asyncio.to_thread(book.wait_for, 2)  # the first question, asked twice
+            learnt.set()
+            return await asking
+
+    with Provider(model) as provider:
+        calls = asyncio.run(series(provider.url))
+    assert results(calls) == [True, True, True]
 
 
 def test_a_question_that_is_refused_itself_says_so() -> None:
