@@ -13,6 +13,7 @@ from classifier.batches import Entry
 from classifier.codec import encode_result
 from classifier.diagnostics import (
     REGISTRY,
+    ApiErrorInfo,
     Diagnostic,
     check_lines,
     declare,
@@ -225,3 +226,11 @@ def test_a_summary_is_one_sentence_for_each_kind_there_is() -> None:
         "1 rollout lacks evidence: see undecided_info",
     ]
     assert summaries([judge(rollout("200"))]) == []
+
+
+# --- The register of kinds ------------------------------------------------------------------------
+
+
+def test_two_kinds_cannot_own_one_field() -> None:
+    with pytest.raises(ValueError, match="api_error_info"):
+        declare(type(ApiErrorInfo.__name__, (ApiErrorInfo,), {}))

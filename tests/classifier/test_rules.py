@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, judge
+from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Subcategory, judge
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.diagnostics import check_lines
 from classifier.logical_calls import calls_of, counted
 from classifier.records import ExecutionStatus, Neighbours
+from classifier.verdicts import RoleVerdict
 from tests.builders import STARTED, calls, exchange, rollout
 from tests.tables import each
 
@@ -415,3 +416,208 @@ def test_an_outage_that_others_saw_does_not_make_a_filter_the_providers() -> Non
     near = {"x0": Neighbours(alike=3)}
     verdict = judge(replace(seen, neighbours=near))
     assert (verdict.scoreable, verdict.attributed_to) == ("yes", "agent")
+
+
+# --- Failures that the wire proves: what they are named after, and what proves them ---------------
+
+
+def test_the_strongest_cause_names_an_interruption_and_all_of_it_is_evidence() -> None:
+    verdict = judge(rollout("200+tool 429+quota 503*5 400+malformed"))
+    assert (verdict.rule, verdict.fingerprint, verdict.transient) == (
+        "interrupted",
+        "quota:429",
+        False,
+    )
+    assert verdict.error == (
+        "api_error [quota, permanent]: HTTP 429 and 503 on the last 7 of 8 calls"
+    )
+    assert verdict.evidence == ("x1", "x2", "x3", "x4", "x5", "x6")
+    assert verdict.retry.eligible is False
+
+
+def test_a_wait_is_that_of_the_failure_that_names_it() -> None:
+    verdict = judge(rollout("200+tool 429~7 400+malformed"))
+    assert (verdict.subcategory, verdict.provider_wait_s) == ("rate_limit", 7.0)
+
+
+def test_a_call_in_flight_may_still_recover() -> None:
+    assert judge(rollout("200+tool 503*2 pending")).rule == "healthy"
+
+
+def test_all_failed_says_no_more_than_what_was_bound() -> None:
+    assert judge(rollout("401@a 503@b*2", model="b")).evidence == ("x1", "x2")
+    assert judge(rollout("401@a 503@b*2")).evidence == ("x0", "x1", "x2")
+
+
+def test_a_background_response_that_failed_is_its_calls_failure() -> None:
+    verdict = judge(rollout("200+queued 200+polled 200+fetched+quota"))
+    assert (verdict.rule, verdict.subcategory, verdict.total_requests) == ("all_failed", "quota", 1)
+    assert verdict.lane == "openai/gpt-5/key-3f9a"
+
+
+def test_calls_that_registration_leaves_out_are_still_counted() -> None:
+    verdict = judge(rollout("401@a*5 503@b", model="b"))
+    assert (verdict.total_requests, verdict.failed_requests) == (6, 6)
+    assert verdict.status_counts == {"401": 5, "503": 1}
+
+
+# --- Roles other than the agent have small verdicts of their own ----------------------------------
+
+
+def roles(text: str, **said: Any) -> dict[str, RoleVerdict]:
+    return judge(rollout(text, **said)).roles
+
+
+def test_each_role_is_judged_by_its_own_calls() -> None:
+    for text, health, rule, subcategory, failed in (
+        ("200+tool 200+judge", Health.HEALTHY, "healthy", None, 0),
+        ("200+tool 401+judge*3", Health.API_ERROR, "all_failed", Subcategory.AUTH, 3),
+        ("200 200+judge 429+quota+judge", Health.API_ERROR, "interrupted", Subcategory.QUOTA, 1),
+        ("200 429+judge 200+judge", Health.HEALTHY, "healthy", None, 1),
+        ("401 200+judge", Health.HEALTHY, "healthy", None, 0),
+        ("200 200+empty+judge", Health.SUSPECTED_API_ERROR, "empty_answers", None, 0),
+        ("200 net+judge", Health.API_ERROR, "all_failed", Subcategory.PROVIDER_ERROR, 1),
+        ("200 lost+judge", Health.UNDECIDED, "undecided", None, 0),
+    ):
+        (verdict,) = roles(text).values()
+        found = (verdict.health, verdict.rule, verdict.subcategory, verdict.failed_requests)
+        assert found == (health, rule, subcategory, failed), text
+
+
+def test_a_judge_whose_request_was_filtered_has_not_judged() -> None:
+    for content_filter in ("failure", "answer"):
+        (found,) = roles("200 400+content_filter+judge", content_filter=content_filter).values()
+        assert (found.rule, found.failed_requests) == ("all_failed", 1), content_filter
+
+
+def test_a_judges_failure_is_not_the_agents_and_an_agents_not_the_judges() -> None:
+    dead_judge = judge(rollout("200+tool 401+judge"))
+    assert (dead_judge.health, dead_judge.total_requests) == (Health.HEALTHY, 1)
+    assert dead_judge.roles["judge"].error == "HTTP 401 on 1 of 1 call"
+    assert dead_judge.roles["judge"].cause == "v1:auth:openai:401:-"
+    dead_agent = judge(rollout("401 200+judge"))
+    assert dead_agent.health is Health.API_ERROR
+    assert dead_agent.roles["judge"].health is Health.HEALTHY
+
+
+def test_what_is_known_of_the_agent_does_not_count() -> None:
+    # Another model than the registered one; and no prompt of the agent's was executed.
+    assert roles("200 200+judge@gpt-4o", model="gpt-5")["judge"].health is Health.HEALTHY
+    record = rollout("200+judge")
+    assert record.outcome is not None
+    unprompted = replace(record, outcome=replace(record.outcome, prompts_executed=0))
+    verdict = judge(unprompted)
+    assert verdict.health is Health.NOT_JUDGED
+    assert verdict.roles["judge"].health is Health.HEALTHY
+
+
+def test_without_calls_of_its_own_a_role_has_no_verdict() -> None:
+    assert roles("200") == {}
+    assert roles("200 200+judge+embed") == {}
+
+
+def test_while_it_runs_a_role_is_undecided_until_its_first_answer() -> None:
+    assert roles("200 pending+judge", running=True)["judge"].health is Health.UNDECIDED
+
+
+# --- What is suspected, what the sentence says was seen, and what proves it -----------------------
+
+NOTHING = "suspected_api_error: a prompt was executed, yet no "
+
+
+def test_no_call_is_said_to_be_missing_where_calls_were() -> None:
+    for text, sentence in (
+        ("", "call, token or tool call was seen"),
+        ("200+embed*5", "inference call, token or tool call was seen, only 5 embedding"),
+        ("200+judge", "inference call, token or tool call was seen, only 1 judge"),
+        (
+            "401+media*3 200+probe",
+            "inference call, token or tool call was seen, only 3 activity (3 failed), 1 probe",
+        ),
+        ("401+embed 200+embed",
+         "inference call, token or tool call was seen, only 2 embedding (1 failed)"),
+    ):  # fmt: skip
+        verdict = judge(rollout(text))
+        assert (verdict.rule, verdict.error) == ("zero_signal", NOTHING + sentence), text
+
+
+def test_what_draws_or_speaks_is_activity_only_when_it_came() -> None:
+    for text, rule in (
+        ("200+media", "healthy"),
+        ("401+media", "zero_signal"),
+        ("left+media", "zero_signal"),
+        ("302+media", "zero_signal"),
+        ("200+other", "zero_signal"),
+        ("200+media+judge", "zero_signal"),
+        ("200+fetched", "healthy"),
+        ("200+polled", "zero_signal"),
+    ):
+        assert judge(rollout(text)).rule == rule, text
+
+
+def test_empty_answers_are_counted_over_the_main_lane() -> None:
+    verdict = judge(rollout("200+side 429 200+thought*2"))
+    assert verdict.error == ("suspected_api_error: 2 answered of 3 calls, none carried any output")
+    assert verdict.evidence == ("x2", "x3")
+    assert verdict.fingerprint == "suspected:empty_answers"
+
+
+def test_half_a_text_is_an_output() -> None:
+    assert judge(rollout("200+text+truncated 200+empty")).rule != "empty_answers"
+
+
+def test_never_answered_names_each_call_that_was_given_up() -> None:
+    verdict = judge(rollout("200+side left*2"))
+    assert verdict.error == (
+        "suspected_api_error: the agent gave up each of its 2 calls before an answer came"
+    )
+    assert (verdict.rule, verdict.evidence) == ("never_answered", ("x1", "x2"))
+    assert (verdict.fingerprint, verdict.retry.eligible) == ("suspected:never_answered", False)
+
+
+def test_never_answered_waits_for_the_outcome_and_for_calls_in_flight() -> None:
+    assert judge(rollout("left*2", running=True)).rule == "undecided"
+    assert judge(rollout("left*2 pending")).rule == "undecided"
+    assert judge(rollout("left*2 302+empty")).rule == "undecided"
+
+
+def test_another_model_with_tools_may_have_done_the_work() -> None:
+    assert judge(rollout("left@a*5 200+tool@b")).rule == "healthy"
+    assert judge(rollout("200+tool@b left@a*5")).rule == "never_answered"
+    assert judge(rollout("left@a*5 200+tool@b", model="a")).rule == "never_answered"
+    assert judge(rollout("200+empty@a*5 200+tool@b")).rule == "healthy"
+    assert judge(rollout("200+empty@a*5 200+tool@b", model="a")).rule == "empty_answers"
+
+
+def test_a_background_response_is_pending_until_the_outcome() -> None:
+    running = judge(rollout("200+queued 200+polled", running=True))
+    assert (running.rule, running.provisional) == ("undecided", True)
+    over = judge(rollout("200+queued 200+polled"))
+    assert (over.rule, over.provisional) == ("never_answered", False)
+
+
+def test_a_background_response_is_read_once_however_often_it_is_fetched() -> None:
+    verdict = judge(rollout("200+queued 200+polled 200+fetched*3"))
+    assert (verdict.rule, verdict.total_requests, verdict.total_tokens) == ("healthy", 1, 30)
+
+
+def test_the_same_rejection_twice_is_suspected_and_two_different_ones_are_unknown() -> None:
+    twice = judge(rollout("200+tool 400 422 400"))
+    assert twice.error == (
+        "suspected_api_error: HTTP 400 without a reason on 2 of the last 3 calls, "
+        "and no answer after them"
+    )
+    assert (twice.rule, twice.evidence) == ("unexplained_rejections", ("x1", "x3"))
+    once = judge(rollout("200+tool 400 422"))
+    assert (once.rule, once.scoreable) == ("healthy", "unknown")
+
+
+def test_an_explained_rejection_behind_them_does_not_explain_them() -> None:
+    verdict = judge(rollout("200+tool 400*2 400+malformed"))
+    assert (verdict.rule, verdict.evidence) == ("unexplained_rejections", ("x1", "x2"))
+
+
+def test_an_agent_on_its_own_subscription_is_never_suspected() -> None:
+    for text in ("", "left*2", "200+thought", "200+tool 400*2"):
+        verdict = judge(rollout(text, usage_channel="none"))
+        assert (verdict.rule, verdict.scoreable) == ("healthy", "yes"), text

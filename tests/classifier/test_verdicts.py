@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.verdicts import Health, Subcategory, Verdict
+from classifier.verdicts import EVIDENCE, POLICIES, SEED, Health, Subcategory, Verdict, named
 
 
 def test_only_rate_limits_and_provider_errors_are_transient() -> None:
@@ -26,3 +26,16 @@ def test_verdicts_share_no_default_of_theirs() -> None:
     )
     assert one.status_counts is not other.status_counts
     assert not one.retry.eligible
+
+
+# --- The policies, and how one is chosen ----------------------------------------------------------
+
+
+def test_a_policy_is_found_by_its_name() -> None:
+    assert [named(name) for name in ("evidence", "seed")] == [EVIDENCE, SEED]
+    assert all(policy.name == name for name, policy in POLICIES.items())
+
+
+def test_an_unknown_policy_names_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="'guess' is none of evidence, seed"):
+        named("guess")

@@ -44,3 +44,15 @@ def test_every_term_is_used_by_a_row(terms: tuple[Term, ...]) -> None:
 def test_words_of_advice_of_conditions_and_of_negation_are_apart() -> None:
     assert ADVICE.isdisjoint(CONDITIONS)
     assert NEGATIONS.isdisjoint(ADVICE | CONDITIONS)
+
+
+# --- One entry of the vocabulary ------------------------------------------------------------------
+
+
+def test_a_term_lists_its_phrases_and_those_of_single_providers() -> None:
+    term = Term(id="x", words="too low|gone", only={"acme": "out of widgets"}, source="a page")
+    assert list(term.phrases()) == [("too", "low"), ("gone",), ("out", "of", "widgets")]
+
+
+def test_an_empty_alternative_is_no_phrase() -> None:
+    assert list(Term(id="x", words="a||b", source="a page").phrases()) == [("a",), ("b",)]

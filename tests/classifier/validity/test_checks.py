@@ -14,8 +14,8 @@ from classifier.validity import CHECKS, examine, invalidates
 from classifier.validity.measurement import Measurement
 from classifier.verdicts import EVIDENCE, SEED, Coverage, Level, ValidityFinding
 from tests.builders import STARTED, rollout
+from tests.classifier.test_evidence import opcodes
 from tests.classifier.test_export import exported
-from tests.classifier.test_tails import opcodes
 from tests.classifier.validity.judged import call
 from tests.classifier.validity.judged import record as judged_record
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from classifier import EVIDENCE
 from classifier.evidence import Evidence
 from classifier.totals import TimeAccount
-from classifier.validity.measurement import Measurement, ids_of, may_hide_cache, tally
+from classifier.validity import CHECKS
+from classifier.validity.measurement import (
+    Measurement,
+    ValidityCheck,
+    ids_of,
+    may_hide_cache,
+    tally,
+)
 from classifier.verdicts import plural
 from tests.builders import rollout
 from tests.classifier.validity.judged import call
@@ -58,3 +65,11 @@ def test_ollama_and_llama_cpp_may_leave_cached_tokens_out() -> None:
     ):
         one = call(upstream=upstream, api=api, cached_input_tokens=cached)
         assert may_hide_cache(one) == expected, (upstream, api, cached)
+
+
+# --- Declarations of checks -----------------------------------------------------------------------
+
+
+def test_a_declaration_is_one_of_the_list_under_a_name_of_its_own() -> None:
+    assert all(isinstance(check, ValidityCheck) for check in CHECKS)
+    assert len({check.name for check in CHECKS}) == len(CHECKS)

@@ -17,7 +17,7 @@ from proxy.store.deployment import Condition
 from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play
-from tests.proxy.control.test_upstream_service import ANSWERED
+from tests.proxy.control.test_upstreams import ANSWERED
 from tests.proxy.store.records import FULL
 
 

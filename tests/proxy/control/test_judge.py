@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from classifier.__main__ import judge_export
+from classifier.codec import encode_verdict
+from classifier.records import UNATTRIBUTED, RolloutRecord
+from classifier.verdicts import Policy
+from proxy.control import judge
+from proxy.control.judge import LONGEST_S, with_neighbours
+from proxy.store.connections import Connections
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch
+from proxy.store.errors import DatabaseUnavailable
+from proxy.store.rollouts import Rollouts
+from proxy.store.tables import CommitBatch, Row
+from tests.builders import STARTED, exchange, outcome
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import ASK, CHAT, Service
+from tests.fakes.control import control_over
+from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
 
@@ -131,3 +145,364 @@ def test_a_result_that_an_earlier_version_stored_says_the_same(service: Service)
     with closing(sqlite3.connect(service.database)) as connection, connection:
         connection.execute("UPDATE verdicts SET result = ?", [json.dumps(earlier)])
     assert service.get("/rollouts/r1/result") == result
+
+
+# --- A rollout is loaded while the backlog of its calls is being written to the database ----------
+
+
+class Kept:
+    """A recorder with a backlog of calls, until it is written."""
+
+    failing = False
+    gaps_counted = 0
+    waiting = 0
+
+    def __init__(self) -> None:
+        self.owed = 1
+
+    def missing(self, rollout_id: str) -> int:
+        return self.owed
+
+
+class Mended(Database):
+    """The backlog is written just when a rollout has been read, or could not be."""
+
+    def __init__(self, url: str, kept: Kept, *, away: bool) -> None:
+        super().__init__(url)
+        self.rollouts = self._mended = MendedRollouts(self._connections, kept, away=away)
+
+    def mend(self) -> None:
+        self._mended.mended = True
+
+
+class MendedRollouts(Rollouts):
+    def __init__(self, connections: Connections, kept: Kept, *, away: bool) -> None:
+        super().__init__(connections)
+        self._kept = kept
+        self._away = away
+        self.mended = False
+
+    def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
+        away = self._away and not self.mended
+        found = None if away else super().load(rollout_id)
+        self._kept.owed = 0
+        if away:
+            raise DatabaseUnavailable("database is locked")
+        return found
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["it was read before", "it was away"])
+def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_known(
+    tmp_path: Path, away: bool
+) -> None:
+    kept = Kept()
+    database = Mended(str(tmp_path / "t.db"), kept, away=away)
+    database.prepare()
+    call = exchange(200)
+    database.calls.write(CommitBatch(recorded=[call]), worker="w")
+    service = control_over(database, recorder=kept)
+    first = asyncio.run(judge.verdict(service, call.rollout_id))
+    assert first["health"] == "undecided"
+    database.mend()
+    assert asyncio.run(judge.verdict(service, call.rollout_id))["health"] == "healthy"
+    database.close()
+
+
+# --------------------------------------------------------------------------------------------------
+# A verdict stands on what other rollouts got at the time, in the service and in an export
+
+DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
+UNTRUSTED = {"agents": "untrusted"}
+
+
+@pytest.fixture
+def neighbours_service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="3")
+
+
+def call(neighbours_service: Service, name: str, answer: object = None, **sent: Any) -> None:
+    neighbours_service.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
+    asked = {"model": "gpt-5", "messages": [], **sent.pop("body", {})}
+    path = f"/r/{name}/{sent.pop('upstream', 'openai')}/v1/chat/completions"
+    neighbours_service.http.post(path, json=asked, **sent)
+
+
+def report(neighbours_service: Service, name: str, reward: float = 0.0) -> dict[str, Any]:
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": reward}}
+    return dict(neighbours_service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
+
+
+def register(neighbours_service: Service, name: str, **facts: Any) -> None:
+    asked = {"id": name, "batch": "b", "model": "gpt-5", "upstream": "openai", **facts}
+    assert neighbours_service.http.post("/rollouts", json=asked).status_code == 201
+
+
+def test_a_batch_has_one_policy(neighbours_service: Service) -> None:
+    register(neighbours_service, "r1", policy=UNTRUSTED)
+    register(neighbours_service, "r1", policy=UNTRUSTED)
+    register(neighbours_service, "r2")
+    register(neighbours_service, "r3", batch="other", policy={"agents": "trusted"})
+    for name in ("r1", "r4"):
+        asked = {"id": name, "batch": "b", "model": "gpt-5", "upstream": "openai",
+                 "policy": {"agents": "trusted"}}  # fmt: skip
+        problem(neighbours_service.http.post("/rollouts", json=asked), 409, "batch_policy")
+    assert [
+        item["id"]
+        for item in neighbours_service.http.get("/rollouts", params={"batch": "b"}).json()["items"]
+    ] == ["r1", "r2"]
+    bad = {"policy": {"agents": "friendly"}}
+    problem(neighbours_service.http.post("/rollouts", json=bad), 422, "invalid")
+    report(neighbours_service, "joined")
+    exported = neighbours_service.http.get("/rollouts/export").text.splitlines()
+    trust = {line["id"]: line["agents"] for line in map(json.loads, exported) if "id" in line}
+    assert trust == {"r1": "untrusted", "r2": "untrusted", "r3": "trusted", "joined": "trusted"}
+
+
+def test_an_outcome_registers_under_its_batchs_policy(neighbours_service: Service) -> None:
+    register(neighbours_service, "r1", policy=UNTRUSTED)
+    call(neighbours_service, "late", DEAD)
+    for name in ("late", "unseen"):
+        seen = {"status": "agent_error", "error": "it crashed", "batch": "b", "model": "gpt-5"}
+        neighbours_service.http.post(f"/rollouts/{name}/outcome", json=seen)
+    exported = neighbours_service.http.get("/rollouts/export?batch=b").text.splitlines()
+    trust = {line["id"]: line.get("agents") for line in map(json.loads, exported)
+             if line["record"] == "rollout"}  # fmt: skip
+    assert trust == dict.fromkeys(("r1", "late", "unseen"), "untrusted")
+    assert neighbours_service.get("/rollouts/unseen/verdict")["scoreable"] == "yes"
+
+
+def test_bogus_keys_take_no_reward_and_open_no_breaker(neighbours_service: Service) -> None:
+    good, bad = {"authorization": "Bearer sk-good"}, {"authorization": "Bearer sk-bogus"}
+    for n in range(5):
+        register(neighbours_service, f"r{n}", task=f"t{n}", policy=UNTRUSTED)
+        call(neighbours_service, f"r{n}", headers=good)
+        call(neighbours_service, f"r{n}", DEAD, headers=bad)
+        call(neighbours_service, f"r{n}", DEAD, headers=bad)
+        assert neighbours_service.get(f"/rollouts/r{n}/verdict")["doomed"] is False
+        told = report(neighbours_service, f"r{n}")
+        assert (told["health"], told["scoreable"]) == ("healthy", "yes")
+        assert (told["rewards"], told["attributed_to"]) == ({"reward": 0.0}, "agent")
+        assert "provoked_suspected" in told["warnings"]
+        assert told["own_failure_info"]["provoked"] is True
+    lanes = neighbours_service.get("/batches/b/breaker")["lanes"]
+    assert all(lane["phase"] == "closed" for lane in lanes)
+    summary, checked = (
+        neighbours_service.get("/batches/b"),
+        neighbours_service.get("/batches/b/check"),
+    )
+    assert (summary["score_effective"], summary["retry"]) == (0.0, [])
+    assert checked["lines"][0].startswith("t0: its reward counts: provoked, it is suspected (")
+
+
+def test_what_others_saw_is_found_and_judged_alike_from_an_export(
+    neighbours_service: Service,
+) -> None:
+    for name in ("r1", "r2", "r3"):
+        register(neighbours_service, name, policy=UNTRUSTED)
+        call(neighbours_service, name)
+    for name in ("r1", "r2", "r3"):
+        call(neighbours_service, name, DOWN, body={"user": name})
+    told = {name: report(neighbours_service, name) for name in ("r1", "r2", "r3")}
+    for result in told.values():
+        assert (result["health"], result["corroborated"]) == ("api_error", True)
+        assert result["attributed_to"] == "provider"
+    call(neighbours_service, "r9")  # answered later, which changes no final verdict
+    again = neighbours_service.get("/rollouts/r1/verdict")
+    assert (again["health"], again["corroborated"]) == ("api_error", True)
+    exported = neighbours_service.http.get("/rollouts/export?batch=b").text.splitlines()
+    rejudged = {v.rollout_id: encode_verdict(v) for v in judge_export(exported)}
+    unjudged = {"cost_usd": None, "judged_at": None}  # prices and the time are the service's
+    for name in told:
+        live = neighbours_service.get(f"/rollouts/{name}/verdict")
+        assert {**rejudged[name], **unjudged} == {**live, **unjudged}
+
+
+def test_a_failure_while_others_are_answered_keeps_its_reward(
+    neighbours_service: Service,
+) -> None:
+    for name in ("r1", "r2"):
+        register(neighbours_service, name, policy=UNTRUSTED)
+    call(neighbours_service, "r1")
+    call(neighbours_service, "r1", answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT])
+    call(neighbours_service, "r2")
+    told = report(neighbours_service, "r1")
+    assert (told["health"], told["corroborated"], told["attributed_to"]) == (
+        "healthy", False, "agent"
+    )  # fmt: skip
+    register(neighbours_service, "t1", batch="trusting")
+    call(neighbours_service, "t1")
+    call(neighbours_service, "t1", answers.FAILURES[Api.CHAT][Fault.RATE_LIMIT])
+    trusted = report(neighbours_service, "t1")
+    assert (trusted["health"], trusted["corroborated"]) == ("api_error", False)
+
+
+def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> None:
+    database = Database(database_url)
+    database.prepare()
+
+    def commit(name: str, at: float, status: int = 200, **said: Any) -> None:
+        made = exchange(status, rollout_id=name, id=f"{name}{at:g}", at=at, **said)
+        database.calls.write(CommitBatch(recorded=[made]), worker="w")
+
+    for n in range(12):
+        commit(f"before{n}", 50.0 - n)
+        commit(f"after{n}", 101.0 + n)
+    commit("elsewhere", 99.0, upstream="other")
+    near = database.calls.near(
+        since=STARTED, at=STARTED + 100, until=STARTED + 160, upstreams={"openai"}, limit=5
+    )
+    assert {x.rollout_id for x in near} == {
+        *(f"before{n}" for n in range(4)), *(f"after{n}" for n in range(5))
+    }  # fmt: skip
+    calls = tuple(exchange(500, id=f"f{n}", at=100.0 + n, took=0.1) for n in range(30))
+    failing = RolloutRecord(id="r1", exchanges=calls, outcome=outcome())
+    found = with_neighbours(failing, database, agents="untrusted").neighbours
+    assert set(found) == {f"f{n}" for n in range(10, 30)}
+    assert found["f10"].answered == 13  # of those before, one ended within a minute
+    running = replace(failing, outcome=None)
+    assert with_neighbours(running, database, agents=Policy().agents) is running
+    assert with_neighbours(running, database, agents="untrusted").neighbours
+    database.close()
+
+
+@pytest.mark.parametrize("caller_keys", ["pass", "replace"])
+def test_the_wire_tells_whose_key_chose_what_and_which_model_nobody_can_name(
+    on_both: Callable[..., Service], caller_keys: str
+) -> None:
+    neighbours_service = on_both(KEY_OPENAI="sk-operators", CALLER_KEYS=caller_keys)
+    sent: tuple[tuple[dict[str, str], bytes], ...] = (
+        ({}, b'{"model":"gpt-5","messages":[]}'),
+        ({"authorization": "Bearer sk-own"}, b'{"model":"gpt-5","messages":[]}'),
+        ({"openai-organization": "org-1"}, b'{"model":"gpt-5","messages":[]}'),
+        ({"openai-beta": "x"}, b'{"model":"gpt-5","messages":[]}'),
+        ({}, b'{"model":"gpt-5","messages":[],"service_tier":"flex"}'),
+        ({}, b'{"model":"gpt-5","messages":[],"model":"nope"}'),
+    )
+    register(neighbours_service, "r1")
+    for headers, body in sent:
+        neighbours_service.provider.plays(answers.chat())
+        neighbours_service.http.post(
+            "/r/r1/openai/v1/chat/completions", content=body, headers=headers
+        )
+    report(neighbours_service, "r1")
+    exported = map(json.loads, neighbours_service.http.get("/rollouts/export").text.splitlines())
+    calls = [line for line in exported if line["record"] == "exchange"]
+    replaced = caller_keys == "replace"
+    assert [x["key_source"] for x in calls] == (
+        ["operator"] * 6 if replaced else ["added", "override", *["added"] * 4]
+    )
+    assert [x["model_ambiguous"] for x in calls] == [*[False] * 5, True]
+    chosen = [x["selector_digest"] for x in calls]
+    assert chosen[0] is chosen[1] is chosen[5] is None
+    assert (chosen[2] is None) is replaced, "the operator's account stands, whatever was asked"
+    assert None not in chosen[3:5]
+    assert chosen[3] != chosen[4]
+    assert [x["held"] for x in calls] == [False] * 6
+
+
+def test_two_keys_that_spell_model_keep_the_reward_of_a_trusted_agent(
+    neighbours_service: Service,
+) -> None:
+    register(neighbours_service, "r1")
+    call(neighbours_service, "r1")
+    neighbours_service.provider.plays(answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND])
+    body = b'{"model":"nope","messages":[],"model":"gpt-5"}'
+    neighbours_service.http.post("/r/r1/openai/v1/chat/completions", content=body)
+    told = report(neighbours_service, "r1")
+    assert (told["health"], told["scoreable"], told["attributed_to"]) == ("healthy", "yes", "agent")
+    assert "failed_by_agent" in told["warnings"]
+    (line,) = neighbours_service.get("/batches/b/check")["lines"]
+    assert line == "r1: its reward counts: the agent failed its own calls (1 of 2 calls failed)"
+
+
+# --- Where calls named no rollout, one that made none of its own is undecided, for good -----------
+
+SEEN = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+
+
+@pytest.fixture
+def unattributed_service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def nameless(unattributed_service: Service, path: str = "/openai" + CHAT, **headers: str) -> None:
+    assert unattributed_service.http.post(path, json=ASK, headers=headers).status_code == 200
+
+
+def reported(unattributed_service: Service, name: str) -> dict[str, Any]:
+    answer = unattributed_service.http.post(f"/rollouts/{name}/outcome", json=SEEN)
+    assert answer.status_code == 200
+    return dict(unattributed_service.get(f"/rollouts/{name}/verdict"))
+
+
+def unattributed_register(unattributed_service: Service, name: str) -> None:
+    assert (
+        unattributed_service.http.post("/rollouts", json={"id": name, "batch": "b"}).status_code
+        == 201
+    )
+
+
+def test_a_silent_rollout_is_undecided_while_calls_named_nobody(
+    unattributed_service: Service,
+) -> None:
+    nameless(unattributed_service)  # before any of them ran
+    for name in ("silent", "named", "alone"):
+        unattributed_register(unattributed_service, name)
+    assert reported(unattributed_service, "alone")["rule"] == "zero_signal"
+    nameless(unattributed_service)
+    unattributed_service.call("named")
+    assert reported(unattributed_service, "named")["health"] == "healthy"
+    silent = reported(unattributed_service, "silent")
+    assert (silent["health"], silent["warnings"]) == ("undecided", ["calls_unattributed"])
+    unattributed_register(unattributed_service, "after")
+    assert reported(unattributed_service, "after")["rule"] == "zero_signal"
+    assert unattributed_service.get("/rollouts/alone/verdict")["rule"] == "zero_signal"
+
+
+def test_what_is_no_agents_work_makes_nothing_doubtful(unattributed_service: Service) -> None:
+    unattributed_register(unattributed_service, "r1")
+    assert unattributed_service.http.post("/openai/v1/embeddings", json={}).status_code == 404
+    nameless(unattributed_service, **{"x-truezero-role": "judge"})
+    assert unattributed_service.http.get("/openai/v1/models").status_code == 404
+    assert reported(unattributed_service, "r1")["rule"] == "zero_signal"
+
+
+def test_one_that_only_its_outcome_registers_may_have_run_all_day(
+    unattributed_service: Service,
+) -> None:
+    assert reported(unattributed_service, "early")["rule"] == "zero_signal"
+    nameless(unattributed_service)
+    assert reported(unattributed_service, "late")["health"] == "undecided"
+    assert unattributed_service.app is not None
+    calls = unattributed_service.app._database.calls
+    now = unattributed_service.get("/rollouts/late/verdict")["judged_at"]
+    assert calls.unattributed(since=now - LONGEST_S, until=now) == 1
+    assert calls.unattributed(since=now - 2 * LONGEST_S, until=now - LONGEST_S) == 0
+
+
+def test_an_export_is_judged_alike_even_once_those_calls_are_gone(
+    unattributed_service: Service,
+) -> None:
+    unattributed_register(unattributed_service, "r1")
+    nameless(unattributed_service)
+    verdict = reported(unattributed_service, "r1")
+    assert unattributed_service.app is not None
+    export = unattributed_service.http.get("/rollouts/export").text
+    unattributed_service.app._database.change(
+        lambda connection: connection.exec_driver_sql("DELETE FROM exchanges")
+    )
+    assert unattributed_service.http.get("/rollouts/export").text == export
+    (judged,) = judge_export(export.splitlines())
+    assert (judged.health.value, judged.warnings) == ("undecided", tuple(verdict["warnings"]))
+
+
+def test_the_reserved_id_is_no_rollout(unattributed_service: Service) -> None:
+    nameless(unattributed_service)
+    problem(unattributed_service.http.post("/rollouts", json={"id": UNATTRIBUTED}), 422, "invalid")
+    path = f"/rollouts/{UNATTRIBUTED}"
+    problem(unattributed_service.http.post(f"{path}/outcome", json=SEEN), 422, "invalid")
+    for each in ("verdict", "result"):
+        problem(unattributed_service.http.get(f"{path}/{each}"), 404, "unknown_rollout")
+    assert unattributed_service.get("/rollouts")["items"] == []
+    (call,) = unattributed_service.get(f"{path}/exchanges")["items"]
+    assert call["attribution_source"] == "unattributed"

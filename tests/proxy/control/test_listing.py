@@ -9,14 +9,19 @@ from typing import Any
 
 import pytest
 
+from classifier import codec
+from classifier.__main__ import judge_export
+from classifier.codec import encode_verdict
+from classifier.records import RolloutRecord
+from classifier.rules import judge
 from proxy.control import listing
-from proxy.control.listing import cursor_of, position_of, query_of, rollout_page
+from proxy.control.listing import EACH, cursor_of, position_of, query_of, rollout_page, search
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from proxy.store.listing import Position, RolloutQuery
 from tests.fakes import answers
-from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_batches import CHAT, DEAD, play
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
 from truezero.models import ListParameters
 
 
@@ -157,3 +162,110 @@ def test_of_what_runs_a_part_is_judged_for_a_page_and_all_for_a_file(
 
     assert [healthy("application/json") for _ in range(2)] == [3, 5], "what ended is always judged"
     assert healthy("application/x-ndjson") == 6
+
+
+# --- An export has all that judging its rollouts again takes --------------------------------------
+
+
+def export(service: Service, **params: str) -> list[dict[str, Any]]:
+    answer = service.http.get("/rollouts/export", params=params)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    return [json.loads(line) for line in answer.text.splitlines()]
+
+
+def test_a_rollout_is_followed_by_its_outcome_and_its_calls(service: Service) -> None:
+    play(service, "one")
+    play(service, "two", DEAD)
+    records = export(service)
+    assert [record["record"] for record in records] == ["rollout", "outcome", "exchange"] * 2
+    assert [records[0]["id"], records[3]["id"]] == ["one", "two"]
+    assert [records[n]["rollout_id"] for n in (1, 2, 4, 5)] == ["one", "one", "two", "two"]
+
+
+def test_what_was_exported_is_judged_as_the_service_does(service: Service) -> None:
+    play(service, "dead", DEAD)
+    facts, outcome, call = export(service)
+    rollout = RolloutRecord(
+        id=facts["id"],
+        model=facts["model"],
+        upstream=facts["upstream"],
+        outcome=codec.decode_outcome(outcome),
+        exchanges=(codec.decode_exchange(call),),
+    )
+    verdict = service.get("/rollouts/dead/verdict")
+    assert judge(rollout).fingerprint == verdict["fingerprint"] == "auth:401"
+
+
+def test_a_filter_is_of_an_export_what_it_was_to_its_batch(service: Service) -> None:
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    for name in ("failure", "answer"):
+        policy = {"content_filter": name}
+        service.http.post("/rollouts", json={"id": name, "batch": name, "policy": policy})
+        service.provider.plays(answers.FILTERED)
+        service.call(name)
+        service.http.post(f"/rollouts/{name}/outcome", json=seen)
+    lines = [json.dumps(record) for record in export(service)]
+    found = {one.rollout_id: one.scoreable for one in judge_export(lines)}
+    assert found == {"failure": "no", "answer": "yes"}
+
+
+def test_findings_roles_and_time_are_the_same_of_an_export(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r", "batch": "b", "policy": {"validity": "none"}})
+    for rollout in ("r", "s"):
+        for role, answer in (("", ABORTED), ("as/judge/", DEAD)):
+            service.provider.plays(answer)
+            asked = {"model": "gpt-5", "messages": []}
+            service.http.post(f"/r/{rollout}/{role}openai{CHAT}", json=asked)
+        seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+        service.http.post(f"/rollouts/{rollout}/outcome", json=seen)
+    lines = [json.dumps(record) for record in export(service)]
+    names = (
+        "health", "scoreable", "excluded_by", "validity", "validity_coverage", "roles",
+        "provider_s", "lost_s", "agent_s", "proof",
+    )  # fmt: skip
+    for judged in map(encode_verdict, judge_export(lines)):
+        verdict = service.get(f"/rollouts/{judged['rollout_id']}/verdict")
+        assert {name: judged[name] for name in names} == {name: verdict[name] for name in names}
+        assert [found["check"] for found in verdict["validity"]] == [
+            "engine_aborted",
+            "judge_failed",
+        ]
+        assert verdict["agent_s"] is not None
+        spoilt = ["engine_aborted", "judge_failed"] if verdict["rollout_id"] == "s" else []
+        assert verdict["excluded_by"] == spoilt
+
+
+def test_one_batch_is_exported_alone_and_an_unknown_one_refused(service: Service) -> None:
+    play(service, "one")
+    play(service, "two", batch="c")
+    assert {record.get("id") for record in export(service, batch="c")} >= {"two"}
+    assert all(record.get("rollout_id", "two") == "two" for record in export(service, batch="c"))
+    refused = service.http.get("/rollouts/export", params={"batch": "none"})
+    problem(refused, 404, "unknown_batch")
+
+
+def test_no_rollout_is_lost_between_two_pages(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "PAGE", 2)
+    service.provider.plays(answers.chat())
+    for n in range(5):
+        service.http.post("/rollouts", json={"id": f"r{n}"})
+    assert [record["id"] for record in export(service)] == [f"r{n}" for n in range(5)]
+
+
+# --- What a text may mean: an exact id first, then batches, causes and rollouts -------------------
+
+
+async def test_an_exact_id_comes_first_and_each_kind_is_bounded(
+    service: Service, control: ControlService
+) -> None:
+    for n in range(EACH + 3):
+        play(service, f"auth-{n}", DEAD if n == 4 else None, batch="auth")
+    found = [tuple(each) for each in await search(control, "auth")]
+    assert found[:2] == [("batch", "auth"), ("cause", "auth:401")]
+    assert found[2:] == [("rollout", f"auth-{n}") for n in range(EACH + 2, 2, -1)]
+    assert (await search(control, "auth-1"))[0] == ("rollout", "auth-1")
+    assert [each.name for each in await search(control, "AUTH-4")] == ["auth-4"]
+    assert await search(control, "") == await search(control, "nothing of that name") == []

@@ -12,11 +12,18 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from proxy.control import rollouts
+from proxy.control.queries import Service as ControlService
+from proxy.control.rollouts import access_of
+from proxy.routing.errors import Refusal
+from proxy.routing.keys import Keyring
+from proxy.routing.upstreams import allow_list
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import ASK, Service, problem
 from tests.proxy.conftest import Services
+from truezero.models import RolloutRegistered, RolloutRequest
 
 TOKEN = {"authorization": "Bearer t0ken"}
 
@@ -382,3 +389,66 @@ def test_a_list_takes_a_repeat_and_an_attempt(service: Service) -> None:
         assert [item["id"] for item in items] == expected, filters
     for bad in ("-1", "first", str(2**31)):
         problem(service.http.get(f"/rollouts?repeat={bad}"), 422, "invalid")
+
+
+# --- Keys and base URLs of a rollout's agent and of its other roles -------------------------------
+
+KEYRING = Keyring(b"s" * 32)
+UPSTREAMS = allow_list({})
+
+
+def urls(**how: object) -> dict[str, str]:
+    proven, role = bool(how.get("proven")), str(how.get("role", "agent"))
+    access = access_of(KEYRING, UPSTREAMS, "a/b", role=role, public_url="http://p", proven=proven)
+    assert access.env["OPENAI_BASE_URL"] == access.base_urls["openai"]
+    assert access.key == KEYRING.mint("a/b", role)
+    return access.base_urls
+
+
+def test_a_base_url_names_the_rollout_and_the_role() -> None:
+    secret, judges = KEYRING.secret_of("a/b"), KEYRING.secret_of("a/b", "judge")
+    assert urls()["openai"] == "http://p/r/a%2Fb/openai/v1"
+    assert urls(proven=True)["anthropic"] == f"http://p/r/a%2Fb~{secret}/anthropic"
+    assert urls(role="judge")["openai"] == "http://p/r/a%2Fb/as/judge/openai/v1"
+    proven = urls(role="judge", proven=True)["openai"]
+    assert proven == f"http://p/r/a%2Fb~{judges}/as/judge/openai/v1"
+
+
+def test_an_upstream_without_an_address_has_no_base_url() -> None:
+    assert "azure" not in urls()
+    assert "mistral" in urls()
+
+
+# --- Registrations at once: each is answered, and one that is refused keeps no other back ---------
+
+URL = "http://proxy"
+
+
+async def test_each_of_many_is_answered_as_it_would_be_alone(
+    service: Service, control: ControlService
+) -> None:
+    requests = [
+        RolloutRequest(id="a", batch="b", roles=["judge"]),
+        RolloutRequest(id="b", upstream="nowhere"),
+        RolloutRequest(id="a", batch="c"),
+        RolloutRequest(id="unattributed"),
+        RolloutRequest(model=["m", "n"]),
+    ]
+    done = await rollouts.register_all(control, requests, public_url=URL)
+    alone = [service.http.post("/rollouts", json=each.model_dump()) for each in requests[:4]]
+    assert [each.status for each in done if isinstance(each, Refusal)] == [422, 409, 422]
+    assert [answer.status_code for answer in alone] == [201, 422, 409, 422]
+    for each, answer in zip(done, alone, strict=False):
+        if isinstance(each, Refusal):
+            assert (each.code, each.detail) == (answer.json()["code"], answer.json()["detail"])
+        else:
+            assert (each.id, each.key) == (answer.json()["id"], answer.json()["key"])
+            assert each.base_urls["openai"] == f"{URL}/r/a/openai/v1"
+            assert set(each.roles) == {"judge"}
+    assert isinstance(done[-1], RolloutRegistered)
+    assert done[-1].id not in ("a", "b")
+
+
+async def test_a_single_one_that_is_refused_raises(control: ControlService) -> None:
+    with pytest.raises(Refusal, match="nowhere"):
+        await rollouts.register(control, RolloutRequest(upstream="nowhere"), public_url=URL)

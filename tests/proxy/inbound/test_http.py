@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
+import threading
+import time
 from asyncio import Transport
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
 from threading import Event
@@ -14,12 +17,16 @@ from typing import Any
 import pytest
 
 from classifier.records import Ending
+from proxy.inbound import http
+from proxy.inbound.asgi import Scope
 from proxy.inbound.connections import ConnectionLimits, ConnectionTable
-from proxy.inbound.http import HEAD_LIMIT, HttpProtocol, RequestCycle
+from proxy.inbound.http import HEAD_LIMIT, AgentCalls, HttpProtocol, RequestCycle
 from proxy.inbound.parser import RepeatedHead
+from proxy.inbound.response import FlowControl
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Provider, Wait
 from tests.fakes.relaying import Book, Relaying, relaying, running
+from tests.proxy.relay.byhand import Line, request_of
 from tests.waiting import until
 
 _BEYOND_BUFFERS = 1024 * HEAD_LIMIT  # which a busy service need not have read yet
@@ -327,3 +334,347 @@ def test_a_refused_agents_further_requests_are_not_begun() -> None:
             answer += part
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert begun == ["/1"]
+
+
+# --- Who answers a request: the relay an agent's, at once, and an application all others ----------
+
+PLAIN = b"POST /r/r1/openai/v1/x HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: 2\r\n"
+
+
+class App:
+    """Answers call_by_hand what its path says is to be, all else by a task."""
+
+    def __init__(self, *, offers: bool = True) -> None:
+        self.offered: list[Scope] = []
+        self._offers = offers
+
+    def agent_calls(self, scope: Scope) -> AgentCalls | None:
+        self.offered.append(scope)
+        return self if self._offers else None
+
+    def claims(self, raw_path: bytes) -> bool:
+        return raw_path.startswith((b"/r/", b"/openai/"))
+
+    def take(self, request: RequestCycle, _: set[Any]) -> None:
+        body = b"all of %b" if not request.more_body else b"some of %b"
+        body %= request.head.raw_path
+        request.send_now(200, [(b"content-length", b"%d" % len(body))], body)
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"by a task of " + scope["raw_path"]})
+            return
+        for done in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{done}.complete"})
+
+
+OTHER = PLAIN.replace(b"/r/", b"/s/")
+
+
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        (PLAIN + b"\r\n{}", b"all of /r/r1/openai/v1/x"),
+        (PLAIN.replace(b"/r/r1", b"") + b"\r\n{}", b"all of /openai/v1/x"),
+        (OTHER + b"\r\n{}", b"by a task of /s/r1/openai/v1/x"),
+        (PLAIN + b"expect: 100-continue\r\n\r\n", b"some of /r/r1/openai/v1/x"),
+    ],
+    ids=["of a rollout", "of an upstream", "of neither", "expects"],
+)
+def test_an_agents_request_is_answered_without_a_task(request_: bytes, body: bytes) -> None:
+    app = App()
+    with running(app) as port:
+        assert body in Relaying("", port, Book()).raw(request_)
+    (scope,) = app.offered
+    assert scope["server"] == ("127.0.0.1", port)
+
+
+LONG = PLAIN.replace(b": 2", b": 600000") + b"\r\n"
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [[PLAIN[:50], PLAIN[50:] + b"\r\n", b"{", b"}"], [LONG, *[b" " * 100_000] * 6]],
+    ids=["short", "long"],
+)
+def test_a_body_is_waited_for(parts: list[bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        for part in parts:
+            agent.sendall(part)
+            time.sleep(0.02)  # so that they arrive apart
+        assert agent.recv(1000).endswith(b"all of /r/r1/openai/v1/x")
+
+
+def test_a_body_behind_a_head_that_is_known_again_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
+    head = LONG.replace(b"connection: close\r\n", b"")
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        for _ in range(4):
+            for part in (head + b" " * 200_000, b" " * 400_000):
+                agent.sendall(part)
+                time.sleep(0.02)
+            assert agent.recv(1000).endswith(b"all of /r/r1/openai/v1/x")
+
+
+@pytest.mark.parametrize(
+    ("request_", "body"),
+    [
+        (PLAIN.replace(b": 2", b": 10000000") + b"\r\n{", b"some of"),
+        (
+            PLAIN.replace(b"content-length: 2", b"transfer-encoding: chunked") + b"\r\n1\r\n{\r\n",
+            b"some of",
+        ),
+        (OTHER + b"\r\n{", b"by a task"),
+        (PLAIN + b"expect: 100-continue\r\n\r\n{", b"some of"),
+    ],
+    ids=["long", "of unknown length", "of no agent", "expects"],
+)
+def test_no_other_body_is_waited_for(
+    request_: bytes, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
+    with running(App()) as port:
+        assert body in Relaying("", port, Book()).raw(request_)
+
+
+def test_an_agent_that_leaves_without_its_body_is_a_call_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(http, "_SPLIT_S", 3600)
+    with Provider() as provider, relaying(provider.url) as relay:
+        with socket.create_connection(("127.0.0.1", relay.port), 60) as agent:
+            agent.sendall(PLAIN + b"\r\n{")
+            agent.shutdown(socket.SHUT_WR)
+            assert agent.recv(1) == b""
+        assert (relay.book.only.ending, provider.requests) == (Ending.LEFT_BY_AGENT, [])
+
+
+def test_a_body_that_does_not_come_is_waited_for_no_longer() -> None:
+    with running(App()) as port, socket.create_connection(("127.0.0.1", port), 60) as agent:
+        agent.sendall(PLAIN + b"\r\n{")
+        got = b""
+        while part := agent.recv(1000):
+            got += part
+    assert b"some of" in got
+
+
+def test_an_application_may_offer_nothing() -> None:
+    with running(App(offers=False)) as port:
+        assert b"by a task" in Relaying("", port, Book()).raw(PLAIN + b"\r\n{}")
+
+
+def test_what_comes_behind_a_request_is_known_before_it_is_answered() -> None:
+    request = PLAIN.replace(b"connection: close\r\n", b"") + b"\r\n{}\x00\xff\r\n\r\n"
+    with running(App()) as port:
+        assert Relaying("", port, Book()).raw(request).startswith(b"HTTP/1.1 400 ")
+
+
+# --------------------------------------------------------------------------------------------------
+# One request and its response, as who answers it on the server's protocol class sees them
+
+GET = b"GET /r/ HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n"
+PLAIN_CYCLE = [(b"content-length", b"4")]
+
+
+class Calls:
+    """An application whose answer to an agent's request is a function."""
+
+    def __init__(self, answer: Callable[[RequestCycle], None]) -> None:
+        self._answer = answer
+
+    def agent_calls(self, _: Scope) -> AgentCalls:
+        return self
+
+    def claims(self, _: bytes) -> bool:
+        return True
+
+    def take(self, request: RequestCycle, _: set[Any]) -> None:
+        self._answer(request)
+
+    async def __call__(self, _scope: Scope, receive: Any, send: Any) -> None:
+        for done in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{done}.complete"})
+
+
+class CycleApp:
+    """An application whose answer to a request is a coroutine."""
+
+    def __init__(self, answer: Callable[[Any, Any], Awaitable[None]]) -> None:
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            await self._answer(receive, send)
+            return
+        for done in ("startup", "shutdown"):
+            await receive()
+            await send({"type": f"lifespan.{done}.complete"})
+
+
+def raw_cycle(app: CycleApp | Calls, request: bytes = GET) -> bytes:
+    with running(app) as port:
+        return Relaying("", port, Book()).raw(request)
+
+
+def test_a_whole_response_is_sent() -> None:
+    head, _, body = raw_cycle(
+        Calls(lambda agent: agent.send_now(200, PLAIN_CYCLE, b"text"))
+    ).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    assert body == b"text"
+
+
+def test_parts_passed_on_make_one_body() -> None:
+    def answer(agent: RequestCycle) -> None:
+        agent.start(200, [])
+        assert agent.pass_on(b"one")
+        assert agent.pass_on(b"two")
+        agent.finish()
+
+    assert raw_cycle(Calls(answer)).endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+def test_parts_that_an_application_sends_make_one_body() -> None:
+    async def answer(_receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"one", "more_body": True})
+        await send({"type": "http.response.body", "body": b"two", "more_body": False})
+
+    assert raw_cycle(CycleApp(answer)).endswith(b"\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n")
+
+
+def test_a_watched_agent_that_leaves_is_noticed_though_its_body_is_not_all_here() -> None:
+    gone, watched = threading.Event(), threading.Event()
+
+    def answer(agent: RequestCycle) -> None:
+        def left() -> None:
+            assert not agent.pass_on(b"to nobody")
+            gone.set()
+
+        agent.watch(left)
+        watched.set()
+
+    with running(Calls(answer)) as port:
+        with socket.create_connection(("127.0.0.1", port), 60) as agent:
+            agent.sendall(b"POST /r/ HTTP/1.1\r\nhost: a\r\ncontent-length: 9\r\n\r\n")
+            assert watched.wait(60)
+        assert gone.wait(60)
+
+
+def test_an_agents_connection_can_be_reset() -> None:
+    with (
+        running(Calls(lambda agent: agent.reset())) as port,
+        socket.create_connection(("127.0.0.1", port), 60) as agent,
+    ):
+        agent.sendall(GET)
+        try:
+            outcome = str(agent.recv(100))
+        except ConnectionResetError:
+            outcome = "reset"
+    assert outcome == "reset"
+
+
+def test_an_application_that_fails_is_answered_for() -> None:
+    async def answer(_receive: Any, _send: Any) -> None:
+        raise ValueError("of the application")
+
+    assert raw_cycle(CycleApp(answer)).startswith(b"HTTP/1.1 500 ")
+
+
+def test_a_response_that_is_shorter_than_it_states_is_cut() -> None:
+    async def answer(_receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": PLAIN_CYCLE})
+        await send({"type": "http.response.body", "body": b"te", "more_body": True})
+
+    assert raw_cycle(CycleApp(answer)).endswith(b"\r\n\r\nte")
+
+
+# --- the request's body ------------------------------------------------------------------------
+
+
+class Body:
+    """The body of a request that is arriving, and what its reader was handed."""
+
+    def __init__(self) -> None:
+        self.line = Line()
+        flow = FlowControl(self.line, asyncio.get_running_loop())
+        self.request = request_of(flow, [], b"", more=True)
+        self.read: list[tuple[bytes, bool]] = []
+
+    def comes(self, *parts: bytes, last: bool = False) -> None:
+        """Take what one read brings."""
+        for part in parts:
+            self.request.on_body_part(part)
+        if last:
+            self.request.on_body_end()
+        self.request.hand_on()
+
+    def takes(self) -> None:
+        self.request.read_body(lambda part, more: self.read.append((part, more)))
+
+
+async def test_what_came_of_a_body_is_handed_on_together_and_then_what_comes() -> None:
+    body = Body()
+    body.comes(b"a", b"b")
+    body.takes()
+    assert body.read == [(b"ab", True)]
+    body.comes(b"c", b"d")
+    body.comes()
+    body.comes(b"e", last=True)
+    body.comes()
+    assert body.read == [(b"ab", True), (b"cd", True), (b"e", False)]
+
+
+async def test_a_body_that_is_all_there_is_handed_on_once() -> None:
+    body = Body()
+    body.comes(b"ab", last=True)
+    body.takes()
+    body.comes()
+    assert body.read == [(b"ab", False)]
+
+
+async def test_the_end_of_a_body_may_come_by_itself() -> None:
+    body = Body()
+    body.takes()
+    assert body.read == []
+    body.comes(b"ab")
+    body.comes(last=True)
+    assert body.read == [(b"ab", True), (b"", False)]
+
+
+async def test_a_reader_that_pauses_is_handed_nothing_until_it_goes_on() -> None:
+    body = Body()
+    body.takes()
+    assert body.request.on_body_part(b"a") == 0, "it is handed on, so it does not wait"
+    body.comes()
+    body.request.pause_body()
+    assert body.request.on_body_part(b"b" * 10) == 10
+    body.comes(b"c", last=True)
+    assert body.read == [(b"a", True)]
+    body.request.resume_body()
+    assert body.read == [(b"a", True), (b"b" * 10 + b"c", False)]
+
+
+async def test_the_rest_of_a_body_can_be_discarded() -> None:
+    body = Body()
+    body.comes(b"a")
+    body.takes()
+    body.request.discard_body()
+    assert body.request.on_body_part(b"b" * 100_000) == 0
+    body.comes(last=True)
+    assert body.read == [(b"a", True)]
+
+
+async def test_an_agent_that_expects_it_is_told_once_that_its_body_is_wanted() -> None:
+    body = Body()
+    body.request.expects = True
+    body.takes()
+    assert body.line.said() == b"HTTP/1.1 100 Continue\r\n\r\n"
+    body.request.go_ahead()
+    assert body.line.said() == b""

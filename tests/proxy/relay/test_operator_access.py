@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from websockets.sync.client import connect
+from websockets.typing import Subprotocol
 
+from classifier.records import Kind
 from proxy.capture.request import response_digest
 from proxy.relay.admission import Access
 from proxy.relay.context import RelayContext
-from proxy.relay.operator_access import OperatorAccess
+from proxy.relay.operator_access import OpenPath, OperatorAccess, open_path, operator_headers
 from proxy.routing.errors import Refusal
-from proxy.routing.headers import Pairs
+from proxy.routing.headers import Pairs, key_digest
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth
 from proxy.wire import routes
-from tests.fakes import answers
-from tests.fakes.relaying import KEYRING, Book, make_context
+from tests.fakes import answers, caller
+from tests.fakes.provider import Provider
+from tests.fakes.relaying import KEYRING, Book, Relaying, make_context, relaying
+from tests.fakes.talker import Talker
 from tests.proxy.conftest import Services
+from tests.proxy.wire.test_routes import POSTS, SPELLINGS
 
 OWN = [(b"authorization", b"Bearer sk-own")]
 MINTED = [(b"authorization", b"Bearer " + KEYRING.mint("r1").encode())]
@@ -209,3 +218,229 @@ def test_a_rollout_fetches_the_response_it_was_answered_and_no_other_does(
     refused = [answer.headers.get("x-truezero-refusal") for answer in (own, others, again)]
     assert refused == [None, "path_not_allowed", "path_not_allowed"]
     assert service.http.get(paths[0] + "/resp_2").status_code == 403
+
+
+# --- With the operator's key a provider gets nothing that the agent shows as its own --------------
+
+DRESSING_CHAT = "/v1/chat/completions"
+ASK = {"model": "gpt-5", "messages": []}
+DRESSING_REAL = {"openai": "sk-real", "anthropic": "sk-ant", "gemini": "g-real"}
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[Provider]:
+    with Provider(answers.healthy) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def relay(provider: Provider) -> Iterator[Relaying]:
+    with relaying(provider.url, real_keys=DRESSING_REAL, replace_keys=True) as running:
+        yield running
+
+
+SHOWN = {
+    "authorization": "Bearer sk-own",
+    "x-api-key": "sk-own",
+    "x-goog-api-key": "sk-own",
+    "api-key": "sk-own",
+    "API_KEY": "sk-own",
+    "cookie": "session=sk-own",
+    "openai-organization": "org-sk-own",
+    "OpenAI-Project": "proj-sk-own",
+    "openai_project": "proj-sk-own",
+    "x-goog-user-project": "p-sk-own",
+    "x-amz-security-token": "sk-own",
+    "x-http-method-override": "DELETE-sk-own",
+}
+
+
+def test_all_that_an_agent_shows_is_replaced(provider: Provider, relay: Relaying) -> None:
+    expected = {
+        "openai": ("authorization", "Bearer sk-real"),
+        "anthropic": ("x-api-key", "sk-ant"),
+        "gemini": ("x-goog-api-key", "g-real"),
+    }
+    kept = {"x-session-id": "kept", "anthropic-beta": "kept", "traceparent": "kept"}
+    for upstream, (name, real) in expected.items():
+        url = relay.base(upstream=upstream) + DRESSING_CHAT + "?key=sk-own&alt=sse&api_key=sk-own"
+        caller.post(url, json=ASK, headers={**SHOWN, **kept})
+        seen = provider.requests[-1]
+        assert [value for header, value in seen.headers if header.lower() == name] == [real]
+        assert seen.target == DRESSING_CHAT + "?alt=sse"
+        assert "sk-own" not in str(seen)
+        assert {name: seen.header(name) for name in kept} == kept
+
+
+def test_a_connection_header_takes_no_key_away(provider: Provider, relay: Relaying) -> None:
+    headers = {"connection": "authorization, x-mine", "x-mine": "1"}
+    caller.post(relay.base() + DRESSING_CHAT, json=ASK, headers=headers)
+    assert provider.requests[-1].header("authorization") == "Bearer sk-real"
+    assert provider.requests[-1].header("x-mine") is None
+
+
+def test_whoever_calls_the_exchange_names_the_operators_key(relay: Relaying) -> None:
+    before = len(relay.book.exchanges)
+    minted = f"Bearer {KEYRING.mint('r2')}"
+    caller.post(relay.base() + DRESSING_CHAT, json=ASK)
+    caller.post(relay.base() + DRESSING_CHAT, json=ASK, headers={"authorization": "Bearer sk-own"})
+    caller.post(relay.base("r2") + DRESSING_CHAT, json=ASK, headers={"authorization": minted})
+    digests = {each.key_digest for each in relay.book.wait_for(before + 3)[before:]}
+    assert digests == {key_digest(b"sk-real", b"salt")}
+
+
+def test_a_refused_call_is_told_so_and_neither_sent_nor_recorded(
+    provider: Provider, relay: Relaying
+) -> None:
+    sent, recorded = len(provider.requests), len(relay.book.exchanges)
+    answer = caller.get(relay.base() + "/v1/files", headers={"authorization": "Bearer sk-own"})
+    assert (answer.status_code, answer.headers["x-truezero-refusal"]) == (403, "path_not_allowed")
+    assert (len(provider.requests), len(relay.book.exchanges)) == (sent, recorded)
+
+
+def test_a_socket_takes_the_operators_key_too() -> None:
+    offered = [
+        "realtime", "openai-insecure-api-key.sk-own", "openai-organization.sk-own",
+        "openai-project.sk-own", "openai-beta.realtime-v1",
+    ]  # fmt: skip
+    with (
+        Talker(speaks=["realtime"]) as talker,
+        relaying(talker.url, real_keys=DRESSING_REAL, replace_keys=True) as relay,
+        connect(
+            relay.base().replace("http", "ws") + "/v1/realtime?model=m&api-key=sk-own",
+            subprotocols=[Subprotocol(one) for one in offered],
+            additional_headers={"api-key": "sk-own", "openai-organization": "sk-own"},
+        ),
+    ):
+        (seen,) = talker.upgrades
+        (exchange,) = relay.book.wait_for(1)
+    assert seen.headers["authorization"] == "Bearer sk-real"
+    assert "sk-own" not in str([*seen.headers.raw_items(), seen.path])
+    assert seen.headers["sec-websocket-protocol"] == "realtime, openai-beta.realtime-v1"
+    assert exchange.key_digest == key_digest(b"sk-real", b"salt")
+
+
+def test_a_signer_adds_its_credential_where_no_key_is_set() -> None:
+    signer = Credentials(found=True)
+    rows: tuple[tuple[dict[str, Any], object], ...] = (
+        ({"real_keys": {"vertex": "token"}, "signers": {Auth.GOOGLE: signer}}, None),
+        ({"signers": {Auth.GOOGLE: signer}}, signer),
+    )
+    for rules, adds in rows:
+        context = make_context("http://provider", Book(), replace_keys=True, **rules)
+        target = Addresses(context.upstreams, KEYRING).read(b"/r/r1/vertex/v1/models", b"", [])
+        headers, left = operator_headers(context, target, [(b"x-goog-api-key", b"own")])
+        assert left is adds
+        assert (b"x-goog-api-key", b"own") not in headers
+
+
+# --------------------------------------------------------------------------------------------------
+# What the operator's key opens: model calls in every dialect, and nothing an account holds
+
+OPEN = OpenPath()
+
+# By method: paths that are there for every rollout on its own.
+ALLOWED = {
+    "POST": (
+        "/v1/messages/count_tokens", "/v1beta/models/g:countTokens", "/model/m/count-tokens",
+        "/v1/responses/input_tokens", "/v1/responses/compact", "/v1/embeddings", "/v2/embed",
+        "/api/embed", "/v1beta/models/e:batchEmbedContents", "/api/show", "/generate_stream",
+        "/completion", "/infill", "/client/v4/accounts/a/ai/run/@cf/meta/llama-x",
+        "/api/v2/cortex/inference:complete", "/v1/models/o/m/predictions",
+        "/v1/images/generations", "/v1/images/edits", "/v1/audio/speech",
+        "/v1/audio/transcriptions", "/v1/moderations", "/v2/rerank",
+        "/openai/deployments/my-d/chat/completions", "/openai/deployments/d/images/generations",
+        "/v1beta/models/imagen-4.0-generate-001:predict", "/beta/completions",
+        "/anthropic/v1/messages", "/v1beta/openai/chat/completions",
+    ),
+    "GET": (
+        "", "/", "/v1/models", "/v1/models/m-1", "/v1/models/org/name", "/v1beta/models",
+        "/v1beta/models/g", "/models", "/api/hello", "/api/tags", "/api/version", "/health",
+        "/v1/projects/p/locations/l/publishers/google/models/g", "/inference-profiles",
+    ),
+    "HEAD": ("/", "/v1/messages"),
+    "OPTIONS": ("/v1/chat/completions",),
+    routes.UPGRADE: ("/v1/realtime", "/v1/responses", "/openai/realtime"),
+}  # fmt: skip
+
+# What rollouts on one account would share, or would cost without being read.
+REFUSED = {
+    "POST": (
+        "/v1/files", "/v1/uploads", "/v1/uploads/u/parts", "/v1/batches", "/v1/messages/batches",
+        "/v1/fine_tuning/jobs", "/v1/assistants", "/v1/threads", "/v1/threads/runs",
+        "/v1/threads/t/runs", "/v1/threads/t/messages", "/v1/vector_stores",
+        "/v1/vector_stores/v/search", "/v1/conversations", "/v1/containers", "/v1/evals",
+        "/v1/videos", "/v1/realtime/client_secrets", "/v1/realtime/sessions",
+        "/v1/organization/admin_api_keys", "/v1beta/cachedContents", "/v1beta/files",
+        "/v1beta/models/g:batchGenerateContent", "/v1beta/corpora", "/v1beta/tunedModels",
+        "/v1beta/models/veo-3:predictLongRunning", "/model-invocation-job", "/async-invoke",
+        "/v1/chat/completions/chatcmpl-1", "/v1/models/m", "/api/pull", "/api/delete", "/",
+        "/anything", "/v1/agents/a/completions/x", "/v1/x/chat/completions",
+        "/v1/projects/p/locations/l/endpoints/1:predict",
+    ),
+    "GET": (
+        "/v1/files", "/v1/files/f", "/v1/files/f/content", "/v1/files/models/x", "/v1/responses",
+        "/v1/chat/completions", "/v1/chat/completions/chatcmpl-1", "/v1/batches/b",
+        "/v1/messages/batches/b/results", "/v1/threads/t/messages", "/v1/organization/usage",
+        "/api/v1/key", "/api/v1/credits", "/v1beta/cachedContents", "/v1beta/tunedModels",
+        "/v1beta/models/m/operations/o", "/metrics", "/slots",
+    ),
+    "DELETE": ("/v1/files/f", "/v1/models/ft:m", "/v1/chat/completions/chatcmpl-1"),
+    "PUT": ("/v1/chat/completions",),
+    "PATCH": ("/v1beta/tunedModels/t",),
+    "HEAD": ("/v1/files/f",),
+    routes.UPGRADE: (
+        "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent",
+        "/v1/chat/completions", "/v1/realtime/x", "/",
+    ),
+}  # fmt: skip
+
+
+def test_model_calls_are_open() -> None:
+    for path in POSTS:
+        assert open_path("POST", path.encode()) == OPEN, path
+    for method, paths in ALLOWED.items():
+        for path in paths:
+            assert open_path(method, path.encode()) == OPEN, (method, path)
+
+
+def test_what_rollouts_would_share_is_not() -> None:
+    for method, paths in REFUSED.items():
+        for path in paths:
+            assert open_path(method, path.encode()) is None, (method, path)
+
+
+def test_a_response_is_open_to_whom_it_was_answered() -> None:
+    for method, path in (
+        ("GET", "/v1/responses/resp_1"), ("DELETE", "/v1/responses/resp_1"),
+        ("GET", "/v1/responses/resp_1/input_items"), ("POST", "/v1/responses/resp_1/cancel"),
+        ("HEAD", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
+    ):  # fmt: skip
+        assert open_path(method, path.encode()) == OpenPath("resp_1"), (method, path)
+    for method, path in (
+        ("GET", "/v1/predictions/p1"), ("POST", "/v1/predictions/p1/cancel"),
+        ("GET", "/api/v1/tasks/p1"),
+    ):  # fmt: skip
+        assert open_path(method, path.encode()) == OpenPath("p1"), (method, path)
+
+
+def test_a_path_in_another_spelling_is_read_or_refused() -> None:
+    for path in SPELLINGS:
+        reads = routes.route("POST", path.encode()).kind is Kind.INFERENCE
+        assert reads or open_path("POST", path.encode()) is None, path
+    for path in ("/v1/chat/completion%73", "/v1/chat/completions;a=b", "/v1/Chat/Completions",
+                 "/v1/responses%2Fcompact", "/v1/file%73", "/v1/models/%2e%2e/files",
+                 "/v1/models/x%252f..%252f..%252ffiles", "/v1\\files"):  # fmt: skip
+        assert open_path("POST", path.encode()) is None, path
+        assert open_path("GET", path.encode()) is None, path
+
+
+@given(st.sampled_from(("GET", "POST", "DELETE", routes.UPGRADE)), st.binary(max_size=60))
+def test_no_path_breaks_the_table(method: str, path: bytes) -> None:
+    open_path(method, path)
+
+
+def test_a_long_path_is_refused_at_once() -> None:
+    """Patterns without nested repetition: 60 kB are read in milliseconds, not years."""
+    for piece in ("/v1", "/a", "%3A", "/models/", "/model/a"):
+        assert open_path("POST", (piece * 20_000 + "!").encode()) is None

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
-from sqlalchemy import create_engine, select
+import os
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
 
+import pytest
+from sqlalchemy import create_engine, select, update
+
+from classifier.breakers import BreakerState, Phase
+from classifier.records import Ending
 from proxy.store.database import Database
-from proxy.store.tables import metadata, server
+from proxy.store.deployment import KEPT_S, QUIET_S, Alert, Condition, outage_until
+from proxy.store.events import store_states
+from proxy.store.tables import CommitBatch, metadata, server, workers
+from tests.proxy.store.records import BARE, FULL, exchanges_of
 
 
 def test_secrets_are_made_once_for_all_processes(database: Database) -> None:
@@ -47,3 +59,207 @@ def test_a_used_link_is_forgotten_once_it_has_expired(database: Database) -> Non
     with create_engine(database.url).connect() as raw:
         names = set(raw.scalars(select(server.c.name).where(server.c.name.contains("."))))
     assert names == {"link.b", "ended.s"}, "sessions are another's affair"
+
+
+# --------------------------------------------------------------------------------------------------
+# Alerts: one message for a condition, however many processes see it, and handed to one of them
+
+DOWN = Condition(kind="upstream.failing", subject="openai", at=90.0, data={"calls": 5})
+BATCH = Condition(kind="batch.unpublishable", subject="b", at=95.0, data={})
+KINDS = {DOWN.kind, "batch.unpublishable:b"}
+
+
+@pytest.fixture
+def other(database: Database) -> Iterator[Database]:
+    """Another process on the same database."""
+    with closing(Database(database.url)) as opened:
+        yield opened
+
+
+def only(database: Database) -> Alert:
+    (alert,) = database.alerts.known()
+    return alert
+
+
+def test_one_process_has_the_turn_until_it_is_over(database: Database, other: Database) -> None:
+    assert database.alerts.take_turn(100.0, for_s=14.0)
+    assert not other.alerts.take_turn(105.0, for_s=14.0)
+    assert other.alerts.take_turn(114.0, for_s=14.0)
+    assert not database.alerts.take_turn(115.0, for_s=14.0)
+    assert database.alerts.take_turn(20.0, for_s=14.0), "a clock that was set back stops nobody"
+
+
+def test_a_condition_is_one_message_that_one_process_gets(
+    database: Database, other: Database
+) -> None:
+    for process in (database, other, database):
+        process.alerts.note([DOWN], watched=KINDS, now=100.0)
+    (alert,) = database.alerts.claim(100.0, for_s=60.0)
+    assert (alert.kind, alert.subject, alert.at) == (DOWN.kind, "openai", 90.0)
+    assert (alert.data, alert.attempts) == ({"calls": 5}, 1)
+    assert other.alerts.claim(101.0, for_s=60.0) == []
+    (again,) = other.alerts.claim(160.0, for_s=60.0)
+    assert (again.id, again.attempts) == (alert.id, 2), "its process died"
+    database.alerts.settle(alert, due_at=None)
+    assert only(database).due_at == 220.0, "who had it first has no say any more"
+    other.alerts.settle(again, due_at=None)
+    assert database.alerts.claim(1e9, for_s=60.0) == []
+
+
+def test_a_message_that_was_not_received_is_due_again(database: Database) -> None:
+    database.alerts.note([DOWN], watched=KINDS, now=100.0)
+    (alert,) = database.alerts.claim(100.0, for_s=60.0)
+    database.alerts.settle(alert, due_at=115.0)
+    assert database.alerts.claim(114.0, for_s=60.0) == []
+    assert [each.id for each in database.alerts.claim(115.0, for_s=60.0)] == [alert.id]
+
+
+def test_what_comes_back_soon_is_the_same_alert_and_later_another(database: Database) -> None:
+    def seen(now: float, *conditions: Condition) -> str:
+        database.alerts.note(conditions, watched=KINDS, now=now)
+        return only(database).id
+
+    first = seen(100.0, DOWN)
+    assert seen(200.0) == first
+    assert only(database).over_at == 200.0
+    assert seen(200.0 + QUIET_S - 1, DOWN) == first
+    assert only(database).over_at is None
+    seen(1000.0)
+    assert seen(1000.0 + QUIET_S, DOWN) != first
+
+
+def test_only_what_was_looked_at_can_be_over(database: Database) -> None:
+    database.alerts.note([DOWN, BATCH], watched=KINDS, now=100.0)
+    database.alerts.note([], watched={"batch.unpublishable:other"}, now=110.0)
+    assert [each.over_at for each in database.alerts.known()] == [None, None]
+    database.alerts.note([], watched={"batch.unpublishable:b"}, now=120.0)
+    over = {each.kind: each.over_at for each in database.alerts.known()}
+    assert over == {DOWN.kind: None, BATCH.kind: 120.0}
+    database.alerts.note([], watched=(), now=100.0 + KEPT_S)
+    assert database.alerts.known() == [], "nobody looks at it any more"
+
+
+def test_alerts_are_beside_what_else_a_deployment_shares(database: Database) -> None:
+    salt = database.deployment.secret("salt")
+    database.alerts.take_turn(100.0, for_s=14.0)
+    database.alerts.note([DOWN], watched=KINDS, now=100.0)
+    assert database.deployment.secret("salt") == salt
+    assert len(database.alerts.known()) == 1
+
+
+def test_breakers_that_opened_lately_are_found(database: Database) -> None:
+    def state(lane: str, phase: Phase, opened_at: float | None, **more: Any) -> BreakerState:
+        return BreakerState(
+            batch="b", lane=lane, threshold=3, phase=phase, opened_at=opened_at, **more
+        )
+
+    database.change(
+        store_states,
+        [
+            state("open", Phase.OPEN, 100.0),
+            state("probed", Phase.HALF_OPEN, 110.0, canary="r"),
+            state("old", Phase.OPEN, 49.0),
+            state("closed", Phase.CLOSED, 100.0),
+        ],
+    )
+    found = database.alerts.open_breakers(since=50.0, now=120.0)
+    assert {each.lane for each in found} == {"open", "probed"}
+    assert replace(found[0], lane="x").batch == "b"
+
+
+# --- Workers that die leave lost calls, and living ones are left alone ----------------------------
+
+
+def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
+    database.heartbeat("dead", host="here", now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE], recorded=[FULL]), worker="dead")
+    database.heartbeat("me", host="elsewhere", now=101.0)
+    assert database.calls.in_flight("r1") == 1, "a worker seen a second ago may live"
+    database.heartbeat("me", host="elsewhere", now=195.0)
+    database.heartbeat("me", host="elsewhere", now=200.0)
+    assert [exchange.ending for exchange in exchanges_of(database)] == [
+        Ending.COMPLETE,
+        Ending.LOST,
+    ]
+    assert database.calls.in_flight("r1") == 0
+
+
+def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
+    """After a database that was away for a minute, all its workers were silent for a minute."""
+    for worker in ("a", "b"):
+        database.heartbeat(worker, host=worker, now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE]), worker="a")
+    for now in (160.0, 164.0):
+        database.heartbeat("b", host="b", now=now)
+        database.heartbeat("a", host="a", now=now + 1)
+    assert database.calls.in_flight("r1") == 1
+
+
+def test_a_predecessor_with_our_own_pid_is_dead_at_once(database: Database) -> None:
+    """A container's process is number 1 again after every restart."""
+    database.heartbeat("before", host="here", now=100.0)
+    database.calls.write(CommitBatch(opened=[BARE]), worker="before")
+    database.heartbeat("after", host="here", now=100.1)
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.LOST]
+
+
+def test_a_living_neighbour_is_left_alone(database: Database) -> None:
+    database.heartbeat("parent", host="here", now=100.0)
+    with create_engine(database.url).begin() as raw:
+        raw.execute(update(workers).values(pid=os.getppid()))
+    database.calls.write(CommitBatch(opened=[BARE]), worker="parent")
+    database.heartbeat("me", host="here", now=101.0)
+    assert database.calls.in_flight("r1") == 1
+
+
+def test_a_late_end_replaces_lost(database: Database) -> None:
+    database.calls.write(CommitBatch(opened=[BARE]), worker="slow")
+    database.workers.retire("slow")
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.LOST]
+    database.calls.write(
+        CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]), worker="slow"
+    )
+    assert [exchange.ending for exchange in exchanges_of(database)] == [Ending.COMPLETE]
+
+
+def outage_over_at(database: Database) -> float:
+    with create_engine(database.url).connect() as raw:
+        return outage_until(raw)
+
+
+def test_an_outage_is_over_when_the_first_process_after_all_died_begins(
+    database: Database,
+) -> None:
+    for worker, seen_at in (("one", 100.0), ("other", 101.0)):
+        database.heartbeat(worker, host=worker, now=seen_at)
+    assert outage_over_at(database) == 0
+    database.heartbeat("me", host="elsewhere", now=120.0)
+    for now in (130.0, 134.0, 138.0):
+        database.heartbeat("me", host="elsewhere", now=now)
+    assert outage_over_at(database) == 120.0
+    database.heartbeat("next", host="elsewhere", now=139.0)
+    assert outage_over_at(database) == 139.0, "it has our pid, and is dead"
+
+
+def test_one_that_dies_among_others_is_no_outage(database: Database) -> None:
+    database.heartbeat("dead", host="a", now=100.0)
+    database.heartbeat("alive", host="b", now=120.0)
+    for now in (126.0, 131.0):
+        database.heartbeat("alive", host="b", now=now)
+        database.heartbeat("me", host="c", now=now)
+    assert outage_over_at(database) == 0
+
+
+def test_one_that_outlived_the_start_of_another_was_no_outage(database: Database) -> None:
+    database.heartbeat("me", host="b", now=100.0)
+    database.heartbeat("dead", host="a", now=110.0)
+    for now in (130.0, 136.0, 141.0):
+        database.heartbeat("me", host="b", now=now)
+    assert outage_over_at(database) == 0
+
+
+def test_a_process_that_stops_as_told_leaves_no_outage(database: Database) -> None:
+    database.heartbeat("before", host="here", now=100.0)
+    database.workers.retire("before")
+    database.heartbeat("after", host="here", now=110.0)
+    assert outage_over_at(database) == 0

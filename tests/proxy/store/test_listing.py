@@ -15,10 +15,21 @@ from sqlalchemy import Engine, event, insert, text
 from classifier.records import Exchange
 from proxy.store import listing
 from proxy.store.database import Database
-from proxy.store.listing import Facts, Position, RolloutQuery
-from proxy.store.tables import CommitBatch, exchanges, rollouts, verdicts
+from proxy.store.listing import (
+    GROUPS,
+    Facts,
+    Position,
+    RolloutQuery,
+    find_batches,
+    find_fingerprints,
+    find_rollouts,
+    grouped,
+    has_rollout,
+)
+from proxy.store.tables import CommitBatch, Registration, exchanges, rollouts, verdicts
 from tests.postgres import Server
 from tests.proxy.store.records import FULL
+from tests.proxy.store.test_verdicts import verdict
 
 SEEN: dict[str, Any] = {
     "kind": "inference", "method": "POST", "role": "agent", "upstream": "openai", "api": "chat",
@@ -394,3 +405,66 @@ def walked(plan: str, *, ordered: bool) -> bool:
     sorts = "TEMP B-TREE", "Sort "
     begins = ("SCAN ",) if not ordered else ()
     return any(each in f"{plan}\n" for each in (*whole, *sorts, *begins))
+
+
+# --- Names are found by a part of them, taken literally -------------------------------------------
+
+
+def test_names_are_found_in_any_case_and_literally(database: Database) -> None:
+    for n, batch in enumerate(("nightly-1", "Nightly-2", "100%")):
+        database.rollouts.register(
+            Registration(id=f"r{n}", batch=batch, task=f"Sort {n}_"), now=float(n)
+        )
+        cause = {"fingerprint": "quota:429"} if n else {"fingerprint": "auth:401"}
+        database.verdicts.store(verdict(f"r{n}", batch=batch, **cause))
+    assert database.read(find_batches, "NIGHT", limit=9) == ["Nightly-2", "nightly-1"]
+    assert database.read(find_batches, "night", limit=1) == ["Nightly-2"]
+    assert database.read(find_batches, "%", limit=9) == ["100%"]
+    assert database.read(find_fingerprints, "QUO", limit=9) == ["quota:429"]
+    assert database.read(find_fingerprints, "4", limit=9) == ["auth:401", "quota:429"]
+    assert [database.read(has_rollout, name) for name in ("r1", "R1", "r")] == [True, False, False]
+    assert database.read(find_rollouts, "R", limit=2) == ["r2", "r1"]
+    assert database.read(find_rollouts, "sort 1_", limit=9) == ["r1"]
+    assert database.read(find_rollouts, "sort 11", limit=9) == []
+
+
+# --- Rollouts of a list are counted by what they have in common -----------------------------------
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    for n, (batch, model) in enumerate((("x", "m"), ("x", "m"), ("x", None), ("y", "m"))):
+        name = f"r{n}"
+        database.rollouts.register(Registration(id=name, batch=batch, model=model), now=float(n))
+        scored = {"scoreable": "yes", "health": "healthy", "reward": float(n), "cost_usd": 0.5}
+        given = verdict(name, batch=batch, total_tokens=10, **(scored if n else {}))
+        database.verdicts.store(given)
+    return database
+
+
+def test_groups_are_counted_with_what_they_stand_on(filled: Database) -> None:
+    assert filled.read(grouped, RolloutQuery(), "batch", limit=9) == [
+        {"value": "x", "rollouts": 3, "scoreable": 2, "reward": 1.5, "total_tokens": 30,
+         "cost_usd": 1.0, "priced": 2},
+        {"value": "y", "rollouts": 1, "scoreable": 1, "reward": 3.0, "total_tokens": 10,
+         "cost_usd": 0.5, "priced": 1},
+    ]  # fmt: skip
+    (largest,) = filled.read(grouped, RolloutQuery(), "model", limit=1)
+    assert (largest["value"], largest["rollouts"]) == ("m", 3)
+
+
+def test_only_what_the_list_asks_for_is_counted(filled: Database) -> None:
+    for query, counted in (
+        (RolloutQuery(filters={"batch": ["x"], "health": ["healthy"]}), {"m": 1, None: 1}),
+        (RolloutQuery(text="R3", sort="reward"), {"m": 1}),
+        (RolloutQuery(since=2.0), {"m": 1, None: 1}),
+        (RolloutQuery(filters={"batch": ["none"]}), {}),
+    ):
+        rows = filled.read(grouped, query, "model", limit=9)
+        assert {row["value"]: row["rollouts"] for row in rows} == counted, query
+
+
+def test_everything_can_be_grouped_by(filled: Database) -> None:
+    for by in GROUPS:
+        rows = filled.read(grouped, RolloutQuery(), by, limit=9)
+        assert sum(row["rollouts"] for row in rows) == 4, by

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Column, Engine, create_engine, inspect
+from sqlalchemy import Column, Engine, create_engine, inspect, select
 
+from proxy.store.admin.copy import TABLES
+from proxy.store.admin.rows import RECORD_TYPES
 from proxy.store.database import Database
-from proxy.store.tables import metadata
+from proxy.store.tables import DERIVED, Registration, add, as_json, metadata, rollouts, server
 
 
 def test_the_migrations_make_the_tables_the_code_declares(database: Database) -> None:
@@ -25,3 +27,36 @@ def test_the_migrations_make_the_tables_the_code_declares(database: Database) ->
 def _compiled(column: Column[Any], engine: Engine) -> str:
     named = column.type.compile(engine.dialect)
     return {"FLOAT": "DOUBLE PRECISION"}.get(named, named) if engine.name != "sqlite" else named
+
+
+# --- What follows from other tables is in no archive and in no copy -------------------------------
+
+
+def test_each_table_is_copied_or_follows_from_one_that_is() -> None:
+    assert {*TABLES, *DERIVED} == set(metadata.sorted_tables)
+    assert not set(DERIVED) & {*TABLES, *(each.table for each in RECORD_TYPES.values())}
+
+
+# --- An insert that leaves an existing row alone, on both databases -------------------------------
+
+
+def test_a_row_is_added_once_and_never_replaced(database: Database) -> None:
+    with database._connections.writing() as connection:
+        assert add(connection, server, {"name": "n", "value": "first"})
+        assert not add(connection, server, {"name": "n", "value": "second"})
+        assert connection.scalar(select(server.c.value).where(server.c.name == "n")) == "first"
+
+
+# --- What goes into the store: attributes as columns, JSON in one spelling ------------------------
+
+
+def test_attributes_of_a_registration_are_columns_of_rollouts() -> None:
+    attributes = Registration(id="r1", batch="b").attributes
+    assert "id" not in attributes
+    assert set(attributes) <= set(rollouts.columns.keys())
+    assert (attributes["batch"], attributes["task"]) == ("b", None)
+
+
+def test_one_value_has_one_spelling() -> None:
+    assert as_json({"b": 1, "a": [None, "é"]}) == as_json({"a": [None, "é"], "b": 1})
+    assert as_json({"b": 1, "a": None}) == '{"a":null,"b":1}'

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from classifier.records import Exchange, Timing
+from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
 from proxy.control.pricing import PriceTable
@@ -26,8 +26,8 @@ from proxy.recording.recorder import Recorder
 from proxy.routing.upstreams import allow_list
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.tables import StoreCounts
-from proxy.telemetry.metrics import AGENTS, CONTROL, Metrics, RequestCounts
-from tests.builders import exchange, rollout
+from proxy.telemetry.metrics import _FRESH, AGENTS, CONTROL, MOST, OTHER, Metrics, RequestCounts
+from tests.builders import calls, exchange, rollout
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import PATIENCE_S, Service, problem
@@ -512,3 +512,183 @@ def test_refusals_and_calls_without_a_name_are_counted_once() -> None:
     assert value(samples, "truezero_refusals_total", plane="control", code="invalid") == 7
     assert value(samples, "truezero_unattributed_calls_total", upstream="openai") == 4
     assert counting.refused_calls() == {"bad_path": 5, "no_rollout": 1}
+
+
+# --- Counters of calls: right numbers under few labels --------------------------------------------
+
+
+def test_a_call_is_counted_by_upstream_kind_status_class_cause_and_ending() -> None:
+    samples = after(*calls("200", "200", "429", "401%anthropic", "net", "left", "200+embed"))
+
+    def count(**labels: str) -> float | None:
+        return value(samples, "truezero_exchanges_total", **labels)
+
+    assert count(upstream="openai", status_class="2xx", kind="inference", ending="complete") == 2
+    assert count(upstream="openai", status_class="4xx", subcategory="rate_limit") == 1
+    assert count(upstream="anthropic", subcategory="auth") == 1
+    assert count(status_class="none", subcategory="provider_error", ending="never_connected") == 1
+    assert count(status_class="none", subcategory="none", ending="left_by_agent") == 1
+    assert count(kind="embedding") == 1
+
+
+def test_what_a_drill_plays_is_laid_on_no_provider() -> None:
+    samples = after(exchange(429, injected=True), exchange())
+    assert value(samples, "truezero_exchanges_total") == 1
+    assert value(samples, "truezero_exchanges_total", status_class="4xx") is None
+
+
+def test_a_status_beyond_the_classes_is_other() -> None:
+    assert value(after(exchange(42)), "truezero_exchanges_total", status_class="other") == 1
+
+
+def test_tokens_are_counted_by_kind() -> None:
+    usage = Usage(
+        input_total=100, output_total=50, cached_input_tokens=60, cache_write_tokens=5,
+        reasoning_tokens=30,
+    )  # fmt: skip
+    samples = after(exchange(usage=usage), exchange(usage=usage, at=1.0))
+    kinds = {"input": 200, "output": 100, "cache_read": 120, "cache_write": 10, "reasoning": 60}
+    assert kinds == {kind: value(samples, "truezero_tokens_total", kind=kind) for kind in kinds}
+
+
+def test_unknown_tokens_are_told_nowhere() -> None:
+    assert value(after(exchange(usage=Usage())), "truezero_tokens_total", kind="input") is None
+
+
+def test_only_answered_inference_calls_are_timed() -> None:
+    samples = after(
+        exchange(took=3.0), exchange(429, took=0.1), exchange(kind=Kind.PROBE, took=0.1)
+    )
+    name = "truezero_exchange_duration_seconds"
+    assert value(samples, f"{name}_count", upstream="openai") == 1
+    assert value(samples, f"{name}_sum", upstream="openai") == 3.0
+    assert value(samples, f"{name}_bucket", le="2.5") == 0
+    assert value(samples, f"{name}_bucket", le="5.0") == 1
+
+
+def test_a_time_on_a_bound_is_within_it() -> None:
+    samples = after(*(exchange(took=took, at=took) for took in (5.0, 2.5, 5.1, 1000.0)))
+    name = "truezero_exchange_duration_seconds_bucket"
+    within = {le: value(samples, name, le=le) for le in ("1.0", "2.5", "5.0", "10.0", "+Inf")}
+    assert within == {"1.0": 0, "2.5": 1, "5.0": 2, "10.0": 3, "+Inf": 4}
+
+
+def test_the_first_token_is_timed_in_streams_only() -> None:
+    timing = replace(exchange().timing, first_token_s=0.3)
+    samples = after(exchange(timing=timing, streamed=True), exchange(timing=timing, streamed=False))
+    assert value(samples, "truezero_first_token_seconds_count") == 1
+    assert value(samples, "truezero_first_token_seconds_sum") == 0.3
+
+
+def test_no_label_names_a_rollout_a_callers_model_a_role_or_a_key() -> None:
+    text = str(
+        after(
+            exchange(
+                rollout_id="the-rollout", model="the-model", answered_model="the-answerer",
+                role="the-role", key_digest="the-key", api="the-api", id="the-id",
+                finish_reason="the-reason", provider_request_id="the-request",
+            )
+        )
+    )  # fmt: skip
+    assert "the-" not in text
+
+
+# --------------------------------------------------------------------------------------------------
+# Calls, tokens and cost by model: names of the price table only, and unknown is never zero
+
+CALLS, TOKENS = "truezero_model_calls_total", "truezero_model_tokens_total"
+COST, COSTED = "truezero_cost_usd_total", "truezero_cost_calls_total"
+USED = Usage(input_total=1_000_000, output_total=1000)
+BUSY = Cause(subcategory=Subcategory.RATE_LIMIT, transient=True, rule="r")
+
+
+def test_calls_are_counted_by_the_model_that_answered() -> None:
+    samples = after(
+        exchange(model="alias", answered_model="gpt-5-2025-08-07"),
+        exchange(429, model="gpt-5"),
+        exchange(kind=Kind.PROBE, model="gpt-5"),
+        exchange(model="gpt-5", injected=True),
+    )
+    assert value(samples, CALLS, upstream="openai", model="gpt-5", subcategory="none") == 1
+    assert value(samples, CALLS, model="gpt-5", subcategory="rate_limit") == 1
+    assert value(samples, TOKENS, model="gpt-5", kind="output") == 20
+
+
+def test_what_has_no_price_is_counted_and_adds_no_zero() -> None:
+    samples = after(
+        exchange(usage=USED),
+        exchange(usage=Usage()),  # it answered, and nobody says how many tokens
+        exchange(model="our-own-7b", usage=USED),
+        exchange(429, usage=Usage()),
+        exchange(cause=BUSY, usage=USED),  # failed inside a 200: it may have used tokens
+    )
+    assert value(samples, COSTED, model="gpt-5", cost="known") == 2
+    assert value(samples, COSTED, model="gpt-5", cost="unknown") == 1
+    assert value(samples, COSTED, model=OTHER, cost="unknown") == 1
+    one = PRICES.cost(exchange(usage=USED))
+    assert one is not None
+    assert value(samples, COST, model="gpt-5") == pytest.approx(2 * one)
+    assert value(samples, COST, model=OTHER) is None
+
+
+def test_a_cost_that_the_provider_states_needs_no_known_model() -> None:
+    stated = exchange(model="our-own-7b", usage=replace(USED, cost_usd=0.5))
+    assert value(after(stated, stated), COST, model=OTHER) == 1.0
+
+
+def test_counts_that_contradict_each_other_make_no_negative_cost() -> None:
+    odd = Usage(input_total=1, output_total=0, cached_input_tokens=10**6)
+    assert (PRICES.cost(exchange(usage=odd)) or 0) < 0
+    samples = after(exchange(usage=odd))
+    assert value(samples, COSTED, model="gpt-5", cost="unknown") == 1
+    assert value(samples, COST) is None
+
+
+@pytest.mark.parametrize(
+    "written", ["sk-proj-4f4f4f4f4f4f4f4f4f4f", "gpt-5 say hello", "tz-9a8b7c6d5e4f", "x" * 200]
+)
+def test_what_a_caller_wrote_is_no_label(written: str) -> None:
+    samples = after(exchange(model=written), exchange(model="gpt-5", answered_model=written))
+    assert value(samples, CALLS, model=OTHER) == 2
+    assert written not in str(samples)
+
+
+class Everything:
+    """A table that knows every model, as none does."""
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+
+    def model_name(self, _upstream: str, model: str | None) -> str | None:
+        self.asked.append(model)
+        return model
+
+    def cost(self, _exchange: Exchange) -> float | None:
+        return 1.0
+
+
+def counting(prices: Everything) -> Metrics:
+    nothing = StoreCounts(verdicts={}, breakers={})
+    return Metrics(Quiet(), census=lambda: nothing, version="9.9", prices=prices)
+
+
+def test_an_agent_that_invents_names_makes_no_more_labels() -> None:
+    metrics, step = counting(Everything()), _FRESH // 2
+    calls = [exchange(model=f"m-{n}") for n in range(3 * MOST)]
+    for n in range(0, len(calls), step):
+        metrics.observe(FlushResult(ended=calls[n : n + step], waited_s=[], took_s=0.0))
+        metrics.sample()
+    samples = told(metrics)
+    counts = {dict(of)["model"]: count for (name, of), count in samples.items() if name == CALLS}
+    assert len(counts) == MOST + 1
+    assert counts[OTHER] == 2 * MOST
+    assert value(samples, COST, model=OTHER) == 2 * MOST, "its cost is known all the same"
+
+
+def test_an_agent_that_invents_names_makes_no_more_look_ups() -> None:
+    prices = Everything()
+    metrics = counting(prices)
+    calls = [exchange(model=f"m-{n}") for n in range(5 * _FRESH)]
+    metrics.observe(FlushResult(ended=calls, waited_s=[], took_s=0.0))
+    assert value(metrics, CALLS, model=OTHER) == 4 * _FRESH
+    assert len(prices.asked) == _FRESH + 1

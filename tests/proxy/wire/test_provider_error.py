@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import json
+from email.utils import formatdate
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier.records import ProviderError
-from proxy.wire.provider_error import MESSAGE_CAP, read_error, read_text_error, stated_type
+from proxy.wire.provider_error import (
+    MESSAGE_CAP,
+    bare_exception,
+    error_nodes,
+    is_exception,
+    read_error,
+    read_text_error,
+    retry_after,
+    stated_type,
+    substantial,
+    text_of,
+)
 from tests.tables import each
 
 
@@ -289,3 +301,172 @@ def test_no_body_makes_it_raise(body: dict[str, str]) -> None:
     read_error(body)
     read_error([body])
     read_error({"error": body}, event="error")
+
+
+# --- Where error objects stand in a body ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "event", "first"),
+    [
+        ({"error": {"message": "m"}}, None, {"message": "m"}),
+        ({"choices": [{"error": {"code": 502}}]}, None, {"code": 502}),
+        ({"type": "response.failed", "response": {}}, None, {"type": "response.failed"}),
+        ({"base_resp": {"status_code": 1008, "status_msg": "m"}}, None,
+         {"reason": "base_resp.1008", "message": "m"}),
+        ({"errors": [{"code": 10000, "message": "m"}]}, None,
+         {"reason": "errors.10000", "message": "m"}),
+        ({"__type": "a.b#ThrottlingException"}, None, {"type": "ThrottlingException"}),
+        ({"message": "m"}, "ValidationException", {"type": "ValidationException"}),
+        ({"type": "response.done", "response": {"object": "realtime.response", "status": "failed"}},
+         None, {"type": "response.failed"}),
+        ({"choices": [{"index": 0}, {"finish_reason": "error", "native_finish_reason": "abort"}]},
+         None, {"type": "finish_reason.error", "reason": "abort"}),
+        ({"type": "message-end", "delta": {"finish_reason": "ERROR"}}, None,
+         {"type": "finish_reason.error"}),
+        ({"message": "m"}, None, {"message": "m"}),
+    ],
+)  # fmt: skip
+def test_the_innermost_error_comes_first(
+    body: dict[str, object], event: str | None, first: object
+) -> None:
+    assert next(iter(error_nodes(body, event))) == first
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [], "message": "m"},
+        {"error": None, "output": []},
+        {"base_resp": {"status_code": 0}},
+        {"code": 200, "message": "OK"},
+        {"success": True, "errors": []},
+    ],
+)
+def test_a_response_holds_none(body: dict[str, object]) -> None:
+    assert list(error_nodes(body, None)) == []
+
+
+def test_a_key_of_responses_without_a_value_makes_no_response() -> None:
+    """SiliconFlow: ``{"code": 30001, "message": "…", "data": null}``."""
+    assert list(error_nodes({"code": 30001, "message": "No.", "data": None}, None)) != []
+
+
+def test_what_is_nested_too_deep_is_not_looked_for() -> None:
+    inner: object = None
+    for _ in range(100_000):
+        inner = {"error": inner}
+    assert not substantial(inner)
+    assert not substantial({"error": {"error": [{"error": None}]}})
+
+
+def test_an_error_field_without_content_is_none() -> None:
+    assert not substantial({"code": None, "message": "", "details": [{}]})
+    assert substantial({"code": None, "details": [{"reason": "x"}]})
+    assert not substantial([[[[[[[[["too deep"]]]]]]]]])
+
+
+def test_an_exception_is_known_by_its_name() -> None:
+    assert is_exception("validationException")
+    assert not is_exception("chunk")
+    assert not is_exception(None)
+    assert bare_exception("com.amazon#DeniedException:http://x") == "DeniedException"
+
+
+def test_a_message_is_bounded_text() -> None:
+    assert text_of(" m ") == "m"
+    assert text_of("x" * 3000) == "x" * 2000
+    assert text_of("  ") is text_of({"message": "m"}) is None
+
+
+# --- How long a provider asks to wait, header by header -------------------------------------------
+
+NOW = 1_780_000_000.0
+
+
+@each(
+    "headers, wait",
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.5"}, 0.5),
+        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
+        ({"retry-after": "99999999"}, 366 * 86_400.0),
+        ({"retry-after": "Fri, 31 Dec 9999 23:59:59 GMT"}, 366 * 86_400.0),
+        ({"retry-after-ms": "9" * 18}, 366 * 86_400.0),
+        ({"x-ratelimit-reset-requests": "99999999h"}, 366 * 86_400.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"x-ratelimit-reset-requests": "6m0s"}, 360.0),
+        ({"x-ratelimit-reset-tokens": "20ms"}, 0.02),
+        ({"x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"x-ratelimit-reset-requests": "12"}, 12.0),
+        ({"x-ratelimit-reset": str(int(NOW) + 40)}, 40.0),
+        ({"x-ratelimit-reset": str((int(NOW) + 40) * 1000)}, 40.0),
+        ({"x-ratelimit-reset": str(int(NOW) - 40)}, 0.0),
+        ({"ratelimit-reset": "30"}, 30.0),
+        ({"x-ratelimit-reset-tokens-minute": "11.5"}, 11.5),
+        ({"ratelimitbysize-reset": "13"}, 13.0),
+        ({"anthropic-ratelimit-tokens-reset": "2026-05-28T20:27:00Z"}, 20.0),
+        ({"anthropic-ratelimit-unified-reset": str(int(NOW) + 5)}, 5.0),
+        ({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}, None),
+    ],
+)
+def test_every_way_of_asking_to_wait_is_read(headers: dict[str, str], wait: float | None) -> None:
+    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+    said = retry_after(pairs, now=NOW)
+    assert said == (None if wait is None else pytest.approx(wait))
+
+
+def test_only_a_window_that_is_used_up_counts() -> None:
+    headers = [
+        (b"x-ratelimit-remaining-requests", b"14000"),
+        (b"x-ratelimit-reset-requests", b"23h59m"),
+        (b"x-ratelimit-remaining-tokens", b"0"),
+        (b"x-ratelimit-reset-tokens", b"4.5s"),
+    ]
+    assert retry_after(headers, now=NOW) == pytest.approx(4.5)
+    assert retry_after(headers[:2], now=NOW) is None
+
+
+def test_the_longest_of_several_used_up_windows_counts() -> None:
+    headers = [
+        (b"anthropic-ratelimit-requests-remaining", b"0"),
+        (b"anthropic-ratelimit-requests-reset", b"2026-05-28T20:27:00Z"),
+        (b"anthropic-ratelimit-tokens-remaining", b"0"),
+        (b"anthropic-ratelimit-tokens-reset", b"2026-05-28T20:26:50Z"),
+    ]
+    assert retry_after(headers, now=NOW) == pytest.approx(20.0)
+
+
+NAMES = st.sampled_from(
+    [
+        b"retry-after",
+        b"retry-after-ms",
+        b"x-ratelimit-reset",
+        b"x-ratelimit-reset-tokens",
+        b"x-ratelimit-remaining-tokens",
+        b"anthropic-ratelimit-tokens-reset",
+        b"x-amzn-errortype",
+    ]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            NAMES | st.binary(max_size=12),
+            st.binary(max_size=24) | st.from_regex(rb"[0-9a-zA-Z:.,\- +TZ]{1,24}", fullmatch=True),
+        )
+    ),
+    st.floats(0, 4e9),
+)
+def test_no_header_makes_it_raise_or_wait_less_than_nothing(
+    headers: list[tuple[bytes, bytes]], now: float
+) -> None:
+    wait = retry_after(headers, now=now)
+    assert wait is None or wait >= 0
+    stated_type(headers)

@@ -1,11 +1,26 @@
 from __future__ import annotations
 
+import base64
+import json
+import random
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.wire.request import RequestFields, RequestReader
+from proxy.wire.request import (
+    RequestFields,
+    RequestReader,
+    digest,
+    in_body,
+    in_head,
+    may_select,
+    output_limit,
+    prompt_words,
+    writes_model_twice,
+)
 from tests.proxy.wire.samples import dump
 
 
@@ -64,3 +79,247 @@ def test_a_body_that_is_parsed_already_is_read_as_any_other() -> None:
     over = RequestReader((), 5)
     over.feed(b'{"model":"a"}', {"model": "a"})
     assert over.fields() == (None, None, None)
+
+
+# --- output limit ---------------------------------------------------------------------------------
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from(["request", "options", "num_predict", "max_tokens", "generationConfig",
+                         "maxOutputTokens", "inferenceConfig", "maxTokens"]), inner, max_size=4),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("request_", "limit"),
+    [
+        ({"max_tokens": 4096}, 4096),
+        ({"max_completion_tokens": 9}, 9),
+        ({"max_output_tokens": 1}, 1),
+        ({"max_tokens_to_sample": 300}, 300),
+        ({"max_gen_len": 300}, 300),
+        ({"generationConfig": {"maxOutputTokens": 8192}}, 8192),
+        ({"model": "g", "request": {"generationConfig": {"maxOutputTokens": 77}}}, 77),
+        ({"inferenceConfig": {"maxTokens": 512}}, 512),
+        ({"textGenerationConfig": {"maxTokenCount": 5}}, 5),
+        ({"options": {"num_predict": 128}}, 128),
+        ({"options": {"num_predict": -1}}, None),
+        ({"type": "response.create", "response": {"max_output_tokens": 40}}, 40),
+        ({"type": "response.create", "response": {"max_output_tokens": "inf"}}, None),
+        ({"max_tokens": 4096, "max_completion_tokens": 100}, 100),
+        ({"max_tokens": 100, "max_completion_tokens": None}, 100),
+        ({"max_tokens": 0}, None),
+        ({"max_tokens": True}, None),
+        ({"max_tokens": "4096"}, None),
+        ({"max_tokens": 10**9}, 10**9),
+        ({"max_tokens": 10**9 + 1}, None),
+        ({"max_tokens": 16.0}, 16),
+        ({"max_tokens": 16.5}, None),
+        ({"options": 5, "request": [], "generationConfig": "x"}, None),
+        ({"messages": [{"max_tokens": 5}]}, None),
+        ({}, None),
+    ],
+)
+def test_the_smallest_limit_that_a_request_states(
+    request_: dict[str, Any], limit: int | None
+) -> None:
+    assert output_limit(request_) == limit
+
+
+def test_requests_inside_requests_are_not_followed_down() -> None:
+    request: dict[str, Any] = {"max_tokens": 5}
+    for _ in range(10_000):
+        request = {"request": request}
+    assert output_limit(request) is None
+    assert output_limit({"request": {"max_tokens": 5}}) == 5
+
+
+@given(st.dictionaries(st.sampled_from(["max_tokens", "request", "options"]), JSON))
+def test_it_is_a_whole_number_from_1_on_or_unknown(request_: dict[str, Any]) -> None:
+    limit = output_limit(request_)
+    assert limit is None or (type(limit) is int and 1 <= limit <= 10**9)
+
+
+# --- prompt words ---------------------------------------------------------------------------------
+
+PROSE = "the river runs along the old wall and turns where nobody has built since the war "
+
+
+def body(text: str) -> bytes:
+    return json.dumps({"model": "m", "messages": [{"role": "user", "content": text}]}).encode()
+
+
+@pytest.mark.parametrize("size", [9_000, 40_000, 400_000])
+def test_prose_is_counted_nearly_whole_and_never_over(size: int) -> None:
+    text = PROSE * (size // len(PROSE))
+    words = prompt_words(body(text))
+    assert words is not None
+    assert 0.6 * len(text.split()) < words <= 1.02 * len(text.split())
+
+
+NOTHING = {
+    "base64": base64.b64encode(random.Random(1).randbytes(20_000)).decode(),
+    "hex": random.Random(1).randbytes(10_000).hex(),
+    "blanks": " " * 20_000,
+    "blanks between words": ("word" + " " * 30) * 1_000,
+    "a rule": "=====" * 4_000,
+    "lines": "word\n" * 4_000,
+    "another script": "слово за словом идут они " * 800,
+    "escaped script": json.dumps("слово за словом идут они " * 800),
+    "numbers": "12 34 56 78 " * 2_000,
+    "one word": "x" * 20_000,
+    "json": json.dumps([{"id": n, "ok": True} for n in range(1_000)], separators=(",", ":")),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_is_no_prose_counts_next_to_nothing(name: str) -> None:
+    words = prompt_words(body(NOTHING[name]))
+    assert words is not None
+    assert words < len(NOTHING[name]) / 40
+
+
+def test_prose_beside_a_blob_counts_by_its_share() -> None:
+    text = PROSE * 250
+    words = prompt_words(body(text + NOTHING["base64"]))
+    assert words is not None
+    assert words <= 1.2 * len(text.split())
+
+
+def test_a_short_body_is_not_looked_at() -> None:
+    assert prompt_words(PROSE.encode() * 100) is None
+    assert prompt_words(PROSE.encode() * 102) is not None
+
+
+@given(st.binary(max_size=64), st.integers(0, 200))
+def test_any_bytes_have_no_more_words_than_pairs_of_bytes(piece: bytes, times: int) -> None:
+    found = prompt_words(piece * times * 3)
+    assert found is None or 0 <= found <= len(piece) * times * 3 / 2
+
+
+# --------------------------------------------------------------------------------------------------
+# What a request chooses beside its model has a digest, and a model written twice is seen
+
+SALT = b"salt"
+
+
+def test_headers_and_query_that_choose_are_found() -> None:
+    head = {b"openai-organization": b"org-1", b"anthropic-beta": b"x-2025", b"user-agent": b"a"}
+    assert in_head(head, b"", operators_key=False) == (
+        ("anthropic-beta", b"x-2025"),
+        ("openai-organization", b"org-1"),
+    )
+    assert in_head(head, b"", operators_key=True) == (("anthropic-beta", b"x-2025"),)
+    azure = in_head({}, b"api-version=2024-10-21&x=1", operators_key=True)
+    assert azure == (("api-version", b"2024-10-21"),)
+    assert in_head({}, b"beta=true", operators_key=False) == ()
+    usual, other = {b"anthropic-version": b"2023-06-01"}, {b"anthropic-version": b"2029-01-01"}
+    assert in_head(usual, b"", operators_key=False) == ()
+    assert in_head(other, b"", operators_key=False) != ()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-envoy-upstream-rq-timeout-ms", "x-envoy-max-retries", "x-portkey-config",
+        "x-portkey-custom-host", "x-portkey-request-timeout", "x-litellm-timeout",
+        "x-litellm-num-retries", "cf-aig-request-timeout", "cf-aig-skip-cache",
+        "helicone-target-url", "helicone-fallbacks", "helicone-ratelimit-policy",
+    ],
+)  # fmt: skip
+def test_headers_that_steer_a_gateway_choose(name: str) -> None:
+    head = {b"user-agent": b"a", name.encode(): b"1"}
+    assert may_select(head)
+    for operators_key in (True, False):
+        assert in_head(head, b"", operators_key=operators_key) == ((name, b"1"),)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-portkey-trace-id", "x-portkey-metadata", "x-portkey-parent-span-id",
+        "x-litellm-tags", "x-litellm-spend-logs-metadata", "x-litellm-call-id",
+        "x-litellm-session-id", "cf-aig-metadata", "cf-aig-collect-log", "cf-aig-event-id",
+        "helicone-session-path", "helicone-property-app", "helicone-user-id", "helicone-request-id",
+        "x-envoy-external-address", "x-envoy-attempt-count", "user-agent", "x-request-id",
+    ],
+)  # fmt: skip
+def test_headers_that_only_note_a_call_choose_nothing(name: str) -> None:
+    assert in_head({name.encode(): b"1"}, b"", operators_key=False) == ()
+
+
+def test_fields_of_the_body_that_choose_are_found() -> None:
+    chosen = in_body({"model": "m", "service_tier": "flex", "provider": {"order": ["a"]}})
+    assert chosen == (("provider", b'{"order":["a"]}'), ("service_tier", b'"flex"'))
+    assert in_body({"model": "m", "service_tier": None}) == ()
+
+
+def test_a_digest_tells_choices_apart_and_holds_none_of_them() -> None:
+    one, other = (("a", b"1"),), (("a", b"2"),)
+    assert digest(one, SALT) == digest(one, SALT) != digest(other, SALT)
+    assert digest(one, SALT) != digest(one, b"other salt")
+    assert digest((("ab", b"c"),), SALT) != digest((("a", b"bc"),), SALT)
+    assert digest((), SALT) is None
+
+
+# A body, and whether two of its keys spell the model.
+BODIES: tuple[tuple[bytes, bool], ...] = (
+    (b'{"model":"a"}', False),
+    (b'{"model":"a","model":"b"}', True),
+    (b'{"model":"a","messages":[],"\\u006dodel":"b"}', True),
+    (b'{"\\u006d\\u006F\\u0064\\u0065\\u006c":"a","model":"b"}', True),
+    (b'{"\\u006dodel":"a"}', False),
+    (b'{"model":"a","Model":"b"}', True),
+    (b'{"MODEL":"a","mOdel":"b"}', True),
+    (b'{"Model":"a"}', False),
+    (b'{"model":"a","tools":[{"properties":{"model":{"type":"string"}}}]}', False),
+    (b'{"model":"model","x":"model"}', False),
+    (b'{"model":"a","messages":[{"content":"{\\"model\\":\\"b\\"} caf\\u00e9 \\u0061"}]}', False),
+    (b'{"messages":[]}', False),
+    (b'{"model":"a","x":NaN}', True),
+    (b'[{"model":"a"}, {}]}', True),
+)  # fmt: skip
+
+
+def test_two_keys_that_spell_model_are_seen() -> None:
+    for body, ambiguous in BODIES:
+        reader = RequestReader((), 1_000_000)
+        reader.feed(body)
+        reader.fields()
+        assert reader.ambiguous is ambiguous, body
+
+
+def test_a_compressed_body_is_looked_at_too_and_one_that_is_incomplete_is_not() -> None:
+    reader = RequestReader((b"br-unknown",), 1_000_000)
+    reader.feed(b"\x00")
+    reader.fields()
+    assert reader.ambiguous
+    incomplete = RequestReader((), 1_000_000)
+    incomplete.feed(b'{"model":"a","model":"b"')
+    incomplete.fields()
+    assert not incomplete.ambiguous
+    too_long = RequestReader((), 4)
+    too_long.feed(b'{"model":"a","model":"b"}')
+    too_long.fields()
+    assert not too_long.ambiguous
+
+
+def test_many_objects_may_each_have_a_model_once() -> None:
+    payload = {"model": "a", "tools": [{"model": n} for n in range(10_000)]}
+    assert not writes_model_twice(orjson.dumps(payload), payload)
+
+
+def test_what_is_nested_deeper_than_is_written_again_is_still_read() -> None:
+    deep = b"[" * 900 + b"]" * 900
+    for body, model in (
+        (b'{"model":"m","messages":' + deep + b',"provider":' + deep + b"}", "m"),
+        (b'{"messages":' + deep + b',"model":"a","model":"b"}', "b"),
+    ):
+        reader = RequestReader((), 1_000_000)
+        reader.feed(body)
+        assert reader.fields()[0] == model
+        assert reader.ambiguous
+        assert bool(reader.selected) is (b"provider" in body)

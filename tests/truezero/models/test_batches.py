@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, fields
+from typing import get_args
+
 import pytest
 from pydantic import ValidationError
 
-from truezero.models.batches import BatchSummary, Breaker, RetryItem
+from classifier import groups
+from classifier.groups import ChangeKind
+from classifier.reruns import Rerun
+from tests.classifier.test_groups import member
+from truezero import models
+from truezero.models.batches import AdvantageMethod, BatchSummary, Breaker, Group, RetryItem
 
 EMPTY = {
     "batch": "b", "rollouts": 0, "pending": 0, "skipped": 0, "health": {}, "subcategory": {},
@@ -52,3 +60,46 @@ def test_a_breaker_is_in_one_of_three_phases() -> None:
     assert Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [lane]}).lanes
     with pytest.raises(ValidationError, match="phase"):
         Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [{**lane, "phase": "ajar"}]})
+
+
+# --- The model of a group is the classifier's own, field by field ---------------------------------
+
+
+def test_a_group_reads_back_as_it_was_computed() -> None:
+    assert list(Group.model_fields) == [field.name for field in fields(groups.Group)]
+    assert set(get_args(AdvantageMethod)) == {method.value for method in groups.Method}
+    computed = groups.group("t", [member(0, 1.0), member(1, 0.0, "401*3"), member(2, 0.0)])
+    read = Group.model_validate(asdict(computed))
+    assert (read.valid, read.rewards) == ([True, False, True], [1.0, None, 0.0])
+
+
+# --- Models of reports: the names that a judgement has, and none beside them ----------------------
+
+NOTHING = {"count": 0, "groups": []}
+REPORTS_EMPTY: dict[str, object] = {
+    "batch": "b",
+    "running": 0,
+    **dict.fromkeys(models.RERUN_NAMES, NOTHING),
+}
+
+
+def test_their_names_are_those_of_the_judgement() -> None:
+    assert list(get_args(models.Change)) == [change.value for change in ChangeKind]
+    assert list(models.RERUN_NAMES) == [kind.value for kind in Rerun]
+
+
+def test_a_list_is_found_by_its_name() -> None:
+    group = {"cause": "auth:401", "fix": "replace the key", "count": 0, "items": []}
+    found = models.Reruns.model_validate(
+        {**REPORTS_EMPTY, "fix_first": {"count": 0, "groups": [group]}}
+    )
+    assert [each.cause for each in found.kind("fix_first").groups] == ["auth:401"]
+    assert found.kind("transient").groups == []
+
+
+def test_no_list_may_be_missing() -> None:
+    for name in models.RERUN_NAMES:
+        with pytest.raises(ValidationError, match=name):
+            models.Reruns.model_validate(
+                {key: REPORTS_EMPTY[key] for key in REPORTS_EMPTY if key != name}
+            )

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from pydantic import ValidationError
 
-from truezero.models.rollouts import Fault, OutcomeRequest, RolloutRequest
+from tests.api_examples import FILE
+from truezero.models import MOST_REGISTRATIONS, BulkRegistered, BulkRequest
+from truezero.models.rollouts import (
+    ExchangePage,
+    Fault,
+    KeyDeletion,
+    KeyRequest,
+    OutcomeRequest,
+    RolloutRequest,
+)
 
 
 @pytest.mark.parametrize(
@@ -48,3 +59,75 @@ def test_an_upstream_has_a_shorter_limit_than_other_names() -> None:
     RolloutRequest(upstream="x" * 64, task="x" * 200)
     with pytest.raises(ValidationError, match="at most 64 characters"):
         RolloutRequest(upstream="x" * 65)
+
+
+# --- A body of many registrations is a list of anything, up to the most of one call ---------------
+
+
+def test_each_registration_is_left_to_be_read_by_itself() -> None:
+    given = [{"id": "a"}, {"colour": "red"}, 7, None]
+    assert BulkRequest.model_validate({"rollouts": given}).rollouts == given
+
+
+def test_none_and_too_many_are_refused() -> None:
+    for count in (0, MOST_REGISTRATIONS + 1):
+        with pytest.raises(ValidationError):
+            BulkRequest.model_validate({"rollouts": [{}] * count})
+
+
+def test_an_item_has_an_answer_or_a_problem() -> None:
+    refused = {"type": "about:blank", "title": "no", "status": 409, "detail": "no", "code": "no"}
+    items = [{"status": 409, "rollout": None, "problem": refused}]
+    (item,) = BulkRegistered.model_validate({"items": items}).items
+    assert item.problem is not None
+    assert (item.problem.code, item.rollout) == ("no", None)
+
+
+# --- Models of calls: what a newer service adds is kept -------------------------------------------
+
+PAGE = json.loads(FILE.read_text("utf-8"))["GET /rollouts/{rollout_id}/exchanges"]["response"]
+
+
+def test_fields_that_this_release_does_not_know_are_kept() -> None:
+    (call,) = PAGE["items"]
+    page = ExchangePage.model_validate({"items": [{**call, "weather": "fine"}], "next": None})
+    assert page.model_dump()["items"][0]["weather"] == "fine"
+
+
+def test_unknown_counts_are_null_and_not_zero() -> None:
+    (call,) = ExchangePage.model_validate(PAGE).items
+    assert (call.input_tokens, call.total_tokens, call.first_token_s) == (None, None, None)
+    assert call.tool_calls == 0, "the answer was read, and had none"
+
+
+# --- The key API as LiteLLM's proxy takes it: durations, unknown fields, deletions ----------------
+
+
+@pytest.mark.parametrize(
+    ("duration", "seconds"),
+    [("30s", 30), ("20m", 1200), ("1h", 3600), ("7d", 604_800), ("2w", 1_209_600),
+     ("1mo", 2_592_000), (" 5s ", 5), (90, 90)],
+)  # fmt: skip
+def test_a_duration_is_read_in_seconds(duration: object, seconds: int) -> None:
+    assert KeyRequest.model_validate({"duration": duration}).duration == seconds
+
+
+@pytest.mark.parametrize("duration", ["", "30", "s", "1y", "-1s", "1.5h"])
+def test_another_duration_is_rejected(duration: str) -> None:
+    with pytest.raises(ValidationError, match="must be a number followed by"):
+        KeyRequest.model_validate({"duration": duration})
+
+
+def test_unknown_fields_are_ignored_and_a_chosen_key_is_rejected() -> None:
+    assert KeyRequest.model_validate({"max_budget": 5, "key_alias": "a"}).key_alias == "a"
+    with pytest.raises(ValidationError, match="key"):
+        KeyRequest.model_validate({"key": "sk-mine"})
+
+
+def test_a_deletion_names_something() -> None:
+    assert KeyDeletion(keys=["tz-1"]).key_aliases is None
+    assert KeyDeletion(key_aliases=["a"]).keys is None
+    empty: list[dict[str, list[str]]] = [{}, {"keys": []}, {"keys": [], "key_aliases": []}]
+    for nothing in empty:
+        with pytest.raises(ValidationError, match="keys or key_aliases is required"):
+            KeyDeletion.model_validate(nothing)

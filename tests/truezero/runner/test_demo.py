@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from truezero.runner import demo
-from truezero.runner.demo import SCENES, DemoProvider, agent
+from truezero.runner.demo import ACCOUNTS, SCENES, Account, DemoProvider, agent, failure
 
 SOLVED = {"solved": "391", "rate-limited": "391", "honest-zero": "I could not work this out."}
 
@@ -34,3 +34,61 @@ def test_a_verdict_is_asked_again_until_its_calls_are_written(
     monkeypatch.setattr(demo, "_WRITTEN_S", 0.0)
     answers[:] = ["undecided"]
     assert demo._decided(cast(Any, client), "r1").health == "undecided", "not for ever"
+
+
+# --- The demo's provider: each account answers as its state demands, in both dialects -------------
+
+FUNDED = "sk-demo-funded"
+
+
+def ask(url: str, dialect: str, key: str, model: str = "demo-large", **more: Any) -> httpx.Response:
+    path, header = {
+        "openai": ("/v1/chat/completions", {"authorization": f"Bearer {key}"}),
+        "anthropic": ("/v1/messages", {"x-api-key": key}),
+    }[dialect]
+    messages = [{"role": "user", "content": "What is 17 * 23?"}]
+    body = {"model": model, "messages": messages, **more}
+    return httpx.post(url + path, json=body, headers=header, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("key", "model", "openai", "anthropic"),
+    [
+        ("sk-revoked", "demo-large", 401, 401),
+        ("sk-demo-empty", "demo-large", 429, 400),
+        ("sk-demo-outage", "demo-large", 503, 529),
+        (FUNDED, "demo-huge", 404, 404),
+        (FUNDED, "demo-small", 200, 200),
+    ],
+)
+def test_each_dialect_fails_with_its_own_status(
+    key: str, model: str, openai: int, anthropic: int
+) -> None:
+    with DemoProvider() as provider:
+        assert ask(provider.url, "openai", key, model).status_code == openai
+        assert ask(provider.url, "anthropic", key, model).status_code == anthropic
+
+
+def test_a_rate_limit_says_how_long_and_admits_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ACCOUNTS, "sk-slow", Account(burst=1, pause_s=3600))
+    with DemoProvider() as provider:
+        answers = [ask(provider.url, "openai", "sk-slow") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 429, 200]
+    assert float(answers[1].headers["retry-after"]) == 3600
+    account = Account(burst=2, pause_s=10)
+    assert [account.wait_s() for _ in range(6)] == [None, None, 10, None, None, 10]
+
+
+def test_nothing_stands_between_a_funded_key_and_its_model() -> None:
+    assert failure(FUNDED, "demo-large") is None
+    assert failure("sk-revoked", "demo-huge") == ("auth", None)
+
+
+def test_a_product_goes_to_the_calculator_in_both_dialects() -> None:
+    with DemoProvider() as provider:
+        chat = ask(provider.url, "openai", FUNDED).json()["choices"][0]
+        message = ask(provider.url, "anthropic", FUNDED).json()
+        stream = ask(provider.url, "openai", FUNDED, stream=True).text
+    assert chat["finish_reason"] == "tool_calls"
+    assert message["content"][0]["input"] == {"expression": "17 * 23"}
+    assert stream.endswith("data: [DONE]\n\n")

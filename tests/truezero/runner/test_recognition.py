@@ -9,7 +9,18 @@ from pathlib import Path, PurePath
 import pytest
 
 from tests.tables import each
-from truezero.runner.recognition import Program, RecognisedAgent, find, find_program, insert
+from truezero.runner import recognition
+from truezero.runner.recognition import (
+    Program,
+    RecognisedAgent,
+    StartedAs,
+    find,
+    find_program,
+    insert,
+    launched_program,
+    launcher_of,
+    name_of,
+)
 
 NAMES = {"aider", "claude", "claude-code", "codex", "mini", "mini-swe-agent", "minisweagent"}
 
@@ -281,3 +292,115 @@ def test_what_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     binary = find_program(f"{tmp_path}/binary", None)
     assert binary is not None
     assert binary.text is None
+
+
+# --- Names of programs and packages, and where a launcher names what it starts --------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        ("codex", "codex"),
+        ("/usr/bin/codex", "codex"),
+        ("@openai/codex", "codex"),
+        ("@openai/codex@0.169.0", "codex"),
+        ("codex@latest", "codex"),
+        ("bin/codex.js", "codex"),
+        ("codex.cmd", "codex"),
+        ("mini-swe-agent[full]>=2,<3", "mini-swe-agent"),
+        ("a/node_modules/@openai/codex/dist/cli.mjs", "codex"),
+        ("a/node_modules/@openai/codex/node_modules/left/pad.js", "left"),
+        ("a/node_modules/.bin/codex", "codex"),
+        ("a/node_modules/codex/README", "README"),
+        ("codex.txt", "codex.txt"),
+        ("codex hi", ""),
+        ("", ""),
+    ],
+)
+def test_a_program_is_named_without_where_it_lies(word: str, name: str) -> None:
+    assert name_of(word) == name
+
+
+@each(
+    "words, found",
+    [
+        ("env -u A B=1 x", (4, StartedAs.PROGRAM)),
+        ("timeout 5 x", (2, StartedAs.PROGRAM)),
+        ("timeout 5", None),
+        ("python3.11 -m x.y", (2, StartedAs.MODULE)),
+        ("python -m", None),
+        ("pypy3 x", (1, StartedAs.PROGRAM)),
+        ("sh -ec x", (2, StartedAs.TEXT)),
+        ("sh -s x", None),
+        ("uv tool run x", (3, StartedAs.PROGRAM)),
+        ("uv sync x", None),
+        ("npx -- x", (2, StartedAs.PROGRAM)),
+        ("npx --call=x", None),
+    ],
+)
+def test_what_a_launcher_starts_is_found(words: str, found: tuple[int, StartedAs] | None) -> None:
+    launcher = launcher_of(words.partition(" ")[0])
+    assert launcher is not None
+    assigned: dict[str, str] = {}
+    assert launched_program(launcher, words.split(), 1, assigned) == found
+    assert assigned == ({"B": "1"} if words.startswith("env") else {})
+
+
+def test_a_program_that_starts_no_other_is_no_launcher() -> None:
+    assert launcher_of("grep") is None
+
+
+# --- Simple commands are split as a shell would; whatever is not plain is left alone --------------
+
+
+@each(
+    "text, words",
+    [
+        ("a b  c", [["a", "b", "c"]]),
+        ("a 'b c' d\\ e \"f $g\"", [["a", "b c", "d e", "f $g"]]),
+        ("a && b || c; d | e & f\ng", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"], ["g"]]),
+        ("a >b 2>&1 <c >> d &> e f", [["a", "f"]]),
+        ("a ${B} $1 x#y # z; w", [["a", "${B}", "$1", "x#y"]]),
+        ("a \\\n b", [["a", "b"]]),
+        ("", []),
+        (" ;; ", []),
+    ],
+)
+def test_simple_commands_are_split(text: str, words: list[list[str]]) -> None:
+    found = recognition.simple_commands(text)
+    assert found is not None
+    assert [[word.text for word in command] for command in found] == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a <<E",
+        "a $(b)",
+        "a `b`",
+        'a "$(b)"',
+        'a "`b`"',
+        "(a)",
+        "{ a; }",
+        "if a; then b; fi",
+        "a 'b",
+    ],
+)
+def test_what_is_not_plain_is_none(text: str) -> None:
+    assert recognition.simple_commands(text) is None
+
+
+def test_a_word_ends_where_others_may_follow() -> None:
+    text = "x; 'my agent' hi"
+    found = recognition.simple_commands(text)
+    assert found is not None
+    assert text[: found[1][0].end] == "x; 'my agent'"
+
+
+def test_lines_are_joined_and_here_documents_are_not_read() -> None:
+    assert recognition.script_lines("a \\\n  b\n  c\n") == ["a    b", "c"]
+    assert recognition.script_lines("a <<E\nb\nE\n") == []
+
+
+def test_variables_that_lines_set_are_known() -> None:
+    assert recognition.assigned('export A=1 \n  B="$C" x\necho D=2\n') == {"A": "1", "B": '"$C"'}

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 import respx
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
-from truezero import Client
-from truezero.runner.run import Job, job_of, record, run
+from truezero import Client, models
+from truezero.runner.run import (
+    Job,
+    ProcessResult,
+    Report,
+    _forwarding,
+    _Watch,
+    job_of,
+    not_started,
+    record,
+    run,
+)
 
 
 def test_the_dashes_before_a_command_are_no_part_of_it() -> None:
@@ -96,3 +111,116 @@ def test_an_agent_that_says_how_it_ended_is_reported_so(
         body = json.loads(reported.calls.last.request.content)
         assert (body["status"], body["error"]) == (status, error)
         assert "termination_reason" not in body
+
+
+# --------------------------------------------------------------------------------------------------
+# Signals that are passed on, an agent that is stopped as doomed, and one that did not start
+
+GROUP = 4_000_000  # more than there can be
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Collects the signals that would reach a group."""
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "killpg", lambda group, number: signals.append((group, number)))
+    return signals
+
+
+@pytest.mark.parametrize(("code", "shell"), [(0, 0), (3, 3), (-signal.SIGKILL, 137), (None, 0)])
+def test_a_signal_is_128_and_its_number_to_a_shell(code: int | None, shell: int) -> None:
+    assert ProcessResult(agent_code=code).shell_code == shell
+
+
+def test_a_command_that_is_missing_differs_from_one_that_may_not_run() -> None:
+    assert not_started(FileNotFoundError()) == (127, "command not found")
+    assert not_started(PermissionError()) == (126, "cannot be executed")
+
+
+def test_signals_reach_the_group_and_those_that_end_are_noted(sent: list[tuple[int, int]]) -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with _forwarding(GROUP) as ending:
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGTERM)
+    assert sent == [(GROUP, signal.SIGUSR1), (GROUP, signal.SIGTERM)]
+    assert ending == [signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Process:
+    pid = GROUP
+
+
+@respx.mock
+def test_a_doomed_agent_is_stopped_once_and_a_service_that_is_away_dooms_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    over, sent = threading.Event(), []
+
+    def killpg(group: int, number: int) -> None:
+        sent.append((group, number))
+        over.set()
+
+    monkeypatch.setattr(os, "killpg", killpg)
+    monkeypatch.setattr("truezero.runner.run._WATCH_S", 0.0)
+    monkeypatch.setattr("truezero.runner.run._GRACE_S", 30.0)
+    answers: list[dict[str, Any]] = [
+        {"status_code": 503},
+        {"json": {**VERDICT, "doomed": False}},
+        {"json": {**VERDICT, "doomed": True}},
+    ]
+    route = respx.get(url__startswith=f"{URL}/rollouts/r/verdict")
+    route.side_effect = [httpx.Response(**{"status_code": 200, **answer}) for answer in answers]
+    process: Any = Process()
+    with Client(URL) as client:
+        watch = _Watch(process, client, "r", over)
+        watch.run()
+    assert (watch.stopped, route.call_count) == (True, 3)
+    assert sent == [(GROUP, signal.SIGTERM)], "it ended in time, and is not killed"
+
+
+# --- The exit code of a run, for each verdict and ending ------------------------------------------
+
+
+def report(health: str, transient: bool | None, code: int | None) -> Report:
+    found = models.Verdict.model_validate({**VERDICT, "health": health, "transient": transient})
+    return Report(
+        rollout_id="r",
+        agent="an agent",
+        ended=ProcessResult(agent_code=code),
+        result=None,
+        verdict=found,
+    )
+
+
+@pytest.mark.parametrize(
+    ("health", "transient", "agent_code", "exit_code"),
+    [
+        ("healthy", None, 0, 0),
+        ("healthy", None, 3, 3),
+        ("healthy", None, -signal.SIGTERM, 143),
+        ("not_judged", None, 127, 127),
+        ("api_error", True, 0, 75),
+        ("api_error", False, 0, 76),
+        ("api_error", False, 3, 76),
+        ("suspected_api_error", None, 0, 77),
+        ("undecided", None, 0, 78),
+    ],
+)
+def test_the_exit_code_is_the_agents_only_where_its_verdict_stands(
+    health: str, transient: bool | None, agent_code: int, exit_code: int
+) -> None:
+    found = report(health, transient, agent_code)
+    assert found.exit_code == exit_code
+    assert record(found)["agent_exit_code"] == agent_code
+
+
+def test_what_a_breaker_held_is_permanent() -> None:
+    held = Report(
+        rollout_id="r",
+        agent="sh",
+        ended=ProcessResult(agent_code=None),
+        skipped="skipped: breaker open",
+    )
+    assert held.exit_code == 76
+    assert record(held)["verdict"] is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.records import UNATTRIBUTED, Ending, Exchange
+from proxy.control.rollouts import nameable
 from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
 from proxy.store.admin import archive, maintenance, rows
@@ -28,7 +29,7 @@ from tests import postgres
 from tests.classifier.test_codec import EXCHANGES
 from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
-from tests.proxy.store.admin.archives import exported, imported, records_of
+from tests.proxy.store.admin.archives import changed, exported, imported, records_of
 from tests.proxy.store.records import BARE
 from tests.proxy.store.test_verdicts import verdict
 
@@ -561,3 +562,141 @@ def test_no_more_than_a_few_rollouts_are_held_at_once(full: str, tmp_path: Path)
 
     archive.import_records(other, many())
     assert 0 < behind <= rows.CHUNK
+
+
+# --- JSON-lines archives: whole files, and refusals that name the line ----------------------------
+
+
+@pytest.mark.parametrize(
+    ("whole", "said"),
+    [
+        (b"", "not an archive"),
+        (b'{"record":"rollout","id":"r"}\n', "not an archive"),
+        (b"PAR1", "line 1: "),
+        (b"[]\n", "line 1: not a JSON object"),
+        (b'{"type":"truezero-archive","version":2,"schema":"0001"}\n', "has format version 2"),
+        (b'{"type":"truezero-archive","version":1,"schema":"9999"}\n', "has schema 9999"),
+        (b'{"type":"truezero-archive","version":1,"schema":"0001"}\n', "truncated"),
+        (b'{"type":"truezero-archive","version":1,"schema":"0001"}\n{"type":"end","rollout":1}\n',
+         "number of records differs"),
+    ],
+)  # fmt: skip
+def test_what_is_no_archive_is_refused_in_a_sentence(
+    tmp_path: Path, whole: bytes, said: str
+) -> None:
+    with pytest.raises(ArchiveError, match=said):
+        imported(str(tmp_path / "other.db"), whole)
+    assert list(tmp_path.iterdir()) == [], "no database is made of it"
+
+
+def test_a_file_gets_its_name_once_it_is_complete(full: str, tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    with archive.export_records(full) as found:
+        count = archive.write_file(found, path)
+    assert count == {"rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
+    assert path.read_bytes() == exported(full)
+
+    def broken() -> Iterator[Record]:
+        yield next(archive.read(path.read_bytes().splitlines()))
+        raise UnusableDatabase("gone")
+
+    before = path.read_bytes()
+    with pytest.raises(UnusableDatabase):
+        archive.write_file(broken(), path)
+    assert path.read_bytes() == before, "the earlier file stays"
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_the_last_line_counts_the_records(full: str) -> None:
+    last = json.loads(exported(full).splitlines()[-1])
+    assert last == {"type": "end", "rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
+
+
+# --- Records are checked field by field before they become rows -----------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda r: r.update(status="429"), "line 3: status: '429' has the wrong type"),
+        (lambda r: r.update(injected=1), "line 3: injected: 1 has the wrong type"),
+        (lambda r: r.update(upstream=None), "line 3: upstream: None has the wrong type"),
+        (lambda r: r.update(shoe=1), "line 3: shoe: not a field of exchange"),
+        (lambda r: r.pop("kind"), "line 3: kind: missing"),
+        (lambda r: r.update(ending="never"), "line 3: 'never' is not a known value"),
+        (lambda r: r.update(type="shoe"), "line 3: type: 'shoe' is not one of rollout"),
+        (lambda r: r.update(started_at=1e15),
+         "line 3: started_at: 1000000000000000.0 is not a valid time"),
+        (lambda r: r.update(rollout_id="a\n"),
+         "line 3: rollout_id: a rollout id must not contain control characters"),
+        (lambda r: r.update(rollout_id="a" * 201),
+         "line 3: rollout_id: a rollout id has at most 200 characters"),
+    ],
+)  # fmt: skip
+def test_a_record_that_is_none_of_ours_is_named(
+    full: str, tmp_path: Path, spoil: Callable[[dict[str, Any]], object], said: str
+) -> None:
+    with pytest.raises((ArchiveError, rows.RecordError)) as refusal:
+        imported(str(tmp_path / "other.db"), changed(exported(full), spoil))
+    assert said in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"), [("metadata", "{"), ("outcome", "[]"), ("fault", "not JSON")]
+)
+def test_text_that_should_be_json_is_looked_at(full: str, column: str, value: str) -> None:
+    record = records_of(exported(full), "rollout")[0]
+    del record["type"]
+    with pytest.raises(rows.RecordError, match=f"{column}: not a JSON object"):
+        archive.row_of("rollout", {**record, column: value})
+
+
+def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:
+    record = records_of(exported(full), "rollout")[1]
+    del record["type"]
+    whole = archive.row_of("rollout", record)
+    for name in ("gaps", "registered", "usage_channel", "outcome"):
+        at = RECORD_TYPES["rollout"].columns.index(name)
+        less = {key: value for key, value in record.items() if key != name}
+        default = archive.row_of("rollout", less)[at]
+        assert (default, type(default)) in [
+            (0, int),
+            (False, bool),
+            ("proxy", str),
+            (None, type(None)),
+        ]
+        assert archive.row_of("rollout", less)[:at] == whole[:at]
+
+
+@pytest.mark.parametrize("name", ["", "a\0", "a\u2028", "a" * 201, "unattributed", "_reference"])
+def test_an_id_that_registration_refuses_is_refused(full: str, name: str) -> None:
+    with pytest.raises(Refusal):
+        nameable(name)
+    for kind, field in (("rollout", "id"), ("verdict", "rollout_id")):
+        record = records_of(exported(full), kind)[0]
+        del record["type"]
+        with pytest.raises(rows.RecordError, match=f"^{field}: "):
+            archive.row_of(kind, {**record, field: name})
+
+
+def test_a_verdict_belongs_to_a_rollout(full: str, tmp_path: Path) -> None:
+    record = records_of(exported(full), "verdict")[0]
+    del record["type"]
+    lone = [("verdict", archive.row_of("verdict", {**record, "rollout_id": "!"}))]
+    with pytest.raises(rows.RecordError, match="'!': no rollout record"):
+        archive.import_records(str(tmp_path / "other.db"), lone)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [("rollout", "created_at"), ("rollout", "outcome_at"), ("exchange", "started_at"),
+     ("verdict", "given_at"), ("verdict", "began_at")],
+)  # fmt: skip
+@pytest.mark.parametrize("at", [-1.0, 1e12, 1e300])
+def test_a_time_that_no_page_could_show_is_refused(
+    full: str, kind: str, field: str, at: float
+) -> None:
+    record = records_of(exported(full), kind)[0]
+    del record["type"]
+    with pytest.raises(rows.RecordError, match=f"{field}: .* is not a valid time"):
+        archive.row_of(kind, {**record, field: at})

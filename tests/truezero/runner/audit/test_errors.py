@@ -17,7 +17,7 @@ from tests.truezero.runner.audit.scenarios import (
     Raised,
 )
 from truezero.runner.audit.errors import SILENT as SILENT_ENDINGS
-from truezero.runner.audit.errors import RecordedError, failed_call
+from truezero.runner.audit.errors import FinishedRun, RecordedCall, RecordedError, failed_call
 
 # (text as a harness keeps it, status, subcategory)
 SPOKEN = (
@@ -228,3 +228,13 @@ def test_the_class_of_an_exception_says_why_where_its_text_does_not() -> None:
         call = failed_call(RecordedError(text="blocked", type=kind), of_call=False)
         assert call is not None
         assert call.cause.reason == reason
+
+
+# --- record ---------------------------------------------------------------------------------------
+
+
+def test_what_files_do_not_say_is_none_and_never_zero() -> None:
+    run, call, error = FinishedRun(id="r", task="t"), RecordedCall(), RecordedError()
+    assert (run.reward, run.tokens, run.tool_calls, run.calls, run.output) == (None,) * 5
+    assert (call.content, call.input_tokens, call.output_tokens, call.tool_calls) == (None,) * 4
+    assert (error.status, error.type, error.body) == (None,) * 3

@@ -1,0 +1,311 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from classifier.records import Ending, Exchange, Timing
+from proxy.control import upstreams
+from proxy.control.queries import Service as ControlService
+from proxy.control.upstreams import (
+    UpstreamStats,
+    Window,
+    build_timeline,
+    failing_since,
+    quantile,
+    refined,
+    upstream_report,
+    upstream_stats,
+)
+from proxy.routing.errors import Refusal
+from proxy.store.database import Database
+from proxy.store.tables import CommitBatch
+from tests.proxy.api.test_routes import Service
+from tests.proxy.store.records import FULL
+
+# --- Figures of upstreams, computed from counts over time and a sample of calls -------------------
+
+WINDOW = Window(start=0.0, end=300.0, step_s=60, fine_from=300.0)
+
+
+def row(at: float, calls: int = 1, cause: str | None = None, **facts: Any) -> dict[str, Any]:
+    return {
+        "at": at, "upstream": "openai", "model": "gpt-5", "subcategory": cause, "calls": calls,
+        "last_at": at + 1, **facts,
+    }  # fmt: skip
+
+
+def call(at: float = 0.0, **facts: Any) -> dict[str, Any]:
+    return {
+        "upstream": "openai", "model": "gpt-5", "subcategory": None, "duration_s": 1.0,
+        "first_byte_s": 0.5, "started_at": at, "key_digest": "k1", **facts,
+    }  # fmt: skip
+
+
+def stats(
+    rows: Sequence[dict[str, Any]], sampled: Sequence[dict[str, Any]] = (), **how: Any
+) -> list[UpstreamStats]:
+    return upstream_stats(WINDOW, rows, sampled, **{"recent": [], "origins": {}, **how})
+
+
+def test_a_quantile_is_of_the_weight_not_of_the_values() -> None:
+    def even(values: Iterable[float]) -> list[tuple[float, float]]:
+        return [(value, 1.0) for value in values]
+
+    assert quantile(even([3.0, 1.0, 2.0]), 0.5) == 2.0
+    assert quantile(even([5.0]), 0.95) == 5.0
+    assert quantile([], 0.5) is None
+    assert quantile([(1.0, 9.0), (7.0, 1.0)], 0.5) == 1.0
+    assert quantile([(1.0, 1.0), (7.0, 9.0)], 0.5) == 7.0
+
+
+def test_the_agents_own_bad_requests_say_nothing_about_the_provider() -> None:
+    rows = [
+        row(0, 2), row(0, 1, "rate_limit"), row(60, 1, "provider_error"),
+        row(60, 1, "rejected_request"),
+    ]  # fmt: skip
+    (found,) = stats(rows)
+    assert (found.stats.calls, found.stats.refused, found.stats.error_rate) == (5, 1, 0.5)
+    assert found.stats.failed == {"rate_limit": 1, "provider_error": 1, "rejected_request": 1}
+    assert found.stats.last_at == 61
+
+
+def test_rates_and_latencies_of_nothing_are_unknown() -> None:
+    (found,) = stats([row(0, 3, "rejected_request")])
+    assert (found.stats.error_rate, found.stats.failing_since) == (None, None)
+    assert found.stats.latencies.first_byte_p50_s is None
+    assert found.stats.latencies.duration_p95_s is None
+
+
+def test_latencies_are_of_answered_calls_and_weigh_what_they_stand_for() -> None:
+    sampled = [
+        call(5.0, duration_s=2.0, first_byte_s=0.2),
+        call(65.0, duration_s=9.0, first_byte_s=None),
+        call(66.0, duration_s=90.0, subcategory="provider_error"),
+    ]
+    (found,) = stats([row(0, 1), row(60, 99)], sampled)
+    taken = found.stats.latencies
+    assert (taken.calls, taken.duration_p50_s, taken.first_byte_p95_s) == (2, 9.0, 0.2)
+
+
+def test_upstreams_and_models_come_with_the_busiest_first() -> None:
+    rows = [
+        row(0, upstream="anthropic"), row(0, upstream="gone"), row(0, 2),
+        row(60, 3, model=None), row(60, 1, "auth", model="gpt-5-mini"),
+    ]  # fmt: skip
+    found = stats(rows, origins={"openai": "https://x", "anthropic": "https://y"})
+    assert [(each.name, each.origin) for each in found] == [
+        ("openai", "https://x"), ("anthropic", "https://y"), ("gone", ""),
+    ]  # fmt: skip
+    assert [(model, each.calls, each.error_rate) for model, each in found[0].models] == [
+        (None, 3, 0.0), ("gpt-5", 2, 0.0), ("gpt-5-mini", 1, 1.0),
+    ]  # fmt: skip
+
+
+def test_each_step_has_a_point_also_without_calls() -> None:
+    (found,) = stats([row(60, 4), row(60, 2, "auth")], [call(70.0, first_byte_s=0.3)])
+    assert [point.at for point in found.points] == [0, 60, 120, 180, 240]
+    assert [(point.calls, point.failed) for point in found.points[:2]] == [
+        (0, {}),
+        (6, {"auth": 2}),
+    ]
+    assert found.points[1].first_byte_p50_s == 0.3
+    assert found.points[0].first_byte_p95_s is None
+
+
+def test_keys_are_counted_with_their_failures() -> None:
+    calls = [
+        call(), call(key_digest="k2"), call(key_digest="k2", subcategory="auth"),
+        call(key_digest=None), call(key_digest="k2", subcategory="rejected_request"),
+    ]  # fmt: skip
+    (found,) = stats([row(0, 5)], calls)
+    assert [each[:3] for each in found.keys] == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
+    assert {each.failing_since for each in found.keys} == {None}
+
+
+def test_a_key_is_dead_from_the_first_of_the_failures_it_ended_on() -> None:
+    def failed(at: float, cause: str | None) -> dict[str, Any]:
+        return call(key_digest="k2", subcategory=cause, started_at=at)
+
+    calls = [
+        failed(5, "quota"), failed(1, "auth"), failed(2, None), failed(3, "auth"),
+        failed(6, "rejected_request"), failed(4, "auth"),
+    ]  # fmt: skip
+    (found,) = stats([row(0, 6)], calls)
+    assert [each[3:] for each in found.keys] == [(3, "quota")]
+    (answered,) = stats([row(0, 7)], [*calls, failed(7, None)])
+    assert [each[3:] for each in answered.keys] == [(None, None)]
+    keyless = [{**each, "key_digest": None} for each in calls]
+    (found,) = stats([row(0, 6)], keyless)
+    assert [each[3:] for each in found.keys] == [(None, None)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "since"),
+    [
+        ([row(0, 9), row(60, 3, "auth"), row(120, 1, "auth")], 60),
+        ([row(0, 9), row(60, 2, "auth")], None),  # too few
+        ([row(0, 9, "auth"), row(60, 9)], None),  # it is over
+        ([row(0, 9, "auth"), row(60, 9), row(60, 8, "quota")], None),  # most are answered
+        ([row(0, 9, "quota"), row(180, 1), row(180, 1, "quota")], 0),  # nothing in between
+        ([row(0, 9), row(60, 9, "rejected_request")], None),  # the agents' own
+        ([row(0, 3, "auth"), row(60, 9, "rejected_request")], 0),
+        ([], None),
+    ],
+)
+def test_it_fails_since_most_calls_do(rows: list[dict[str, Any]], since: float | None) -> None:
+    assert failing_since(rows) == since
+
+
+def test_the_minute_of_a_failure_is_taken_from_the_finer_counts() -> None:
+    window = Window(start=0.0, end=7200.0, step_s=1800, fine_from=3600.0)
+    rows = [row(0, 90), row(3600, 90), row(3600, 80, "auth")]
+    fine = [row(3600, 90), row(4020, 80, "auth")]
+    (found,) = upstream_stats(window, rows, (), recent=fine, origins={})
+    assert found.stats.failing_since == 4020
+    assert found.models[0][1].failing_since == 4020
+    earlier = [row(0, 40), row(0, 50, "auth"), row(1800, 9, "auth"), row(3600, 9, "auth")]
+    (found,) = upstream_stats(window, earlier, (), recent=[row(3600, 9, "auth")], origins={})
+    assert found.stats.failing_since == 0
+    found = refined(found, [row(0, 40), row(840, 50, "auth"), row(1800, 9, "auth")])
+    assert found.stats.failing_since == found.models[0][1].failing_since == 840
+    assert refined(found, [row(0, 40)]).stats.failing_since == 840, "nothing finer is known"
+
+
+# --------------------------------------------------------------------------------------------------
+# Upstreams over a window: every call is counted, however many; latencies are of a sample
+
+NOW = 1_800_000_000.0  # a whole number of hours
+ANSWERED = replace(FULL, status=200, cause=None, answered_model=None, ending=Ending.COMPLETE)
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+@pytest.fixture
+def at_noon(control: ControlService) -> ControlService:
+    """The control plane at a whole hour."""
+    return replace(control, now=lambda: NOW)
+
+
+def write(service: Service, *calls: Exchange) -> None:
+    with closing(Database(service.database)) as database:
+        database.calls.write(CommitBatch(recorded=calls), worker="gone")
+
+
+def recorded_call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: object) -> Exchange:
+    timing = Timing(started_at=NOW - ago_s, first_byte_s=0.25, duration_s=1.0)
+    return replace(like, id=f"x{n:05d}", timing=timing, **facts)  # type: ignore[arg-type]
+
+
+async def test_all_calls_are_counted_and_few_statements_ask_for_them(
+    service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstreams, "SAMPLED", 400)
+    write(service, *(recorded_call(n, ago_s=n * 8.0) for n in range(1000)))
+    asked: list[int] = []
+
+    def counted(*executed: object) -> None:
+        asked.append(1)
+
+    event.listen(Engine, "after_cursor_execute", counted)
+    try:
+        report = await upstream_report(at_noon, NOW - 86_400)
+    finally:
+        event.remove(Engine, "after_cursor_execute", counted)
+    (item,) = report.items
+    assert (report.calls, item.stats.calls) == (1000, 1000)
+    assert 0 < report.sampled <= 400
+    assert item.stats.latencies.first_byte_p50_s == 0.25
+    assert sum(point.calls for point in item.points) == 1000
+    assert len(item.points) <= 50
+    assert len(asked) < 60, "statements"
+
+
+async def test_few_calls_are_all_looked_at(service: Service, at_noon: ControlService) -> None:
+    write(service, *(recorded_call(n, ago_s=n) for n in range(1, 60)))
+    report = await upstream_report(at_noon)
+    assert (report.calls, report.sampled) == (59, 59)
+
+
+async def test_a_failure_is_dated_to_the_minute_however_long_the_window(
+    service: Service, at_noon: ControlService
+) -> None:
+    began_s = 5 * 3600 + 17 * 60  # ago
+    answered = [recorded_call(n, ago_s=began_s + 60 * n) for n in range(1, 50)]
+    failed = [recorded_call(n, ago_s=began_s - 300 * n, like=FULL) for n in range(64)]
+    write(service, *answered, *(replace(each, id="f" + each.id) for each in failed))
+    for window_s in (6 * 3600, 24 * 3600, 7 * 86_400):
+        (item,) = (await upstream_report(at_noon, NOW - window_s)).items
+        assert item.stats.failing_since == NOW - began_s, window_s
+        assert item.stats.failed == {"quota": 64}
+
+
+async def test_a_range_holds_what_began_within_it(
+    service: Service, at_noon: ControlService
+) -> None:
+    write(service, *(recorded_call(n, ago_s=60.0 * n) for n in range(1, 121)))
+    report = await upstream_report(at_noon, NOW - 5400, until=NOW - 1800)
+    assert (report.window.start, report.window.end) == (NOW - 5400, NOW - 1800)
+    assert report.calls == 60
+    assert (await upstream_report(at_noon, NOW - 5400, until=NOW + 99)).calls == 90, "until now"
+    with pytest.raises(Refusal, match="until: not after since"):
+        await upstream_report(at_noon, NOW - 60, until=NOW - 60)
+
+
+async def test_a_window_is_within_the_last_month(at_noon: ControlService) -> None:
+    for since in (NOW + 1, NOW, NOW - 32 * 86_400):
+        with pytest.raises(Refusal, match="since: not within"):
+            await upstream_report(at_noon, since)
+    assert (await upstream_report(at_noon, NOW - 30 * 86_400)).items == []
+
+
+# --- A batch's calls over time, in steps of a round length ----------------------------------------
+
+
+def timeline_row(step: int, calls: int, subcategory: str | None = None) -> dict[str, Any]:
+    return {"step": step, "calls": calls, "subcategory": subcategory}
+
+
+def test_calls_of_a_step_are_counted_together_and_failures_by_cause() -> None:
+    rows = [
+        timeline_row(10, 3),
+        timeline_row(10, 2, "auth"),
+        timeline_row(10, 1, "quota"),
+        timeline_row(11, 4),
+    ]
+    timeline = build_timeline(rows, 1, 60)
+    assert timeline.step_s == 1
+    first, second = timeline.points
+    assert (first.at, first.calls, first.failed) == (10, 6, {"auth": 2, "quota": 1})
+    assert (second.at, second.calls, second.failed) == (11, 4, {})
+
+
+def test_a_step_without_calls_is_a_point_too() -> None:
+    timeline = build_timeline([timeline_row(0, 1), timeline_row(4, 1)], 1, 60)
+    assert [(point.at, point.calls) for point in timeline.points] == [
+        (0, 1), (1, 0), (2, 0), (3, 0), (4, 1),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("last_s", "step_s"),
+    [(59, 1), (100, 2), (600, 10), (3600, 60), (86_400, 1800), (10 * 86_400, 21_600),
+     (400 * 86_400, 7 * 86_400)],
+)  # fmt: skip
+def test_the_length_of_a_step_is_round(last_s: int, step_s: int) -> None:
+    timeline = build_timeline([timeline_row(0, 1), timeline_row(last_s, 1)], 1, 60)
+    assert timeline.step_s == step_s
+    assert sum(point.calls for point in timeline.points) == 2
+    assert len(timeline.points) <= 61
+
+
+def test_a_step_is_no_finer_than_the_rows() -> None:
+    assert build_timeline([timeline_row(0, 1), timeline_row(1, 1)], 300, 60).step_s == 300

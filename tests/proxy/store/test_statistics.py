@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from classifier.breakers import BreakerState, Phase
+from classifier.records import Ending, Exchange, Kind, Timing
+from proxy.store import batch_totals, statistics
+from proxy.store.database import Database
+from proxy.store.events import store_states
+from proxy.store.statistics import Slice, causes, causes_over_time, samples, usage
+from proxy.store.tables import CommitBatch, Registration
+from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.test_verdicts import verdict
+
+# --- Queries of pages and metrics: counted, filtered and paged in the database --------------------
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    for number, (name, batch) in enumerate((("a", "x"), ("b%", "y"), ("c", "x"), ("d", None))):
+        database.rollouts.register(Registration(id=name, batch=batch, task="T"), now=float(number))
+    calls = [FULL, replace(BARE, ending=Ending.COMPLETE)]
+    database.calls.write(
+        CommitBatch(recorded=[replace(c, rollout_id="a") for c in calls]), worker="w"
+    )
+    database.calls.write(CommitBatch(opened=[replace(BARE, id="x3", rollout_id="c")]), worker="w")
+    return database
+
+
+def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
+    page = filled.read(statistics.list_batches, offset=0, limit=1)
+    assert page.total == 2
+    assert page.rows == [{"batch": "x", "first_at": 0.0, "last_at": 2.0}]
+    assert filled.read(statistics.span, "x") == (0.0, 2.0)
+    assert filled.read(statistics.span, "none") is None
+    assert filled.read(statistics.without_batch) == 1
+
+
+def test_calls_that_name_no_rollout_are_counted_apart(filled: Database) -> None:
+    nameless = [
+        replace(FULL, id=f"n{at}", rollout_id="unattributed", timing=Timing(started_at=float(at)))
+        for at in (10, 20, 30)
+    ]
+    filled.calls.write(CommitBatch(recorded=nameless), worker="w")
+    counted = [filled.read(statistics.unattributed, since=since) for since in (0.0, 10.0, 30.0)]
+    assert counted == [3, 2, 0]
+    assert filled.read(statistics.without_batch) == 1
+
+
+def test_calls_are_counted_by_time_and_subcategory(
+    filled: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most, step_s, step in ((5000, 1000, 1), (1, 1020, 0)):  # by minutes: 17 of them
+        monkeypatch.setattr(statistics, "_COUNTED", most)
+        found, rows = filled.read(statistics.calls_over_time, "x", step_s=1000)
+        counted = {(row["step"], row["subcategory"]): row["calls"] for row in rows}
+        assert (found, counted) == (step_s, {(step, "quota"): 1, (step, None): 1})
+    assert filled.read(statistics.in_flight) == filled.read(statistics.in_flight, "x")
+    assert filled.read(statistics.in_flight).calls == 1
+    assert filled.read(statistics.in_flight, "y") == (0, None)
+
+
+def test_the_pulse_changes_with_every_call(filled: Database) -> None:
+    before = filled.read(statistics.pulse, batch="x"), filled.read(statistics.pulse, rollout_id="c")
+    filled.calls.write(
+        CommitBatch(
+            recorded=[replace(FULL, id="x4", rollout_id="c", timing=Timing(started_at=5000.0))]
+        ),
+        worker="w",
+    )
+    after = filled.read(statistics.pulse, batch="x"), filled.read(statistics.pulse, rollout_id="c")
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+def test_open_breakers_are_counted_by_their_phase_now(filled: Database) -> None:
+    state = BreakerState(
+        batch="x", lane="one", phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
+        opened_at=5.0, tripped_by=("a",),
+    )  # fmt: skip
+    filled.change(store_states, [state])
+    counts = filled.read(statistics.counts, 6.0)
+    assert counts.verdicts == {}
+    assert counts.breakers == {"open": 1, "half_open": 0}
+
+
+def test_rollouts_are_counted_by_health_in_batches_and_without_one(filled: Database) -> None:
+    for name, batch, health in (("a", "x", "healthy"), ("b%", "y", "undecided"),
+                                ("c", "x", "healthy"), ("d", None, "healthy")):  # fmt: skip
+        filled.verdicts.store(verdict(name, batch=batch, health=health))
+    expected = {"healthy": 3, "undecided": 1}
+    assert filled.read(statistics.counts, 6.0).verdicts == expected
+    filled.change(batch_totals.invalidate, ["x"])
+    assert filled.read(statistics.counts, 6.0).verdicts == expected
+
+
+# --- Calls are counted by upstream and model over time, and sampled slice by slice ----------------
+
+
+def call(name: str, at: float, like: Exchange = BARE, **facts: object) -> Exchange:
+    timing = Timing(started_at=at, first_byte_s=0.5, duration_s=1.0)
+    whole = {"model": "gpt-5", "ending": Ending.COMPLETE, **facts}
+    return replace(like, id=name, timing=timing, **whole)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def upstream_usage_filled(database: Database) -> Database:
+    database.rollouts.register(Registration(id="r1", batch="x"), now=1.0)
+    recorded = [
+        call("a", 60.0, FULL, answered_model=None),
+        call("b", 61.0),
+        call("c", 119.9),
+        call("d", 120.0, answered_model="gpt-5-2025"),
+        call("e", 121.0, upstream="v", model=None),
+        call("f", 185.0, kind=Kind.ACTIVITY, rollout_id="alone"),
+    ]
+    database.calls.write(CommitBatch(recorded=recorded), worker="w")
+    return database
+
+
+def test_calls_are_counted_by_step_upstream_answering_model_and_cause(
+    upstream_usage_filled: Database,
+) -> None:
+    rows = upstream_usage_filled.read(usage, since=60.0, until=1000.0, step_s=60)
+    counted = {
+        (row["step"], row["upstream"], row["model"], row["subcategory"]): (
+            row["calls"], row["last_at"],
+        )
+        for row in rows
+    }  # fmt: skip
+    assert counted == {
+        (1, "openai", "gpt-5", "quota"): (1, 60.0),
+        (1, "u", "gpt-5", None): (2, 60.0),
+        (2, "u", "gpt-5-2025", None): (1, 120.0),
+        (2, "v", None, None): (1, 120.0),
+        (3, "u", "gpt-5", None): (1, 180.0),
+    }
+    some = upstream_usage_filled.read(usage, since=61.0, until=120.0, step_s=3600, upstream="u")
+    assert [(row["step"], row["calls"]) for row in some] == [(0, 2)]
+    assert upstream_usage_filled.read(usage, since=240.0, until=1000.0, step_s=60) == []
+
+
+def test_a_sample_takes_the_newest_of_each_slice(upstream_usage_filled: Database) -> None:
+    taken = upstream_usage_filled.read(samples, [Slice(60.0, 120.0, 2), Slice(120.0, 999.0, 9)])
+    assert [(call["started_at"], call["model"]) for call in taken] == [
+        (119.9, "gpt-5"), (61.0, "gpt-5"), (121.0, None), (120.0, "gpt-5-2025"),
+    ]  # fmt: skip
+    assert taken[0]["first_byte_s"] == 0.5
+
+
+def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
+    asked: list[tuple[str, tuple[object, ...]]] = []
+    own = threading.get_ident()  # what a service of another test still does is not asked here
+
+    def note(_: object, __: object, text: str, values: tuple[object, ...], *more: object) -> None:
+        if threading.get_ident() == own:
+            asked.append((text, values))
+
+    with closing(Database(str(tmp_path / "t.db"))) as database:
+        database.prepare()
+        event.listen(Engine, "before_cursor_execute", note)
+        try:
+            database.read(usage, since=60.0, until=1000.0, step_s=60)
+            database.read(samples, [Slice(60.0, 120.0, 2)])
+        finally:
+            event.remove(Engine, "before_cursor_execute", note)
+    with closing(sqlite3.connect(tmp_path / "t.db")) as file:
+        plans = [
+            row[3]
+            for text, values in asked
+            if text.startswith("SELECT")
+            for row in file.execute(f"EXPLAIN QUERY PLAN {text}", values)
+        ]
+    assert "SEARCH call_usage USING PRIMARY KEY (batch=? AND minute>? AND minute<?)" in plans
+    assert "SEARCH exchanges USING INDEX exchanges_started (started_at>? AND started_at<?)" in plans
+
+
+# --- Causes are counted by lane and batch, and over time ------------------------------------------
+
+QUOTA = {"health": "api_error", "subcategory": "quota", "fingerprint": "quota:429"}
+FINE = "v1:quota:openai:429:insufficient_quota"
+
+
+@pytest.fixture
+def cause_stats_filled(database: Database) -> Database:
+    def judged(name: str, at: float, batch: str | None, lane: str, **facts: Any) -> None:
+        row = {**verdict(name), "batch": batch, "given_at": at, "lane": lane, **facts}
+        database.verdicts.store(row)
+
+    judged("a", 10.0, "x", "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("b", 70.0, "x", "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("c", 80.0, None, "openai/gpt-5/key-1", cause=FINE, **QUOTA)
+    judged("d", 80.0, "y", "openai/gpt-4/key-1", cause=FINE, **QUOTA)
+    judged("f", 95.0, "y", "openai/gpt-4/key-1", cause=FINE, began_at=15.0, **QUOTA)
+    judged("e", 90.0, "y", "openai/gpt-4/key-1")
+    return database
+
+
+def test_causes_are_counted_by_lane_and_batch(cause_stats_filled: Database) -> None:
+    rows = cause_stats_filled.read(causes)
+    assert {row["fingerprint"] for row in rows} == {"quota:429"}
+    assert {
+        (row["lane"].split("/")[1], row["batch"]): (
+            row["rollouts"], row["first_seen"], row["last_seen"],
+        )
+        for row in rows
+    } == {
+        ("gpt-5", "x"): (2, 10.0, 70.0),
+        ("gpt-5", None): (1, 80.0, 80.0),
+        ("gpt-4", "y"): (2, 15.0, 95.0),
+    }  # fmt: skip
+
+
+def test_causes_are_counted_over_time(cause_stats_filled: Database) -> None:
+    rows = cause_stats_filled.read(causes_over_time, since=60.0, step_s=60)
+    counted = {(row["lane"].split("/")[1], row["step"]): row["rollouts"] for row in rows}
+    assert counted == {("gpt-5", 1): 2, ("gpt-4", 1): 1}

@@ -1,0 +1,264 @@
+from __future__ import annotations
+
+import html as entities
+import re
+import time
+import tomllib
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from classifier.operator_causes import operator_rows
+from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, UpstreamStats
+from proxy.store.database import Database
+from proxy.web.cause_pages import LISTED, MODELS, line
+from proxy.web.format import local
+from tests.fakes import answers
+from tests.proxy.api.test_routes import Service
+from tests.proxy.control.test_upstreams import NOW, recorded_call, write
+from tests.proxy.store.records import FULL
+from tests.proxy.store.test_verdicts import verdict
+from tests.proxy.web.test_pages import DEAD, LIMITED, PROMPT, page, play, words
+
+# --- The page of causes: where each strikes and what to do about it -------------------------------
+
+AT = "/ui/causes"
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def test_a_cause_says_where_it_strikes_and_what_to_do(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "alone", DEAD, batch=None)
+    play(service, "slow", LIMITED, batch="other")
+    html = page(service, AT)
+    said = words(html)
+    assert re.search(r"auth:401 invalid_api_key openai gpt-5 2 2 b and 1 without a batch", said)
+    assert "Replace the API key" in said
+    assert "rate_limit:429" in said
+    query = "cause=v1%3Aauth%3Aopenai%3A401%3Ainvalid_api_key&amp;upstream=openai&amp;model=gpt-5"
+    assert f'href="/ui/rollouts?{query}"' in html
+    struck = page(service, "/ui/rollouts", cause="v1:auth:openai:401:invalid_api_key")
+    assert "/ui/rollouts/dead" in struck
+    assert "/ui/rollouts/slow" not in struck
+    assert 'aria-label="2 rollouts in the last 7 d"' in html
+
+
+def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
+    service: Service,
+) -> None:
+    play(service, "dead", DEAD)
+    now = time.time()
+    since, until = local(now - 3600), local(now + 3600)
+    html = page(service, AT, since=since, until=until)
+    assert re.search(r'<table[^>]* data-brush="\?" data-names="since until" data-start="\d+"', html)
+    assert "auth:401" in words(html)
+    link = re.search(r'href="(/ui/rollouts\?[^"]+since=[^"]+)"', html)
+    assert link is not None
+    assert "/ui/rollouts/dead" in page(service, entities.unescape(link[1]))
+    before = words(page(service, AT, since=local(now - 7200), until=since))
+    assert "No failures in this time" in before
+    assert "auth:401" in words(page(service, f"{AT}?since=&until=")), "empty fields ask nothing"
+    page(service, AT, status=422, since="soon")
+
+
+def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> None:
+    with closing(Database(service.database)) as database:
+        for n in range(LISTED + 20):
+            failed = {"health": "api_error", "subcategory": "auth", "fingerprint": "auth:401"}
+            row = {**verdict(f"r{n}"), **failed, "lane": f"openai/model-{n:03d}/key-1"}
+            database.verdicts.store(row)
+    html = page(service, AT)
+    assert f"The {LISTED} that struck most rollouts, of {LISTED + 20}" in words(html)
+    assert len(html) < 150_000
+
+
+def test_the_page_of_the_first_release_leads_there(service: Service) -> None:
+    answer = service.http.get("/ui/fingerprints")
+    assert (answer.status_code, answer.headers["location"]) == (303, AT)
+
+
+STRANGE = answers.whole(
+    {"error": {"message": f"Something is off: {PROMPT}", "code": "E1042", "type": "odd"}}, 400
+)
+
+
+def test_what_nothing_explains_is_listed_with_a_row_to_complete(service: Service) -> None:
+    play(service, "strange", STRANGE)
+    play(service, "again", STRANGE, batch="other")
+    play(service, "bare", answers.whole({}, 400))
+    play(service, "dead", DEAD)
+    html = page(service, AT)
+    listed = html[html.index('id="unexplained"') :]
+    said = words(listed)
+    assert "openai 400 E1042 rejected_request status.400 2" in said
+    assert "openai 400 – rejected_request status.400 1" in said
+    assert "auth" not in re.sub(r"one of auth", "", said), "what is explained is not there"
+    assert 'href="/ui/rollouts/again"' in listed
+    row = re.search(r'data-copy="(\[\[causes\]\][^"]+)"', listed)
+    assert row is not None
+    told = tomllib.loads(entities.unescape(row[1]))["causes"]
+    assert operator_rows(told)[0].codes == {"e1042"}
+    assert PROMPT not in html
+    assert page(service, "/ui/help/guides/unknown-errors.md")
+
+
+def test_without_unexplained_errors_the_page_has_no_such_part(service: Service) -> None:
+    play(service, "dead", DEAD)
+    assert 'id="unexplained"' not in page(service, AT)
+    play(service, "strange", STRANGE)
+    now = time.time()
+    assert 'id="unexplained"' in page(service, AT)
+    before = page(service, AT, since=local(now - 9000), until=local(now - 8000))
+    assert 'id="unexplained"' not in before
+
+
+def test_an_answer_that_could_not_be_read_has_no_row(service: Service) -> None:
+    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
+    listed = page(service, AT)
+    assert "neither output nor an error was found" in words(listed)
+    assert "[[causes]]" not in listed
+
+
+def test_rest_lists_what_nothing_explains(service: Service) -> None:
+    assert service.get("/fingerprints/unexplained")["items"] == []
+    began = time.time()
+    for name in ("one", "two"):
+        play(service, name, STRANGE)
+    play(service, "unread", answers.whole({"strange": {"thing": 1}}))
+    got = service.get("/fingerprints/unexplained", since=began - 1)
+    first, second = got["items"]
+    assert got["total"] == 2
+    assert (first["upstream"], first["status"], first["error_code"]) == ("openai", 400, "E1042")
+    assert (first["subcategory"], first["rule"]) == ("rejected_request", "status.400")
+    assert (first["calls"], first["rollout_id"]) == (2, "two")
+    assert began - 1 <= first["first_seen"] <= first["last_seen"] <= time.time()
+    (call,) = service.get("/rollouts/two/exchanges")["items"]
+    assert first["exchange_id"] == call["id"]
+    (row,) = operator_rows(tomllib.loads(first["row"])["causes"])
+    assert (row.name, row.rule) == ("openai-E1042", "operator:openai-E1042")
+    assert (second["status"], second["subcategory"], second["row"]) == (200, None, None)
+    limited = service.get("/fingerprints/unexplained", limit=1)
+    assert (len(limited["items"]), limited["total"]) == (1, 2)
+    assert service.get("/fingerprints/unexplained", until=began - 1)["items"] == []
+    assert service.http.get("/fingerprints/unexplained", params={"since": "x"}).status_code == 422
+
+
+def test_a_row_that_was_completed_explains_the_same_error(
+    service: Service, services: Callable[..., Service], tmp_path: Path
+) -> None:
+    """What the page suggests is what a service takes, and its call is listed no more."""
+    play(service, "strange", STRANGE)
+    (found,) = service.get("/fingerprints/unexplained")["items"]
+    file = tmp_path / "truezero.toml"
+    file.write_text(found["row"].replace('"rejected_request"', '"quota"'), encoding="utf-8")
+    other = services(CONFIG=str(file))
+    play(other, "strange", STRANGE)
+    (call,) = other.get("/rollouts/strange/exchanges")["items"]
+    assert (call["subcategory"], call["rule"]) == ("quota", "operator:openai-E1042")
+    assert other.get("/fingerprints/unexplained")["items"] == []
+
+
+# --------------------------------------------------------------------------------------------------
+# The page of upstreams says since when one fails, and never caps its counts in silence
+
+
+def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> str:
+    assert service.app is not None
+    state = service.app.control_plane().app.state._state
+    control = replace(state["service"], now=lambda: NOW)
+    monkeypatch.setitem(state, "pages", replace(state["pages"], service=control))
+    return page(service, "/ui/upstreams", **query)
+
+
+def test_a_failing_upstream_says_since_when(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = [recorded_call(n, ago_s=3000 + n) for n in range(9)]
+    failed = [
+        recorded_call(100 + n, ago_s=2760 - n, like=FULL, answered_model=None) for n in range(5)
+    ]
+    write(service, *answered, *failed)
+    said = words(shown(service, monkeypatch, window=3600))
+    assert "failing since 07:14" in said
+    assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
+    assert "All 14 calls" in said
+    assert "stand on 14 inference calls;" in said
+    assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+
+
+def test_an_outage_stays_until_an_answer_ends_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answered = [recorded_call(n, ago_s=9000 + n) for n in range(9)]
+    failed = [
+        recorded_call(100 + n, ago_s=8000 - n, like=FULL, answered_model=None) for n in range(5)
+    ]
+    write(service, *answered, *failed)
+    for window in (900, 3600):
+        said = words(shown(service, monkeypatch, window=window))
+        assert "openai has failed since " in said, window
+        assert "quota 5" in said, window
+    long = words(shown(service, monkeypatch, window=86_400))
+    assert "has failed since" not in long, "the upstream's own part says so"
+    assert "failing since" in long
+    write(service, *(recorded_call(200 + n, ago_s=5000 - n) for n in range(9)))
+    assert "has failed since" not in words(shown(service, monkeypatch, window=900))
+
+
+def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(service, *(recorded_call(n, ago_s=600 * n, like=FULL) for n in range(1, 9)))
+    since, until = local(NOW - 3600), local(NOW - 1800)
+    html = shown(service, monkeypatch, since=since, until=until)
+    said = words(html)
+    assert "All 3 calls" in said
+    assert "failing since" not in said, "that is not now"
+    steps = {*re.findall(r'data-step="(\d+)" data-steps="(\d+)"', html)}
+    assert [int(step) * int(count) for step, count in steps] == [1800]
+    link = re.search(r'href="(/ui/rollouts\?upstream=[^"]+failed_until=[^"]+)"', html)
+    assert link is not None
+    assert FULL.rollout_id in page(service, link[1].replace("&amp;", "&"))
+    assert "No calls in this time" in words(
+        shown(service, monkeypatch, since=local(NOW - 60), until=local(NOW))
+    )
+
+
+def test_many_models_are_counted_where_they_are_not_listed(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"model-{n:03d}" for n in range(200)]
+    write(service, *(recorded_call(n, ago_s=10 + n, model=name) for n, name in enumerate(names)))
+    html = shown(service, monkeypatch, window=3600)
+    assert f"and {200 - MODELS} models with fewer calls" in html
+    assert len(re.findall(r'<th scope="row">model-', html)) == MODELS
+    assert "all models 200" in words(html)
+    assert len(html) < 150_000
+
+
+def test_first_bytes_are_drawn_only_where_they_are_known() -> None:
+    took = Latencies(
+        calls=1, first_byte_p50_s=1.0, first_byte_p95_s=2.0, duration_p50_s=3.0,
+        duration_p95_s=4.0,
+    )  # fmt: skip
+    stats = CallStats(
+        calls=1, refused=0, failed={}, error_rate=0.0, failing_since=None, last_at=0.0,
+        latencies=took,
+    )  # fmt: skip
+    known = UpstreamPoint(at=0, calls=1, failed={}, first_byte_p50_s=1.0, first_byte_p95_s=2.0)
+    unknown = UpstreamPoint(at=60, calls=0, failed={})
+    item = UpstreamStats(
+        name="u", origin="", stats=stats, models=(), keys=(), points=[unknown, known]
+    )
+    drawn = line(item)
+    assert drawn is not None
+    assert (drawn.p50, drawn.p95, drawn.most_s) == ("M500.0 24.0h500.0", "M500.0 0.0h500.0", 2.0)
+    assert line(replace(item, points=[unknown])) is None

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+from classifier.records import Exchange, UsageSource
+from proxy.wire.dialect import ResponseFacts
+from proxy.wire.dialects.others import COHERE_CHAT, COHERE_LISTS, OLLAMA_CHAT, OLLAMA_EMBED, OPAQUE
+from tests.proxy.wire.observing import observed
+from tests.proxy.wire.samples import SSE, dump
+
+# --- SGLang's own ``/generate``: whole, streamed, and what else has its path ----------------------
+
+PATH = "/generate"
+
+
+def said(text: str, tokens: int, ended: object, version: str = "step-41", **more: Any) -> Any:
+    """One payload, as python/sglang/srt/managers/tokenizer_manager.py writes it."""
+    meta = {
+        "id": "9e1", "finish_reason": ended, "prompt_tokens": 20, "completion_tokens": tokens,
+        "cached_tokens": 8, "weight_version": version, **more,
+    }  # fmt: skip
+    return {"text": text, "output_ids": list(range(tokens)), "meta_info": meta}
+
+
+def streamed(*payloads: Any, done: bool = True) -> Exchange:
+    events = b"".join(b"data: " + dump(payload) + b"\n\n" for payload in payloads)
+    return observed(events + b"data: [DONE]\n\n" * done, PATH, type_=SSE)
+
+
+STOP = {"type": "stop", "matched": 2}
+FACTS = ("api", "finish_reason", "content_seen", "weight_version", "failed")
+
+
+def facts(exchange: Exchange) -> tuple[object, ...]:
+    counts = (exchange.usage.input_total, exchange.usage.output_total)
+    return (*(getattr(exchange, name) for name in FACTS), counts)
+
+
+def test_it_is_read_whole_and_streamed() -> None:
+    whole = observed(dump(said("It is done.", 5, STOP)), PATH)
+    assert facts(whole) == ("sglang.generate", "stop", True, "step-41", False, (20, 5))
+    assert whole.usage.cached_input_tokens == 8
+    pieces = [said("It", 1, None), said("It is", 3, None), said("It is done.", 5, STOP)]
+    assert facts(streamed(*pieces)) == facts(whole)
+    assert facts(observed(dump([said("It is done.", 5, STOP)]), PATH)) == facts(whole)
+
+
+def test_a_cut_stream_keeps_its_newest_counts() -> None:
+    cut = streamed(said("It", 1, None), said("It is", 3, None), done=False)
+    assert cut.failed
+    assert (cut.usage.output_total, cut.usage.source) == (3, UsageSource.PARTIAL)
+
+
+def test_weights_that_change_within_one_answer_are_both_named() -> None:
+    spans = [{"version": "step-41", "start": 0, "end": 3}, {"version": "step-42", "start": 3}]
+    told = said("It is done.", 5, STOP, "step-42", weight_versions=spans)
+    assert observed(dump(told), PATH).weight_version == "step-41,step-42"
+    seen = streamed(said("It", 1, None), said("It is", 3, STOP, "step-42"))
+    assert seen.weight_version == "step-41,step-42"
+
+
+def test_the_counts_of_several_prompts_are_not_added_up() -> None:
+    both = observed(dump([said("One.", 2, STOP), said("Two.", 3, STOP)]), PATH)
+    assert facts(both) == ("sglang.generate", "stop", True, "step-41", False, (None, None))
+
+
+def test_what_others_answer_there_is_read_by_its_shape() -> None:
+    tgi = {"generated_text": "a", "details": {"finish_reason": "length", "generated_tokens": 3}}
+    read = observed(dump(tgi), PATH)
+    assert facts(read) == ("opaque", "length", True, None, False, (None, 3))
+    vllm = {"choices": [{"token_ids": [1, 2], "finish_reason": "stop"}]}  # tokens in and out
+    assert facts(observed(dump(vllm), PATH)) == ("opaque", "stop", True, None, False, (None, None))
+
+
+# --- Ollama's own API, line by line ---------------------------------------------------------------
+
+
+def test_the_counts_stand_on_the_last_line() -> None:
+    reading = ResponseFacts()
+    OLLAMA_CHAT.read(reading, {"done": False, "message": {"content": "a"}, "eval_count": 1}, None)
+    assert (reading.output, reading.output_tokens, reading.ended) == (True, None, False)
+    last = {"done": True, "done_reason": "stop", "prompt_eval_count": 4, "eval_count": 9}
+    OLLAMA_CHAT.read(reading, last, None)
+    assert (reading.input_tokens, reading.output_tokens) == (4, 9)
+    assert (reading.finish_reason, reading.ended) == ("stop", True)
+
+
+def test_a_line_without_done_is_of_another_api() -> None:
+    reading = ResponseFacts()
+    OLLAMA_CHAT.read(reading, {"message": {"content": "a"}}, None)
+    assert reading == ResponseFacts()
+
+
+def test_an_embedding_is_output() -> None:
+    reading = ResponseFacts()
+    OLLAMA_EMBED.read(reading, {"embeddings": [[1.0]], "prompt_eval_count": 4}, None)
+    assert (reading.output, reading.input_tokens) == (True, 4)
+
+
+# --- Cohere's chat and lists, event by event ------------------------------------------------------
+
+
+def test_tokens_are_believed_before_billed_units() -> None:
+    reading = ResponseFacts()
+    both = {"tokens": {"input_tokens": 9.0}, "billed_units": {"input_tokens": 3.0}}
+    COHERE_CHAT.read(reading, {"type": "message-end", "delta": {"usage": both}}, None)
+    assert (reading.input_tokens, reading.ended) == (9, True)
+
+
+def test_billed_units_stand_in_where_there_are_no_tokens() -> None:
+    reading = ResponseFacts()
+    COHERE_LISTS.read(
+        reading, {"embeddings": [[1]], "meta": {"billed_units": {"input_tokens": 3}}}, None
+    )
+    assert (reading.input_tokens, reading.output) == (3, True)
+
+
+def test_an_error_s_message_is_no_answer() -> None:
+    reading = ResponseFacts()
+    COHERE_CHAT.read(reading, {"message": "m", "error": {}}, None)
+    assert not reading.understood
+
+
+# --- The dialect of unknown formats ---------------------------------------------------------------
+
+
+def test_nothing_is_guessed() -> None:
+    reading = ResponseFacts()
+    OPAQUE.read(reading, {"usage": {"prompt_tokens": 1}, "choices": [{}]}, "message_stop")
+    assert reading == ResponseFacts()
+    assert OPAQUE.totals(reading) == (None, None)
+    assert not OPAQUE.known
