@@ -32,13 +32,20 @@ _RUNS = 6  # what is not in each of them is a heartbeat's or a checkpoint's, not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceFile:
-    """One module: its dotted name, its lines, what it imports of ours, its classes' names."""
+    """One module: its dotted name, its lines, what it imports of ours, its classes' names.
+
+    ``docstrings``: the first lines of its own, its classes' and its functions'.
+    """
 
     path: str
     name: str
     lines: int
     imports: frozenset[str]
     classes: tuple[str, ...]
+    docstrings: tuple[str, ...]
+
+
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def read(root: Path = ROOT) -> list[SourceFile]:
@@ -54,6 +61,8 @@ def files_of(texts: Mapping[str, str]) -> list[SourceFile]:
     result = []
     for path, text in texts.items():
         tree = ast.parse(text)
+        nodes = [node for node in ast.walk(tree) if isinstance(node, _DOCUMENTED)]
+        documents = [ast.get_docstring(node) or "" for node in nodes]
         name = _module(path)
         result.append(
             SourceFile(
@@ -61,7 +70,8 @@ def files_of(texts: Mapping[str, str]) -> list[SourceFile]:
                 name=name,
                 lines=len(text.splitlines()),
                 imports=frozenset(_imported(tree, known)) - {name},
-                classes=tuple(n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)),
+                classes=tuple(n.name for n in nodes if isinstance(n, ast.ClassDef)),
+                docstrings=tuple(each.partition("\n")[0] for each in documents if each),
             )
         )
     return result

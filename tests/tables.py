@@ -5,8 +5,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import json
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    """Read the objects of a file of JSON lines."""
+    return [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
 
 
 def each(
