@@ -1,13 +1,13 @@
 """Attribute each failed call to the agent, the operator, the provider or the proxy.
 
 The verdict owns the score, so whoever is scored must not own the verdict: what an agent fails by
-itself takes no reward away. Two tables of named rows, first match wins; a row sees one failed call
-and what its rollout shows beside it.
+itself takes no reward away. Two tables of named rows, first match wins; what they leave open about
+an untrusted agent's failure, the reference calls asked beside it decide.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,19 +20,30 @@ from classifier.logical_calls import (
     canonical,
     ended_at,
     filtered,
+    is_abort,
     state_of,
     unsized,
 )
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
-from classifier.references import ReferenceNeed
+from classifier.references import (
+    WITHOUT_KEY,
+    NotRun,
+    ReferenceNeed,
+    ReferenceSeries,
+    compare,
+)
 from classifier.verdicts import (
+    NO_REFERENCE,
     NOTHING_READ,
     PROVOKED_SUSPECTED,
-    UNCORROBORATED,
-    UNTRUSTED,
+    REFERENCE_INCONCLUSIVE,
+    REFERENCE_PARTLY,
+    REFERENCE_PENDING,
     AttributedTo,
+    Comparison,
     Health,
     Subcategory,
+    VerdictReference,
 )
 
 # --- neighbours ---
@@ -42,11 +53,10 @@ from classifier.verdicts import (
 
 NEAR_S = 60.0  # of a failure's end
 BURST_S = 10.0  # before a failure's end, for starts
+AT_ONCE_S = 5.0  # of a failure's end, for others that are struck with it
 # Statuses that one request by itself may bring about: another request's failure is no proof.
 _OF_THE_REQUEST = frozenset((500, *range(400, 500))) - {401, 402, 403, 404, 408, 429}
-# Failures that a listing of models can share; which model a listing asks for is the agent's.
 _OPERATOR_KEYS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
-_LISTED = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.PROVIDER_ERROR))
 
 
 def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
@@ -58,18 +68,15 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
     at = ended_at(failure)
     alike: dict[str, float] = {}  # by rollout, the end that is nearest
     answered: dict[str, list[float]] = {}
-    starts, listing_failed = 0, False
+    starts = still_open = 0
+    at_once: set[str] = set()
     spellings: set[str | None] = set()  # of the model, that others were answered under
     for other in others:
-        if not _same_key(failure, other) or other.injected:
+        if not _same_lane(failure, other):
             continue
-        ended = ended_at(other)
-        if other.kind is Kind.PROBE:
-            listing_failed |= abs(ended - at) <= NEAR_S and _listed_alike(failure, other)
-            continue
-        if other.rollout_id == failure.rollout_id or not _same_lane(failure, other):
-            continue
-        starts += at - BURST_S <= other.timing.started_at <= at
+        began, ended = other.timing.started_at, ended_at(other)
+        starts += at - BURST_S <= began <= at
+        still_open += began <= at < ended
         if abs(ended - at) > NEAR_S:
             continue
         if state_of(other) is CallState.ANSWERED:
@@ -79,14 +86,17 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
             nearest = alike.get(other.rollout_id)
             if nearest is None or abs(ended - at) < abs(nearest - at):
                 alike[other.rollout_id] = ended
+            if abs(ended - at) <= AT_ONCE_S and not _same_request(failure, other):
+                at_once.add(other.rollout_id)
     together = [at, *sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]]
     first, last = min(together), max(together)
     return Neighbours(
         alike=len(alike),
         answered=len(answered),
         answered_between=any(first <= end <= last for ends in answered.values() for end in ends),
-        listing_failed=listing_failed,
+        at_once=len(at_once),
         starts=starts,
+        open=still_open,
         respelled=bool(spellings) and failure.model not in spellings,
     )
 
@@ -95,27 +105,25 @@ def corroborated(failure: Neighbours | None) -> bool | None:
     """Return True if other rollouts prove a failure, False if they contradict it, else None."""
     if failure is None:
         return None
-    if failure.listing_failed or (failure.alike >= 2 and not failure.answered_between):
+    if failure.alike >= 2 and not failure.answered_between:
         return True
     return False if failure.answered else None
 
 
-def _same_key(failure: Exchange, other: Exchange) -> bool:
-    """Return True if an agent's call went to the same upstream as a failure, with the same key.
+def _same_lane(failure: Exchange, other: Exchange) -> bool:
+    """Return True if another rollout's agent asked the same of the same upstream by the same key.
 
     Any key that was answered counts as the same, unless the operator gave the failed call's key.
     """
-    if failure.upstream != other.upstream or other.role != "agent":
+    if other.role != "agent" or other.kind is not Kind.INFERENCE or other.model_ambiguous:
+        return False
+    if other.injected or other.rollout_id == failure.rollout_id:
+        return False
+    if other.upstream != failure.upstream or canonical(other.model) != canonical(failure.model):
         return False
     return other.key_digest == failure.key_digest or (
         failure.key_source not in _OPERATOR_KEYS and state_of(other) is CallState.ANSWERED
     )
-
-
-def _same_lane(failure: Exchange, other: Exchange) -> bool:
-    if other.kind is not Kind.INFERENCE or other.model_ambiguous:
-        return False
-    return canonical(other.model) == canonical(failure.model)
 
 
 def _alike(failure: Exchange, other: Exchange) -> bool:
@@ -126,36 +134,32 @@ def _alike(failure: Exchange, other: Exchange) -> bool:
         return False
     if failure.status not in _OF_THE_REQUEST:
         return other.status not in _OF_THE_REQUEST
-    same = other.request_digest is not None and other.request_digest == failure.request_digest
-    return other.status == failure.status and not same
+    return other.status == failure.status and not _same_request(failure, other)
 
 
-def _listed_alike(failure: Exchange, listing: Exchange) -> bool:
-    if failure.cause is None or listing.cause is None or listing.method != "GET":
-        return False
-    subcategory = failure.cause.subcategory
-    return subcategory in _LISTED and listing.cause.subcategory is subcategory
+def _same_request(failure: Exchange, other: Exchange) -> bool:
+    return other.request_digest is not None and other.request_digest == failure.request_digest
 
 
-# --- attribution ---
+# --- facts ---
 
 
 BURST = 20  # starts within BURST_S
 _BURST_SHARE = 0.8  # of the lane's
-_POISONED = 3  # failures of one request
-_POISONED_S = 30.0  # from the first to the last of them
-# What a request by itself does not bring about.
-_NO_POISON = frozenset((401, 402, 403, 404, 408, 429, 502, 503, 504, 529))
-OUTAGE_STATUSES = frozenset((502, 503, 504, 529))
+_OPEN = 10  # calls at once, beyond which half of the lane's are a burst
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
 _OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
+_PERIODS = frozenset(("daily", "weekly", "monthly", "in_flight"))  # reasons of a quota's cause
+_SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
+_TIMED_OUT = frozenset((408, 504, 524))
 
 
 class Attributed(NamedTuple):
     """The party that one failed call is attributed to, and the row that says so.
 
-    ``always``: whatever the agents' policy is. ``corroborated``: by other rollouts' calls.
+    ``always``: whatever the agents' policy is. ``corroborated``: by reference calls, else by other
+    rollouts' calls.
     """
 
     to: AttributedTo
@@ -174,9 +178,10 @@ class AttributionContext:
     ``answered`` are the lanes that answered it, under the ``spellings`` of the model's name that
     they were called by, ``first_lane`` the first of them, with tools
     where any call has some; ``first_key`` is the digest of the first key that was answered,
-    ``selections`` the digests of what its answered calls selected. ``poison`` are digests of
-    requests that failed by themselves, ``starts`` by lane, in order. ``names`` are the canonical
-    registered models, of which ``named`` says whether any call named one.
+    ``selections`` the digests of what its answered calls selected, ``requests`` of what was
+    answered. ``spans`` are the calls' starts and ends by lane, each in order. ``names`` are the
+    canonical registered models, of which ``named`` says whether any call named one. ``series`` are
+    the references with the end of the call that each was asked beside, in order.
     """
 
     upstream: str | None
@@ -188,9 +193,11 @@ class AttributionContext:
     first_lane: Lane | None
     first_key: str | None
     selections: frozenset[str | None]
-    poison: frozenset[str]
-    starts: Mapping[Lane, Sequence[float]]
+    requests: frozenset[str | None]
+    spans: Mapping[Lane, tuple[Sequence[float], Sequence[float]]]
     neighbours: Mapping[str, Neighbours]
+    references: Mapping[str, ReferenceSeries]
+    series: Sequence[tuple[float, ReferenceSeries]]
 
     @classmethod
     def of(cls, facts: Evidence) -> AttributionContext:
@@ -200,6 +207,7 @@ class AttributionContext:
         names = frozenset(map(canonical, rollout.models))
         # A deployment's or alias's name is one by the answers that it gave.
         names |= {canonical(x.model) for x in exchanges if x.model and _names_one(x, names)}
+        references = rollout.references
         return cls(
             upstream=rollout.upstream,
             upstream_seen=any(x.upstream == rollout.upstream for x in exchanges),
@@ -210,9 +218,11 @@ class AttributionContext:
             first_lane=_first_lane(facts.calls),
             first_key=next((x.key_digest for x in answers), None),
             selections=frozenset(x.selector_digest for x in answers),
-            poison=_poison(facts.failures, answers),
-            starts=_starts(exchanges),
+            requests=frozenset(x.request_digest for x in answers) - {None},
+            spans=_spans(exchanges),
             neighbours=rollout.neighbours,
+            references=references,
+            series=[(ended_at(x), references[x.id]) for x in exchanges if x.id in references],
         )
 
     def outside(self, exchange: Exchange) -> bool:
@@ -230,9 +240,16 @@ class AttributionContext:
             return self.upstream_seen
         return self.named
 
-    def corroborated(self, exchange: Exchange) -> bool | None:
-        """Return True if other rollouts prove a failure, False if they contradict it, else None."""
-        return corroborated(self.neighbours.get(exchange.id))
+    def reference(self, failed: Exchange) -> ReferenceSeries | None:
+        """Return the series asked beside a call, else the one asked last before it ended.
+
+        A streak is asked about at its beginning and its end; what is between has the first one.
+        """
+        own = self.references.get(failed.id)
+        if own is not None or not self.series:
+            return own
+        at = bisect_right(self.series, ended_at(failed), key=lambda each: each[0])
+        return self.series[max(at - 1, 0)][1]
 
 
 def _lane(exchange: Exchange) -> Lane:
@@ -269,40 +286,15 @@ def _first_lane(calls: Iterable[LogicalCall]) -> Lane | None:
     return next(first, None)
 
 
-def _poison(failures: Iterable[Exchange], answers: Sequence[Exchange]) -> frozenset[str]:
-    """Return requests that failed again and again while other requests were answered."""
-    by_digest: dict[str, list[float]] = {}
-    for exchange in failures:
-        if exchange.request_digest and _may_be_poison(exchange):
-            by_digest.setdefault(exchange.request_digest, []).append(ended_at(exchange))
-    ends = [(ended_at(x), x.request_digest) for x in answers]
-    return frozenset(
-        digest
-        for digest, times in by_digest.items()
-        if len(times) >= _POISONED
-        and max(times) - min(times) >= _POISONED_S
-        and any(min(times) < end < max(times) and other != digest for end, other in ends)
-    )
-
-
-def _may_be_poison(exchange: Exchange) -> bool:
-    """Return True if the request itself may cause this: a 500, or a 4xx without a reason.
-
-    Incomplete responses and the statuses of keys, models, limits and outages never count.
-    """
-    status, cause = exchange.status, exchange.cause
-    if status is None or status in _NO_POISON or cause is None:
-        return False
-    if exchange.ending is not Ending.COMPLETE:
-        return False
-    return status == 500 or (400 <= status < 500 and cause.reason is None)
-
-
-def _starts(exchanges: Iterable[Exchange]) -> dict[Lane, list[float]]:
-    starts: dict[Lane, list[float]] = {}
-    for exchange in exchanges:
-        starts.setdefault(_lane(exchange), []).append(exchange.timing.started_at)
-    return {lane: sorted(times) for lane, times in starts.items()}
+def _spans(exchanges: Iterable[Exchange]) -> dict[Lane, tuple[list[float], list[float]]]:
+    spans: dict[Lane, tuple[list[float], list[float]]] = {}
+    for exchange in exchanges:  # by their ends
+        starts, ends = spans.setdefault(_lane(exchange), ([], []))
+        starts.append(exchange.timing.started_at)
+        ends.append(ended_at(exchange))
+    for starts, _ in spans.values():
+        starts.sort()
+    return spans
 
 
 def _subcategory(exchange: Exchange) -> Subcategory | None:
@@ -311,6 +303,9 @@ def _subcategory(exchange: Exchange) -> Subcategory | None:
 
 def _explained_rejection(exchange: Exchange) -> bool:
     return exchange.cause is not None and Strength.of(exchange.cause) is Strength.EXPLAINED
+
+
+# --- tables ---
 
 
 Find = Callable[[Evidence], Finding]
@@ -368,53 +363,35 @@ def _other_selection(failed: Exchange, setting: AttributionContext) -> bool:
 
 
 def _own_burst(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if the agent itself ran into the limit: most calls of the lane are its own."""
     if _subcategory(failed) is not Subcategory.RATE_LIMIT:
         return False
-    until = ended_at(failed)
-    starts = setting.starts.get(_lane(failed), ())
+    near = setting.neighbours.get(failed.id) or Neighbours()
+    until, (starts, _) = ended_at(failed), setting.spans[_lane(failed)]
     own = bisect_left(starts, until) - bisect_left(starts, until - BURST_S)
-    near = setting.neighbours.get(failed.id)
-    return own >= BURST and own > _BURST_SHARE * (own + (near.starts if near else 0))
+    return _in_burst(failed, setting) and own > _BURST_SHARE * (own + near.starts)
 
 
-def _hung_up(failed: Exchange, setting: AttributionContext) -> bool:
-    return failed.ending in ABANDONED and setting.corroborated(failed) is not True
+def _in_burst(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if the call is one of 20 that the agent started within ten seconds."""
+    starts, _ = setting.spans[_lane(failed)]
+    at = bisect_left(starts, failed.timing.started_at)
+    first, last = max(0, at - BURST + 1), min(at, len(starts) - BURST)
+    return any(starts[n + BURST - 1] - starts[n] < BURST_S for n in range(first, last + 1))
 
 
-def _unproven(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the agent could have caused the failure and nothing clears it.
-
-    Other rollouts clear it if they prove the failure. A failure that is plainly the operator's
-    is cleared too, unless other rollouts contradict it.
-    """
-    found = setting.corroborated(failed)
-    if found is True or not _could_cause(failed, setting):
-        return False
-    return found is False or not _plainly_the_operators(failed, setting)
+def _crowds(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if the agent started 20 calls in ten seconds, or holds most of the open ones."""
+    until, (starts, ends) = ended_at(failed), setting.spans[_lane(failed)]
+    own = bisect_right(starts, until) - bisect_right(ends, until) + 1  # and the one that failed
+    near = setting.neighbours.get(failed.id) or Neighbours()
+    return _in_burst(failed, setting) or (own > _OPEN and own > near.open)
 
 
-def _could_cause(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if an agent can cause it. It cannot cause an outage of its given upstream."""
-    outage = failed.status in OUTAGE_STATUSES or failed.ending in (
-        Ending.NEVER_CONNECTED,
-        Ending.CUT_UPSTREAM,
-    )
-    if not outage or _subcategory(failed) is not Subcategory.PROVIDER_ERROR:
-        return True
-    if failed.held or setting.outside(failed):
-        return True
-    given = failed.upstream == setting.upstream
-    return not given and all(upstream != failed.upstream for upstream, _ in setting.answered)
-
-
-def _plainly_the_operators(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the operator's key, account or model failed a request that chose nothing.
-
-    With the operator's key the account is the operator's, whatever else the request chooses.
-    """
-    if _subcategory(failed) not in _OPERATORS or setting.outside(failed):
-        return False
-    return failed.key_source is KeySource.OPERATOR or failed.selector_digest is None
+def _unnamed_model(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if no such model is there, and none but the agent ever named it."""
+    unknown = _subcategory(failed) is Subcategory.MODEL_NOT_FOUND and not setting.names
+    return unknown and _lane(failed) not in setting.answered
 
 
 def _closed_on(failed: Exchange, _: AttributionContext) -> bool:
@@ -422,97 +399,169 @@ def _closed_on(failed: Exchange, _: AttributionContext) -> bool:
     return failed.cause is not None and failed.cause.rule.startswith("websocket.close_")
 
 
+class Row(NamedTuple):
+    """A row of a table: its name, and whose a failure is for which it holds."""
+
+    name: str
+    to: AttributedTo
+    holds: Predicate
+
+
+LastRow = Callable[[Exchange, AttributionContext, bool | None], Attributed]
 # The first that holds; where none does, `_rest`.
-ALWAYS: tuple[tuple[str, AttributedTo, Predicate], ...] = (
-    ("own_resources", AttributedTo.PROXY, _ours),
-    ("outside_binding", AttributedTo.AGENT, _outside_binding),
-    ("model_ambiguous", AttributedTo.AGENT, lambda failed, _: bool(failed.model_ambiguous)),
-    ("withheld", AttributedTo.AGENT, _withheld),
-    ("respelled", AttributedTo.AGENT, _respelled),
-    ("explained_rejection", AttributedTo.AGENT, _rejected_by_an_answering_lane),
+ALWAYS: tuple[Row, ...] = (
+    Row("own_resources", AttributedTo.PROXY, _ours),
+    Row("outside_binding", AttributedTo.AGENT, _outside_binding),
+    Row("model_ambiguous", AttributedTo.AGENT, lambda failed, _: bool(failed.model_ambiguous)),
+    Row("withheld", AttributedTo.AGENT, _withheld),
+    Row("respelled", AttributedTo.AGENT, _respelled),
+    Row("explained_rejection", AttributedTo.AGENT, _rejected_by_an_answering_lane),
 )
-# The agent's too where agents are untrusted.
-UNTRUSTED_ROWS: tuple[tuple[str, Predicate], ...] = (
-    ("filtered", lambda failed, _: filtered(failed)),
-    ("own_key", lambda failed, _: failed.key_source is KeySource.OVERRIDE),
-    ("other_key", _other_key),
-    ("other_lane", _other_lane),
-    ("other_selection", _other_selection),
-    ("poison_request", lambda failed, setting: failed.request_digest in setting.poison),
-    ("own_burst", _own_burst),
-    ("closed_on", _closed_on),
-    ("hung_up", _hung_up),
-    ("unproven", _unproven),
+# Where agents are untrusted; what none of them decides, `_by_reference` does.
+UNTRUSTED_ROWS: tuple[Row, ...] = (
+    Row("filtered", AttributedTo.AGENT, lambda failed, _: filtered(failed)),
+    Row("own_key", AttributedTo.AGENT, lambda failed, _: failed.key_source is KeySource.OVERRIDE),
+    Row("other_key", AttributedTo.AGENT, _other_key),
+    Row("other_lane", AttributedTo.AGENT, _other_lane),
+    Row("other_selection", AttributedTo.AGENT, _other_selection),
+    Row("own_burst", AttributedTo.AGENT, _own_burst),
+    Row("unnamed_model", AttributedTo.AGENT, _unnamed_model),
+    Row("closed_on", AttributedTo.AGENT, _closed_on),
 )
 
 
-def attribute(facts: Evidence, *, agents: str) -> dict[str, Attributed]:
+def attribute(facts: Evidence, rows: Sequence[Row] = UNTRUSTED_ROWS) -> dict[str, Attributed]:
     """Return whose failure each failed call was, and each that its agent held up, by exchange id.
 
     Arguments:
-        agents: "trusted" or "untrusted".
+        rows: what is an untrusted agent's, whatever references say.
     """
     held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
     if not (facts.failures or held):
         return {}
     setting = AttributionContext.of(facts)
-    return {
-        failed.id: _attributed(failed, setting, agents)._replace(
-            corroborated=setting.corroborated(failed)
-        )
-        for failed in (*facts.failures, *held)
-    }
+    table = (*ALWAYS, *rows) if facts.untrusted else ALWAYS
+    last = _by_reference if facts.untrusted else _rest
+    return {x.id: _attributed(x, setting, table, last) for x in (*facts.failures, *held)}
 
 
-def _attributed(failed: Exchange, setting: AttributionContext, agents: str) -> Attributed:
-    for row, to, holds in ALWAYS:
-        if holds(failed, setting):
-            return Attributed(to, row)
-    if agents == UNTRUSTED:
-        for row, holds in UNTRUSTED_ROWS:
-            if holds(failed, setting):
-                return Attributed(AttributedTo.AGENT, row, always=False)
-    return _rest(failed)
+def _attributed(
+    failed: Exchange, setting: AttributionContext, table: Sequence[Row], last: LastRow
+) -> Attributed:
+    near = corroborated(setting.neighbours.get(failed.id))
+    for row in table:
+        if row.holds(failed, setting):
+            return Attributed(row.to, row.name, always=row in ALWAYS, corroborated=near)
+    return last(failed, setting, near)
 
 
-def _rest(failed: Exchange) -> Attributed:
+def _rest(failed: Exchange, _: AttributionContext, corroborated: bool | None) -> Attributed:
     if _subcategory(failed) in _OPERATORS:
-        return Attributed(AttributedTo.OPERATOR, "account")
+        return Attributed(AttributedTo.OPERATOR, "account", corroborated=corroborated)
     if _explained_rejection(failed):
-        return Attributed(AttributedTo.OPERATOR, "never_accepted")
-    return Attributed(AttributedTo.PROVIDER, "rest")
+        return Attributed(AttributedTo.OPERATOR, "never_accepted", corroborated=corroborated)
+    return Attributed(AttributedTo.PROVIDER, "rest", corroborated=corroborated)
 
 
 # --- references ---
 
 
-_SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
-_TIMED_OUT = frozenset((408, 504, 524))
-_BY_REFERENCE = frozenset(("hung_up", "unproven", "account", "never_accepted", "rest"))
+REFERENCE_ROWS = ("pending", NO_REFERENCE, "request", "crowded", "partly", "inconclusive")
+_UNKNOWN = frozenset(("pending", "inconclusive"))
+_DOUBTS = _UNKNOWN | {"partly"}
 
 
-def wanted(facts: Evidence, find: Find) -> list[ReferenceNeed]:
+def _by_reference(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
+    """Attribute a failure by the reference calls asked beside it."""
+    series = setting.reference(failed)
+    result = compare(series, _subcategory(failed), silent=silent(failed))
+    if series is None or result is None:
+        return _unknown("pending")
+    if result is Comparison.NO_REFERENCE:
+        return _rest(failed, setting, near) if near else _agents(NO_REFERENCE, near)
+    if result is Comparison.FAILED_ALIKE or series.not_run is NotRun.INJECTED:
+        return _rest(failed, setting, result is Comparison.FAILED_ALIKE or near)
+    if _told_to_wait(failed, series):
+        return _rest(failed, setting, True)
+    if result is Comparison.OTHERWISE:
+        return _unknown("inconclusive")
+    if result is Comparison.ANSWERED and _limited(failed):
+        return _agents("crowded", False) if _crowds(failed, setting) else _unknown("inconclusive")
+    if result is Comparison.PARTLY or _struck_others(failed, setting):
+        return Attributed(AttributedTo.PROVIDER, "partly", always=False)
+    return _agents("request", False)
+
+
+def _unknown(row: str) -> Attributed:
+    return Attributed(AttributedTo.UNKNOWN, row, always=False)
+
+
+def _agents(row: str, corroborated: bool | None) -> Attributed:
+    return Attributed(AttributedTo.AGENT, row, always=False, corroborated=corroborated)
+
+
+def _limited(failed: Exchange) -> bool:
+    """Return True for a limit that a small question passes where a large one does not."""
+    cause = failed.cause
+    if cause is None or cause.subcategory is Subcategory.RATE_LIMIT:
+        return cause is not None
+    return cause.subcategory is Subcategory.QUOTA and cause.reason in _PERIODS
+
+
+def _told_to_wait(failed: Exchange, series: ReferenceSeries) -> bool:
+    """Return True if nothing was asked because of a limit's own stated wait, which is the proof."""
+    return series.not_run is NotRun.RETRY_AFTER and not series.calls and _limited(failed)
+
+
+def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if two others were struck at once, or this very request was once answered."""
+    near = setting.neighbours.get(failed.id)
+    return (near is not None and near.at_once >= 2) or failed.request_digest in setting.requests
+
+
+def wanted(
+    facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS
+) -> list[ReferenceNeed]:
     """Return the failed calls whose series a verdict needs and has not got, oldest first.
 
     Arguments:
         find: the first rule that fires on evidence.
+        rows: what is an untrusted agent's, whatever references say.
     """
-    agents_are = facts.rollout.agents or facts.policy.agents
-    if agents_are != UNTRUSTED or not facts.failures:
+    aborted = _aborted_last(facts) if facts.untrusted else None
+    if not facts.untrusted or not (facts.failures or aborted):
         return []
-    attributed = attribute(facts, agents=agents_are)
-    fixed = frozenset(x for x, each in attributed.items() if each.row not in _BY_REFERENCE)
-    finding = find(_without(facts, fixed) if fixed else facts)
+    asked = _asked_about(facts, find, rows)
+    if aborted is not None:
+        asked.append(aborted)
+    return [_need(x, facts) for x in asked if x.id not in facts.rollout.references]
+
+
+def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
+    """Return the first and the last of the failures that would take the reward away."""
+    unasked = replace(facts, rollout=replace(facts.rollout, references={}))
+    attributed = attribute(unasked, rows)
+    agents = _ids_of(attributed, AttributedTo.AGENT)
+    finding = find(_without(facts, agents) if agents else facts)
     deciding = [x for x in facts.failures if x.id in finding.evidence]
-    asked = deciding if len(deciding) < 2 else [deciding[0], deciding[-1]]
-    return [_need(x) for x in asked if x.id not in facts.rollout.references]
+    return deciding if len(deciding) < 2 else [deciding[0], deciding[-1]]
 
 
-def _need(failed: Exchange) -> ReferenceNeed:
+def _aborted_last(facts: Evidence) -> Exchange | None:
+    """Return the main lane's last answer if its engine aborted it midway."""
+    last = facts.main[-1] if facts.main else None
+    if last is None or last.state is not CallState.ANSWERED or last.last.cause is not None:
+        return None
+    return last.last if is_abort(last.last.finish_reason) else None
+
+
+def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
+    """Name the lane to ask: the model that was registered, or that answered; not the agent's."""
+    asked = next((x.model for x in facts.answers if x.upstream == failed.upstream), None)
     return ReferenceNeed(
         exchange_id=failed.id,
         upstream=failed.upstream,
-        model=failed.model,
+        model=facts.rollout.model or asked or failed.model,
         api=failed.api,
         side_by_side=silent(failed),
         injected=failed.injected,
@@ -525,6 +574,32 @@ def silent(failed: Exchange) -> bool:
     return failed.ending is Ending.TIMED_OUT or reason in _SILENCE or failed.status in _TIMED_OUT
 
 
+def references_of(facts: Evidence) -> list[VerdictReference]:
+    """Return the series asked beside a rollout's calls, as its verdict tells of them."""
+    references = facts.rollout.references
+    return [
+        VerdictReference(
+            exchange_id=x.id,
+            series=series.id,
+            result=compared(series, x),
+            started_at=series.started_at,
+            ended_at=series.ended_at,
+            calls=len(series.calls),
+            answered=sum(bool(call.answered) for call in series.calls),
+            not_run=None if series.not_run is None else series.not_run.value,
+        )
+        for x in facts.rollout.exchanges
+        if (series := references.get(x.id)) is not None
+    ]
+
+
+def compared(series: ReferenceSeries | None, call: Exchange) -> Comparison | None:
+    """Compare a failed call, or one that its engine aborted midway, with a series."""
+    if call.cause is None and is_abort(call.finish_reason):
+        return compare(series, Subcategory.PROVIDER_ERROR, silent=True)
+    return compare(series, _subcategory(call), silent=silent(call))
+
+
 # --- weighing ---
 #
 # A finding is weighed by whose failures it stands on: the agent's take no reward away.
@@ -532,8 +607,11 @@ def silent(failed: Exchange) -> bool:
 
 FAILED_BY_AGENT = "failed_by_agent"
 FAILED_BY_PROXY = "calls_failed_by_proxy"
-# What weighing adds to a verdict's warnings, at most one of them.
-WEIGHED = (NOTHING_READ, FAILED_BY_AGENT, PROVOKED_SUSPECTED, UNCORROBORATED, FAILED_BY_PROXY)
+# What weighing adds to a verdict's warnings.
+WEIGHED = (
+    NOTHING_READ, FAILED_BY_AGENT, PROVOKED_SUSPECTED, FAILED_BY_PROXY, NO_REFERENCE,
+    REFERENCE_PENDING, REFERENCE_PARTLY, REFERENCE_INCONCLUSIVE,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -542,7 +620,8 @@ class AttributedFinding:
 
     ``facts`` are the evidence without the agent's failures. ``attributed_to`` is whose
     failures decided, or would have: the agent's, where they were left out. ``keeps``: the
-    reward counts, whatever else is not known.
+    reward counts, whatever else is not known. ``doubtful``: references leave open whose failures
+    decided. ``pending``: one is still to be asked.
     """
 
     finding: Finding
@@ -551,20 +630,22 @@ class AttributedFinding:
     corroborated: bool | None = None
     warnings: tuple[str, ...] = ()
     keeps: bool = False
+    doubtful: bool = False
+    pending: bool = False
 
 
-def weigh(facts: Evidence, find: Find) -> AttributedFinding:
+def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> AttributedFinding:
     """Return what a rollout's rules find once the agent's own failures are left out.
 
     Arguments:
         find: the first rule that fires on evidence.
+        rows: what is an untrusted agent's, whatever references say.
     """
-    agents_are = facts.rollout.agents or facts.policy.agents
-    untrusted = agents_are == UNTRUSTED
+    untrusted = facts.untrusted
     found = find(facts)
     if found.health is Health.HEALTHY and not (untrusted or facts.tail.calls):
         return AttributedFinding(finding=found, facts=facts)  # nothing hangs on a failure
-    attributed = attribute(facts, agents=agents_are)
+    attributed = attribute(facts, rows)
     agents = _ids_of(attributed, AttributedTo.AGENT)
     kept = _without(facts, agents) if agents else facts
     if agents.isdisjoint(found.evidence):
@@ -573,9 +654,30 @@ def weigh(facts: Evidence, find: Find) -> AttributedFinding:
         weighed = _of_the_agent(facts, kept, found, attributed, find)
     if untrusted and _agent_can_cause(weighed.finding, kept):
         weighed = _kept(weighed, PROVOKED_SUSPECTED, (), attributed)
-    if weighed.attributed_to is AttributedTo.AGENT:
-        return replace(weighed, keeps=True)
-    return _decided(replace(weighed, keeps=untrusted), attributed, find, untrusted=untrusted)
+    weighed = replace(weighed, keeps=untrusted or weighed.attributed_to is AttributedTo.AGENT)
+    if weighed.attributed_to is not AttributedTo.AGENT:
+        weighed = _decided(weighed, attributed, find)
+    return _with_references(weighed, facts, find, rows) if untrusted else weighed
+
+
+def _with_references(
+    weighed: AttributedFinding, facts: Evidence, find: Find, rows: Sequence[Row]
+) -> AttributedFinding:
+    """Say if a reference is still to be asked, or if the proxy can ask none."""
+    if wanted(facts, find, rows):
+        return replace(
+            weighed,
+            attributed_to=AttributedTo.UNKNOWN,
+            corroborated=None,
+            warnings=(REFERENCE_PENDING,),
+            keeps=False,
+            doubtful=True,
+            pending=True,
+        )
+    series = facts.rollout.references.values()
+    if weighed.attributed_to is None or not any(x.not_run in WITHOUT_KEY for x in series):
+        return weighed
+    return replace(weighed, warnings=(*weighed.warnings, NO_REFERENCE))
 
 
 def _ids_of(attributed: Mapping[str, Attributed], to: AttributedTo) -> frozenset[str]:
@@ -636,11 +738,17 @@ def _agent_can_cause(finding: Finding, facts: Evidence) -> bool:
         return not unprompted(facts.outcome)
     if finding.unproven:
         return facts.outcome is not None
-    return finding.health is Health.SUSPECTED_API_ERROR
+    return finding.health is Health.SUSPECTED_API_ERROR and not _left_to_references(finding, facts)
+
+
+def _left_to_references(finding: Finding, facts: Evidence) -> bool:
+    """Return True if references decide a suspicion, as they do of what was rejected."""
+    decided = frozenset(finding.evidence)
+    return facts.untrusted and any(x.id in decided for x in facts.failures)
 
 
 def _decided(
-    weighed: AttributedFinding, attributed: Mapping[str, Attributed], find: Find, *, untrusted: bool
+    weighed: AttributedFinding, attributed: Mapping[str, Attributed], find: Find
 ) -> AttributedFinding:
     """Name whose failures decided; undecided where they are the proxy's own."""
     finding = weighed.finding
@@ -656,19 +764,29 @@ def _decided(
                 warnings=(FAILED_BY_PROXY,),
                 keeps=False,
             )
-    if finding.health is not Health.API_ERROR:
+    decided = [x.id for x in finding.strongest or finding.failures]
+    if finding.health is Health.SUSPECTED_API_ERROR and _left_to_references(finding, weighed.facts):
+        decided = [call for call in finding.evidence if call in attributed]
+    if not decided:
         warnings = (NOTHING_READ,) if finding.unproven else ()
         return replace(weighed, finding=finding, warnings=warnings)
-    deciding = [attributed[x.id] for x in finding.strongest or finding.failures]
-    proven = _together(deciding)
-    to = Counter(each.to for each in deciding).most_common(1)[0][0]
-    doubtful = untrusted and to is AttributedTo.OPERATOR and proven is None
+    return _named(replace(weighed, finding=finding), [attributed[call] for call in decided])
+
+
+def _named(weighed: AttributedFinding, deciding: Sequence[Attributed]) -> AttributedFinding:
+    """Name whose failures decided: what is certain outweighs what references leave open."""
+    certain = [each for each in deciding if each.row not in _DOUBTS]
+    partly = [each for each in deciding if each.row == "partly"]
+    warnings: tuple[str, ...] = ()
+    if not certain:
+        warnings = (REFERENCE_PARTLY if partly else REFERENCE_INCONCLUSIVE,)
+    some = certain or partly or deciding
     return replace(
         weighed,
-        finding=finding,
-        attributed_to=to,
-        corroborated=proven,
-        warnings=(UNCORROBORATED,) if doubtful else (),
+        attributed_to=Counter(each.to for each in some).most_common(1)[0][0],
+        corroborated=_together(some),
+        warnings=warnings,
+        doubtful=not certain,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from classifier.diagnostics import Diagnostic
 from classifier.fingerprints import Lane
-from classifier.results import Result
+from classifier.results import Result, takes_rewards
 from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
 from classifier.verdicts import Health, ValidityFinding
 
@@ -134,7 +134,7 @@ def validity_names(findings: Sequence[ValidityFinding]) -> str | None:
 
 def reward_of(result: Result) -> float | None:
     """Return the one score of a result, as `reward_in` reads it; None where it does not count."""
-    return None if result.scoreable == "no" else reward_in(result.rewards, result.eval)
+    return None if takes_rewards(result) else reward_in(result.rewards, result.eval)
 
 
 def reward_in(

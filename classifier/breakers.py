@@ -15,8 +15,8 @@ from classifier.fingerprints import Lane
 from classifier.records import RolloutRecord
 from classifier.verdicts import (
     EVIDENCE,
-    UNCORROBORATED,
     AttributedTo,
+    Comparison,
     Health,
     Policy,
     Verdict,
@@ -38,7 +38,8 @@ class BreakerState:
 
     ``tripped_by`` are the rollouts of the current streak, oldest first. ``retry_at`` is
     when the provider said that a spent quota resets. ``canary`` is the one probe rollout
-    that a half-open breaker admitted.
+    that a half-open breaker admitted. ``answered_at`` is when it stayed shut although its streak
+    was long enough: a reference call to the lane had been answered.
     """
 
     batch: str
@@ -51,6 +52,7 @@ class BreakerState:
     opened_at: float | None = None
     retry_at: float | None = None
     canary: str | None = None
+    answered_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,11 +80,10 @@ def _weight(verdict: Verdict) -> _Weight:
 
     Nor does what agents did themselves, or may have done: it would stop everybody's lane.
     """
-    if verdict.attributed_to is AttributedTo.AGENT or UNCORROBORATED in verdict.warnings:
-        return _Weight.SILENT
+    if verdict.attributed_to is AttributedTo.AGENT or verdict.scoreable == "unknown":
+        return _Weight.SILENT  # nor where nobody can say whose failure it was
     if verdict.health is Health.HEALTHY:
-        # A rollout whose model was never reached says nothing about its lane.
-        return _Weight.CLEARS if verdict.scoreable != "unknown" else _Weight.SILENT
+        return _Weight.CLEARS
     suspected = verdict.health is Health.SUSPECTED_API_ERROR
     permanent = verdict.health is Health.API_ERROR and not verdict.transient
     return _Weight.FEEDS if suspected or permanent else _Weight.SILENT
@@ -116,6 +117,20 @@ def _proves(verdict: Verdict, *, seen: bool) -> bool:
     return not _vague(verdict) and (seen or not _unseen(verdict))
 
 
+def doubts(verdict: Verdict) -> bool:
+    """Return True if reference calls were to be asked beside its calls, and none failed as they.
+
+    Where none could be asked, for want of a key or for the price, the streak alone decides. A
+    rollout that made no call has nothing to ask about.
+    """
+    if not verdict.failed_requests:
+        return False
+    deciding = frozenset(verdict.evidence)
+    asked = [each for each in verdict.references if each.exchange_id in deciding]
+    proofs = (Comparison.FAILED_ALIKE, Comparison.NO_REFERENCE)
+    return not any(each.result in proofs or each.not_run is not None for each in asked)
+
+
 def feed(
     states: Iterable[BreakerState],
     verdict: Verdict,
@@ -123,6 +138,7 @@ def feed(
     now: float,
     policy: Policy = EVIDENCE,
     seen: bool = False,
+    doubted: bool = False,
 ) -> list[BreakerState]:
     """Return the breakers of the verdict's batch that it changes, as they are afterwards.
 
@@ -131,6 +147,7 @@ def feed(
 
     Arguments:
         seen: a call of the batch was seen on ``lane_to_prove(verdict)``.
+        doubted: reference calls did not fail as the verdict's calls did (`doubts`): it opens none.
     """
     if verdict.provisional or verdict.batch is None:
         return []
@@ -140,8 +157,17 @@ def feed(
     if not any(state.lane == lane for state in touched):
         touched.append(BreakerState(batch=verdict.batch, lane=lane, threshold=threshold))
     proven = _proves(verdict, seen=seen)
-    after = [_after(state, verdict, now, proven=proven) for state in touched]
+    after = [
+        _after(state, verdict, now, proven=proven, doubted=doubted and proven) for state in touched
+    ]
     return [new for new, old in zip(after, touched, strict=True) if new != old]
+
+
+def about_to_open(state: BreakerState) -> bool:
+    """Return True if one more rollout can open a breaker."""
+    if state.canary is not None:
+        return True
+    return state.phase is Phase.CLOSED and 0 < state.threshold <= state.streak + 1
 
 
 def _lane(verdict: Verdict) -> str:
@@ -158,17 +184,20 @@ def _concerns(state: BreakerState, verdict: Verdict) -> bool:
     return Lane.read(state.lane).meets(Lane.read(_lane(verdict)))
 
 
-def _after(state: BreakerState, verdict: Verdict, now: float, *, proven: bool) -> BreakerState:
+def _after(
+    state: BreakerState, verdict: Verdict, now: float, *, proven: bool, doubted: bool
+) -> BreakerState:
     weight = _weight(verdict)
     if state.canary == verdict.rollout_id:
-        return _after_canary(state, verdict, weight if proven else _Weight.SILENT, now)
+        feeds = proven and not (doubted and weight is _Weight.FEEDS)
+        return _after_canary(state, verdict, weight if feeds else _Weight.SILENT, now)
     match weight:
         case _Weight.SILENT:
             return state
         case _Weight.CLEARS:
             return _cleared(state)
         case _Weight.FEEDS:
-            return _fed(state, verdict, now, proven=proven)
+            return _fed(state, verdict, now, proven=proven, doubted=doubted)
     assert_never(weight)
 
 
@@ -200,7 +229,9 @@ def _cleared(state: BreakerState) -> BreakerState:
     return replace(state, phase=Phase.HALF_OPEN)
 
 
-def _fed(state: BreakerState, verdict: Verdict, now: float, *, proven: bool) -> BreakerState:
+def _fed(
+    state: BreakerState, verdict: Verdict, now: float, *, proven: bool, doubted: bool
+) -> BreakerState:
     """Extend the streak, and open the breaker if it is long enough and the verdict is proof.
 
     Rollouts that were in flight when it opened do not count.
@@ -208,9 +239,9 @@ def _fed(state: BreakerState, verdict: Verdict, now: float, *, proven: bool) -> 
     if state.phase is not Phase.CLOSED or verdict.rollout_id in state.tripped_by:
         return state
     counted = _counted(state, verdict)
-    if proven and 0 < state.threshold <= counted.streak:
-        return _opened(counted, verdict, now)
-    return counted
+    if not (proven and 0 < state.threshold <= counted.streak):
+        return counted
+    return replace(counted, answered_at=now) if doubted else _opened(counted, verdict, now)
 
 
 def _counted(state: BreakerState, verdict: Verdict) -> BreakerState:
@@ -230,6 +261,7 @@ def _opened(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
         state,
         phase=Phase.OPEN,
         opened_at=now,
+        answered_at=None,
         retry_at=None if wait is None else now + wait,
         canary=None,
     )

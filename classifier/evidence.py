@@ -41,7 +41,7 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
-from classifier.verdicts import SEED, Health, Policy, Proof, ProofSource, Subcategory
+from classifier.verdicts import SEED, UNTRUSTED, Health, Policy, Proof, ProofSource, Subcategory
 
 # --- main lane ---
 #
@@ -471,6 +471,11 @@ class Evidence:
             return []
         left = _left(self.main, CallState.UNREAD)
         return [] if continued_elsewhere(self.main, self.calls, left) else left
+
+    @property
+    def untrusted(self) -> bool:
+        """True if the rollout's agent may fail calls to rid itself of a score."""
+        return (self.rollout.agents or self.policy.agents) == UNTRUSTED
 
     @property
     def outcome(self) -> Outcome | None:

@@ -15,11 +15,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from classifier.attribution import OUTAGE_STATUSES
 from classifier.records import Ending, KeySource
 from classifier.statistics import Z, wilson
 from classifier.verdicts import Subcategory, plural
 
+OUTAGE_STATUSES = frozenset((502, 503, 504, 529))
+"""What a request by itself does not bring about, as a rule."""
 MINUTE_S = 60
 WINDOW_MINUTES = 5
 """Minutes over which failures are weighed together; more where there are few calls."""

@@ -353,17 +353,18 @@ class Neighbours:
     """The results of other rollouts on a failed call's lane, within a minute of its end.
 
     Counts are of rollouts: ``alike`` failed in the same way, ``answered`` were answered.
-    ``answered_between``: one of them between this failure and the two nearest alike.
-    ``listing_failed``: so did a listing of models, with the same key. ``starts``: calls of
-    others on the lane in the 10 s before it. ``respelled``: others were answered by the model
+    ``answered_between``: one of them between this failure and the two nearest alike. ``at_once``
+    failed alike by other requests within 5 s. ``starts``: calls of others on the lane in the 10 s
+    before it; ``open``: those open as it ended. ``respelled``: others were answered by the model
     under another spelling of its name, and nobody under this one.
     """
 
     alike: int = 0
     answered: int = 0
     answered_between: bool = False
-    listing_failed: bool = False
+    at_once: int = 0
     starts: int = 0
+    open: int = 0
     respelled: bool = False
 
 

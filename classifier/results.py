@@ -39,9 +39,9 @@ class Result:
     """The record that a runner stores.
 
     ``status``, ``termination_reason``, ``eval`` and ``rewards`` are the runner's, None
-    before it reported. ``rewards`` is None also where the verdict's ``scoreable`` is no, and
-    ``error`` then says why, if the runner reported none. Tokens and ``cost_usd`` (US dollars)
-    are those of the verdict.
+    before it reported. ``rewards`` is None also where the verdict's ``scoreable`` is no, or unknown
+    beside a failure, and ``error`` then says why, if the runner reported none. Tokens and
+    ``cost_usd`` (US dollars) are those of the verdict.
     """
 
     rollout_id: str
@@ -114,13 +114,18 @@ def result(rollout: RolloutRecord, verdict: Verdict) -> Result:
         status=outcome.status if reported else None,
         termination_reason=outcome.termination_reason if succeeded else None,
         eval=outcome.eval,
-        rewards=None if verdict.scoreable == "no" else outcome.rewards,
+        rewards=None if takes_rewards(verdict) else outcome.rewards,
         diagnostics=diagnose(verdict),
         error=outcome.error or why_unscored(verdict),
         verifier_error=outcome.verifier_error,
         export_error=outcome.export_error,
         prompts_executed=outcome.prompts_executed,
     )
+
+
+def takes_rewards(given: Verdict | Result) -> bool:
+    """Return True if rewards do not count: a failure decided, or one of unknown origin."""
+    return given.scoreable == "no" or (given.scoreable == "unknown" and given.health.unhealthy)
 
 
 def _reason_without_success(outcome: Outcome) -> bool:

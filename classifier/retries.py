@@ -89,7 +89,9 @@ def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
         return "skipped: fix the cause and reset the breaker, then register again"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:
         return "no call was made: see the runner's own error"
-    passing = bool(verdict.excluded_by) and _PASSING.issuperset(verdict.excluded_by)
+    passing = _left_open(verdict) or (
+        bool(verdict.excluded_by) and _PASSING.issuperset(verdict.excluded_by)
+    )
     if verdict.health is not Health.API_ERROR and not passing:
         return _BY_HEALTH[verdict.health]
     if not verdict.transient and not passing:
@@ -127,7 +129,8 @@ def with_advice(
 ) -> Verdict:
     """Return the verdict with retry advice by its rollout and its task's earlier causes."""
     attempt = rollout.attempt or 0
-    if policy.max_retries > 1 and _unnamed(verdict, rollout):
+    once = _left_open(verdict) or _unnamed(verdict, rollout)
+    if policy.max_retries > 1 and once:
         policy = replace(policy, max_retries=1)
     retry = advise(
         verdict,
@@ -137,6 +140,11 @@ def with_advice(
         earlier=earlier,
     )
     return replace(verdict, retry=retry)
+
+
+def _left_open(verdict: Verdict) -> bool:
+    """Return True if references do not say whose failure it was."""
+    return verdict.health.unhealthy and verdict.scoreable == "unknown"
 
 
 def _unnamed(verdict: Verdict, rollout: RolloutRecord) -> bool:

@@ -10,7 +10,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from classifier import totals
-from classifier.attribution import AttributedFinding, wanted, weigh
+from classifier.attribution import (
+    AttributedFinding,
+    references_of,
+    wanted,
+    weigh,
+)
 from classifier.evidence import (
     Evidence,
     Finding,
@@ -63,7 +68,9 @@ from classifier.verdicts import (
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     INJECTED,
+    REFERENCE_PARTLY,
     SEED,
+    AttributedTo,
     Health,
     Layer,
     Policy,
@@ -329,6 +336,7 @@ def _of(facts: Evidence, find: Callable[[Evidence], Finding]) -> RoleVerdict | N
         failed_requests=sum(bool(call.failures) for call in facts.calls),
         evidence=finding.evidence[-10:],
         error=finding.sentence,
+        attributed_to=_whose(facts, finding, find),
     )
     if top is None:
         return verdict
@@ -342,6 +350,20 @@ def _of(facts: Evidence, find: Callable[[Evidence], Finding]) -> RoleVerdict | N
         ),
         error=f"{failed} {finding.share}",
     )
+
+
+def _whose(
+    facts: Evidence, finding: Finding, find: Callable[[Evidence], Finding]
+) -> AttributedTo | None:
+    """Return whose failures a role's verdict stands on: an untrusted agent can cause them.
+
+    What it writes is what a judge reads. Where the provider is partly down, nobody can say.
+    """
+    if not facts.untrusted or not any(x.id in finding.evidence for x in facts.failures):
+        return None
+    weighed = weigh(facts, find, ())
+    partly = REFERENCE_PARTLY in weighed.warnings
+    return AttributedTo.UNKNOWN if partly else weighed.attributed_to
 
 
 # --- warnings ---
@@ -541,11 +563,15 @@ def references_wanted(rollout: RolloutRecord, policy: Policy = EVIDENCE) -> list
     """
     if policy.name == SEED.name:
         return []
-    roles = _role_records(rollout)
+    own = wanted(Evidence.of(rollout, policy), _first)
+    return [*own, *_wanted_of_roles(rollout, policy)]
+
+
+def _wanted_of_roles(rollout: RolloutRecord, policy: Policy) -> list[ReferenceNeed]:
     return [
         need
-        for record in (rollout, *roles.values())
-        for need in wanted(Evidence.of(record, policy), _first)
+        for record in _role_records(rollout).values()
+        for need in wanted(Evidence.of(record, policy), _first, ())
     ]
 
 
@@ -561,6 +587,8 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     top = totals.dominant(finding.strongest or finding.failures or failures)
     time = time_account(facts.calls, began_at=rollout.began_at, ended_at=rollout.ended_at)
     roles = role_verdicts(rollout, facts.policy, _first)
+    if roles and facts.untrusted and _wanted_of_roles(rollout, facts.policy):
+        weighed = replace(weighed, doubtful=True, pending=True)
     measured = Measurement.of(facts, roles=roles, time=time)
     examined = examine(measured)
     excluded_by = _excluded_by(kept, examined) if finding.health is Health.HEALTHY else ()
@@ -583,9 +611,9 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         tool_calls=totals.tool_calls(exchanges),
         cost_usd=totals.cost_usd(exchanges),
         lost_s=time.lost_s,
-        scoreable=_scoreable(kept, finding.health, excluded_by, keeps=weighed.keeps),
-        doomed=_doomed(kept),
-        provisional=facts.outcome is None or facts.any(CallState.PENDING),
+        scoreable=_scoreable(weighed, excluded_by),
+        doomed=not weighed.doubtful and _doomed(kept),
+        provisional=facts.outcome is None or facts.any(CallState.PENDING) or weighed.pending,
         warnings=(*warnings(facts), *weighed.warnings),
         evidence=finding.evidence,
         attributed_to=weighed.attributed_to,
@@ -597,6 +625,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         agent_s=time.agent_s,
         excluded_by=excluded_by,
         proof=kept.proof,
+        references=tuple(references_of(facts)) if rollout.references else (),
         servings=tuple(ways_of(measured.main)),
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
@@ -716,28 +745,28 @@ def _excluded_by(facts: Evidence, examined: ValidityReport) -> tuple[str, ...]:
     """Name what the policy leaves a healthy rollout's score out for."""
     outcome, rollout, policy = facts.outcome, facts.rollout, facts.policy
     out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
-    steps = out_of_steps and (rollout.max_steps or policy.max_steps) == "exclude"
-    validity, agents = rollout.validity or policy.validity, rollout.agents or policy.agents
+    excludes = (rollout.max_steps or policy.max_steps) == "exclude" and not facts.untrusted
+    steps = out_of_steps and excludes
+    validity = rollout.validity or policy.validity
     spoilt = [
         found.check
         for found in examined.findings
-        if invalidates(found, validity=validity, agents=agents)
+        if invalidates(found, validity=validity, untrusted=facts.untrusted)
     ]
     return (TerminationReason.MAX_STEPS.value, *spoilt) if steps else tuple(spoilt)
 
 
-def _scoreable(
-    facts: Evidence, health: Health, excluded_by: tuple[str, ...], *, keeps: bool
-) -> str:
+def _scoreable(weighed: AttributedFinding, excluded_by: tuple[str, ...]) -> str:
     """Return ``yes``, ``no``, or ``unknown`` where nobody can say what the score measures.
 
-    Where nothing that an agent can cause may lower it (``keeps``), a healthy one counts.
+    Where nothing that an agent can cause may lower it, a healthy one counts.
     """
-    if health is Health.UNDECIDED:
+    health, facts = weighed.finding.health, weighed.facts
+    if health is Health.UNDECIDED or weighed.doubtful:
         return "unknown"
     if health is not Health.HEALTHY or excluded_by:
         return "no"
-    if keeps:
+    if weighed.keeps:
         return "yes"
     return "unknown" if _wants_proof(facts) or _ends_in_doubt(facts) else "yes"
 

@@ -9,7 +9,10 @@ from classifier.declarations import IN_MEMORY, record
 
 # Warnings on which sentences about a verdict depend.
 PROVOKED_SUSPECTED = "provoked_suspected"  # untrusted agents may have failed their own calls
-UNCORROBORATED = "uncorroborated"  # nobody else called: an untrusted agent may have done it
+NO_REFERENCE = "no_reference"  # the proxy could not ask: other rollouts' calls decided
+REFERENCE_PENDING = "reference_pending"  # a reference is still to be asked or to end
+REFERENCE_PARTLY = "reference_partly"  # the provider failed some and answered others
+REFERENCE_INCONCLUSIVE = "reference_inconclusive"  # it says nothing about whose failure it was
 CALLS_UNATTRIBUTED = "calls_unattributed"
 INJECTED = "faults_injected"
 ERROR_BEFORE_ANY_CALL = "error_before_any_call"
@@ -58,6 +61,7 @@ class AttributedTo(StrEnum):
     OPERATOR = "operator"  # the key, the account, the model's name
     PROVIDER = "provider"
     PROXY = "proxy"  # what all rollouts share ran out
+    UNKNOWN = "unknown"  # the reference does not say, or has not ended
 
 
 class Layer(StrEnum):
@@ -106,7 +110,8 @@ class RoleVerdict:
     """The small verdict on the calls of one role other than agent.
 
     ``health``, ``rule``, ``subcategory``, ``cause`` and ``error`` as in a verdict; counts are
-    of logical calls.
+    of logical calls. ``attributed_to`` is whose failures decided, where agents are untrusted and
+    references say: the agent's where its output made the role's calls fail.
     """
 
     health: Health
@@ -117,6 +122,7 @@ class RoleVerdict:
     total_requests: int = 0
     failed_requests: int = 0
     evidence: tuple[str, ...] = ()
+    attributed_to: AttributedTo | None = None
 
 
 class Comparison(StrEnum):
@@ -187,8 +193,9 @@ class Verdict:
     normalised totals, None where no call told any. ``lost_s`` is in seconds.
     ``attributed_to`` is whose failures decided it; the agent's leave it healthy.
     ``excluded_by``: for what the policy leaves a healthy one's score out, "max_steps" and the
-    names of checks. ``corroborated``: whether other rollouts failed alike (True), were answered
-    (False), or nobody else called (None). ``validity``: what was found of a measurement whose
+    names of checks. ``corroborated``: whether reference calls, or other rollouts where none were
+    asked, failed alike (True), were answered (False), or nobody called (None). ``references``: the
+    series that were asked beside its calls. ``validity``: what was found of a measurement whose
     model was reached; it never changes ``health``. ``proof``: that the model under test answered;
     None where nothing shows it, and in verdicts stored before it was looked for.
     """
@@ -236,6 +243,7 @@ class Verdict:
     agent_s: float | None = None
     excluded_by: tuple[str, ...] = ()
     proof: Proof | None = None
+    references: tuple[VerdictReference, ...] = ()  # by the start of the call each was asked beside
     # Asked for by the deciding failure, and the ways in which main calls were served.
     provider_wait_s: float | None = field(default=None, metadata=IN_MEMORY)
     servings: tuple[tuple[str | None, ...], ...] = field(default=(), metadata=IN_MEMORY)

@@ -59,7 +59,9 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from classifier.verdicts import Subcategory
+from classifier.references import NotRun, ReferenceCall, ReferenceSeries
+from classifier.rules import references_wanted
+from classifier.verdicts import Policy, Subcategory
 
 MODEL, SIDE_MODEL, UPSTREAM, KEY = "gpt-5", "gpt-5-mini", "openai", "3f9a"
 STARTED = 1_790_000_000.0
@@ -309,3 +311,38 @@ def rollout(*texts: str, running: bool = False, **said: Any) -> RolloutRecord:
     fields: dict[str, Any] = {"id": "r1", "batch": "b1", "task": "task-7"}
     fields |= {"exchanges": calls(*texts), "outcome": reported}
     return RolloutRecord(**fields | about)
+
+
+# --- reference calls ---
+
+
+def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -> ReferenceSeries:
+    """A series in words: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, a subcategory."""
+    calls = tuple(_reference_call(n, word) for n, word in enumerate(text.split()))
+    ended = None if running else STARTED + 1
+    return ReferenceSeries(
+        id="s1", upstream="openai", model="gpt-5", api="openai.chat", started_at=STARTED,
+        ended_at=ended, calls=calls, not_run=not_run,
+    )  # fmt: skip
+
+
+_ASKED: dict[str, dict[str, Any]] = {
+    "ok": {"answered": True},
+    "none": {"answered": None},
+    "refused": {"subcategory": Subcategory.REJECTED_REQUEST, "explained": True},
+    "silent": {"subcategory": Subcategory.PROVIDER_ERROR, "timed_out": True},
+}
+
+
+def _reference_call(n: int, word: str) -> ReferenceCall:
+    said = {"answered": False} | (_ASKED.get(word) or {"subcategory": Subcategory(word)})
+    return ReferenceCall(
+        exchange_id=f"c{n}", started_at=STARTED + n, ended_at=STARTED + n + 0.5, **said
+    )
+
+
+def asked(seen: RolloutRecord, text: str = "", *, not_run: NotRun | None = None) -> RolloutRecord:
+    """A rollout with one series in words beside each call that an untrusted agent's wants one."""
+    needs = references_wanted(seen, Policy(agents="untrusted"))
+    found = {need.exchange_id: series(text, not_run=not_run) for need in needs}
+    return replace(seen, references=found)

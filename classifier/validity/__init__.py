@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from classifier.validity import answers, serving, surroundings
 from classifier.validity.measurement import Measurement, ValidityCheck
-from classifier.verdicts import UNTRUSTED, VALIDITY, Coverage, Level, ValidityFinding
+from classifier.verdicts import VALIDITY, Coverage, Level, ValidityFinding
 
 # In the order in which coverage lists them.
 CHECKS: tuple[ValidityCheck, ...] = (
@@ -67,13 +67,16 @@ def examine(measured: Measurement) -> ValidityReport:
     )
 
 
-def invalidates(finding: ValidityFinding, *, validity: str, agents: str) -> bool:
+def invalidates(finding: ValidityFinding, *, validity: str, untrusted: bool) -> bool:
     """Return True if a finding makes its rollout not scoreable.
+
+    What untrusted agents could have caused never does: such checks, and what is merely suspect.
 
     Arguments:
         validity: the policy's, one of ``VALIDITY``.
-        agents: "trusted" or "untrusted"; what untrusted agents could have caused never does.
     """
-    if validity == _NONE or (agents == UNTRUSTED and finding.check in _CAUSED_BY_AGENTS):
+    if validity == _NONE:
         return False
+    if untrusted:
+        return finding.check not in _CAUSED_BY_AGENTS and finding.level is Level.INVALID
     return _SEVERITY[finding.level] >= _SEVERITY[Level(validity)]

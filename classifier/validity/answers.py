@@ -14,8 +14,16 @@ from operator import attrgetter
 
 from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
+from classifier.references import compare
 from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
-from classifier.verdicts import Coverage, Level, ValidityFinding, plural
+from classifier.verdicts import (
+    Comparison,
+    Coverage,
+    Level,
+    Subcategory,
+    ValidityFinding,
+    plural,
+)
 
 # --- output truncated ---
 #
@@ -251,7 +259,8 @@ def engine_aborted(measured: Measurement) -> CheckResult | None:
         return CheckResult(coverage=coverage)
     last = measured.ended_on
     ended = last is not None and any(x.id == last.id for x in aborted)
-    level = Level.INVALID if ended and not _called_others(measured, aborted) else Level.SUSPECT
+    own = _called_others(measured, aborted) or not _aborts_others(measured, aborted)
+    level = Level.INVALID if ended and not own else Level.SUSPECT
     return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
@@ -274,6 +283,17 @@ def _called_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
         x.kind is Kind.OTHER and x.role == "agent" and x.upstream in upstreams
         for x in measured.rollout.exchanges
     )
+
+
+def _aborts_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
+    """Return True if the engine failed the reference too, where agents are untrusted."""
+    if not measured.facts.untrusted:
+        return True
+    references = measured.rollout.references
+    found = {
+        compare(references.get(x.id), Subcategory.PROVIDER_ERROR, silent=True) for x in aborted
+    }
+    return bool(found & {Comparison.FAILED_ALIKE, Comparison.PARTLY})
 
 
 def _among(answers: Sequence[Exchange], aborts: set[_End]) -> list[Exchange]:

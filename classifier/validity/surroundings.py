@@ -10,6 +10,7 @@ from classifier.logical_calls import output_tokens
 from classifier.records import Exchange, ExecutionStatus, Kind
 from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import (
+    AttributedTo,
     Coverage,
     Health,
     Level,
@@ -71,10 +72,12 @@ _SCORING = re.compile(
     r"judge|grad(?:er|ing)|verif|scor(?:er|ing)|eval|critic|reward|rubric|user|customer|simulat"
 )
 _MOST_CALLS = 10
+# What an untrusted agent wrote may have made the judge's calls fail.
+_DOUBTFUL = (AttributedTo.AGENT, AttributedTo.UNKNOWN)
 
 
 def _level(role: str, verdict: RoleVerdict) -> Level:
-    if verdict.subcategory is Subcategory.REJECTED_REQUEST:
+    if verdict.subcategory is Subcategory.REJECTED_REQUEST or verdict.attributed_to in _DOUBTFUL:
         return Level.SUSPECT
     return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
 

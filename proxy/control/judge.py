@@ -25,6 +25,7 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
+from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import with_advice
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict
 from proxy.control.pricing import PriceTable
@@ -34,7 +35,8 @@ from proxy.routing.keys import AGENT
 from proxy.store.batches import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
-from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
+from proxy.store.references import LONGEST_S as LONGEST_SERIES_S
+from proxy.store.tables import VERDICT_COLUMNS, Feed, Row, as_json
 from proxy.store.verdicts import LastChange
 
 # --- neighbours of a failure -------------------------------------------------------------------
@@ -99,6 +101,51 @@ def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
         else:
             spans.append([failure])
     return spans
+
+
+# --- reference calls asked beside its failures -------------------------------------------------
+
+
+def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
+    """Return a rollout with the series that were asked beside its failed calls.
+
+    A final verdict keeps its series, so that judging an export gives the same. One that a verdict
+    needs and nobody asked, or that was never ended, counts for nothing once its time is over.
+    """
+    if not any(_may_matter(each, untrusted=True) for each in rollout.exchanges):
+        return rollout
+    stored = service.database.verdicts.references(rollout.id)
+    known = codec.decode_references(json.loads(stored)) if stored else {}
+    rows = service.database.references.of_rollout(rollout.id)
+    known |= {call: series_of(row) for call, row in rows.items()}
+    asked = replace(rollout, references=known) if known else rollout
+    since = rollout.ended_at
+    if since is None or (service.asks_references and service.now() - since < LONGEST_SERIES_S):
+        return asked
+    reason = NotRun.STOPPED if service.asks_references else NotRun.OFF
+    ends = {each.id: ended_at(each) for each in rollout.exchanges}
+    lacking = {
+        need.exchange_id: ReferenceSeries(
+            id=need.exchange_id,
+            upstream=need.upstream,
+            model=need.model,
+            api=need.api,
+            started_at=ends[need.exchange_id],
+            ended_at=ends[need.exchange_id],
+            not_run=reason,
+        )
+        for need in rules.references_wanted(asked, service.policy)
+    }
+    return replace(asked, references={**known, **lacking}) if lacking else asked
+
+
+def series_of(row: Row) -> ReferenceSeries:
+    """Return a series by its row of `reference_series`."""
+    named = {name: row[name] for name in ("id", "upstream", "model", "api", "started_at")}
+    return codec.decode_series(
+        {**named, "ended_at": row["ended_at"], "not_run": row["not_run"],
+         "calls": json.loads(row["calls"])}
+    )  # fmt: skip
 
 
 # --- calls without a rollout, while one ran that seems to have made none -----------------------
@@ -188,6 +235,7 @@ def load(service: Service, rollout_id: str) -> LoadedRollout:
     late = len(rollout.exchanges) - len(record.exchanges)
     record = replace(record, gaps=rollout.gaps + missing + just_started)
     record = with_neighbours(record, database, agents=service.policy.agents)
+    record = with_references(service, record)
     record = with_unattributed(record, database, recorder.missing)
     return LoadedRollout(record, storable, late, row["change"])
 
@@ -254,6 +302,7 @@ def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
 # --- judging -----------------------------------------------------------------------------------
 
 
+_REFERENCES_S = 6.0  # how long the answer to an outcome waits for reference calls
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
@@ -378,13 +427,56 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         verdict = with_advice(verdict, rollout, policy, earlier)
     if service.recorder.failing or not loaded.storable:
         return verdict
-    feed = partial(
-        breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
-    )
+    feed = _feed(service, verdict, now)
     row = _verdict_row(rollout, verdict, now, service.prices)
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
     return verdict
+
+
+def _feed(service: Service, verdict: Verdict, now: float) -> Feed:
+    """Return what changes the breakers of a batch by a verdict."""
+    return partial(
+        breakers.feed,
+        verdict=verdict,
+        now=now,
+        policy=service.policy,
+        seen=_seen(service, verdict),
+        doubted=service.asks_references and breakers.doubts(verdict),
+    )
+
+
+async def settle_references(service: Service, rollout_id: str) -> None:
+    """Have the reference calls asked that an ended rollout's verdict hangs on, and wait for them.
+
+    What ends later than the wait has the verdict judged anew, once.
+    """
+    if service.asks_references:
+        failures = await service.run(_to_ask_about, service, rollout_id)
+        await service.ask_references(failures, _REFERENCES_S)
+
+
+def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:
+    """Return the failed calls on whose references a verdict hangs, or a breaker's opening."""
+    row = service.database.rollouts.row(rollout_id)
+    if row is None:
+        return []
+    untrusted = (row["agents"] or service.policy.agents) == UNTRUSTED
+    states = [] if row["batch"] is None else service.database.breakers.of_batch(row["batch"])
+    may_open = service.policy.breaker_threshold == 1 or any(map(breakers.about_to_open, states))
+    if not (untrusted or may_open):
+        return []
+    loaded = load(service, rollout_id)
+    rollout = loaded.rollout
+    wanted = {need.exchange_id for need in rules.references_wanted(rollout, service.policy)}
+    wanted |= {call for call, each in rollout.references.items() if each.ended_at is None}
+    verdict = _judge(service, loaded, service.policy)
+    if not verdict.provisional:
+        seen, now = _seen(service, verdict), service.now()
+        after = breakers.feed(states, verdict, now=now, policy=service.policy, seen=seen)
+        if any(state.opened_at == now for state in after):
+            wanted |= set(verdict.evidence[-1:])
+    return [each for each in rollout.exchanges if each.id in wanted]
 
 
 def _seen(service: Service, verdict: Verdict) -> bool:
@@ -424,6 +516,7 @@ def _verdict_row(
     return {
         **{name: encoded[name] for name in VERDICT_COLUMNS},
         "neighbours": _neighbours(rollout),
+        "reference_series": _references(rollout),
         "validity": validity_names(verdict.validity),
         "unattributed_calls": rollout.unattributed_calls or None,
         "servings": _servings(verdict),
@@ -477,6 +570,11 @@ def _in_order(record: Mapping[str, Any]) -> str:
 def _neighbours(rollout: RolloutRecord) -> str | None:
     """Encode the neighbours that the verdict stands on; None if none were read."""
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
+
+
+def _references(rollout: RolloutRecord) -> str | None:
+    """Encode the reference calls that the verdict stands on; None if none were asked."""
+    return as_json(codec.encode_references(rollout.references)) if rollout.references else None
 
 
 # --- verdicts of a whole batch -----------------------------------------------------------------

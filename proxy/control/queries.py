@@ -251,6 +251,11 @@ class Service:
     )
     rejudging: TokenBucket = field(default_factory=_rejudging)
 
+    @property
+    def asks_references(self) -> bool:
+        """True if reference calls are asked where a verdict needs one."""
+        return self.ask_references is not ask_nothing
+
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query, or work that makes several, in a thread: it delays no agent's bytes.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from classifier.codec import decode_neighbours
+from classifier.codec import decode_neighbours, decode_references
 from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
 from proxy.control.judge import as_it_counts
@@ -65,7 +65,7 @@ def _record(found: Rejudged, name: str, row: Row) -> Record:
 
 
 def _rollout(records: Sequence[Record]) -> RolloutRecord:
-    """Build a rollout as it counts, with its verdict's neighbours."""
+    """Build a rollout as it counts, with its verdict's neighbours and references."""
     columns: dict[str, Mapping[str, Any]] = {
         name: dict(zip(RECORD_TYPES[name].columns, row, strict=True))
         for name, row in records
@@ -76,9 +76,10 @@ def _rollout(records: Sequence[Record]) -> RolloutRecord:
     rollout = columns["rollout"]
     record = as_it_counts(rollout, record_of(rollout, calls), math.inf)
     verdict = columns.get("verdict", {})
-    near = verdict.get("neighbours")
+    near, asked = verdict.get("neighbours"), verdict.get("reference_series")
     return replace(
         record,
         neighbours=decode_neighbours(json.loads(near)) if near else {},
+        references=decode_references(json.loads(asked)) if asked else {},
         unattributed_calls=verdict.get("unattributed_calls") or 0,
     )

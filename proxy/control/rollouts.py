@@ -370,6 +370,7 @@ async def report(
     _check_reported(rollout_id, reported, outcome)
     if reported.closing is not None:
         await freeze(service, rollout_id, reported.closing)
+        await judge.settle_references(service, rollout_id)
     return await judge.result(service, rollout_id)
 
 

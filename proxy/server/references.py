@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from classifier.logical_calls import ended_at
@@ -41,9 +41,8 @@ _LOOK_S: Final = 1.0  # between two looks at what others asked, of one lane
 _FARTHEST_S: Final = 300.0  # between series that fail alike
 _AWAITED_S: Final = 5.0  # the same, where the answer to an outcome waits for one
 _HOUR_S: Final = 3600.0
+_NAME_MAX: Final = 200  # characters of a model's name
 _POLL_S: Final = 0.1  # how often somebody who waits looks if a series has ended
-_KNOWN: Final = 4096  # rollouts whose registration is remembered
-_KNOWN_S: Final = 5.0  # for so long: one may be registered after its first call
 
 
 class _Registered(NamedTuple):
@@ -142,8 +141,6 @@ class ReferenceAsker:
         self._incoming: dict[str, Exchange] = {}
         self._sorting: asyncio.Task[None] | None = None
         self._lanes: dict[tuple[str, str, str], _Waiting] = {}
-        self._not_run: dict[tuple[ReferenceLane, NotRun], tuple[str, float]] = {}
-        self._registrations: dict[str, tuple[_Registered, float]] = {}
         self._closed = False
 
     async def aclose(self) -> None:
@@ -161,7 +158,7 @@ class ReferenceAsker:
         """Take a call that failed; called in the event loop, again where more is known of it."""
         if self._closed or not may_need_one(exchange):
             return
-        self._incoming[exchange.id] = exchange
+        self._incoming[exchange.rollout_id] = exchange  # the last stands for those before it
         if self._sorting is None:
             self._sorting = asyncio.create_task(self._sort())
 
@@ -180,14 +177,7 @@ class ReferenceAsker:
             self._sorting = None
 
     async def _registered(self, rollout_id: str) -> _Registered:
-        known, at = self._registrations.get(rollout_id, (None, 0.0))
-        now = self._context.clock()
-        if known is None or now - at > _KNOWN_S:
-            known = _Registered.of(await asyncio.to_thread(self._rollouts.row, rollout_id))
-            if len(self._registrations) >= _KNOWN:
-                self._registrations.clear()
-            self._registrations[rollout_id] = known, now
-        return known
+        return _Registered.of(await asyncio.to_thread(self._rollouts.row, rollout_id))
 
     async def ask(self, failures: Sequence[Exchange], within_s: float) -> None:
         """Have failures asked about that have no series yet, and wait until it has ended.
@@ -203,7 +193,7 @@ class ReferenceAsker:
         rollout_id, ids = failures[0].rollout_id, {each.id for each in failures}
         try:
             known = await asyncio.to_thread(self._references.of_rollout, rollout_id)
-            registered = _Registered.of(await asyncio.to_thread(self._rollouts.row, rollout_id))
+            registered = await self._registered(rollout_id)
             for exchange in failures:
                 if exchange.id not in known:
                     await self._put(exchange, registered, awaited=True)
@@ -271,8 +261,8 @@ class ReferenceAsker:
         )
         if answered is not None and answered.method == routes.WEBSOCKET:
             return lane, NotRun.WEBSOCKET_ONLY
-        if api is None or model is None:
-            return lane, NotRun.FAILED_TO_RUN
+        if api is None or model is None or len(model) > _NAME_MAX:
+            return replace(lane, model=lane.model[:_NAME_MAX]), NotRun.FAILED_TO_RUN
         return lane, None
 
     async def _reason_against(self, lane: AskedLane, registered: _Registered) -> NotRun | None:
@@ -293,11 +283,12 @@ class ReferenceAsker:
         self, lane: AskedLane, reason: NotRun, failures: Iterable[_Failure], calls: str = "[]"
     ) -> None:
         """Store why no question is asked: once a minute, lane and reason."""
-        now, key = self._wall(), (ReferenceLane(lane.upstream, lane.model), reason)
-        series_id, since = self._not_run.get(key, ("", now - 2 * _MINUTE_S))
-        if not now - _MINUTE_S < since <= now:
+        now = self._wall()
+        asked = ReferenceLane(lane.upstream, lane.model)
+        rows = await asyncio.to_thread(self._references.recent, asked, since=now - _MINUTE_S)
+        series_id = next((row["id"] for row in rows if row["not_run"] == reason), None)
+        if series_id is None:
             series_id = self._context.new_id()
-            self._not_run[key] = series_id, now
             await self._begin(series_id, lane, now)
             await asyncio.to_thread(
                 self._references.end, series_id, at=now, calls=calls, not_run=reason.value

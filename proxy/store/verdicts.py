@@ -306,6 +306,11 @@ class Verdicts:
         kept: str | None = self._kept(verdicts.c.neighbours, rollout_id)
         return kept
 
+    def references(self, rollout_id: str) -> str | None:
+        """Return the reference calls that a rollout's final verdict stands on, as JSON text."""
+        kept: str | None = self._kept(verdicts.c.reference_series, rollout_id)
+        return kept
+
     def unattributed_calls(self, rollout_id: str) -> int | None:
         """Return how many calls that named no rollout a final verdict stands on."""
         kept: int | None = self._kept(verdicts.c.unattributed_calls, rollout_id)

@@ -10,9 +10,12 @@ from typing import Any
 
 from classifier.verdicts import (
     CALLS_UNATTRIBUTED,
+    NO_REFERENCE,
     NOTHING_READ,
     PROVOKED_SUSPECTED,
-    UNCORROBORATED,
+    REFERENCE_INCONCLUSIVE,
+    REFERENCE_PARTLY,
+    REFERENCE_PENDING,
 )
 from truezero.printable import plural
 
@@ -178,8 +181,10 @@ WARNINGS: Mapping[str, str] = {
 WEIGHED_WARNINGS: Mapping[str, str] = {
     NOTHING_READ: "no output of the model was read",
     PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",
-    UNCORROBORATED: "no other rollout called meanwhile: an untrusted agent may have failed its "
-    "own calls",
+    NO_REFERENCE: "the proxy could not ask the provider itself: calls of other rollouts decided",
+    REFERENCE_PENDING: "the proxy is asking the provider itself whose failure it was",
+    REFERENCE_PARTLY: "the provider failed some calls and answered others at the time",
+    REFERENCE_INCONCLUSIVE: "the proxy's own calls do not show whose failure it was",
 }
 
 

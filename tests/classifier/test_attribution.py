@@ -7,78 +7,170 @@ from typing import Any
 
 import pytest
 
-from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
+from classifier.attribution import ALWAYS, REFERENCE_ROWS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
-from classifier.records import Cause, Neighbours
-from classifier.verdicts import EVIDENCE, AttributedTo, Subcategory
-from tests.builders import calls, rollout
+from classifier.records import Cause, Neighbours, RolloutRecord
+from classifier.references import NotRun
+from classifier.verdicts import EVIDENCE, AttributedTo, Policy, Subcategory
+from tests.builders import asked, calls, rollout, series
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER
+UNKNOWN = AttributedTo.UNKNOWN
 BOUND: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
 STARTS = " ".join(f"429[{n / 10:.1f}-{n / 10 + 0.05:.2f}]" for n in range(20))
 
 # The calls, what is registered, the row of the last failure under each policy.
 ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
-    ("200 401", {}, "account", "account"),
-    ("402", {}, "account", "account"),
-    ("404", {}, "account", "account"),
-    ("400+context_length", {}, "never_accepted", "unproven"),
+    ("200 401", {}, "account", "pending"),
+    ("402", {}, "account", "pending"),
+    ("404", BOUND, "account", "pending"),
+    ("400+context_length", {}, "never_accepted", "pending"),
     ("200 400+context_length", {}, "explained_rejection", "explained_rejection"),
     ("200@a 400+context_length@b", {}, "never_accepted", "other_lane"),
-    ("200 400", {}, "rest", "unproven"),
-    ("200 500", {}, "rest", "unproven"),
-    ("200 503", {}, "rest", "rest"),
-    ("200 net", {}, "rest", "rest"),
+    ("200 400", {}, "rest", "pending"),
+    ("200 503", {}, "rest", "pending"),
+    ("net", {}, "rest", "pending"),
     ("400+content_filter", {}, "never_accepted", "filtered"),
-    ("net", BOUND, "rest", "rest"),
-    ("net", {}, "rest", "unproven"),
-    ("200 429", {}, "rest", "unproven"),
+    ("200 429", {}, "rest", "pending"),
     (STARTS, {}, "rest", "own_burst"),
-    ("200 stalled", {}, "rest", "hung_up"),
+    ("200 stalled", {}, "rest", "pending"),
     ("200 503%down", BOUND, "outside_binding", "outside_binding"),
     ("200 404@nope", BOUND, "outside_binding", "outside_binding"),
     ("200 404@gpt-5-2025-08-07", BOUND, "respelled", "respelled"),
-    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "account"),
-    ("404@gpt-5-2025-08-07", BOUND, "account", "account"),
+    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "pending"),
     ("200@GPT-5 404", {}, "respelled", "respelled"),
-    ("200 401@gpt-5-2025-08-07", BOUND, "account", "account"),  # a key's, however it is spelled
-    ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "account"),
-    ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "account"),
-    ("404@nope", BOUND, "account", "unproven"),
-    ("503%down", BOUND, "rest", "unproven"),
+    ("200 401@gpt-5-2025-08-07", BOUND, "account", "pending"),  # a key's, however it is spelled
+    ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "pending"),
+    ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "pending"),
+    ("404@nope", BOUND, "account", "pending"),
+    ("404@nope", {}, "account", "unnamed_model"),
+    ("404@nope 200@nope 404@nope", {}, "account", "pending"),
+    ("503%down", BOUND, "rest", "pending"),
     ("200 401+twice", {}, "model_ambiguous", "model_ambiguous"),
     ("200 408+held", {}, "withheld", "withheld"),
     ("left+held", {}, "withheld", "withheld"),
-    ("200 401+held", {}, "account", "account"),
-    ("200 503+held", {}, "rest", "unproven"),
     ("200 401+override", {}, "account", "own_key"),
     ("200#a 401#b", {}, "account", "other_key"),
     ("401#b 200#a", {}, "account", "other_key"),
     ("200 500%up", {}, "rest", "other_lane"),
     ("200 401+beta", {}, "account", "other_selection"),
-    ("200+beta 401+beta", {}, "account", "unproven"),
-    ("200+beta 401+operators+beta", {}, "account", "account"),
-    ("401+added", {}, "account", "account"),
-    ("401+added+beta", {}, "account", "unproven"),
+    ("200+beta 401+beta", {}, "account", "pending"),
+    ("401+added+beta", {}, "account", "pending"),
 )  # fmt: skip
 
+# The calls, the series beside the last one, whose failure that makes it, the row, corroborated.
+BY_REFERENCE: tuple[tuple[str, str, AttributedTo, str, bool | None], ...] = (
+    ("200 503", "provider_error", PROVIDER, "rest", True),
+    ("200 401", "auth", OPERATOR, "account", True),
+    ("200 400", "rejected_request", PROVIDER, "rest", True),
+    ("200 504", "silent", PROVIDER, "rest", True),
+    ("200 stalled", "ok silent", PROVIDER, "partly", None),
+    ("200 503", "ok ok ok", AGENT, "request", False),
+    ("200 400", "ok ok ok", AGENT, "request", False),
+    ("200 402", "ok ok ok", AGENT, "request", False),
+    ("400+context_length", "ok ok ok", AGENT, "request", False),
+    ("200 503", "ok provider_error", PROVIDER, "partly", None),
+    ("200 503+again", "ok ok ok", PROVIDER, "partly", None),
+    ("200 503", "silent", UNKNOWN, "inconclusive", None),
+    ("200 503", "auth", UNKNOWN, "inconclusive", None),
+    ("200 400", "refused", UNKNOWN, "inconclusive", None),
+    ("200 429", "ok ok ok", UNKNOWN, "inconclusive", None),
+    ("200 429", "rate_limit", PROVIDER, "rest", True),
+    (f"{STARTS} 200", "rate_limit", AGENT, "own_burst", None),
+)
 
-def attributed(text: str, agents: str = "trusted", **said: Any) -> Attributed:
-    """Whose the last failure in the text was."""
-    found = attribute(Evidence.of(rollout(text, **said), EVIDENCE), agents=agents)
+
+def whose(record: RolloutRecord, agents: str = "trusted") -> Attributed:
+    """Whose the last failure of the record was."""
+    found = attribute(Evidence.of(replace(record, agents=agents), EVIDENCE))
     return list(found.values())[-1]
 
 
 def test_a_failure_is_put_on_the_first_row_that_holds() -> None:
     for text, said, trusted, untrusted in ROWS:
-        assert attributed(text, **said).row == trusted, text
-        assert attributed(text, "untrusted", **said).row == untrusted, text
+        assert whose(rollout(text, **said)).row == trusted, text
+        assert whose(rollout(text, **said), "untrusted").row == untrusted, text
 
 
 def test_every_row_is_reached() -> None:
     reached = {row for _, _, *rows in ROWS for row in rows}
-    assert {row for row, *_ in ALWAYS} - {"own_resources"} <= reached
-    assert {row for row, _ in UNTRUSTED_ROWS} - {"poison_request", "closed_on"} <= reached
+    assert {row.name for row in ALWAYS} - {"own_resources"} <= reached
+    assert {row.name for row in UNTRUSTED_ROWS} - {"closed_on"} <= reached
+    asked_about = {row for *_, row, _ in BY_REFERENCE}
+    assert set(REFERENCE_ROWS) - {"pending", "no_reference", "crowded"} <= asked_about
+
+
+def test_the_reference_decides_what_no_row_does() -> None:
+    for text, words, to, row, corroborated in BY_REFERENCE:
+        seen = rollout(text)
+        failed = [x.id for x in seen.exchanges if x.failed][-1]
+        seen = replace(seen, references={failed: series(words)})
+        found = whose(seen, "untrusted")
+        assert (found.to, found.row, found.corroborated) == (to, row, corroborated), text
+
+
+def test_the_reference_changes_nothing_where_agents_are_trusted() -> None:
+    for text, words, *_ in BY_REFERENCE:
+        seen = asked(rollout(text), words)
+        assert whose(seen) == whose(rollout(text)), text
+
+
+def test_what_fails_between_a_streaks_ends_has_the_series_of_its_beginning() -> None:
+    seen = replace(rollout("200 503*3"), agents="untrusted")
+    seen = replace(seen, references={"x1": series("ok"), "x3": series("provider_error")})
+    found = attribute(Evidence.of(seen, EVIDENCE))
+    assert [found[call].to for call in ("x1", "x2", "x3")] == [AGENT, AGENT, PROVIDER]
+
+
+def test_two_others_struck_at_once_make_it_a_provider_that_is_partly_down() -> None:
+    for struck, row in ((1, "request"), (2, "partly")):
+        seen = replace(
+            asked(rollout("200 503"), "ok ok ok"), neighbours={"x1": Neighbours(at_once=struck)}
+        )
+        assert whose(seen, "untrusted").row == row
+
+
+def test_a_rate_limit_is_the_agents_that_crowds_its_lane() -> None:
+    held = " ".join(f"200[{n / 100}-30]" for n in range(11))
+    for text, others, row in (
+        (f"{held} 429[20-21]", 11, "crowded"),
+        (f"{held} 429[20-21]", 12, "inconclusive"),
+        ("200[0-1] 429[20-21]", 0, "inconclusive"),
+    ):
+        seen = rollout(text)
+        last = seen.exchanges[-1].id
+        seen = replace(
+            seen, references={last: series("ok ok ok")}, neighbours={last: Neighbours(open=others)}
+        )
+        found = attribute(Evidence.of(replace(seen, agents="untrusted"), EVIDENCE))
+        assert found[last].row == row, (text, others)
+
+
+def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> None:
+    for not_run in (NotRun.NO_KEY, NotRun.OFF):
+        alone = asked(rollout("200 503"), not_run=not_run)
+        assert whose(alone, "untrusted").to is AGENT
+        for near, to in (
+            (Neighbours(alike=1), AGENT),
+            (Neighbours(alike=2), PROVIDER),
+            (Neighbours(alike=2, answered=1), PROVIDER),
+            (Neighbours(alike=2, answered=1, answered_between=True), AGENT),
+        ):
+            assert whose(replace(alone, neighbours={"x1": near}), "untrusted").to is to, near
+
+
+def test_what_could_not_be_asked_though_a_key_is_there_is_nobodys() -> None:
+    for not_run in set(NotRun) - {NotRun.NO_KEY, NotRun.OFF, NotRun.INJECTED}:
+        assert whose(asked(rollout("200 503"), not_run=not_run), "untrusted").to is UNKNOWN
+    injected = whose(asked(rollout("200 503"), not_run=NotRun.INJECTED), "untrusted")
+    assert (injected.to, injected.row) == (PROVIDER, "rest")
+
+
+def test_a_limits_own_stated_wait_is_the_proof() -> None:
+    waiting = whose(asked(rollout("200 429~30"), not_run=NotRun.RETRY_AFTER), "untrusted")
+    assert (waiting.to, waiting.corroborated) == (PROVIDER, True)
+    burst = whose(asked(rollout(STARTS), not_run=NotRun.RETRY_AFTER), "untrusted")
+    assert burst.to is AGENT
 
 
 @pytest.mark.parametrize("code", [1003, 1007, 1008, 1009])
@@ -88,35 +180,32 @@ def test_a_close_that_answers_what_was_sent_is_an_untrusted_agents_own(code: int
         subcategory=Subcategory.REJECTED_REQUEST, transient=False, rule=f"websocket.close_{code}"
     )
     exchanges = (record.exchanges[0], replace(record.exchanges[1], cause=rejected))
-    facts = Evidence.of(replace(record, exchanges=exchanges), EVIDENCE)
     for agents, to in (("trusted", PROVIDER), ("untrusted", AGENT)):
-        (found,) = attribute(facts, agents=agents).values()
-        assert found.to is to
+        assert whose(replace(record, exchanges=exchanges), agents).to is to
 
 
 def test_rows_name_agent_operator_and_provider() -> None:
     for text, to in (("401", OPERATOR), ("400+context_length", OPERATOR), ("400", PROVIDER),
                      ("500", PROVIDER), ("429", PROVIDER), ("401+twice", AGENT)):  # fmt: skip
-        assert attributed(text).to is to, text
+        assert whose(rollout(text)).to is to, text
 
 
 def test_a_burst_is_ones_own_only_where_it_is_most_of_the_lanes() -> None:
     seen = rollout(STARTS)
-    for others, row in ((4, "own_burst"), (5, "unproven")):
+    for others, row in ((4, "own_burst"), (5, "pending")):
         near = {x.id: Neighbours(starts=others) for x in seen.exchanges}
-        facts = Evidence.of(replace(seen, neighbours=near), EVIDENCE)
-        assert list(attribute(facts, agents="untrusted").values())[-1].row == row
-    fewer = rollout(exchanges=calls(STARTS)[1:])
-    found = attribute(Evidence.of(fewer, EVIDENCE), agents="untrusted")
-    assert {each.row for each in found.values()} == {"unproven"}
+        assert whose(replace(seen, neighbours=near), "untrusted").row == row
+    fewer = rollout(exchanges=calls(STARTS)[1:], agents="untrusted")
+    found = attribute(Evidence.of(fewer, EVIDENCE))
+    assert {each.row for each in found.values()} == {"pending"}
 
 
 def test_a_rollout_without_failures_attributes_nothing() -> None:
-    assert attribute(Evidence.of(rollout("200 left"), EVIDENCE), agents="untrusted") == {}
+    assert attribute(Evidence.of(rollout("200 left"), Policy(agents="untrusted"))) == {}
 
 
 def test_what_others_got_is_told_with_each_failure() -> None:
     seen = rollout("401 401")
     near = {"x0": Neighbours(alike=2), "x1": Neighbours(answered=1)}
-    found = attribute(Evidence.of(replace(seen, neighbours=near), EVIDENCE), agents="trusted")
+    found = attribute(Evidence.of(replace(seen, neighbours=near), EVIDENCE))
     assert [each.corroborated for each in found.values()] == [True, False]

@@ -62,17 +62,6 @@ def test_one_request_that_two_rollouts_sent_proves_nothing() -> None:
     assert neighbours_of(outage, [replace(x, status=503) for x in same]).alike == 2
 
 
-def test_a_listing_that_failed_alike_is_proof_and_one_that_was_answered_is_none() -> None:
-    dead = calls("401[100-101]")[0]
-    for text, failed in (("401+probe[90-91]", True), ("200+probe[90-91]", False),
-                         ("401+probe#b[90-91]", False), ("429+probe[90-91]", False),
-                         ("401+probe[10-11]", False)):  # fmt: skip
-        listing = [replace(x, method="GET") for x in others(text)]
-        assert neighbours_of(dead, listing).listing_failed is failed, text
-    unknown = [replace(x, method="GET") for x in others("404+probe[90-91]")]
-    assert not neighbours_of(calls("404[100-101]")[0], unknown).listing_failed
-
-
 def test_its_own_rollouts_and_injected_calls_are_no_neighbours() -> None:
     near = others("500[90-91]", "500[110-111]")
     assert neighbours_of(FAILED, [replace(x, rollout_id="r1") for x in near]) == Neighbours()
@@ -82,6 +71,18 @@ def test_its_own_rollouts_and_injected_calls_are_no_neighbours() -> None:
 def test_starts_are_counted_in_the_ten_seconds_before() -> None:
     near = others("429[95-96] 200[99-100]", "200[91-99]", "200[90-99] 200[101.5-102]")
     assert neighbours_of(FAILED, near).starts == 3
+
+
+def test_others_are_struck_at_once_by_other_requests_within_five_seconds() -> None:
+    near = others("503[90-96]", "503[100-106]", "503[100-107]", "502[99-100] 503[99-101]")
+    assert neighbours_of(calls("503[100-101]")[0], near).at_once == 3
+    same = [replace(x, request_digest="d0") for x in near]
+    assert neighbours_of(calls("503[100-101]")[0], same).at_once == 0
+
+
+def test_the_lanes_open_calls_are_counted_as_the_failed_one_ends() -> None:
+    near = others("200[90-101]", "200[101-109] 429[100.5-102]", "200[102-103]", "200@b[90-109]")
+    assert neighbours_of(FAILED, near).open == 2
 
 
 def test_a_model_that_answers_others_under_another_spelling_is_there() -> None:

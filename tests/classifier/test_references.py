@@ -6,39 +6,14 @@ from typing import Any
 
 from classifier.codec import decode_rollout, encode_rollout
 from classifier.records import RolloutRecord
-from classifier.references import NotRun, ReferenceCall, ReferenceSeries, compare
+from classifier.references import NotRun, compare
 from classifier.rules import references_wanted
 from classifier.verdicts import Comparison, Policy, Subcategory
-from tests.builders import STARTED, rollout
+from tests.builders import rollout, series
 
 UNTRUSTED = Policy(agents="untrusted")
 BOUND: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
 FAILURE = Subcategory.PROVIDER_ERROR
-
-
-def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -> ReferenceSeries:
-    """A series in words: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, a subcategory."""
-    calls = tuple(_call(n, word) for n, word in enumerate(text.split()))
-    ended = None if running else STARTED + 1
-    return ReferenceSeries(
-        id="s1", upstream="openai", model="gpt-5", api="openai.chat", started_at=STARTED,
-        ended_at=ended, calls=calls, not_run=not_run,
-    )  # fmt: skip
-
-
-WORDS: dict[str, dict[str, Any]] = {
-    "ok": {"answered": True},
-    "none": {"answered": None},
-    "refused": {"subcategory": Subcategory.REJECTED_REQUEST, "explained": True},
-    "silent": {"subcategory": Subcategory.PROVIDER_ERROR, "timed_out": True},
-}
-
-
-def _call(n: int, word: str) -> ReferenceCall:
-    said = {"answered": False} | (WORDS.get(word) or {"subcategory": Subcategory(word)})
-    return ReferenceCall(
-        exchange_id=f"c{n}", started_at=STARTED + n, ended_at=STARTED + n + 0.5, **said
-    )
 
 
 COMPARED = (

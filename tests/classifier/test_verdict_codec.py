@@ -61,6 +61,7 @@ CONTRACT_VERDICT = [
     "agent_s",
     "excluded_by",
     "proof",
+    "references",
 ]
 
 

@@ -10,14 +10,18 @@ from classifier import Policy, RolloutRecord, judge, result
 from classifier.breakers import BreakerState, Phase, feed
 from classifier.diagnostics import check_lines
 from classifier.records import Neighbours
+from classifier.references import NotRun
 from classifier.verdicts import (
+    NO_REFERENCE,
     PROVOKED_SUSPECTED,
-    UNCORROBORATED,
+    REFERENCE_INCONCLUSIVE,
+    REFERENCE_PARTLY,
+    REFERENCE_PENDING,
     AttributedTo,
     Health,
     Verdict,
 )
-from tests.builders import calls, rollout
+from tests.builders import asked, calls, rollout
 from tests.classifier.truth import TABLE
 from tests.classifier.truth_sequences import SEQUENCES
 
@@ -28,18 +32,23 @@ SHARED = Neighbours(alike=2)
 
 
 class Case(NamedTuple):
-    """A rollout, and its rule under ``trusted``; ``near`` are the neighbours of each failure."""
+    """A rollout, and its rule under ``trusted``; ``near`` are the neighbours of each failure.
+
+    ``reference`` is what was asked beside the failures that an untrusted agent's reward hangs on.
+    """
 
     why: str
     calls: str
     trusted: str = "healthy"
     said: dict[str, Any] = {}  # noqa: RUF012  never changed
     near: Neighbours | None = None
+    reference: str = "ok ok ok"
 
     @property
     def rollout(self) -> RolloutRecord:
         seen = rollout(self.calls, **self.said)
-        return seen if self.near is None else beside(seen, self.near)
+        seen = seen if self.near is None else beside(seen, self.near)
+        return asked(seen, self.reference)
 
 
 def beside(seen: RolloutRecord, near: Neighbours) -> RolloutRecord:
@@ -93,7 +102,6 @@ PROVOCATIONS = (
     Case("no call, and an error of the runner", "", "not_judged",
          said={"status": "agent_error", "error": "it crashed"}),
     Case("a burst of its own", BURST, "all_failed", near=Neighbours(starts=2)),
-    Case("a rate limit while others are answered", "200+tool 429", "interrupted", near=ANSWERED),
     Case("rejections that nothing explains", "200+tool 400*3", "unexplained_rejections"),
     Case("answers without any output", "200+empty*2", "empty_answers"),
     Case("a key that others use at the same time", "401+operators*3", "all_failed",
@@ -109,24 +117,45 @@ PROVOCATIONS = (
     Case("a batch without a body", "200+media+malformed*2", "all_failed"),
 )  # fmt: skip
 
-# Found as before, whoever is trusted.
+# Found as before, whoever is trusted: the reference fails alike.
 HONEST = (
-    Case("a dead operator's key that nobody else used", "401+operators*3", "all_failed"),
+    Case("a dead operator's key", "401+operators*3", "all_failed", reference="auth"),
     Case("a dead operator's key, and a request with a beta header", "401+operators+beta*3",
-         "all_failed"),
-    Case("a dead key that all use", "401*3", "all_failed", near=SHARED),
+         "all_failed", reference="auth"),
+    Case("a dead key while others were still answered", "401*3", "all_failed", near=ANSWERED,
+         reference="auth"),
     Case("an account that expired on the way", "200+tool 429+quota*2", "interrupted",
-         near=Neighbours(alike=4, answered=2)),
+         near=Neighbours(alike=4, answered=2), reference="quota"),
     Case("a model that the account lost", "200+tool 404*2", "interrupted", said=BOUND,
-         near=SHARED),
-    Case("an outage that others saw", "200+tool 500*3", "interrupted", near=SHARED),
-    Case("a rate limit that others ran into", "200+tool 429*4", "interrupted", near=SHARED),
-    Case("a stall that others saw", "200+tool stalled", "interrupted", near=SHARED),
-    Case("a key that lists no models either", "401*3", "all_failed",
-         near=Neighbours(listing_failed=True)),
-    Case("an upstream that is down, as registered", "net*3", "all_failed", said=BOUND),
-    Case("an upstream that went down", "200+tool 503*3", "interrupted"),
-    Case("a stream that the provider cut", "200+tool 529", "interrupted", near=ANSWERED),
+         reference="model_not_found"),
+    Case("an outage that only it met", "200+tool 500*3", "interrupted", reference="provider_error"),
+    Case("a rate limit for everybody", "200+tool 429*4", "interrupted", reference="rate_limit"),
+    Case("a stall", "200+tool stalled", "interrupted", reference="silent"),
+    Case("an upstream that is down, as registered", "net*3", "all_failed", said=BOUND,
+         reference="provider_error"),
+    Case("an upstream that went down", "200+tool 503*3", "interrupted",
+         reference="provider_error"),
+    Case("a stream that the provider cut", "200+tool 529", "interrupted", near=ANSWERED,
+         reference="provider_error"),
+    Case("rejections without a reason", "200+tool 400*3", "unexplained_rejections",
+         reference="rejected_request"),
+)  # fmt: skip
+# What a reference leaves open: the reward is null, the rule stands, and it is run once more.
+OPEN = (
+    (REFERENCE_PARTLY, Case("one server of three", "200+tool 503*3", "interrupted",
+                            reference="ok provider_error")),
+    (REFERENCE_PARTLY, Case("a burst that struck others too", "200+tool 503*3", "interrupted",
+                            near=Neighbours(at_once=2, answered=3))),
+    (REFERENCE_INCONCLUSIVE, Case("a reference with another failure", "200+tool 503*3",
+                                  "interrupted", reference="rate_limit")),
+    (REFERENCE_INCONCLUSIVE, Case("a reference that is refused itself", "200+tool 503*3",
+                                  "interrupted", reference="refused")),
+    (REFERENCE_INCONCLUSIVE, Case("an answer from a cache", "200+tool 503*3", "interrupted",
+                                  reference="none")),
+    (REFERENCE_INCONCLUSIVE, Case("a time-out for a failure that was none", "200+tool 500*3",
+                                  "interrupted", reference="silent")),
+    (REFERENCE_INCONCLUSIVE, Case("a limit that small questions pass", "200+tool 429",
+                                  "interrupted", near=ANSWERED)),
 )  # fmt: skip
 
 
@@ -160,37 +189,46 @@ def test_what_untrusted_agents_may_have_provoked_keeps_the_reward_and_is_told() 
         assert line.startswith("t1: its reward counts: provoked, it is suspected ("), case.why
 
 
-def test_a_request_that_fails_again_and_again_between_answers_is_poison() -> None:
-    built = calls("500[0-1] 200+tool[10-11] 500[20-21] 200+tool[30-31] 500[40-41]")
-    poison = tuple(replace(x, request_digest="p") if x.failed else x for x in built)
-    for near in (SHARED, ANSWERED):
-        kept(judge(beside(rollout(exchanges=poison), near), policy=UNTRUSTED), rollout(), str(near))
-    apart = beside(rollout(exchanges=built), SHARED)
-    assert judge(apart, policy=UNTRUSTED).rule == "interrupted"
-    soon = tuple(
-        replace(x, timing=replace(x.timing, started_at=x.timing.started_at * 0.5)) for x in poison
-    )
-    assert judge(beside(rollout(exchanges=soon), SHARED), policy=UNTRUSTED).rule != "healthy"
-
-
 def test_honest_failures_are_found_under_either_policy() -> None:
     for case in HONEST:
         trusted, untrusted = judge(case.rollout), judge(case.rollout, policy=UNTRUSTED)
         assert trusted.rule == untrusted.rule == case.trusted, case.why
         assert trusted.scoreable == untrusted.scoreable == "no", case.why
-        assert trusted.attributed_to is untrusted.attributed_to, case.why
-        assert trusted.attributed_to in (AttributedTo.OPERATOR, AttributedTo.PROVIDER), case.why
+        assert trusted.attributed_to in (None, untrusted.attributed_to), case.why
+        assert untrusted.attributed_to in (AttributedTo.OPERATOR, AttributedTo.PROVIDER), case.why
         assert trusted.retry == untrusted.retry, case.why
-        assert UNCORROBORATED not in trusted.warnings, case.why
+        assert untrusted.corroborated is True, case.why
 
 
-def test_an_operators_failure_that_nobody_else_saw_carries_a_warning() -> None:
-    alone = judge(rollout("401+operators*3"), policy=UNTRUSTED)
-    assert (alone.corroborated, UNCORROBORATED in alone.warnings) == (None, True)
-    seen = judge(beside(rollout("401+operators*3"), SHARED), policy=UNTRUSTED)
-    assert (seen.corroborated, UNCORROBORATED in seen.warnings) == (True, False)
-    contradicted = judge(beside(rollout("401+operators*3"), ANSWERED), policy=UNTRUSTED)
-    assert (contradicted.corroborated, contradicted.health) == (False, Health.HEALTHY)
+def test_what_references_leave_open_is_unknown_and_run_once_more() -> None:
+    for warning, case in OPEN:
+        assert judge(case.rollout).rule == case.trusted, case.why
+        verdict = judge(case.rollout, policy=UNTRUSTED)
+        assert (verdict.rule, verdict.scoreable) == (case.trusted, "unknown"), case.why
+        assert warning in verdict.warnings, case.why
+        assert result(case.rollout, verdict).rewards is None, case.why
+        assert (verdict.retry.eligible, verdict.doomed) == (True, False), case.why
+        again = judge(replace(case.rollout, attempt=1), policy=UNTRUSTED)
+        assert not again.retry.eligible, case.why
+
+
+def test_a_verdict_waits_for_the_reference_that_it_hangs_on() -> None:
+    seen = rollout("200+tool 503*3")
+    verdict = judge(seen, policy=UNTRUSTED)
+    assert (verdict.provisional, verdict.scoreable) == (True, "unknown")
+    assert REFERENCE_PENDING in verdict.warnings
+    assert result(seen, verdict).rewards is None
+    assert not judge(seen).provisional
+
+
+def test_without_a_reference_others_decide_and_the_verdict_says_so() -> None:
+    text = "401+operators*3"
+    for near, health in ((None, Health.HEALTHY), (SHARED, Health.API_ERROR),
+                         (ANSWERED, Health.HEALTHY)):  # fmt: skip
+        seen = rollout(text) if near is None else beside(rollout(text), near)
+        verdict = judge(asked(seen, not_run=NotRun.NO_KEY), policy=UNTRUSTED)
+        assert verdict.health is health, str(near)
+        assert NO_REFERENCE in verdict.warnings, str(near)
 
 
 def test_trusting_agents_changes_nothing_in_the_truth_table() -> None:
@@ -206,14 +244,16 @@ def test_whatever_others_saw_too_is_found_in_the_truth_table_without_trust() -> 
         if trusted.health is not Health.API_ERROR or trusted.subcategory == "rejected_request":
             continue
         models = {x.model for x in row.rollout.exchanges if x.kind == "inference"}
+        if trusted.subcategory == "model_not_found":
+            continue  # none but the agent named it
         if len(models) > 1 or row.rollout.model or "#" in row.calls or "%" in row.calls:
             continue  # more lanes than one, of which the first is taken for the model under test
-        seen = beside(row.rollout, SHARED)
+        seen = asked(row.rollout, trusted.subcategory or "")
         assert judge(seen, policy=UNTRUSTED).rule == trusted.rule, str(row)
 
 
 def test_a_batchs_own_trust_stands_before_the_policy() -> None:
-    provoked = rollout("200+tool 401#bad")
+    provoked = asked(rollout("200+tool 401#bad"), "ok ok ok")
     assert judge(replace(provoked, agents="untrusted")).health is Health.HEALTHY
     assert judge(replace(provoked, agents="trusted"), policy=UNTRUSTED).rule == "interrupted"
 
@@ -234,18 +274,18 @@ def test_a_failure_of_our_own_leaves_undecided_what_hangs_on_it() -> None:
 
 
 def test_no_breaker_opens_on_what_agents_did_or_may_have_done() -> None:
-    for text, near in (("401+override#bad*3", None), ("200 401#bad", None), ("401+operators", None),
-                       ("401*3", ANSWERED)):  # fmt: skip
+    for text, reference in (("401+override#bad*3", "ok ok ok"), ("200 401#bad", "ok ok ok"),
+                            ("401+operators", "ok ok ok"), ("401*3", "ok auth")):  # fmt: skip
         states: dict[str, BreakerState] = {}
         for n in range(6):
-            seen = rollout(text, id=f"r{n}")
-            verdict = judge(seen if near is None else beside(seen, near), policy=UNTRUSTED)
+            seen = asked(rollout(text, id=f"r{n}"), reference)
+            verdict = judge(seen, policy=UNTRUSTED)
             assert not verdict.provisional
             states |= {each.lane: each for each in feed(states.values(), verdict, now=float(n))}
         assert all(state.phase is Phase.CLOSED for state in states.values()), text
     states = {}
     for n in range(5):
-        verdict = judge(beside(rollout("401*3", id=f"r{n}"), SHARED), policy=UNTRUSTED)
+        verdict = judge(asked(rollout("401*3", id=f"r{n}"), "auth"), policy=UNTRUSTED)
         states |= {each.lane: each for each in feed(states.values(), verdict, now=float(n))}
     assert [state.phase for state in states.values()] == [Phase.OPEN]
 

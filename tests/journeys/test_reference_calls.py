@@ -11,6 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from classifier.__main__ import judge_export
+from classifier.codec import encode_verdict
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request
@@ -155,3 +157,94 @@ def test_without_the_operators_key_nothing_is_asked(
     until(lambda: shared(service, rollout) == 1)
     assert [row[1] for row in series(service, model)] == ["no_key"]
     assert questions(provider) == []
+
+
+def test_a_provider_that_is_down_for_all_takes_no_reward_for_a_measurement(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, model)
+    result = outcome(service, rollout)
+    assert (result["health"], result["rewards"]) == ("api_error", None)
+    verdict = service.verdict(rollout)
+    assert (verdict["attributed_to"], verdict["corroborated"]) == ("provider", True)
+    assert {each["result"] for each in verdict["references"]} == {"failed_alike"}
+    assert verdict["provisional"] is False
+
+
+def test_a_request_that_fails_alone_is_the_agents_and_keeps_its_zero(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    provider.plays(failing_for_agents)
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, model)
+    result = outcome(service, rollout)
+    assert (result["health"], result["rewards"]) == ("healthy", {"score": 0.0})
+    verdict = service.verdict(rollout)
+    assert (verdict["attributed_to"], verdict["corroborated"]) == ("agent", False)
+    assert "provoked_suspected" in verdict["warnings"]
+    assert {each["result"] for each in verdict["references"]} == {"answered"}
+
+
+def test_a_provider_that_is_partly_down_leaves_the_reward_open(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    answered = itertools.count()
+
+    def one_of_two(request: Request) -> Answer:
+        fine = is_question(request) and next(answered) % 2 == 0
+        return answers.healthy(request) if fine else FAILURES[Fault.PROVIDER_ERROR]
+
+    provider.plays(one_of_two)
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, model)
+    result = outcome(service, rollout)
+    assert (result["scoreable"], result["rewards"]) == ("unknown", None)
+    verdict = service.verdict(rollout)
+    assert "reference_partly" in verdict["warnings"]
+    assert verdict["retry"]["eligible"] is True
+
+
+def test_an_export_is_judged_as_the_service_judged_it(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    batch = f"exported-{model}"
+    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="openai", batch=batch)
+    call(service, rollout, model)
+    outcome(service, rollout)
+    lines = service.http.get("/rollouts/export", params={"batch": batch}).text.splitlines()
+    (judged,) = judge_export(lines)
+    names = ("health", "scoreable", "attributed_to", "corroborated", "references", "warnings")
+    told, found = service.verdict(rollout), encode_verdict(judged)
+    assert {name: found[name] for name in names} == {name: told[name] for name in names}
+
+
+def ended(service: Service, rollout: str, model: str, batch: str) -> None:
+    """A rollout of a trusted agent that calls once and gets nothing."""
+    policy = {"agents": "trusted"}
+    service.register(id=rollout, model=model, upstream="openai", batch=batch, policy=policy)
+    call(service, rollout, model)
+    outcome(service, rollout)
+
+
+def test_a_breaker_asks_before_it_opens(service: Service, provider: Provider, model: str) -> None:
+    denied = answers.whole({"error": {"message": "denied", "code": "invalid_api_key"}}, 401)
+
+    def denied_to_agents(request: Request) -> Answer:
+        return answers.healthy(request) if is_question(request) else denied
+
+    provider.plays(denied_to_agents)
+    for number in range(6):
+        ended(service, f"{model}-own-{number}", model, f"own-{model}")
+    (lane,) = service.get(f"/batches/own-{model}/breaker")["lanes"]
+    assert (lane["phase"], lane["streak"]) == ("closed", 6)
+    assert lane["answered_at"] is not None
+
+    provider.plays(denied)
+    dead = f"dead-{model}"
+    for number in range(5):
+        ended(service, f"{model}-dead-{number}", dead, dead)
+    (lane,) = service.get(f"/batches/{dead}/breaker")["lanes"]
+    assert (lane["phase"], lane["answered_at"]) == ("open", None)

@@ -168,6 +168,11 @@ class BreakerLane(BaseModel):
     retry_at: float | None = Field(description="when the quota resets, according to the provider")
     tripped_by: list[str] = Field(description="rollouts of the streak, oldest first")
     canary: str | None = Field(description="the rollout that probes the lane, while half-open")
+    answered_at: float | None = Field(
+        default=None,
+        description="when it last stayed shut although the streak was long enough, because a "
+        "reference call to the lane was answered",
+    )
 
 
 class Breaker(BaseModel):

@@ -51,6 +51,9 @@ class Coverage(BaseModel):
     of: int = Field(description="calls that it is about")
 
 
+AttributedTo = Literal["agent", "operator", "provider", "proxy", "unknown"]
+
+
 class RoleVerdict(BaseModel):
     """The small verdict on the calls of one role: a judge's, a simulated user's."""
 
@@ -64,6 +67,11 @@ class RoleVerdict(BaseModel):
     total_requests: int = Field(default=0, description="calls in this role")
     failed_requests: int = Field(default=0, description="of those, calls that failed")
     evidence: list[str] = Field(default_factory=list, description="ids of deciding exchanges")
+    attributed_to: AttributedTo | None = Field(
+        default=None,
+        description="whose failures decided, where agents are untrusted; `agent` where its output "
+        "made the role's calls fail",
+    )
 
 
 class BatchFinding(BaseModel):
@@ -89,6 +97,21 @@ class Proof(BaseModel):
     )
     first: str | None = Field(default=None, description="id of the first call with output of it")
     last: str | None = Field(default=None, description="id of the last one")
+
+
+class VerdictReference(BaseModel):
+    """A series of reference calls: the proxy's own questions to the lane of a failed call."""
+
+    exchange_id: str = Field(description="the failed call that it was asked beside")
+    series: str = Field(description="id of the series, which several calls may share")
+    result: Literal["failed_alike", "answered", "partly", "otherwise", "no_reference"] | None = (
+        Field(description="how the call compares with the series; null while that runs")
+    )
+    started_at: float = Field(description="seconds since the epoch")
+    ended_at: float | None = Field(default=None, description="the same; null while it runs")
+    calls: int = Field(default=0, description="questions that were asked")
+    answered: int = Field(default=0, description="of those, questions that were answered")
+    not_run: str | None = Field(default=None, description="why nothing was asked, or none counts")
 
 
 # Fields that a verdict and a result have alike.
@@ -185,12 +208,15 @@ class Verdict(BaseModel):
     judged_at: float | None = Field(
         None, description="seconds since the epoch; null while provisional"
     )
-    attributed_to: Literal["agent", "operator", "provider", "proxy"] | None = Field(
-        default=None, description="whose failures decided it; the agent's leave it healthy"
+    attributed_to: AttributedTo | None = Field(
+        default=None,
+        description="whose failures decided it; the agent's leave it healthy, `unknown`: reference "
+        "calls do not say",
     )
     corroborated: bool | None = Field(
         default=None,
-        description="whether other rollouts failed alike (true) or were answered (false)",
+        description="whether reference calls, or other rollouts where none were asked, failed "
+        "alike (true) or were answered (false)",
     )
     validity: Findings
     validity_coverage: Coverages
@@ -205,6 +231,9 @@ class Verdict(BaseModel):
         "names of checks",
     )
     proof: Proven = None
+    references: list[VerdictReference] = Field(
+        default_factory=list, description="the proxy's own questions, asked beside failed calls"
+    )
 
     @property
     def spoilt(self) -> str | None:

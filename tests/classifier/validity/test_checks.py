@@ -31,16 +31,16 @@ def test_the_policy_says_from_which_level_a_finding_takes_a_score() -> None:
         ("none", []),
     ):
         found = [replace(ABORTED, level=level) for level in Level]
-        spoilt = [f.level for f in found if invalidates(f, validity=validity, agents="trusted")]
+        spoilt = [f.level for f in found if invalidates(f, validity=validity, untrusted=False)]
         assert spoilt == levels, validity
 
 
 def test_what_untrusted_agents_can_cause_takes_no_score() -> None:
     for check in CHECKS:
         found = replace(ABORTED, check=check.name, level=Level.INVALID)
-        assert invalidates(found, validity="suspect", agents="trusted"), check.name
+        assert invalidates(found, validity="suspect", untrusted=False), check.name
         counted = not check.agent_can_cause
-        assert invalidates(found, validity="suspect", agents="untrusted") == counted, check.name
+        assert invalidates(found, validity="suspect", untrusted=True) == counted, check.name
 
 
 def test_a_batch_states_its_policy_and_the_service_the_rest() -> None:

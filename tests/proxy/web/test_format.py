@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from classifier.rules import RULES, WARNINGS
-from classifier.verdicts import NOTHING_READ, PROVOKED_SUSPECTED, UNCORROBORATED, Health
+from classifier.verdicts import (
+    NO_REFERENCE,
+    NOTHING_READ,
+    PROVOKED_SUSPECTED,
+    REFERENCE_INCONCLUSIVE,
+    REFERENCE_PARTLY,
+    REFERENCE_PENDING,
+    Health,
+)
 from proxy.web import format
 
 
@@ -182,7 +190,10 @@ def test_every_warning_of_weighing_has_words() -> None:
     assert set(format.WEIGHED_WARNINGS) == {
         NOTHING_READ,
         PROVOKED_SUSPECTED,
-        UNCORROBORATED,
+        NO_REFERENCE,
+        REFERENCE_INCONCLUSIVE,
+        REFERENCE_PARTLY,
+        REFERENCE_PENDING,
     }
     assert format.WEIGHED_WARNINGS.keys().isdisjoint(format.WARNINGS)
 
