@@ -23,6 +23,10 @@ from tests.proxy.store.records import BARE, FULL
 NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 
 
+SERIES = {"id": "s0", "upstream": "openai", "model": "gpt-5", "api": "openai.chat",
+          "started_at": 1.0}  # fmt: skip
+
+
 def fill(url: str, *, calls: int = 3) -> Database:
     """Write rollouts in every state with calls, breakers, events, secrets, a call in flight."""
     database = Database(url)
@@ -101,7 +105,7 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "unattributed_calls": number or None,
         "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
-        "reference_series": '{"x":{"id":"s0"}}' if failed else None,
+        "reference_series": as_json({"x": SERIES}) if failed else None,
         "servings": f'[["openai","gpt-5","gpt-5-x",null,"fp_{number % 2}"]]',
     }  # fmt: skip
 

@@ -238,7 +238,7 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
     for line in "".join(blocks).splitlines():
         command, *words = shlex.split(line)
         assert command == "truezero"
-        assert told(truezero(*words, folder=folder))[0] == 0, line
+        assert (code := told(truezero(*words, folder=folder)))[0] == 0, (line, code)
     made = {path.name for path in folder.iterdir()} - {"truezero.db", "truezero.toml"}
     assert made == {"kept.db", "night.jsonl", "night", "other.db", "judged.jsonl", "copied.db"}
 
