@@ -404,6 +404,15 @@ def _usage(source: UsageSource) -> Callable[[Evidence], bool]:
     return lambda facts: source in {x.usage.source for x in facts.answers if not _rejected(x)}
 
 
+def _unfetched(facts: Evidence) -> bool:
+    """Return True if the rollout ended, and a background response of it was never fetched."""
+    return facts.outcome is not None and bool(totals.unfetched(facts.exchanges))
+
+
+def _usage_missing(facts: Evidence) -> bool:
+    return _usage(UsageSource.ABSENT)(facts) or _unfetched(facts)
+
+
 def _rejected(exchange: Exchange) -> bool:
     return exchange.status is not None and exchange.status >= 400
 
@@ -468,7 +477,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
     ("closed_at_outcome", _closed_at_outcome),
     ("request_repeated", _repeats),
-    ("usage_missing", _usage(UsageSource.ABSENT)),
+    ("usage_missing", _usage_missing),
     ("usage_partial", _usage(UsageSource.PARTIAL)),
     ("answers_unread", lambda facts: any(x.deaf is not None for x in facts.exchanges)),
     (ANSWERS_UNSEEN, _any_answer(lambda x: x.answer_state is AnswerState.UNSEEN)),
@@ -582,7 +591,7 @@ def _first(facts: Evidence) -> Finding:
 
 def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     finding, kept = weighed.finding, weighed.facts
-    rollout, exchanges = facts.rollout, facts.exchanges
+    rollout, exchanges, unfetched = facts.rollout, facts.exchanges, _unfetched(facts)
     failures = facts.failures
     top = totals.dominant(finding.strongest or finding.failures or failures)
     time = time_account(facts.calls, began_at=rollout.began_at, ended_at=rollout.ended_at)
@@ -605,9 +614,9 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         recovered_requests=_recovered(facts.calls) if failures else 0,
         status_counts=totals.status_counts(failures),
         dominant_status=None if top is None else top.status,
-        input_tokens=totals.input_total(exchanges),
-        output_tokens=totals.output_total(exchanges),
-        total_tokens=totals.all_tokens(exchanges),
+        input_tokens=None if unfetched else totals.input_total(exchanges),
+        output_tokens=None if unfetched else totals.output_total(exchanges),
+        total_tokens=None if unfetched else totals.all_tokens(exchanges),
         tool_calls=totals.tool_calls(exchanges),
         cost_usd=totals.cost_usd(exchanges),
         lost_s=time.lost_s,

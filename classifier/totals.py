@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 from operator import itemgetter
@@ -21,6 +21,7 @@ T = TypeVar("T", int, float)
 Counted = TypeVar("Counted")
 Span: TypeAlias = tuple[float, float]  # from when to when
 
+_CALLS_TO_MODELS = frozenset((Kind.INFERENCE, Kind.CONTINUATION))
 EXACT = 2**53  # up to here JSON's numbers are whole ones, and either database takes them
 
 
@@ -129,13 +130,30 @@ def using_tokens(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
     Of these the sums of tokens and cost are to be made, so far as each says how many it used.
     """
-    ended = (x for x in exchanges if x.ending is not None and not x.pending)
-    return [x for x in ended if x.role == "agent" and uses_tokens(x)]
+    counted = [x for x in exchanges if x.role == "agent" and x.ending is not None]
+    ended = [x for x in counted if not x.pending and uses_tokens(x)]
+    return [*ended, *unfetched(counted)]
+
+
+def unfetched(exchanges: Collection[Exchange]) -> list[Exchange]:
+    """Return the last answer about each background response whose end was never fetched.
+
+    Its model goes on all the same: it used tokens, and nobody knows how many.
+    """
+    waiting = [x for x in exchanges if x.pending and x.kind in _CALLS_TO_MODELS]
+    if not waiting:
+        return []
+    ended = {
+        x.response_digest for x in exchanges if x.ending is not None and not x.pending
+        and x.response_digest is not None and uses_tokens(x)
+    }  # fmt: skip
+    last = {x.response_digest or x.id: x for x in waiting if x.response_digest not in ended}
+    return list(last.values())
 
 
 def uses_tokens(exchange: Exchange) -> bool:
     """Return True for a call to a model, unless it is known that it used no tokens."""
-    return exchange.kind in (Kind.INFERENCE, Kind.CONTINUATION) and not _has_no_usage(exchange)
+    return exchange.kind in _CALLS_TO_MODELS and not _has_no_usage(exchange)
 
 
 def tokens_known(exchange: Exchange) -> bool:

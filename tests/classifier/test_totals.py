@@ -69,6 +69,24 @@ def test_a_sum_is_to_be_of_all_calls_that_used_tokens() -> None:
     assert [x.kind for x in using_tokens(background.exchanges)] == [Kind.CONTINUATION]
 
 
+@pytest.mark.parametrize("text", ["200 200+queued", "200 200+queued 200+polled",
+                                  "200 200+queued 404+fetched"])  # fmt: skip
+def test_a_background_response_that_is_never_fetched_used_unknown_tokens(text: str) -> None:
+    record = rollout(text)
+    assert [tokens_known(x) for x in using_tokens(record.exchanges)] == [True, False]
+    verdict = judge(record)
+    assert (verdict.input_tokens, verdict.output_tokens, verdict.total_tokens) == (None,) * 3
+    assert "usage_missing" in verdict.warnings
+
+
+def test_the_tokens_of_a_background_response_are_those_of_its_end() -> None:
+    verdict = judge(rollout("200 200+queued 200+polled 200+fetched"))
+    assert verdict.total_tokens == 60
+    assert verdict.warnings == ()
+    waiting = judge(rollout("200 200+queued", running=True))
+    assert (waiting.total_tokens, waiting.warnings) == (30, ("calls_in_flight",))
+
+
 def test_tokens_are_known_by_both_sides_or_a_total() -> None:
     for usage, known in (
         (Usage(input_total=1, output_total=2), True),
