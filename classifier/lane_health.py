@@ -72,8 +72,9 @@ def lane_failures(
     503, 504, 529, a connection that is refused or cut), or a failure of the operator's key, counts
     unless one rollout alone has it while others are answered. All others, which an agent can bring
     about by itself (a burst over the limit, a misspelt model, a request that the engine dies of),
-    count once three rollouts fail alike. Of a rollout no more count than of the one that has the
-    third most, so that a few agents' own failures weigh nothing beside others' few.
+    count once three rollouts fail alike. Of a rollout no more count than twice those of the one
+    that has the third most (once, where that has one), so that one agent's many weigh little beside
+    others' few.
 
     Arguments:
         answered: when other calls of the lane began that were answered, and of which rollouts.
@@ -122,7 +123,8 @@ def _shared(
         begin = bisect_left(answered, (calls[0].at, ""))
         end = bisect_left(answered, (calls[-1].at, ""))
         return () if any(each != most for _, each in answered[begin:end]) else calls
-    limit = counts[min(len(counts), _ALIKE) - 1][1]
+    third = counts[min(len(counts), _ALIKE) - 1][1]
+    limit = 2 * third if third > 1 else 1
     taken: Counter[str] = Counter()
     kept = []
     for call in calls:

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -58,6 +60,7 @@ from proxy.settings import Settings
 from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
+from proxy.store.tables import StoreCounts
 from proxy.telemetry import traces
 from proxy.telemetry.metrics import AGENTS, CONTROL, SHARED, Metrics, RequestCounts
 
@@ -152,10 +155,29 @@ def certificate(settings: Settings) -> Certificate | None:
     return Certificate(settings.certfile, settings.keyfile)
 
 
+def _census(database: Database, prices: PriceTable) -> StoreCounts:
+    """Count what the database holds, for metrics.
+
+    Raises:
+        StoreError: the database is unavailable.
+    """
+    from proxy.control import health  # noqa: PLC0415  with the control plane, not at the start
+
+    now = time.time()
+    lanes = health.lane_counts(database, prices, now)
+    return replace(database.read(statistics.counts, now), lanes=lanes)
+
+
 def control_auth(settings: Settings, secret: bytes) -> ControlAuth:
     """Return what authenticates requests to the control plane; ``secret`` signs sessions."""
     token = settings.admin_token.get_secret_value().encode() if settings.admin_token else None
-    return ControlAuth(token, Sessions.of(secret, token), time.time, local_names(settings))
+    return ControlAuth(
+        token,
+        Sessions.of(secret, token),
+        time.time,
+        local_names(settings),
+        status_public=settings.status_public,
+    )
 
 
 def local_names(settings: Settings) -> LocalNames:
@@ -349,7 +371,7 @@ class Application:
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
         self._metrics = Metrics(
             self._recorder,
-            census=lambda: database.read(statistics.counts, time.time()),
+            census=partial(_census, database, prices),
             version=metadata.version("truezero"),
             prices=prices,
             requests=_request_counts(context.notices),

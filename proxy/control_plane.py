@@ -22,6 +22,7 @@ from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
 from proxy.web.cards import card_page
+from proxy.web.cause_pages import status_page
 from proxy.web.context import LivePages, PageContext, problem
 
 
@@ -95,6 +96,8 @@ def build(
     app.state.address = address
     app.state.version = version
     app.state.card_page = card_page
+    app.state.status_page = status_page
+    app.state.authorized = auth.authorized
     app.state.exposition = exposition
     app.state.pages = PageContext(
         service=service,

@@ -405,6 +405,11 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         description="where an untrusted agent's call fails, or a breaker is about to open, ask the "
         "model up to three plain questions with the operator's key, to learn whose failure it was",
     )
+    status_public: bool = Field(
+        default=False,
+        description="answer `GET /status` without the admin token too, in a short form without "
+        "keys, counts and names of your own",
+    )
     grace_s: float = Field(
         30.0, ge=0, description="time for calls in flight to finish after SIGTERM, in seconds"
     )

@@ -139,6 +139,20 @@ _CALLS = {
 }  # fmt: skip
 # Answers that depend on when they are asked for.
 PASSING: Final[Mapping[str, Any]] = {
+    "GET /status": {
+        "word": "degraded",
+        "at": _BEGAN + 3600.0,
+        "lanes": 1,
+        "items": [
+            {
+                "upstream": "openai", "model": "gpt-5", "key": "key-3f9a1c22", "server": None,
+                "word": "degraded", "since": _BEGAN + 3240.0, "cause": "rate_limit",
+                "calls": 480, "failed": {"rate_limit": 61}, "failed_share_low": 0.1002,
+                "weighed_from": _BEGAN + 3300.0, "last_at": _BEGAN + 3540.0, "waiting": 0,
+                "reference": None,
+            }
+        ],
+    },
     "GET /upstreams": {
         "since": _BEGAN,
         "until": _BEGAN + 3600.0,

@@ -113,8 +113,9 @@ def _end(session: str) -> int:
 SIGN_IN = "/ui/sign-in"
 
 _OPEN = frozenset({"/healthz", "/readyz"})  # for probes without a token
+STATUS = "/status"
 _OPEN_PAGES = (SIGN_IN, "/ui/static/")  # needed to sign in
-_PAGES = frozenset({"/", "/docs", "/help", "/openapi.json"})
+_PAGES = frozenset({"/", "/docs", "/help", "/openapi.json", STATUS})
 _PAGE_FOLDERS = ("/ui/", "/static/docs/")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
@@ -153,13 +154,15 @@ class ControlAuth:
     """Authenticates requests to the control plane.
 
     ``token`` is the admin token; None allows every request from this machine. ``wall`` is
-    seconds since the epoch. ``names`` are those of this service.
+    seconds since the epoch. ``names`` are those of this service. ``status_public`` opens the
+    short form of the status to everybody.
     """
 
     token: bytes | None = field(repr=False)
     sessions: Sessions
     wall: Callable[[], float]
     names: LocalNames = _LOOPBACK
+    status_public: bool = False
 
     def check(self, scope: dict[str, Any]) -> None:
         """Return if the request is authorized.
@@ -174,13 +177,11 @@ class ControlAuth:
         if self.token is None:
             self._check_local(scope)
             return
-        if path in _OPEN or path.startswith(_OPEN_PAGES):
+        if path in _OPEN or path.startswith(_OPEN_PAGES) or self.authorized(scope):
             return
-        if self.opens(_bearer(scope["headers"])):
+        if path == STATUS and self.status_public:
             return
-        page = path in _PAGES or path.startswith(_PAGE_FOLDERS)
-        if page and self.sessions.holds(session_of(scope["headers"]), self.wall()):
-            return
+        page = _is_page(path)
         if page and b"text/html" in (first(scope["headers"], b"accept") or b""):
             raise _to_sign_in(scope)
         raise Refusal(
@@ -189,6 +190,16 @@ class ControlAuth:
             "the control plane requires `Authorization: Bearer` with TRUEZERO_ADMIN_TOKEN",
             _CHALLENGE,
         )
+
+    def authorized(self, scope: dict[str, Any]) -> bool:
+        """Return True for a request that shows the admin token, or a session for a page.
+
+        Without a token every request that `check` lets in is authorized.
+        """
+        if self.token is None or self.opens(_bearer(scope["headers"])):
+            return True
+        session = session_of(scope["headers"])
+        return _is_page(scope["path"]) and self.sessions.holds(session, self.wall())
 
     def _check_local(self, scope: dict[str, Any]) -> None:
         host = (first(scope["headers"], b"host") or b"").decode("latin-1").lower()
@@ -206,6 +217,10 @@ class ControlAuth:
     def opens(self, token: bytes | None) -> bool:
         """Return True for the admin token; compared in constant time."""
         return self.token is not None and hmac.compare_digest(token or b"", self.token)
+
+
+def _is_page(path: str) -> bool:
+    return path in _PAGES or path.startswith(_PAGE_FOLDERS)
 
 
 def session_of(headers: Sequence[tuple[bytes, bytes]]) -> str:

@@ -13,9 +13,11 @@ from classifier.card import card_bytes
 from classifier.groups import MIN_VALID, Method
 from proxy.api.problems import (
     LIMITED,
+    Authorized,
     CardPage,
     Exposition,
     Service,
+    StatusPage,
     Version,
     base_url,
     documented,
@@ -23,6 +25,7 @@ from proxy.api.problems import (
 )
 from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
 from proxy.control.alerts import unexplained_calls
+from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
 from proxy.control.upstreams import upstream_report
@@ -547,6 +550,35 @@ async def report(
     sample of inference calls.
     """
     return await json_answer((await upstream_report(service, since)).to_dict())
+
+
+@upstreams_router.get(
+    "/status",
+    response_model=models.StatusReport,
+    tags=["service"],
+    operation_id="get_status",
+)
+async def status(
+    service: Service,
+    request: Request,
+    page: StatusPage,
+    authorized: Authorized,
+    public: Annotated[
+        bool, Query(description="the short form that everybody gets with `status_public`")
+    ] = False,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+) -> Response:
+    """Get the health of each upstream, model and key in a word, with its evidence.
+
+    Failures count that are the provider's or the operator's, over the last hour. Where answers tell
+    servers apart, each has a word of its own. `Accept: text/html` gets a page.
+    """
+    if public or not authorized(dict(request.scope)):
+        answer = await public_status(service)
+    else:
+        answer = (await status_report(service)).to_dict()
+    shown = await run_in_thread(page, answer, accept, service.now())
+    return await json_answer(answer) if shown is None else shown
 
 
 # --- Prometheus --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Alerts on open breakers, batches and upstreams; causes of failures by upstream and model."""
+"""Alerts on breakers, batches, upstreams and lanes; causes of failures by upstream and model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from classifier.fingerprints import Lane
 from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
-from proxy.control import batches
+from proxy.control import batches, health
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.control.upstreams import round_step, upstream_report
 from proxy.routing.errors import Refusal
@@ -20,6 +20,11 @@ from proxy.store.batches import newest
 from proxy.store.deployment import Condition
 
 BREAKER, BATCH, UPSTREAM = "breaker.opened", "batch.unpublishable", "upstream.failing"
+
+LANE = "lane"
+"""Kinds of alerts on a lane's health, with a word behind it: `lane.down`."""
+_LANE_KINDS = tuple(f"{LANE}.{word}" for word in ("degraded", "down", "recovered"))
+_RECOVERED_S = 600.0  # ago, at most, for which a recovery is told
 
 _RECENT_S = 3600.0  # older breakers and batches without a rollout since are yesterday's
 _BATCHES = 50  # the newest ones, looked at
@@ -43,8 +48,12 @@ async def current_alerts(service: Service) -> AlertSnapshot:
         Refusal: 503 while the database is unavailable.
     """
     now = service.now()
-    conditions = [*await _breakers(service, now), *await _failing(service, now)]
-    watched = {BREAKER, UPSTREAM}
+    conditions = [
+        *await _breakers(service, now),
+        *await _failing(service, now),
+        *await _lanes(service, now),
+    ]
+    watched = {BREAKER, UPSTREAM, *_LANE_KINDS}
     for row in await service.read(newest, limit=_BATCHES):
         if row["last_at"] >= now - _RECENT_S:
             watched.add(f"{BATCH}:{row['batch']}")
@@ -92,6 +101,31 @@ async def _failing(service: Service, now: float) -> list[Condition]:
         for each in report.items
         if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
     ]
+
+
+async def _lanes(service: Service, now: float) -> list[Condition]:
+    """Return a condition for each lane that fails, and for each that recovered of late."""
+    found = []
+    for lane in (await health.status_report(service)).items:
+        if lane.fails:
+            data = lane.to_dict()
+            found.append(_lane_condition(service, lane, lane.health.word.value, data))
+        elif (last := lane.last_episode) is not None and (last.until or 0) > now - _RECOVERED_S:
+            data = {"since": last.since, "until": last.until, "cause": last.cause}
+            found.append(_lane_condition(service, lane, "recovered", data))
+    return found
+
+
+def _lane_condition(
+    service: Service, lane: health.NamedLane, word: str, data: Mapping[str, Any]
+) -> Condition:
+    episode = lane.last_episode
+    return Condition(
+        kind=f"{LANE}.{word}",
+        subject=lane.name,
+        at=service.now() if episode is None else episode.until or episode.since,
+        data={**lane.place._asdict(), **data, **_link(service, "/status")},
+    )
 
 
 async def _unpublishable(service: Service, batch: str, now: float) -> list[Condition]:

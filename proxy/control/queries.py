@@ -249,6 +249,9 @@ class Service:
     timelines: VersionedCache[str, Any, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
     )
+    statuses: VersionedCache[str, int, Any] = field(
+        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
     rejudging: TokenBucket = field(default_factory=_rejudging)
 
     @property

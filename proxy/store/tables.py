@@ -588,10 +588,15 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCounts:
-    """Counts over the whole store: rollouts by health, open and half-open breakers by phase."""
+    """Counts over the whole store: rollouts by health, open and half-open breakers by phase.
+
+    ``lanes`` are those of the last hour, by upstream, model and word; a model without a public
+    name is None.
+    """
 
     verdicts: Mapping[str, int]
     breakers: Mapping[str, int]
+    lanes: Mapping[tuple[str, str | None, str], int] = field(default_factory=dict)
 
 
 def as_json(value: object) -> str:

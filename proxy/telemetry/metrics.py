@@ -542,6 +542,15 @@ class _StoreCollector(Collector):
             "phase",
             self._census.breakers,
         )
+        lanes = GaugeMetricFamily(
+            "truezero_lanes",
+            "Lanes called within the last hour, by the word for their health: healthy, degraded, "
+            "down, unknown",
+            labels=("upstream", "model", "word"),
+        )
+        for (upstream, model, word), count in self._census.lanes.items():
+            lanes.add_metric((upstream, model or OTHER, word), count)
+        yield lanes
 
 
 def _gauge(name: str, text: str, label: str, counts: Mapping[str, int]) -> GaugeMetricFamily:

@@ -16,6 +16,7 @@ from proxy.api.lists import file_response, in_one
 from proxy.control import cards, dashboard, reports
 from proxy.control.batches import reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
+from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.cards import printable
@@ -290,7 +291,10 @@ async def _reset(context: Context, request: Request, batch: Name) -> Response:
 
 async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:
     timeline = await dashboard.timeline(context.service, batch)
+    summary = data["summary"]
+    unmeasured = summary["scoreable"] < summary["total"]
     return {
+        "episodes": await batch_episodes(context.service, batch) if unmeasured else [],
         "chart": timeline and charts.chart(timeline),
         "publication": publication_check(data["summary"], data["reruns"]),
     }

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 
 from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
+from proxy.control.health import status_report
 from proxy.control.upstreams import (
     LONGEST_S,
     Timeline,
@@ -18,7 +19,7 @@ from proxy.control.upstreams import (
     quiet_outages,
     upstream_report,
 )
-from proxy.web import badges, charts
+from proxy.web import badges, charts, render
 from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
 
 # --- remedies, one sentence for a cause --------------------------------------------------------
@@ -166,6 +167,7 @@ async def _upstreams(
 ) -> Response:
     chosen = read_time_range(context.service.now(), window, since, until)
     report = await upstream_report(context.service, chosen.since, until=chosen.until)
+    lanes = [] if chosen.until is not None else (await status_report(context.service)).items
     outages = [] if chosen.until is not None else await quiet_outages(context.service, report)
     return await context.page(
         "upstreams.html",
@@ -173,6 +175,10 @@ async def _upstreams(
         "upstreams",
         report=report,
         outages=outages,
+        lanes={
+            name: [each.to_dict() for each in lanes if each.place.upstream == name]
+            for name in {each.place.upstream for each in lanes}
+        },
         items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
         chosen=chosen,
         windows=UPSTREAM_WINDOWS_S,
@@ -210,3 +216,16 @@ def _points(values: Sequence[float | None], most: float) -> str:
         for n, value in enumerate(values)
         if value is not None
     )
+
+
+def status_page(report: Mapping[str, Any], accept: str, now: float) -> Response | None:
+    """Render the health of lanes, in either form of `GET /status`, if ``accept`` asks for a page.
+
+    Arguments:
+        now: epoch seconds.
+    """
+    if "text/html" not in [part.partition(";")[0].strip() for part in accept.lower().split(",")]:
+        return None
+    page = render.page("status.html", report=report, now=now)
+    page.headers["vary"] = "accept"
+    return page

@@ -31,7 +31,7 @@ BEGIN_S = 2400.0  # of an outage, after as much calm
 LONGEST_S = 3 * 3600.0
 _LOOKED_BACK_S = 3600
 _EACH_S = 5.0  # a lane is looked at during an outage
-_CALM_EACH_S = 30.0
+_CALM_EACH_S = 60.0
 
 OWN = KeySource.OPERATOR
 
@@ -319,7 +319,7 @@ clock with fixed seeds (`python -m tests.classifier.outages`). In each script a 
 times a minute by 16 rollouts, unless its line says otherwise. An answer takes 8 s in the median, a
 failure less than one; 1 % of the calls fail now and then, and 2 % are requests of agents that are
 rejected. A lane is looked at every 5 s. The calm hours have 0.5 to 60 calls a minute, one or two
-keys and one to three servers, and are looked at every 30 s.
+keys and one to three servers, and are looked at every minute.
 
 - False alarms: **{alarms}** in {calm:,} calm hours with {calls:,} calls, **{early}** in the calm
   before the outages.

@@ -150,7 +150,7 @@ def test_what_an_agent_can_bring_about_counts_once_three_rollouts_fail_alike(
     assert lane_failures(three, BETWEEN) == three
 
 
-def test_a_burst_weighs_nothing_beside_the_few_failures_of_others() -> None:
+def test_a_burst_weighs_little_beside_the_few_failures_of_others() -> None:
     limit: dict[str, Any] = {"subcategory": Subcategory.RATE_LIMIT, "status": 429}
     burst = [failure(n, "burst", **limit) for n in range(50)]
     few = [failure(60, "a", **limit), failure(61, "b", **limit)]

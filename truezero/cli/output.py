@@ -763,6 +763,40 @@ def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
     _print(table, len(files), "outcomes", more=False)
 
 
+_WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
+
+
+def print_status(lanes: Sequence[models.LaneStatus]) -> None:
+    """Print a line for each lane, with the evidence of its word."""
+    table = _list_table(
+        "upstream · model · key", "word", "since (UTC)", "cause", "failed", "waiting"
+    )
+    for lane in lanes:
+        style = _WORD_STYLE.get(lane.word, "dim")
+        table.add_row(
+            escape(lane_name(lane)),
+            f"[{style}]{lane.word}[/{style}]",
+            "" if lane.since is None else _moment(lane.since),
+            escape(lane.cause or ""),
+            f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
+            f"{lane.waiting:,d}" if lane.waiting else "",
+        )
+    _print(table, len(lanes), "calls within the last hour", more=False)
+
+
+def lane_name(lane: models.LaneStatus) -> str:
+    """Return a lane's name: ``openai · gpt-5 · key-3f9a``."""
+    parts = (lane.upstream, lane.model or "no model named", lane.key, lane.server)
+    return " · ".join(filter(None, parts))
+
+
+def lane_line(lane: models.LaneStatus) -> str:
+    """Return a lane's word as a line, with the time of now."""
+    why = f", {lane.cause}" if lane.cause else ""
+    failed = f"{sum(lane.failed.values())} of {plural(lane.calls, 'call')} failed"
+    return visible(f"{_moment(time.time())}  {lane_name(lane)}: {lane.word}{why} ({failed})")
+
+
 def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
     """Print a line for each batch.
 

@@ -6,7 +6,8 @@ import json
 import os
 import platform
 import re
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from importlib import metadata
 from itertools import count
@@ -87,6 +88,16 @@ def run(
     ] = False,
     url: Url = None,
     token: Token = None,
+    wait_s: Annotated[
+        float,
+        typer.Option(
+            "--wait",
+            metavar="SECONDS",
+            min=0,
+            max=86_400,
+            help="Wait so long at most while calls to the model fail for everybody.",
+        ),
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Run an agent and report whether its model was reached.
@@ -123,6 +134,7 @@ def run(
     say = _unsaid if as_json else runner.say
     try:
         with embedded.connect_or_start(url, token, say) as client:
+            wait_while_down(client, wait_s, upstream=upstream, model=model, say=say)
             report = runner.run(job, client, say)
     except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
         fail(str(error), 1)
@@ -132,6 +144,31 @@ def run(
         for line in report_lines(report):
             runner.say(line)
     raise typer.Exit(report.exit_code)
+
+
+def wait_while_down(
+    client: truezero.Client,
+    most_s: float,
+    *,
+    upstream: str | None,
+    model: str | None,
+    say: Callable[[str], None],
+    sleep: Callable[[float], object] = time.sleep,
+) -> None:
+    """Wait while the lane of a model is down, so many seconds at most; say it once.
+
+    Raises:
+        ServiceError: the service is away.
+    """
+    from truezero.sdk.batches import HEALTH_EACH_S, is_down  # noqa: PLC0415
+
+    waited_s = 0.0
+    while waited_s < most_s and is_down(client.status(), upstream=upstream, model=model):
+        if not waited_s:
+            say(f"{model or upstream or 'every model'} is down: waiting up to {most_s:g} s")
+        each_s = min(HEALTH_EACH_S, most_s - waited_s)
+        sleep(each_s)
+        waited_s += each_s
 
 
 def _unsaid(_line: str) -> None:

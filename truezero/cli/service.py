@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from truezero.cli.options import (
+    AsJson,
     Config,
     DatabaseUrl,
     Token,
@@ -23,6 +26,9 @@ from truezero.cli.options import (
     set_environment,
     settings,
 )
+
+if TYPE_CHECKING:
+    from truezero import models
 
 
 def serve(
@@ -126,6 +132,55 @@ def _find_token(*, make: bool) -> bool | None:
             "or TRUEZERO_ADMIN_TOKEN_FILE to a file elsewhere",
             1,
         )
+
+
+_DEGRADED, _DOWN = 75, 76  # as `truezero run` exits: transient, permanent
+_EACH_S = 5.0
+
+
+def status(
+    upstream: Annotated[str | None, typer.Option(help="Only this upstream.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Go on, and print each change of a word.")
+    ] = False,
+    url: Url = None,
+    token: Token = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how each upstream, model and key is now, in a word with its evidence.
+
+    Exit code: 0 if none fails, 75 if one is degraded, 76 if one is down. With --watch, which ends
+    when it is interrupted, those of the last look.
+    """
+    from truezero.cli import output  # noqa: PLC0415
+
+    with connected(url, token) as client:
+        report = client.status()
+        lanes = _chosen(report.items, upstream, model)
+        if as_json:
+            shown = report.model_copy(update={"items": lanes})
+            typer.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
+        else:
+            output.print_status(lanes)
+        with suppress(KeyboardInterrupt):
+            while watch:
+                time.sleep(_EACH_S)
+                known = {output.lane_name(lane): lane.word for lane in lanes}
+                lanes = _chosen(client.status().items, upstream, model)
+                for lane in lanes:
+                    if known.get(output.lane_name(lane), "unknown") != lane.word:
+                        typer.echo(output.lane_line(lane))
+    words = {lane.word for lane in lanes}
+    raise typer.Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
+
+
+def _chosen(
+    lanes: Iterable[models.LaneStatus], upstream: str | None, model: str | None
+) -> list[models.LaneStatus]:
+    return [
+        lane for lane in lanes if upstream in (None, lane.upstream) and model in (None, lane.model)
+    ]
 
 
 def export(

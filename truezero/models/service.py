@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -115,3 +115,62 @@ class UpstreamReport(BaseModel):
     calls: int = Field(description="ended calls that began in the window")
     sampled_calls: int = Field(description="inference calls that latencies and keys stand on")
     items: list[UpstreamItem] = Field(description="the busiest first")
+
+
+# --- status ---
+#
+# The health of lanes in a word.
+
+
+LaneWord: TypeAlias = Literal["healthy", "degraded", "down", "unknown"]
+
+
+class ReferenceResult(BaseModel):
+    """The last reference call to an upstream and model."""
+
+    at: float = Field(description="when it ended, in seconds since the epoch")
+    answered: bool | None = Field(description="null: it is no evidence")
+    subcategory: str | None = Field(description="why it failed; null where it did not")
+
+
+class LaneStatus(BaseModel):
+    """The health of one lane. The short form has `upstream` to `cause`, without `key` and `server`.
+
+    A degraded lane fails for more than 5 % of its calls, a down one for more than half, both beyond
+    doubt (Wilson's lower bound). An unknown one has too few calls.
+    """
+
+    upstream: str = Field(description="its name in a base URL")
+    model: str | None = Field(description="as it is asked for; null: no call named one")
+    key: str | None = Field(None, description="salted digest of the key")
+    server: str | None = Field(
+        None, description="provider, region or engine that answers name; null: all of them"
+    )
+    word: LaneWord = Field(description="`healthy`, `degraded`, `down` or `unknown`")
+    since: float | None = Field(description="from when on it fails; null where it does not")
+    cause: str | None = Field(description="most frequent subcategory of its failures since then")
+    calls: int = Field(0, description="calls that were weighed; what agents caused is left out")
+    failed: dict[str, int] = Field(
+        default_factory=dict, description="of them, failed ones by subcategory"
+    )
+    failed_share_low: float | None = Field(
+        None, description="lower bound of the failed share, at 97.5 %"
+    )
+    weighed_from: float | None = Field(None, description="when the first of them began")
+    last_at: float | None = Field(None, description="minute of its last call")
+    waiting: int = Field(
+        0, description="calls in flight for over 30 s and three times the lane's p99"
+    )
+    reference: ReferenceResult | None = Field(None, description="null: none within the hour")
+
+
+class StatusReport(BaseModel):
+    """`GET /status`: each lane that was called within the last hour, those that fail first.
+
+    The short form has only models and upstreams that everybody has.
+    """
+
+    word: LaneWord = Field("unknown", description="the worst word of a lane beside `unknown`")
+    at: float = Field(description="when it was computed, in seconds since the epoch")
+    lanes: int = Field(0, description="lanes in all; the first 200 are listed")
+    items: list[LaneStatus] = Field(description="those that are down first, then degraded ones")

@@ -233,6 +233,43 @@ async def run_in_tasks(
     return tuple(each for each in finished if isinstance(each, Ran))
 
 
+# --- health of a lane ---
+#
+# A task waits for it before it starts, where that is asked for.
+
+
+HEALTH_EACH_S = 5.0
+
+
+def is_down(
+    report: models.StatusReport, *, upstream: str | None = None, model: str | None = None
+) -> bool:
+    """Return True if calls to an upstream and model fail, whichever key they are made with.
+
+    Arguments:
+        upstream, model: as they are registered; None takes any. A provider's name before the model
+            (``openai/gpt-5``) is passed over.
+    """
+    words = {
+        lane.word
+        for lane in report.items
+        if lane.server is None
+        and upstream in (None, lane.upstream)
+        and (model is None or _plain(model) == _plain(lane.model or ""))
+    }
+    return "down" in words and not words & {"healthy", "degraded"}
+
+
+def main_model(facts: LaneFacts) -> str | None:
+    """Return the model that facts register, the first of several."""
+    model = facts.get("model")
+    return model if model is None or isinstance(model, str) else next(iter(model), None)
+
+
+def _plain(model: str) -> str:
+    return model.rpartition("/")[2].casefold()
+
+
 # --- groups ---
 #
 # They come as they settle, from the event stream of the batch.

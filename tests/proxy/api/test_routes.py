@@ -73,6 +73,7 @@ class Service:
         self.app._database.calls.forget_rollouts()
         self.app._access._states.clear()
         self.app.control_plane().service.exclusions.clear()
+        self.app.control_plane().service.statuses.clear()
         self.provider.requests.clear()
         self.provider.plays(answers.healthy)
         return replace(self, http=client(str(self.http.base_url)))

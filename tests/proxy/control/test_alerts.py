@@ -39,7 +39,9 @@ async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(
     service.http.post("/rollouts", json={"id": "running", "batch": "b"})
     seen = await current_alerts(control)
     assert seen.conditions == (), "what has not ended is no objection"
-    assert seen.watched == {BREAKER, UPSTREAM, f"{BATCH}:b"}
+    assert seen.watched == {
+        BREAKER, UPSTREAM, "lane.degraded", "lane.down", "lane.recovered", f"{BATCH}:b",
+    }  # fmt: skip
     play(service, "dead", DEAD)
     found = told(await current_alerts(control))
     assert found.keys() == {BATCH}

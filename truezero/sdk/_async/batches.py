@@ -11,6 +11,7 @@ from truezero import models
 from truezero.sdk._async.rollouts import AsyncRollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
+    HEALTH_EACH_S,
     AsyncStop,
     BaseBatch,
     BatchRun,
@@ -19,6 +20,8 @@ from truezero.sdk.batches import (
     Sample,
     SettledGroups,
     Task,
+    is_down,
+    main_model,
     planned_samples,
     retry_advice,
     run_in_tasks,
@@ -133,6 +136,7 @@ class AsyncBatch(BaseBatch):
         retry: bool = True,
         max_wait_s: float = 300.0,
         progress: bool | None = None,
+        wait_for_health: bool = False,
         **facts: Unpack[LaneFacts],
     ) -> BatchRun:
         """Run every task once, several at a time, and again where the service advises it.
@@ -150,6 +154,8 @@ class AsyncBatch(BaseBatch):
             retry: run transient failures again as the service advises, unless the wait is
                 longer than ``max_wait_s`` seconds.
             progress: show a bar on standard error; by default if that is a terminal.
+            wait_for_health: before each task wait while the model's lane is down, but no longer
+                than ``max_wait_s`` seconds.
             facts: apply to each rollout (model, upstream, …).
 
         Raises:
@@ -162,6 +168,8 @@ class AsyncBatch(BaseBatch):
         following = next_attempts(await self._client.rollouts(batch=self.name))
 
         async def one(sample: Sample[Task], stop: AsyncStop) -> Ran:
+            if wait_for_health:
+                await self._wait_for_health(facts, max_wait_s, stop)
             return await run_until_settled(
                 sample,
                 following.get((sample.name, sample.repeat), 0),
@@ -176,6 +184,18 @@ class AsyncBatch(BaseBatch):
         results = await run_in_tasks(plan, one, concurrency=concurrency, progress=progress)
         await self.end(this)
         return BatchRun(results=results, summary=await self.summary())
+
+    async def _wait_for_health(self, facts: LaneFacts, max_wait_s: float, stop: AsyncStop) -> None:
+        """Wait while the lane of some facts is down, so many seconds at most."""
+        known: LaneFacts = {**self._facts, **facts}
+        waited_s = 0.0
+        while waited_s < max_wait_s and not stop.is_set():
+            report = await self._client.status()
+            if not is_down(report, upstream=known.get("upstream"), model=main_model(known)):
+                return
+            wait_s = min(HEALTH_EACH_S, max_wait_s - waited_s)
+            await stop.wait(wait_s)
+            waited_s += wait_s
 
 
 async def _attempt(

@@ -332,6 +332,10 @@ class AsyncClient:
         path = of_batch(batch, "/breaker/reset")
         return await self._post(models.Breaker, path, params=present(lane=lane))
 
+    async def status(self) -> models.StatusReport:
+        """Return the health of each upstream, model and key now, in a word with its evidence."""
+        return await self._get(models.StatusReport, "/status")
+
     async def fingerprints(self) -> list[models.Fingerprint]:
         """Return the causes of failures across batches, with the rollouts each affected."""
         return (await self._get(models.Fingerprints, "/fingerprints")).items

@@ -12,6 +12,7 @@ from truezero import models
 from truezero.sdk._sync.rollouts import Rollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
+    HEALTH_EACH_S,
     BaseBatch,
     BatchRun,
     Ran,
@@ -20,6 +21,8 @@ from truezero.sdk.batches import (
     SettledGroups,
     Stop,
     Task,
+    is_down,
+    main_model,
     planned_samples,
     retry_advice,
     run_in_threads,
@@ -133,6 +136,7 @@ class Batch(BaseBatch):
         retry: bool = True,
         max_wait_s: float = 300.0,
         progress: bool | None = None,
+        wait_for_health: bool = False,
         **facts: Unpack[LaneFacts],
     ) -> BatchRun:
         """Run every task once, in threads, and again where the service advises it.
@@ -150,6 +154,8 @@ class Batch(BaseBatch):
             retry: run transient failures again as the service advises, unless the wait is
                 longer than ``max_wait_s`` seconds.
             progress: show a bar on standard error; by default if that is a terminal.
+            wait_for_health: before each task wait while the model's lane is down, but no longer
+                than ``max_wait_s`` seconds.
             facts: apply to each rollout (model, upstream, …).
 
         Raises:
@@ -162,6 +168,8 @@ class Batch(BaseBatch):
         following = next_attempts(self._client.rollouts(batch=self.name))
 
         def one(sample: Sample[Task], stop: Stop) -> Ran:
+            if wait_for_health:
+                self._wait_for_health(facts, max_wait_s, stop)
             return run_until_settled(
                 sample,
                 following.get((sample.name, sample.repeat), 0),
@@ -176,6 +184,18 @@ class Batch(BaseBatch):
         results = run_in_threads(plan, one, concurrency=concurrency, progress=progress)
         self.end(this)
         return BatchRun(results=results, summary=self.summary())
+
+    def _wait_for_health(self, facts: LaneFacts, max_wait_s: float, stop: Stop) -> None:
+        """Wait while the lane of some facts is down, so many seconds at most."""
+        known: LaneFacts = {**self._facts, **facts}
+        waited_s = 0.0
+        while waited_s < max_wait_s and not stop.is_set():
+            report = self._client.status()
+            if not is_down(report, upstream=known.get("upstream"), model=main_model(known)):
+                return
+            wait_s = min(HEALTH_EACH_S, max_wait_s - waited_s)
+            stop.wait(wait_s)
+            waited_s += wait_s
 
 
 def _attempt(

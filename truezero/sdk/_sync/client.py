@@ -325,6 +325,10 @@ class Client:
         path = of_batch(batch, "/breaker/reset")
         return self._post(models.Breaker, path, params=present(lane=lane))
 
+    def status(self) -> models.StatusReport:
+        """Return the health of each upstream, model and key now, in a word with its evidence."""
+        return self._get(models.StatusReport, "/status")
+
     def fingerprints(self) -> list[models.Fingerprint]:
         """Return the causes of failures across batches, with the rollouts each affected."""
         return (self._get(models.Fingerprints, "/fingerprints")).items

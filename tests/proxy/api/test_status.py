@@ -1,0 +1,71 @@
+"""`GET /status`: who gets which form, as JSON and as a page, and its word on other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import DOWN, play
+from truezero.models import StatusReport
+
+PAGE = {"accept": "text/html"}
+ADMIN = {"authorization": "Bearer t0k3n"}
+
+
+def failing(service: Service) -> None:
+    for n in range(6):
+        play(service, f"dead-{n}", DOWN)
+
+
+def test_each_lane_has_a_word_with_its_evidence(services: Callable[..., Service]) -> None:
+    service = services()
+    assert service.get("/status") | {"at": 0} == {
+        "word": "unknown", "at": 0, "lanes": 0, "items": [],
+    }  # fmt: skip
+    failing(service)
+    service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
+    report = StatusReport.model_validate(service.get("/status"))
+    (lane,) = report.items
+    assert (report.word, lane.word, lane.cause) == ("down", "down", "provider_error")
+    assert (lane.upstream, lane.model, lane.failed) == (
+        "openai", "gpt-5", {"provider_error": lane.calls},
+    )  # fmt: skip
+    assert lane.since is not None
+    assert lane.failed_share_low is not None and lane.failed_share_low > 0.5
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_everybody_gets_the_short_form_only_where_it_is_public(
+    services: Callable[..., Service], public: bool
+) -> None:
+    service = services(ADMIN_TOKEN="t0k3n", STATUS_PUBLIC=str(public).lower())
+    full = service.http.get("/status", headers=ADMIN)
+    assert full.json().keys() == {"word", "at", "lanes", "items"}
+    short = service.http.get("/status?public=1", headers=ADMIN)
+    assert short.json().keys() == {"at", "items"}
+    anybody = service.http.get("/status")
+    if not public:
+        problem(anybody, 401, "unauthorized")
+        return
+    assert anybody.json().keys() == {"at", "items"}
+    assert "Status" in service.http.get("/status", headers=PAGE).text
+    problem(service.http.get("/upstreams"), 401, "unauthorized")
+    problem(service.http.post("/status"), 405, "method_not_allowed")
+
+
+def test_pages_say_the_word(services: Callable[..., Service]) -> None:
+    service = services()
+    failing(service)
+    service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
+    status = service.http.get("/status", headers=PAGE).text
+    assert "1 lane of 1 is not healthy." in status
+    assert '<b class="bad">down</b>' in status
+    upstreams = service.http.get("/ui/upstreams").text
+    assert 'is <b class="bad">down</b> since' in upstreams
+    assert (
+        "6 of your 6 rollouts had calls that failed then" in service.http.get("/ui/batches/b").text
+    )
+    metrics = service.http.get("/metrics").text
+    assert 'truezero_lanes{model="gpt-5",upstream="openai",word="down"} 1.0' in metrics

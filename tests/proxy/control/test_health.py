@@ -1,0 +1,195 @@
+"""The health of lanes from recorded calls: their lane, and what is counted of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from classifier.records import Cause, Ending, Exchange, KeySource, Timing
+from classifier.verdicts import Subcategory
+from proxy.control import health
+from proxy.control.alerts import current_alerts
+from proxy.control.health import NamedLane, batch_episodes, public_status, read_lanes, status_report
+from proxy.control.queries import Service as ControlService
+from proxy.store import health as rows
+from proxy.store.database import Database
+from proxy.store.tables import CommitBatch
+from tests.proxy.api.test_routes import Service
+from tests.proxy.store.records import FULL
+
+NOW = 1_800_000_000.0
+DOWN = Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule="status.503")
+ANSWERED = replace(
+    FULL, status=200, cause=None, ending=Ending.COMPLETE, upstream="openai", model="gpt-5",
+    answered_model="gpt-5-2025-08-07", key_digest="key-a", served_by=None, system_fingerprint=None,
+    injected=False, held=None,
+)  # fmt: skip
+FAILED = replace(ANSWERED, status=503, cause=DOWN, answered_model=None)
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+@pytest.fixture
+def at_noon(control: ControlService) -> ControlService:
+    return replace(control, now=lambda: NOW)
+
+
+def write(service: Service, *calls: Exchange) -> None:
+    with closing(Database(service.database)) as database:
+        database.calls.write(CommitBatch(recorded=calls), worker="gone")
+
+
+def some(count: int, ago_s: float, like: Exchange, **facts: object) -> list[Exchange]:
+    """Calls of five rollouts, two seconds apart."""
+    name = f"{like.cause is None:d}{ago_s:g}{sorted(facts.items())}"
+    return [
+        replace(
+            like,
+            id=f"{hash(name) & 0xFFFFFF:x}-{n}",
+            rollout_id=f"r{n % 5}",
+            timing=Timing(started_at=NOW - ago_s + 2.0 * n, duration_s=1.0),
+            **facts,  # type: ignore[arg-type]
+        )
+        for n in range(count)
+    ]
+
+
+def lanes(service: Service, now: float = NOW) -> dict[str, NamedLane]:
+    with closing(Database(service.database)) as database:
+        return {lane.name: lane for lane in read_lanes(database, now)}
+
+
+def words(service: Service) -> dict[str, str]:
+    return {name: lane.health.word.value for name, lane in lanes(service).items()}
+
+
+def test_a_call_that_failed_belongs_to_the_model_that_it_asked_for(service: Service) -> None:
+    """Answers name the dated model; failures name none."""
+    write(service, *some(40, 600, ANSWERED), *some(12, 60, FAILED))
+    (lane,) = lanes(service).values()
+    assert lane.name == "openai · gpt-5 · key-a"
+    assert lane.health.word == "down"
+    assert lane.health.since == (NOW - 60) // 60 * 60
+    assert (lane.health.cause, lane.health.failures) == ("provider_error", 12)
+
+
+def test_one_key_of_two_is_down(service: Service) -> None:
+    auth = Cause(subcategory=Subcategory.AUTH, transient=False, rule="status.401")
+    dead = replace(FAILED, status=401, cause=auth, key_digest="key-b")
+    write(service, *some(20, 60, ANSWERED), *some(20, 60, dead))
+    assert words(service) == {"openai · gpt-5 · key-b": "down", "openai · gpt-5 · key-a": "healthy"}
+
+
+def test_a_server_has_a_word_where_answers_tell_several_apart(service: Service) -> None:
+    write(service, *some(20, 60, ANSWERED, served_by="one"))
+    assert words(service) == {"openai · gpt-5 · key-a": "healthy"}
+    write(service, *some(12, 61, FAILED, served_by="two"))
+    assert words(service) == {
+        "openai · gpt-5 · key-a": "degraded",
+        "openai · gpt-5 · key-a · one": "healthy",
+        "openai · gpt-5 · key-a · two": "down",
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "subcategory"), [(400, "rejected_request"), (404, "model_not_found")]
+)
+def test_what_one_agent_does_is_in_no_lane(service: Service, status: int, subcategory: str) -> None:
+    own = Cause(subcategory=Subcategory(subcategory), transient=False, rule="any")
+    calls = some(30, 60, FAILED, status=status, cause=own, model="gtp-5")
+    write(service, *some(20, 60, ANSWERED), *(replace(each, rollout_id="one") for each in calls))
+    assert words(service) == {"openai · gpt-5 · key-a": "healthy"}
+
+
+def test_calls_beyond_the_sample_are_counted_by_their_minute(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MOST", 60)
+    monkeypatch.setattr(health, "MOST", 60)
+    write(
+        service,
+        *some(600, 1800, ANSWERED),
+        *some(200, 420, FAILED, key_source=KeySource.OPERATOR),
+        *some(20, 420, ANSWERED, model="rare", answered_model="rare-1"),
+    )
+    found = lanes(service)
+    lane = found["openai · gpt-5 · key-a"].health
+    assert (lane.word, round(lane.failures)) == ("down", 140), "in the last five minutes"
+    assert found["openai · rare · key-a"].health.word == "healthy"
+
+
+async def test_few_rows_are_read_however_many_there_are(
+    service: Service, at_noon: ControlService
+) -> None:
+    write(service, *some(1500, 3500, ANSWERED), *some(1300, 3500, FAILED))
+    asked: list[str] = []
+
+    def counted(*executed: object) -> None:
+        asked.append(str(executed[2]))
+
+    event.listen(Engine, "after_cursor_execute", counted)
+    try:
+        report = await status_report(at_noon)
+        assert len(asked) < 40, "statements"
+        assert all("LIMIT" in each or "GROUP BY" in each for each in asked if "FROM exch" in each)
+        assert await status_report(at_noon) is report, "for two seconds"
+    finally:
+        event.remove(Engine, "after_cursor_execute", counted)
+
+
+async def test_the_public_form_names_no_key_count_or_name_of_ones_own(
+    service: Service, at_noon: ControlService
+) -> None:
+    own = replace(ANSWERED, model="ft:gpt-5:acme::x1", answered_model=None)
+    write(
+        service,
+        *some(20, 60, ANSWERED),
+        *some(20, 61, own),
+        *some(20, 62, ANSWERED, upstream="our-gateway"),
+    )
+    assert len((await status_report(at_noon)).items) == 3
+    public = await public_status(at_noon)
+    assert public == {
+        "at": NOW,
+        "items": [
+            {"upstream": "openai", "model": "gpt-5", "word": "healthy", "since": None,
+             "cause": None}
+        ],
+    }  # fmt: skip
+
+
+async def test_a_batch_says_when_its_lane_failed_and_how_many_rollouts_that_struck(
+    service: Service, at_noon: ControlService
+) -> None:
+    for n in range(3):
+        service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
+    write(service, *some(40, 600, ANSWERED), *some(12, 180, FAILED), *some(10, 100, ANSWERED))
+    (found,) = await batch_episodes(at_noon, "b")
+    assert (found.name, found.word, found.cause) == (
+        "openai · gpt-5 · key-a", "down", "provider_error",
+    )  # fmt: skip
+    assert (found.since, found.until) == (NOW - 180, NOW - 120)
+    assert found.rollouts == 3, "of five that it struck"
+    assert await batch_episodes(at_noon, "unknown") == []
+
+
+async def test_an_operator_is_told_of_each_change(
+    service: Service, at_noon: ControlService
+) -> None:
+    write(service, *some(40, 600, ANSWERED), *some(12, 180, FAILED))
+    (down,) = [e for e in (await current_alerts(at_noon)).conditions if e.kind == "lane.down"]
+    assert (down.subject, down.at) == ("openai · gpt-5 · key-a", (NOW - 180) // 60 * 60)
+    assert down.data["failed"] == {"provider_error": 12}
+    write(service, *some(12, 50, ANSWERED))
+    later = replace(at_noon, now=lambda: NOW)
+    kinds = [e.kind for e in (await current_alerts(later)).conditions]
+    assert "lane.recovered" in kinds
+    assert "lane.down" not in kinds

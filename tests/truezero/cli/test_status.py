@@ -1,0 +1,109 @@
+"""`truezero status`, `truezero run --wait` and `wait_for_health`, on a real service."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.truezero.cli.test_batches import truezero
+from tests.truezero.driving import call, service
+from truezero import Client, models
+from truezero.cli.rollouts import wait_while_down
+from truezero.sdk.batches import HEALTH_EACH_S, is_down
+
+OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A service whose only provider is down, as six rollouts found."""
+    with service(tmp_path_factory.mktemp("service")) as (url, provider, _), Client(url) as client:
+        fail(client, provider)
+        yield url
+
+
+def fail(client: Client, provider: Provider) -> None:
+    provider.plays(OVERLOADED)
+    for n in range(6):
+        with client.batch("b").rollout(f"t{n}") as rollout:
+            call(rollout.env["OPENAI_BASE_URL"])
+
+
+def test_a_lane_that_is_down_is_printed_and_is_the_exit_code(world: str) -> None:
+    done = truezero("status", url=world)
+    assert done.returncode == 76, done.stderr
+    assert "openai · gpt-5" in done.stdout
+    assert "down" in done.stdout
+    assert "6 of 6" in done.stdout
+    shown = json.loads(truezero("status", "--json", url=world).stdout)
+    assert [lane["word"] for lane in shown["items"]] == ["down"]
+    other = truezero("status", "--upstream", "anthropic", url=world)
+    assert (other.returncode, other.stdout) == (0, "no calls within the last hour\n")
+
+
+def lane(word: str, **facts: str) -> models.LaneStatus:
+    said = {"upstream": "openai", "model": "gpt-5", "since": None, "cause": None} | facts
+    return models.LaneStatus.model_validate({**said, "word": word})
+
+
+def report(*lanes: models.LaneStatus) -> models.StatusReport:
+    return models.StatusReport(word="down", at=0.0, lanes=len(lanes), items=list(lanes))
+
+
+def test_a_model_is_down_where_no_key_of_it_works() -> None:
+    dead, fine = lane("down", key="key-a"), lane("healthy", key="key-b")
+    assert is_down(report(dead), upstream="openai", model="openai/gpt-5")
+    assert not is_down(report(dead, fine), upstream="openai", model="gpt-5")
+    assert not is_down(report(dead), model="gpt-4")
+    assert not is_down(report(lane("degraded")), model="gpt-5")
+    assert not is_down(report(lane("down", server="one"), lane("degraded")))
+
+
+def test_a_run_waits_while_its_model_is_down_and_no_longer_than_allowed(world: str) -> None:
+    slept: list[float] = []
+    said: list[str] = []
+    with Client(world) as client:
+        waits: tuple[tuple[float, str, list[int]], ...] = (
+            (12.0, "gpt-5", [5, 5, 2]),
+            (12.0, "gpt-4", []),
+            (0, "gpt-5", []),
+        )
+        for most_s, model, seconds in waits:
+            slept.clear()
+            wait_while_down(
+                client, most_s, upstream="openai", model=model, say=said.append, sleep=slept.append
+            )
+            assert slept == seconds
+    assert said == ["gpt-5 is down: waiting up to 12 s"]
+
+
+def test_a_batch_waits_for_health_and_goes_on_in_the_end(
+    world: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[models.StatusReport] = []
+    real = Client.status
+
+    def status(client: Client) -> models.StatusReport:
+        asked.append(real(client))
+        return asked[-1]
+
+    monkeypatch.setattr(Client, "status", status)
+    with Client(world) as client:
+        batch = client.batch("waits", upstream="openai", model="gpt-5")
+        ran = batch.run(["a"], lambda _task, _rollout: 1.0, wait_for_health=True, max_wait_s=0.01)
+        assert len(ran.results) == len(asked) == 1
+        batch.run(["b"], lambda _task, _rollout: 1.0)
+        assert len(asked) == 1, "only where it is asked for"
+    assert HEALTH_EACH_S == 5.0
+
+
+def test_a_command_runs_after_the_wait(world: str) -> None:
+    done = truezero(
+        "run", "--wait", "0.1", "--model", "gpt-5", "--upstream", "openai", "--", "true", url=world
+    )
+    assert "gpt-5 is down: waiting up to 0.1 s" in done.stderr
+    assert "no model was asked" in done.stderr or done.returncode == 77, done.stderr
