@@ -430,18 +430,21 @@ UNTRUSTED_ROWS: tuple[Row, ...] = (
 )
 
 
-def attribute(facts: Evidence, rows: Sequence[Row] = UNTRUSTED_ROWS) -> dict[str, Attributed]:
+def attribute(
+    facts: Evidence, rows: Sequence[Row] = UNTRUSTED_ROWS, *, asked: bool = True
+) -> dict[str, Attributed]:
     """Return whose failure each failed call was, and each that its agent held up, by exchange id.
 
     Arguments:
         rows: what is an untrusted agent's, whatever references say.
+        asked: references decide what no row does; without them it takes the reward away.
     """
     held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
     if not (facts.failures or held):
         return {}
     setting = AttributionContext.of(facts)
     table = (*ALWAYS, *rows) if facts.untrusted else ALWAYS
-    last = _by_reference if facts.untrusted else _rest
+    last = _by_reference if facts.untrusted and asked else _rest
     return {x.id: _attributed(x, setting, table, last) for x in (*facts.failures, *held)}
 
 
@@ -474,14 +477,14 @@ _DOUBTS = _UNKNOWN | {"partly"}
 def _by_reference(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
     """Attribute a failure by the reference calls asked beside it."""
     series = setting.reference(failed)
-    result = compare(series, _subcategory(failed), silent=silent(failed))
-    if series is None or result is None:
-        return _unknown("pending")
-    if result is Comparison.NO_REFERENCE:
+    if failed.injected:
+        return _rest(failed, setting, near)
+    if series is None or series.not_run in WITHOUT_KEY:
         return _rest(failed, setting, near) if near else _agents(NO_REFERENCE, near)
-    if result is Comparison.FAILED_ALIKE or series.not_run is NotRun.INJECTED:
-        return _rest(failed, setting, result is Comparison.FAILED_ALIKE or near)
-    if _told_to_wait(failed, series):
+    result = compare(series, _subcategory(failed), silent=silent(failed))
+    if result is None:
+        return _unknown("pending")
+    if result is Comparison.FAILED_ALIKE or _told_to_wait(failed, series):
         return _rest(failed, setting, True)
     if result is Comparison.OTHERWISE:
         return _unknown("inconclusive")
@@ -528,23 +531,22 @@ def wanted(
         find: the first rule that fires on evidence.
         rows: what is an untrusted agent's, whatever references say.
     """
-    aborted = _aborted_last(facts) if facts.untrusted else None
-    if not facts.untrusted or not (facts.failures or aborted):
-        return []
     asked = _asked_about(facts, find, rows)
-    if aborted is not None:
-        asked.append(aborted)
     return [_need(x, facts) for x in asked if x.id not in facts.rollout.references]
 
 
 def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
-    """Return the first and the last of the failures that would take the reward away."""
-    unasked = replace(facts, rollout=replace(facts.rollout, references={}))
-    attributed = attribute(unasked, rows)
-    agents = _ids_of(attributed, AttributedTo.AGENT)
+    """Return the first and the last failure that would take the reward away, and an abort."""
+    if not facts.untrusted:
+        return []
+    aborted = _aborted_last(facts)
+    ends = [] if aborted is None else [aborted]
+    if not facts.failures:
+        return ends
+    agents = _ids_of(attribute(facts, rows, asked=False), AttributedTo.AGENT)
     finding = find(_without(facts, agents) if agents else facts)
     deciding = [x for x in facts.failures if x.id in finding.evidence]
-    return deciding if len(deciding) < 2 else [deciding[0], deciding[-1]]
+    return [*deciding[:1], *deciding[1:][-1:], *ends]
 
 
 def _aborted_last(facts: Evidence) -> Exchange | None:
@@ -663,8 +665,9 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
 def _with_references(
     weighed: AttributedFinding, facts: Evidence, find: Find, rows: Sequence[Row]
 ) -> AttributedFinding:
-    """Say if a reference is still to be asked, or if the proxy can ask none."""
-    if wanted(facts, find, rows):
+    """Say if a reference is still to end, or if there is none."""
+    known = [facts.rollout.references.get(x.id) for x in _asked_about(facts, find, rows)]
+    if any(each is not None and each.running for each in known):
         return replace(
             weighed,
             attributed_to=AttributedTo.UNKNOWN,
@@ -674,8 +677,7 @@ def _with_references(
             doubtful=True,
             pending=True,
         )
-    series = facts.rollout.references.values()
-    if weighed.attributed_to is None or not any(x.not_run in WITHOUT_KEY for x in series):
+    if weighed.attributed_to is None or all(x and x.not_run not in WITHOUT_KEY for x in known):
         return weighed
     return replace(weighed, warnings=(*weighed.warnings, NO_REFERENCE))
 

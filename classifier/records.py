@@ -380,9 +380,9 @@ class RolloutRecord:
     reported, in seconds since the epoch. ``agents``, ``validity``, ``max_steps`` and
     ``content_filter`` are its batch's policy; None: as the service's policy says. ``neighbours``
     are those of failed calls, by exchange id, as far as they were read. ``references`` are the
-    series asked beside failed calls, by the id of the failed exchange; one without an entry was not
-    asked about yet. ``unattributed_calls`` of agents named no rollout while this one ran, counted
-    where it made no call of its own.
+    series asked beside failed calls, by the id of the failed exchange; beside one without an entry
+    none could be asked. ``unattributed_calls`` of agents named no rollout while this one ran,
+    counted where it made no call of its own.
     ``skipped`` is why an open breaker did not admit it: ``skipped: breaker open on auth:401 after
     5 rollouts in a row``.
     """

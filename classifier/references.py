@@ -71,6 +71,11 @@ class ReferenceSeries:
     calls: tuple[ReferenceCall, ...] = ()
     not_run: NotRun | None = None
 
+    @property
+    def running(self) -> bool:
+        """True while it has no end."""
+        return self.ended_at is None and self.not_run is None
+
 
 @record
 class ReferenceNeed:
@@ -98,7 +103,7 @@ def compare(
         silent: the failure was silence or a time-out; one of the reference's counts as alike
             only then.
     """
-    if series is None or (series.ended_at is None and series.not_run is None):
+    if series is None or series.running:
         return None
     if series.not_run in WITHOUT_KEY:
         return Comparison.NO_REFERENCE

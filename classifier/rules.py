@@ -572,16 +572,10 @@ def references_wanted(rollout: RolloutRecord, policy: Policy = EVIDENCE) -> list
     """
     if policy.name == SEED.name:
         return []
-    own = wanted(Evidence.of(rollout, policy), _first)
-    return [*own, *_wanted_of_roles(rollout, policy)]
-
-
-def _wanted_of_roles(rollout: RolloutRecord, policy: Policy) -> list[ReferenceNeed]:
-    return [
-        need
-        for record in _role_records(rollout).values()
-        for need in wanted(Evidence.of(record, policy), _first, ())
-    ]
+    needs = wanted(Evidence.of(rollout, policy), _first)
+    for record in _role_records(rollout).values():
+        needs += wanted(Evidence.of(record, policy), _first, ())
+    return needs
 
 
 def _first(facts: Evidence) -> Finding:
@@ -596,7 +590,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     top = totals.dominant(finding.strongest or finding.failures or failures)
     time = time_account(facts.calls, began_at=rollout.began_at, ended_at=rollout.ended_at)
     roles = role_verdicts(rollout, facts.policy, _first)
-    if roles and facts.untrusted and _wanted_of_roles(rollout, facts.policy):
+    if roles and facts.untrusted and _judge_asked_about(rollout):
         weighed = replace(weighed, doubtful=True, pending=True)
     measured = Measurement.of(facts, roles=roles, time=time)
     examined = examine(measured)
@@ -638,6 +632,12 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         servings=tuple(ways_of(measured.main)),
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
+
+
+def _judge_asked_about(rollout: RolloutRecord) -> bool:
+    """Return True while a reference is asked beside the call of a role other than agent."""
+    running = {call for call, series in rollout.references.items() if series.running}
+    return any(x.id in running for x in rollout.exchanges if x.role != AGENT)
 
 
 def _error(facts: Evidence, finding: Finding) -> str | None:

@@ -341,8 +341,10 @@ def _reference_call(n: int, word: str) -> ReferenceCall:
     )
 
 
-def asked(seen: RolloutRecord, text: str = "", *, not_run: NotRun | None = None) -> RolloutRecord:
+def asked(
+    seen: RolloutRecord, text: str = "", *, not_run: NotRun | None = None, running: bool = False
+) -> RolloutRecord:
     """A rollout with one series in words beside each call that an untrusted agent's wants one."""
     needs = references_wanted(seen, Policy(agents="untrusted"))
-    found = {need.exchange_id: series(text, not_run=not_run) for need in needs}
+    found = {x.exchange_id: series(text, not_run=not_run, running=running) for x in needs}
     return replace(seen, references=found)

@@ -126,6 +126,8 @@ def verdict_on(example: str) -> Verdict:
     seen = rollout(*(word for word in words if "=" not in word), **said)
     if reference == NotRun.NO_KEY:
         seen = asked(seen, not_run=NotRun.NO_KEY)
+    elif reference == "running":
+        seen = asked(seen, running=True)
     elif reference is not None:
         seen = asked(seen, reference.replace("+", " "))
     return judge(seen)

@@ -109,8 +109,9 @@ def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
 def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     """Return a rollout with the series that were asked beside its failed calls.
 
-    A final verdict keeps its series, so that judging an export gives the same. One that a verdict
-    needs and nobody asked, or that was never ended, counts for nothing once its time is over.
+    Of a call that one is wanted for and that has none, a series runs as long as the service may
+    still ask; after that it was stopped. Where the service asks none there is none, and the calls
+    of other rollouts decide. A final verdict keeps its series: judging an export gives the same.
     """
     if not any(_may_matter(each, untrusted=True) for each in rollout.exchanges):
         return rollout
@@ -119,20 +120,19 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     rows = service.database.references.of_rollout(rollout.id)
     known |= {call: series_of(row) for call, row in rows.items()}
     asked = replace(rollout, references=known) if known else rollout
-    since = rollout.ended_at
-    if since is None or (service.asks_references and service.now() - since < LONGEST_SERIES_S):
+    if not service.asks_references:
         return asked
-    reason = NotRun.STOPPED if service.asks_references else NotRun.OFF
-    ends = {each.id: ended_at(each) for each in rollout.exchanges}
+    since = service.now() if rollout.ended_at is None else rollout.ended_at
+    over = since + LONGEST_SERIES_S <= service.now()
     lacking = {
         need.exchange_id: ReferenceSeries(
             id=need.exchange_id,
             upstream=need.upstream,
             model=need.model,
             api=need.api,
-            started_at=ends[need.exchange_id],
-            ended_at=ends[need.exchange_id],
-            not_run=reason,
+            started_at=since,
+            ended_at=since if over else None,
+            not_run=NotRun.STOPPED if over else None,
         )
         for need in rules.references_wanted(asked, service.policy)
     }

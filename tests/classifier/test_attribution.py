@@ -21,31 +21,31 @@ STARTS = " ".join(f"429[{n / 10:.1f}-{n / 10 + 0.05:.2f}]" for n in range(20))
 
 # The calls, what is registered, the row of the last failure under each policy.
 ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
-    ("200 401", {}, "account", "pending"),
-    ("402", {}, "account", "pending"),
-    ("404", BOUND, "account", "pending"),
-    ("400+context_length", {}, "never_accepted", "pending"),
+    ("200 401", {}, "account", "no_reference"),
+    ("402", {}, "account", "no_reference"),
+    ("404", BOUND, "account", "no_reference"),
+    ("400+context_length", {}, "never_accepted", "no_reference"),
     ("200 400+context_length", {}, "explained_rejection", "explained_rejection"),
     ("200@a 400+context_length@b", {}, "never_accepted", "other_lane"),
-    ("200 400", {}, "rest", "pending"),
-    ("200 503", {}, "rest", "pending"),
-    ("net", {}, "rest", "pending"),
+    ("200 400", {}, "rest", "no_reference"),
+    ("200 503", {}, "rest", "no_reference"),
+    ("net", {}, "rest", "no_reference"),
     ("400+content_filter", {}, "never_accepted", "filtered"),
-    ("200 429", {}, "rest", "pending"),
+    ("200 429", {}, "rest", "no_reference"),
     (STARTS, {}, "rest", "own_burst"),
-    ("200 stalled", {}, "rest", "pending"),
+    ("200 stalled", {}, "rest", "no_reference"),
     ("200 503%down", BOUND, "outside_binding", "outside_binding"),
     ("200 404@nope", BOUND, "outside_binding", "outside_binding"),
     ("200 404@gpt-5-2025-08-07", BOUND, "respelled", "respelled"),
-    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "pending"),
+    ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "no_reference"),
     ("200@GPT-5 404", {}, "respelled", "respelled"),
-    ("200 401@gpt-5-2025-08-07", BOUND, "account", "pending"),  # a key's, however it is spelled
-    ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "pending"),
-    ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "pending"),
-    ("404@nope", BOUND, "account", "pending"),
+    ("200 401@gpt-5-2025-08-07", BOUND, "account", "no_reference"),  # a key's
+    ("200@house>gpt-5 404@house", {"model": "gpt-5"}, "account", "no_reference"),
+    ("404@o5", {"model": "gpt-5", "fallbacks": ("o5",)}, "account", "no_reference"),
+    ("404@nope", BOUND, "account", "no_reference"),
     ("404@nope", {}, "account", "unnamed_model"),
-    ("404@nope 200@nope 404@nope", {}, "account", "pending"),
-    ("503%down", BOUND, "rest", "pending"),
+    ("404@nope 200@nope 404@nope", {}, "account", "no_reference"),
+    ("503%down", BOUND, "rest", "no_reference"),
     ("200 401+twice", {}, "model_ambiguous", "model_ambiguous"),
     ("200 408+held", {}, "withheld", "withheld"),
     ("left+held", {}, "withheld", "withheld"),
@@ -54,8 +54,8 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("401#b 200#a", {}, "account", "other_key"),
     ("200 500%up", {}, "rest", "other_lane"),
     ("200 401+beta", {}, "account", "other_selection"),
-    ("200+beta 401+beta", {}, "account", "pending"),
-    ("401+added+beta", {}, "account", "pending"),
+    ("200+beta 401+beta", {}, "account", "no_reference"),
+    ("401+added+beta", {}, "account", "no_reference"),
 )  # fmt: skip
 
 # The calls, the series beside the last one, whose failure that makes it, the row, corroborated.
@@ -162,8 +162,21 @@ def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> Non
 def test_what_could_not_be_asked_though_a_key_is_there_is_nobodys() -> None:
     for not_run in set(NotRun) - {NotRun.NO_KEY, NotRun.OFF, NotRun.INJECTED}:
         assert whose(asked(rollout("200 503"), not_run=not_run), "untrusted").to is UNKNOWN
-    injected = whose(asked(rollout("200 503"), not_run=NotRun.INJECTED), "untrusted")
-    assert (injected.to, injected.row) == (PROVIDER, "rest")
+
+
+def test_what_the_runner_injected_is_no_agents_own() -> None:
+    for not_run in (None, NotRun.INJECTED):
+        seen = rollout("200 503")
+        failed = replace(seen.exchanges[1], injected=True)
+        seen = replace(seen, exchanges=(seen.exchanges[0], failed))
+        seen = seen if not_run is None else asked(seen, not_run=not_run)
+        injected = whose(seen, "untrusted")
+        assert (injected.to, injected.row) == (PROVIDER, "rest")
+
+
+def test_while_a_reference_is_asked_it_is_nobodys() -> None:
+    waiting = whose(asked(rollout("200 503"), running=True), "untrusted")
+    assert (waiting.to, waiting.row) == (UNKNOWN, "pending")
 
 
 def test_a_limits_own_stated_wait_is_the_proof() -> None:
@@ -192,12 +205,12 @@ def test_rows_name_agent_operator_and_provider() -> None:
 
 def test_a_burst_is_ones_own_only_where_it_is_most_of_the_lanes() -> None:
     seen = rollout(STARTS)
-    for others, row in ((4, "own_burst"), (5, "pending")):
+    for others, row in ((4, "own_burst"), (5, "no_reference")):
         near = {x.id: Neighbours(starts=others) for x in seen.exchanges}
         assert whose(replace(seen, neighbours=near), "untrusted").row == row
     fewer = rollout(exchanges=calls(STARTS)[1:], agents="untrusted")
     found = attribute(Evidence.of(fewer, EVIDENCE))
-    assert {each.row for each in found.values()} == {"pending"}
+    assert {each.row for each in found.values()} == {"no_reference"}
 
 
 def test_a_rollout_without_failures_attributes_nothing() -> None:

@@ -213,7 +213,7 @@ def test_what_references_leave_open_is_unknown_and_run_once_more() -> None:
 
 
 def test_a_verdict_waits_for_the_reference_that_it_hangs_on() -> None:
-    seen = rollout("200+tool 503*3")
+    seen = asked(rollout("200+tool 503*3"), running=True)
     verdict = judge(seen, policy=UNTRUSTED)
     assert (verdict.provisional, verdict.scoreable) == (True, "unknown")
     assert REFERENCE_PENDING in verdict.warnings
@@ -226,9 +226,11 @@ def test_without_a_reference_others_decide_and_the_verdict_says_so() -> None:
     for near, health in ((None, Health.HEALTHY), (SHARED, Health.API_ERROR),
                          (ANSWERED, Health.HEALTHY)):  # fmt: skip
         seen = rollout(text) if near is None else beside(rollout(text), near)
-        verdict = judge(asked(seen, not_run=NotRun.NO_KEY), policy=UNTRUSTED)
-        assert verdict.health is health, str(near)
-        assert NO_REFERENCE in verdict.warnings, str(near)
+        for alone in (seen, asked(seen, not_run=NotRun.NO_KEY), asked(seen, not_run=NotRun.OFF)):
+            verdict = judge(alone, policy=UNTRUSTED)
+            assert (verdict.health, verdict.provisional) == (health, False), str(near)
+            assert NO_REFERENCE in verdict.warnings, str(near)
+        assert NO_REFERENCE not in judge(seen).warnings, str(near)
 
 
 def test_trusting_agents_changes_nothing_in_the_truth_table() -> None:
