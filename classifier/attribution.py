@@ -24,6 +24,7 @@ from classifier.logical_calls import (
     state_of,
     unsized,
 )
+from classifier.neighbours import BURST_S, corroborated
 from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
 from classifier.references import (
     WITHOUT_KEY,
@@ -45,101 +46,6 @@ from classifier.verdicts import (
     Subcategory,
     VerdictReference,
 )
-
-# --- neighbours ---
-#
-# The calls of other rollouts on the lane of a failed call, around its end.
-
-
-NEAR_S = 60.0  # of a failure's end
-BURST_S = 10.0  # before a failure's end, for starts
-AT_ONCE_S = 5.0  # of a failure's end, for others that are struck with it
-# Statuses that one request by itself may bring about: another request's failure is no proof.
-_OF_THE_REQUEST = frozenset((500, *range(400, 500))) - {401, 402, 403, 404, 408, 429}
-_OPERATOR_KEYS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
-
-
-def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
-    """Count the neighbours of a failed or abandoned call.
-
-    Arguments:
-        others: calls of any rollout; those of other times and lanes are passed over.
-    """
-    at = ended_at(failure)
-    alike: dict[str, float] = {}  # by rollout, the end that is nearest
-    answered: dict[str, list[float]] = {}
-    starts = still_open = 0
-    at_once: set[str] = set()
-    spellings: set[str | None] = set()  # of the model, that others were answered under
-    for other in others:
-        if not _same_lane(failure, other):
-            continue
-        began, ended = other.timing.started_at, ended_at(other)
-        starts += at - BURST_S <= began <= at
-        still_open += began <= at < ended
-        if abs(ended - at) > NEAR_S:
-            continue
-        if state_of(other) is CallState.ANSWERED:
-            answered.setdefault(other.rollout_id, []).append(ended)
-            spellings.add(other.model)
-        elif _alike(failure, other):
-            nearest = alike.get(other.rollout_id)
-            if nearest is None or abs(ended - at) < abs(nearest - at):
-                alike[other.rollout_id] = ended
-            if abs(ended - at) <= AT_ONCE_S and not _same_request(failure, other):
-                at_once.add(other.rollout_id)
-    together = [at, *sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]]
-    first, last = min(together), max(together)
-    return Neighbours(
-        alike=len(alike),
-        answered=len(answered),
-        answered_between=any(first <= end <= last for ends in answered.values() for end in ends),
-        at_once=len(at_once),
-        starts=starts,
-        open=still_open,
-        respelled=bool(spellings) and failure.model not in spellings,
-    )
-
-
-def corroborated(failure: Neighbours | None) -> bool | None:
-    """Return True if other rollouts prove a failure, False if they contradict it, else None."""
-    if failure is None:
-        return None
-    if failure.alike >= 2 and not failure.answered_between:
-        return True
-    return False if failure.answered else None
-
-
-def _same_lane(failure: Exchange, other: Exchange) -> bool:
-    """Return True if another rollout's agent asked the same of the same upstream by the same key.
-
-    Any key that was answered counts as the same, unless the operator gave the failed call's key.
-    """
-    if other.role != "agent" or other.kind is not Kind.INFERENCE or other.model_ambiguous:
-        return False
-    if other.injected or other.rollout_id == failure.rollout_id:
-        return False
-    if other.upstream != failure.upstream or canonical(other.model) != canonical(failure.model):
-        return False
-    return other.key_digest == failure.key_digest or (
-        failure.key_source not in _OPERATOR_KEYS and state_of(other) is CallState.ANSWERED
-    )
-
-
-def _alike(failure: Exchange, other: Exchange) -> bool:
-    """Return True if another call failed alike. One request sent by two rollouts proves nothing."""
-    if failure.cause is None or other.cause is None:
-        return failure.cause is None and other.cause is None and failure.ending is other.ending
-    if failure.cause.subcategory is not other.cause.subcategory:
-        return False
-    if failure.status not in _OF_THE_REQUEST:
-        return other.status not in _OF_THE_REQUEST
-    return other.status == failure.status and not _same_request(failure, other)
-
-
-def _same_request(failure: Exchange, other: Exchange) -> bool:
-    return other.request_digest is not None and other.request_digest == failure.request_digest
-
 
 # --- facts ---
 
@@ -175,8 +81,8 @@ Lane = tuple[str, str | None]  # upstream and canonical model
 class AttributionContext:
     """The facts of a rollout that help to attribute one of its failed calls.
 
-    ``answered`` are the lanes that answered it, under the ``spellings`` of the model's name that
-    they were called by, ``first_lane`` the first of them, with tools
+    ``answered`` are the lanes that answered it, each with the spellings of the model's name that
+    it was called by, ``first_lane`` the first of them, with tools
     where any call has some; ``first_key`` is the digest of the first key that was answered,
     ``selections`` the digests of what its answered calls selected, ``requests`` of what was
     answered. ``spans`` are the calls' starts and ends by lane, each in order. ``names`` are the
@@ -188,8 +94,7 @@ class AttributionContext:
     upstream_seen: bool
     names: frozenset[str | None]
     named: bool
-    answered: frozenset[Lane]
-    spellings: Mapping[Lane, frozenset[str | None]]
+    answered: Mapping[Lane, set[str | None]]
     first_lane: Lane | None
     first_key: str | None
     selections: frozenset[str | None]
@@ -207,14 +112,16 @@ class AttributionContext:
         names = frozenset(map(canonical, rollout.models))
         # A deployment's or alias's name is one by the answers that it gave.
         names |= {canonical(x.model) for x in exchanges if x.model and _names_one(x, names)}
+        answered: dict[Lane, set[str | None]] = {}
+        for answer in answers:
+            answered.setdefault(_lane(answer), set()).add(answer.model)
         references = rollout.references
         return cls(
             upstream=rollout.upstream,
             upstream_seen=any(x.upstream == rollout.upstream for x in exchanges),
             names=names if rollout.models else frozenset(),
             named=any(x.model and _names_one(x, names) for x in exchanges),
-            answered=frozenset(map(_lane, answers)),
-            spellings=_spellings(answers),
+            answered=answered,
             first_lane=_first_lane(facts.calls),
             first_key=next((x.key_digest for x in answers), None),
             selections=frozenset(x.selector_digest for x in answers),
@@ -249,18 +156,12 @@ class AttributionContext:
         if own is not None or not self.series:
             return own
         at = bisect_right(self.series, ended_at(failed), key=lambda each: each[0])
-        return self.series[max(at - 1, 0)][1]
+        near = self.series[max(at - 1, 0)][1]
+        return near if near.upstream == failed.upstream else None
 
 
 def _lane(exchange: Exchange) -> Lane:
     return exchange.upstream, canonical(exchange.model)
-
-
-def _spellings(answers: Iterable[Exchange]) -> dict[Lane, frozenset[str | None]]:
-    found: dict[Lane, set[str | None]] = {}
-    for answer in answers:
-        found.setdefault(_lane(answer), set()).add(answer.model)
-    return {lane: frozenset(names) for lane, names in found.items()}
 
 
 def _names_one(exchange: Exchange, names: frozenset[str | None]) -> bool:
@@ -327,7 +228,7 @@ def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
     """
     if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND or failed.model is None:
         return False
-    own = setting.spellings.get(_lane(failed))
+    own = setting.answered.get(_lane(failed))
     if own:
         return failed.model not in own
     near = setting.neighbours.get(failed.id)
@@ -407,7 +308,6 @@ class Row(NamedTuple):
     holds: Predicate
 
 
-LastRow = Callable[[Exchange, AttributionContext, bool | None], Attributed]
 # The first that holds; where none does, `_rest`.
 ALWAYS: tuple[Row, ...] = (
     Row("own_resources", AttributedTo.PROXY, _ours),
@@ -444,21 +344,21 @@ def attribute(
         return {}
     setting = AttributionContext.of(facts)
     table = (*ALWAYS, *rows) if facts.untrusted else ALWAYS
-    last = _by_reference if facts.untrusted and asked else _rest
-    return {x.id: _attributed(x, setting, table, last) for x in (*facts.failures, *held)}
+    asked = asked and facts.untrusted
+    return {x.id: _attributed(x, setting, table, asked) for x in (*facts.failures, *held)}
 
 
 def _attributed(
-    failed: Exchange, setting: AttributionContext, table: Sequence[Row], last: LastRow
+    failed: Exchange, setting: AttributionContext, table: Sequence[Row], asked: bool
 ) -> Attributed:
     near = corroborated(setting.neighbours.get(failed.id))
     for row in table:
         if row.holds(failed, setting):
             return Attributed(row.to, row.name, always=row in ALWAYS, corroborated=near)
-    return last(failed, setting, near)
+    return (asked and _by_reference(failed, setting, near)) or _rest(failed, near)
 
 
-def _rest(failed: Exchange, _: AttributionContext, corroborated: bool | None) -> Attributed:
+def _rest(failed: Exchange, corroborated: bool | None) -> Attributed:
     if _subcategory(failed) in _OPERATORS:
         return Attributed(AttributedTo.OPERATOR, "account", corroborated=corroborated)
     if _explained_rejection(failed):
@@ -469,38 +369,29 @@ def _rest(failed: Exchange, _: AttributionContext, corroborated: bool | None) ->
 # --- references ---
 
 
-REFERENCE_ROWS = ("pending", NO_REFERENCE, "request", "crowded", "partly", "inconclusive")
-_UNKNOWN = frozenset(("pending", "inconclusive"))
-_DOUBTS = _UNKNOWN | {"partly"}
+_DOUBTS = frozenset(("pending", "inconclusive", "partly"))
 
 
-def _by_reference(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
-    """Attribute a failure by the reference calls asked beside it."""
+def _by_reference(
+    failed: Exchange, setting: AttributionContext, near: bool | None
+) -> Attributed | None:
+    """Attribute a failure by the reference calls asked beside it; None if it is the rest's."""
     series = setting.reference(failed)
     if failed.injected:
-        return _rest(failed, setting, near)
+        return None
     if series is None or series.not_run in WITHOUT_KEY:
-        return _rest(failed, setting, near) if near else _agents(NO_REFERENCE, near)
+        return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, False, near)
     result = compare(series, _subcategory(failed), silent=silent(failed))
     if result is None:
-        return _unknown("pending")
+        return Attributed(AttributedTo.UNKNOWN, "pending", False)
     if result is Comparison.FAILED_ALIKE or _told_to_wait(failed, series):
-        return _rest(failed, setting, True)
-    if result is Comparison.OTHERWISE:
-        return _unknown("inconclusive")
-    if result is Comparison.ANSWERED and _limited(failed):
-        return _agents("crowded", False) if _crowds(failed, setting) else _unknown("inconclusive")
-    if result is Comparison.PARTLY or _struck_others(failed, setting):
-        return Attributed(AttributedTo.PROVIDER, "partly", always=False)
-    return _agents("request", False)
-
-
-def _unknown(row: str) -> Attributed:
-    return Attributed(AttributedTo.UNKNOWN, row, always=False)
-
-
-def _agents(row: str, corroborated: bool | None) -> Attributed:
-    return Attributed(AttributedTo.AGENT, row, always=False, corroborated=corroborated)
+        return _rest(failed, True)
+    settled = result is not Comparison.ANSWERED or not _limited(failed)
+    if result is Comparison.OTHERWISE or not (settled or _crowds(failed, setting)):
+        return Attributed(AttributedTo.UNKNOWN, "inconclusive", False)
+    if settled and (result is Comparison.PARTLY or _struck_others(failed, setting)):
+        return Attributed(AttributedTo.PROVIDER, "partly", False)
+    return Attributed(AttributedTo.AGENT, "request" if settled else "crowded", False, False)
 
 
 def _limited(failed: Exchange) -> bool:
@@ -578,24 +469,12 @@ def silent(failed: Exchange) -> bool:
 
 def references_of(facts: Evidence) -> list[VerdictReference]:
     """Return the series asked beside a rollout's calls, as its verdict tells of them."""
-    references = facts.rollout.references
-    return [
-        VerdictReference(
-            exchange_id=x.id,
-            series=series.id,
-            result=compared(series, x),
-            started_at=series.started_at,
-            ended_at=series.ended_at,
-            calls=len(series.calls),
-            answered=sum(bool(call.answered) for call in series.calls),
-            not_run=None if series.not_run is None else series.not_run.value,
-        )
-        for x in facts.rollout.exchanges
-        if (series := references.get(x.id)) is not None
-    ]
+    found = facts.rollout.references
+    calls = [x for x in facts.rollout.exchanges if x.id in found]
+    return [found[x.id].beside(x.id, _compared(found[x.id], x)) for x in calls]
 
 
-def compared(series: ReferenceSeries | None, call: Exchange) -> Comparison | None:
+def _compared(series: ReferenceSeries, call: Exchange) -> Comparison | None:
     """Compare a failed call, or one that its engine aborted midway, with a series."""
     if call.cause is None and is_abort(call.finish_reason):
         return compare(series, Subcategory.PROVIDER_ERROR, silent=True)

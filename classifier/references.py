@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from classifier.declarations import record
-from classifier.verdicts import Comparison, Subcategory
+from classifier.verdicts import Comparison, Subcategory, VerdictReference
 
 REFERENCE = "_reference"
 """The reserved id under which reference calls are recorded; no rollout has it."""
@@ -75,6 +75,19 @@ class ReferenceSeries:
     def running(self) -> bool:
         """True while it has no end."""
         return self.ended_at is None and self.not_run is None
+
+    def beside(self, exchange_id: str, result: Comparison | None) -> VerdictReference:
+        """Return the series as a verdict tells of it, compared with a failed call."""
+        return VerdictReference(
+            exchange_id=exchange_id,
+            series=self.id,
+            result=result,
+            started_at=self.started_at,
+            ended_at=self.ended_at,
+            calls=len(self.calls),
+            answered=sum(bool(call.answered) for call in self.calls),
+            not_run=None if self.not_run is None else self.not_run.value,
+        )
 
 
 @record

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from classifier import breakers, codec, results, rules, totals
-from classifier.attribution import NEAR_S, neighbours_of
 from classifier.batches import reward_of, validity_names
 from classifier.diagnostics import why_unscored
 from classifier.logical_calls import ended_at
+from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
     ABANDONED,
     UNATTRIBUTED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from classifier.attribution import corroborated, neighbours_of
+from classifier.neighbours import corroborated, neighbours_of
 from classifier.records import Exchange, Neighbours
 from tests.builders import calls
 
