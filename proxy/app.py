@@ -26,7 +26,7 @@ from proxy.api.auth import ControlAuth, PortPolicy, Sessions
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Service, run_in_thread
+from proxy.control.queries import Service, ask_nothing, run_in_thread
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls
@@ -397,7 +397,7 @@ class Application:
             access_changed=self._access.changed,
             worker=worker,
             close_here=self._closer.close,
-            ask_references=self._asker.ask,
+            ask_references=self._asker.ask if settings.reference_calls else ask_nothing,
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,

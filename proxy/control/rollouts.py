@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from classifier import breakers
 from classifier.records import RolloutRecord
+from classifier.verdicts import NO_REFERENCE, UNTRUSTED
 from proxy.capture.request import response_digest
 from proxy.control import judge
 from proxy.control.queries import PAGE, Service, run_in_thread, unknown_rollout
@@ -174,7 +175,18 @@ def _registered(
         base_urls=agents.base_urls,
         env=agents.env,
         roles={role: access(role=role) for role in request.roles},
+        warnings=_warnings(service, registered.policy),
     )
+
+
+def _warnings(service: Service, policy: Mapping[str, str | None]) -> list[str]:
+    """Name what a policy asks for that untrusted agents keep it from."""
+    if (policy.get("agents") or service.policy.agents) != UNTRUSTED:
+        return []
+    without_effect = (policy.get("max_steps") or service.policy.max_steps) == "exclude"
+    named = (("max_steps_without_effect", without_effect),
+             (NO_REFERENCE, not service.asks_references))  # fmt: skip
+    return [name for name, applies in named if applies]
 
 
 def _stated(policy: models.BatchPolicy | None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
@@ -68,7 +68,12 @@ def register(
         lost = work.write()
         admissions = _Admissions(connection, now, work.skipped)
         return [
-            refused or (Registered(conflict=True) if _id(each) in lost else admissions.of(each))
+            refused
+            or (
+                Registered(conflict=True)
+                if _id(each) in lost
+                else replace(admissions.of(each), policy=work.policy(_id(each)))
+            )
             for each, refused in zip(asked, found, strict=True)
         ]
 
@@ -126,6 +131,10 @@ class _Work:
         if self._filled:
             fill_in(self._connection, self._filled)
         return lost
+
+    def policy(self, rollout_id: str) -> Mapping[str, str | None]:
+        """Return the columns that say how a rollout is judged."""
+        return {name: self._rows[rollout_id].get(name) for name in POLICY_COLUMNS}
 
     def skipped(self, rollout_id: str) -> str | None:
         """Return why a rollout was not admitted before."""

@@ -565,10 +565,12 @@ class Registered:
     """The result of a registration: a conflict, or the sentence that says why it is skipped.
 
     ``differing``: what its batch's policy says, where the registration says otherwise.
+    ``policy``: that by which it is judged; None: as the service's says.
     """
 
     conflict: bool = False
     differing: Mapping[str, str | None] = field(default_factory=dict)
+    policy: Mapping[str, str | None] = field(default_factory=dict)
     skipped: str | None = None
 
 

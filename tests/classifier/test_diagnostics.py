@@ -203,6 +203,8 @@ def test_out_of_steps_is_the_policys_reason_and_no_finding() -> None:
     verdict = judge(replace(record, max_steps="exclude"))
     assert (verdict.scoreable, verdict.excluded_by) == ("no", ("max_steps",))
     assert diagnose(verdict) == ()
+    untrusted = judge(replace(record, max_steps="exclude", agents="untrusted"))
+    assert (untrusted.scoreable, untrusted.excluded_by) == ("yes", ()), "its own doing"
     both = judge(replace(aborted(termination_reason="max_steps"), max_steps="exclude"))
     assert both.excluded_by == ("max_steps", "engine_aborted")
     (info,) = diagnose(both)

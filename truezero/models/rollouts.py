@@ -152,6 +152,12 @@ class RolloutRegistered(BaseModel):
     roles: dict[str, RoleAccess] = Field(
         default_factory=dict, description="role → its key and base URLs"
     )
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="where agents are untrusted: `max_steps_without_effect` (running out of steps "
+        "is their own doing, and is scored), `no_reference` (reference calls are off: a failure "
+        "counts as the agent's unless other rollouts fail alike)",
+    )
 
 
 class OutcomeRequest(StrictRequest):

@@ -326,6 +326,36 @@ def test_a_batchs_policy_says_which_finding_takes_a_score_and_lists_find_them(
     )
 
 
+def test_registration_warns_of_what_has_no_effect_on_untrusted_agents(service: Service) -> None:
+    warnings = {}
+    for name, policy in (
+        ("plain", {}), ("trusted", {"max_steps": "exclude"}),
+        ("untrusted", {"agents": "untrusted"}),
+        ("both", {"agents": "untrusted", "max_steps": "exclude"}),
+    ):  # fmt: skip
+        asked = {"id": name, "batch": name, "policy": policy}
+        warnings[name] = service.http.post("/rollouts", json=asked).json()["warnings"]
+    again = service.http.post("/rollouts", json={"id": "again", "batch": "both"}).json()
+    assert again["warnings"] == ["max_steps_without_effect"], "its batch says so"
+    assert warnings == {
+        "plain": [], "trusted": [], "untrusted": [], "both": ["max_steps_without_effect"]
+    }  # fmt: skip
+
+
+def test_without_reference_calls_registration_and_verdict_say_so(services: Services) -> None:
+    service = services(REFERENCE_CALLS="false", AGENTS="untrusted")
+    registered = service.http.post("/rollouts", json={"id": "alone"}).json()
+    assert registered["warnings"] == ["no_reference"]
+    service.provider.plays(answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR])
+    service.call("alone")
+    reported = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    result = service.http.post("/rollouts/alone/outcome", json=reported).json()
+    verdict = service.get("/rollouts/alone/verdict")
+    assert result["rewards"] == {"reward": 0.0}
+    assert (verdict["provisional"], verdict["attributed_to"]) == (False, "agent")
+    assert "no_reference" in verdict["warnings"]
+
+
 def test_a_batch_says_whether_a_filter_on_its_requests_is_a_failure_or_the_answer(
     service: Service,
 ) -> None:
