@@ -171,7 +171,7 @@ def asks_for_no_key(upstream: Upstream) -> bool:
 RESERVED = frozenset(
     {
         "r", "rollouts", "batches", "fingerprints", "healthz", "readyz", "metrics", "docs",
-        "redoc", "openapi.json", "static", "events", "upstreams", "key", "as", "api",
+        "digests", "redoc", "openapi.json", "static", "events", "upstreams", "key", "as", "api",
         "sign-in", "sign-out", "ui", "favicon.ico",
     }
 )  # fmt: skip
