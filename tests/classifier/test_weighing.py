@@ -298,3 +298,29 @@ def test_a_rollout_in_progress_is_not_doomed_by_bogus_keys() -> None:
     verdict = judge(running, policy=UNTRUSTED)
     assert (verdict.doomed, verdict.provisional) == (False, True)
     assert judge(rollout("401+override#bad*4", running=True), policy=UNTRUSTED).provisional
+
+
+def test_a_failed_judge_leaves_an_untrusted_agents_zero_unless_its_lane_failed_too() -> None:
+    seen = rollout("200+tool 503+judge*2")
+    assert judge(seen).scoreable == "no"
+    for words, attributed_to, scoreable in (
+        ("ok ok ok", "agent", "yes"),
+        ("ok provider_error", "unknown", "yes"),
+        ("provider_error", "provider", "no"),
+    ):
+        verdict = judge(asked(seen, words), policy=UNTRUSTED)
+        assert verdict.roles["judge"].attributed_to == attributed_to, words
+        assert verdict.scoreable == scoreable, words
+    waiting = judge(asked(seen, running=True), policy=UNTRUSTED)
+    assert (waiting.provisional, waiting.scoreable) == (True, "unknown")
+
+
+def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too() -> None:
+    seen = rollout("200+tool 200")
+    first, last = seen.exchanges
+    seen = replace(seen, exchanges=(first, replace(last, finish_reason="abort")))
+    assert judge(seen).excluded_by == ("engine_aborted",)
+    for words, scoreable in (("ok ok ok", "yes"), ("provider_error", "no")):
+        verdict = judge(asked(seen, words), policy=UNTRUSTED)
+        assert verdict.scoreable == scoreable, words
+        assert "engine_aborted" in [each.check for each in verdict.validity], words
