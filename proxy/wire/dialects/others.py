@@ -88,6 +88,7 @@ def _cohere_usage(reading: ResponseFacts, counts: object) -> None:
 
 
 def _read_cohere_list(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
+    reading.take_id(payload.get("id"))
     rows = payload.get("embeddings") or payload.get("results")
     if rows:
         reading.understood = reading.output = reading.content = True

@@ -11,7 +11,7 @@ import pytest
 from classifier.records import Ending, Exchange, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
-from proxy.capture.request import Call, Conversations
+from proxy.capture.request import Call, Conversations, response_digest
 from proxy.capture.websocket import (
     CallChanges,
     WebSocketCapture,
@@ -333,6 +333,14 @@ def test_realtime_usage_is_read_from_its_singular_details() -> None:
         "completed",
     )
     assert (over.output_seen, over.tool_calls) == (True, 0)
+
+
+def test_each_response_inside_a_socket_has_the_digest_of_its_own_id() -> None:
+    heard = talk()
+    for name in ("resp_1", "resp_2"):
+        heard.agent(event("response.create")).provider(*realtime(name))
+    digests = [over.response_digest for over in heard.over]
+    assert digests == [response_digest(name, b"salt") for name in ("resp_1", "resp_2")]
 
 
 def test_a_realtime_tool_call_is_counted_once() -> None:

@@ -25,6 +25,7 @@ WHOLE: dict[str, dict[str, Any]] = {
     "/v1internal:generateContent": {"response": {"responseId": ID, "candidates": []}},
     "/model/anthropic.claude/invoke": {"id": ID, "type": "message", "content": []},
     "/v2/chat": {"id": ID, "message": {"content": [{"text": "Yes."}]}},
+    "/v2/embed": {"id": ID, "embeddings": {"float": [[0.1]]}},
     "/v1/chat": {"generation_id": ID, "text": "Yes."},
     "/v1/of/no/dialect": {
         "request_id": ID,
