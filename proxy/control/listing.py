@@ -336,28 +336,35 @@ EACH = 6  # of each kind
 
 
 class SearchMatch(NamedTuple):
-    """Something that has a page: its kind (``batch``, ``rollout``, ``cause``) and its name."""
+    """Something that has a page: its kind (``batch``, ``task``, ``rollout``, ``cause``), its name.
+
+    ``place`` is the batch of a task.
+    """
 
     kind: str
     name: str
+    place: str | None = None
 
 
 async def search(service: Service, text: str) -> list[SearchMatch]:
     """Return the names that a text may mean, up to six of each kind; none for an empty one.
 
-    A rollout of exactly that id comes first, then batches, causes, and rollouts whose id or
-    task contains the text, the newest first.
+    What has exactly that name comes first; then batches, tasks, causes, and rollouts, the newest
+    first. The words of a text may be in any order, also in the name of the batch.
     """
     if not text:
         return []
     exact = await service.read(listing.has_rollout, text)
     batches = await service.read(listing.find_batches, text, limit=EACH)
+    tasks = await service.read(listing.find_tasks, text, limit=EACH)
     causes = await service.read(listing.find_fingerprints, text, limit=EACH)
     rollouts = await service.read(listing.find_rollouts, text, limit=EACH)
     first = [text] if exact else []
-    return [
+    matches = [
         *(SearchMatch("rollout", name) for name in first),
         *(SearchMatch("batch", name) for name in batches),
+        *(SearchMatch("task", name, batch) for name, batch in tasks),
         *(SearchMatch("cause", name) for name in causes),
         *(SearchMatch("rollout", name) for name in rollouts if name not in first),
     ]
+    return sorted(matches, key=lambda each: each.name.casefold() != text.casefold())

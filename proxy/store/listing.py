@@ -26,7 +26,7 @@ from sqlalchemy import (
     union_all,
 )
 
-from proxy.store.tables import JOINED, batches, exchanges, rollouts, verdicts
+from proxy.store.tables import JOINED, batch_tasks, batches, exchanges, rollouts, verdicts
 
 Value = str | int | None  # None: rollouts without one
 Facts = dict[str, Any]
@@ -392,15 +392,37 @@ def find_fingerprints(connection: Connection, text: str, *, limit: int) -> list[
 
 
 def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]:
-    """List rollouts whose id or task contains a text, in any case, the newest first."""
-    columns = (rollouts.c.id, rollouts.c.task)
-    named = or_(*(column.icontains(text, autoescape=True) for column in columns))
+    """List rollouts by the words of a text, in any order and case, the newest first.
+
+    Each word is in the id, task or batch of a rollout, and one of them in its id or task.
+    """
+    words, own = text.split() or [text], (rollouts.c.id, rollouts.c.task)
+    anywhere = [_holds(word, (*own, rollouts.c.batch)) for word in words]
     query = (
         select(rollouts.c.id)
-        .where(named)
+        .where(*anywhere, or_(*(_holds(word, own) for word in words)))
         .order_by(rollouts.c.created_at.desc(), rollouts.c.id.desc())
     )
     return list(connection.execute(query.limit(limit)).scalars())
+
+
+def find_tasks(connection: Connection, text: str, *, limit: int) -> list[tuple[str, str]]:
+    """List tasks and their batches by the words of a text, as for rollouts.
+
+    Those of exactly that name come first, then those with the shortest names.
+    """
+    words, task = text.split() or [text], batch_tasks.c.task
+    anywhere = [_holds(word, (task, batch_tasks.c.batch)) for word in words]
+    query = (
+        select(task, batch_tasks.c.batch)
+        .where(*anywhere, or_(*(_holds(word, (task,)) for word in words)))
+        .order_by(func.lower(task) != text.lower(), func.length(task), task, batch_tasks.c.batch)
+    )
+    return [(row.task, row.batch) for row in connection.execute(query.limit(limit))]
+
+
+def _holds(word: str, columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bool]:
+    return or_(*(column.icontains(word, autoescape=True) for column in columns))
 
 
 def has_rollout(connection: Connection, name: str) -> bool:

@@ -17,6 +17,7 @@ from proxy.control.listing import SearchMatch, rollout_groups, search
 from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web.context import Context, Text, page_router
+from proxy.web.manual import CONTENTS
 from truezero import models
 from truezero.models.batches import NO_BATCH
 
@@ -169,6 +170,17 @@ class ExploreView:
             return None
         return self.query(**{self.by: NO_BATCH if value is None else value, "by": None})
 
+    @property
+    def chips(self) -> list[tuple[str, str, str]]:
+        """The filters: their names, their values, and the query of the page without each."""
+        items = [("columns", name) for name in self.columns if tuple(self.columns) != USUAL]
+        items += [*self.form.query_items, *([("by", self.by)] if self.by else [])]
+        return [
+            (name, value, urlencode([each for each in items if each != (name, value)]))
+            for name, value in self.form.query_items
+            if name not in ("sort", "order")
+        ]
+
     def values(self, name: str) -> list[str]:
         """Return all values of a filter."""
         values: list[Any] = getattr(self.form.parameters, name)
@@ -206,6 +218,7 @@ async def _explore(context: Context, request: Request) -> Response:
         choices=CHOICES,
         written=WRITTEN,
         files=list(FILES),
+        address=context.address(request),
         live="",
     )
 
@@ -242,7 +255,7 @@ def _last(items: Sequence[tuple[str, str]], name: str) -> str:
 
 
 # --- page of search ----------------------------------------------------------------------------
-# Jumps to a batch, a rollout or a cause; the palette shows its list.
+# Jumps to a batch, a task, a rollout, a cause or help; the palette shows its list.
 
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
@@ -250,11 +263,12 @@ _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes
 
 
 class Jump(NamedTuple):
-    """A link and the kind of page that it leads to."""
+    """A link, the kind of page that it leads to, and what that belongs to."""
 
     kind: str
     label: str
     path: str
+    place: str | None = None
 
 
 @router.get("/ui/find")
@@ -273,12 +287,27 @@ def jumps(text: str, matches: Sequence[SearchMatch]) -> list[Jump]:
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )
-    return [*map(_jump, matches), *pages, *([search] if text else [])]
+    return [*map(_jump, matches), *pages, *_help(text), *([search] if text else [])]
+
+
+def _help(text: str) -> list[Jump]:
+    """Return the help pages whose title and section hold all words of a text."""
+    words = text.casefold().split()
+    return [
+        Jump("help", label, f"/ui/help/{file}", section)
+        for section, entries in CONTENTS
+        for label, file in entries
+        if words and all(word in f"{label} {section}".casefold() for word in words)
+    ]
 
 
 def _jump(match: SearchMatch) -> Jump:
     if match.kind == "cause":
         path = "/ui/rollouts?" + urlencode({"fingerprint": match.name})
         return Jump(match.kind, match.name, path)
+    if match.kind == "task" and match.place is not None:
+        query = urlencode({"tab": "tasks", "text": match.name})
+        path = f"{path_of('batches', match.place)}?{query}"
+        return Jump(match.kind, match.name, path, match.place)
     folder = "batches" if match.kind == "batch" else "rollouts"
     return Jump(match.kind, match.name, path_of(folder, match.name))

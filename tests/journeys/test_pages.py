@@ -554,8 +554,10 @@ def test_the_palette_jumps_by_keyboard(shown: Shown, reader: Opener) -> None:
     field = page.get_by_role("dialog").get_by_role("searchbox")
     expect(field).to_be_focused()
     assert serious(page) == []
-    field.fill("tb-020")
     found = page.get_by_role("dialog").get_by_role("link")
+    field.fill("sonnet tb-020")
+    expect(found.first).to_contain_text("task tb-020")
+    field.fill("tb-020.0")
     expect(found.first).to_contain_text("terminal-bench-sonnet/tb-020.0")
     page.keyboard.press("ArrowDown")
     expect(found.first).to_be_focused()
@@ -566,6 +568,25 @@ def test_the_palette_jumps_by_keyboard(shown: Shown, reader: Opener) -> None:
     page.keyboard.press("/")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+
+
+def test_keys_open_the_palette_and_go_from_row_to_row(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens(f"{BATCH}?tab=rollouts")
+    page.get_by_role("searchbox").focus()
+    page.keyboard.press("Control+k")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator("#main").focus()
+    names = page.locator("table.rollouts tbody th a").all_inner_texts()
+    for key, at in (("j", 0), ("j", 1), ("j", 2), ("k", 1)):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.innerText") == names[at]
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    assert serious(page) == []
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text(names[1])
 
 
 def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) -> None:

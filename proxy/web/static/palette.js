@@ -1,4 +1,4 @@
-// The palette: "/" opens it, and what is typed is looked up on the page /ui/find.
+// Keys: j and k go from row to row, "?" lists keys. The palette: "/" and Ctrl-K open it, and what is typed is looked up on the page /ui/find.
 // Without this script its link leads to that page.
 (() => {
   "use strict";
@@ -29,12 +29,22 @@
     stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length].focus();
   }
 
+  // From row to row of the lists, by the link that names each.
+  function step(by) {
+    const rows = [...document.querySelectorAll("main [data-key] > th a")];
+    const at = rows.findIndex((link) => link.closest("tr").contains(document.activeElement));
+    rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
+  }
+
   opener.addEventListener("click", (event) => { event.preventDefault(); open(); });
   document.addEventListener("keydown", (event) => {
     const typing = event.target.closest("input, textarea, select, [contenteditable]");
-    if (event.key !== "/" || typing || event.ctrlKey || event.metaKey || event.altKey) return;
-    event.preventDefault();
-    open();
+    const held = event.ctrlKey || event.metaKey;
+    if (held && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") { event.preventDefault(); open(); return; }
+    if (typing || held || event.altKey || document.querySelector("dialog[open]")) return;
+    if (event.key === "/") { event.preventDefault(); open(); }
+    else if (event.key === "?") document.getElementById("keys").showModal();
+    else if (event.key === "j" || event.key === "k") step(event.key === "j" ? 1 : -1);
   });
   field.addEventListener("input", () => { clearTimeout(timer); timer = setTimeout(look, PAUSE_MS); });
   palette.addEventListener("keydown", (event) => {

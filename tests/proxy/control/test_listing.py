@@ -15,7 +15,15 @@ from classifier.codec import encode_verdict
 from classifier.records import RolloutRecord
 from classifier.rules import judge
 from proxy.control import listing
-from proxy.control.listing import EACH, cursor_of, position_of, query_of, rollout_page, search
+from proxy.control.listing import (
+    EACH,
+    SearchMatch,
+    cursor_of,
+    position_of,
+    query_of,
+    rollout_page,
+    search,
+)
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from proxy.store.listing import Position, RolloutQuery
@@ -263,9 +271,22 @@ async def test_an_exact_id_comes_first_and_each_kind_is_bounded(
 ) -> None:
     for n in range(EACH + 3):
         play(service, f"auth-{n}", DEAD if n == 4 else None, batch="auth")
-    found = [tuple(each) for each in await search(control, "auth")]
+    found = [each[:2] for each in await search(control, "auth")]
     assert found[:2] == [("batch", "auth"), ("cause", "auth:401")]
     assert found[2:] == [("rollout", f"auth-{n}") for n in range(EACH + 2, 2, -1)]
-    assert (await search(control, "auth-1"))[0] == ("rollout", "auth-1")
+    assert (await search(control, "auth-1"))[0][:2] == ("rollout", "auth-1")
     assert [each.name for each in await search(control, "AUTH-4")] == ["auth-4"]
     assert await search(control, "") == await search(control, "nothing of that name") == []
+
+
+async def test_a_task_of_exactly_that_name_comes_first_and_words_in_any_order(
+    service: Service, control: ControlService
+) -> None:
+    for task in ("task-1234", "task-123", "another task-123"):
+        play(service, f"of {task}", batch="nightly", task=task)
+    found = await search(control, "Task-123")
+    assert found[0] == SearchMatch("task", "task-123", "nightly")
+    assert [each.name for each in found[:3]] == ["task-123", "task-1234", "another task-123"]
+    (first, *_) = await search(control, "nightly 1234")
+    assert first == SearchMatch("task", "task-1234", "nightly")
+    assert {each.kind for each in await search(control, "nightly")} == {"batch"}

@@ -92,7 +92,7 @@ def test_more_groups_than_are_listed_are_told(service: Service) -> None:
 def test_a_file_holds_exactly_the_view(service: Service) -> None:
     query = "columns=reward&columns=task&batch=b&sort=task&order=asc"
     html = page(service, f"{AT}?{query}")
-    link = re.search(r'<a href="\?([^"]+)" download>csv</a>', html)
+    link = re.search(r'<a href="\?([^"]+)" download>CSV</a>', html)
     assert link is not None
     answer = service.http.get(f"{AT}?{entities.unescape(link[1])}")
     assert answer.headers["content-type"].startswith("text/csv")
@@ -131,6 +131,16 @@ def test_an_address_keeps_what_was_not_changed() -> None:
     assert (view.sorted_by("model"), view.direction("model")) == (None, None)
     with pytest.raises(Refusal, match="columns"):
         read_view([("columns", "nothing")])
+
+
+def test_each_filter_is_a_chip_that_removes_it(service: Service) -> None:
+    html = page(service, "/ui/rollouts", text="a&b", model="gpt-5", sort="reward")
+    removed = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
+    assert [(entities.unescape(to), entities.unescape(name)) for to, name in removed] == [
+        ("/ui/rollouts?model=gpt-5&sort=reward#list", "text a&b"),
+        ("/ui/rollouts?text=a%26b&sort=reward#list", "model gpt-5"),
+    ]
+    assert "Remove the filter" not in page(service, "/ui/rollouts")
 
 
 # --- A page's address and the list that it asks for -----------------------------------------------
@@ -210,3 +220,12 @@ def test_the_search_itself_comes_last() -> None:
         ("page", "/ui/causes"),
         ("search", "/ui/rollouts?text=cau"),
     ]
+
+
+def test_a_task_and_a_help_page_say_what_they_belong_to(find_page_service: Service) -> None:
+    play(find_page_service, "r", batch="night", task="t&1")
+    html = page(find_page_service, "/ui/find", q="t&1")
+    assert '<a href="/ui/batches/night?tab=tasks&amp;text=t%261">' in html
+    assert 't&amp;1 <span class="quiet">night</span>' in html
+    shown = page(find_page_service, "/ui/find", q="batches concepts")
+    assert 'href="/ui/help/concepts/batches.md"' in shown
