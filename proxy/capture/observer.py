@@ -27,7 +27,7 @@ from classifier.records import (
 )
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
 from proxy.capture.said import NOTHING, WORD, keyed_hash, told
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
@@ -96,7 +96,7 @@ _PROVIDER, _ABSENT = UsageSource.PROVIDER, UsageSource.ABSENT
 _BEYOND = "a count or a cost that no call can have"
 
 
-def opened_exchange(request: CapturedRequest, api: str) -> Exchange:
+def exchange_in_flight(request: CapturedRequest, api: str) -> Exchange:
     """Build the exchange of a call in flight: ``ending`` is None."""
     call, route = request.call, request.route
     model, streamed, has_tools = request.body.fields()
@@ -404,15 +404,15 @@ class CallObserver:
         """True if the response's status says that the call failed."""
         return (self._head.status or 0) >= 400
 
-    def opened(self) -> Exchange:
+    def in_flight(self) -> Exchange:
         """Return the exchange of the call in flight: ``ending`` is None."""
-        return opened_exchange(self._request, self._response.payloads.api)
+        return exchange_in_flight(self._request, self._response.payloads.api)
 
     def on_response_head(self, status: int, headers: Headers, at: float) -> None:
         """Take the response's head; header names in lower case, ``at`` monotonic seconds."""
         self._head = head = ResponseHead(status, headers, at - self._began)
         try:
-            by_name = dress.named(headers)
+            by_name = http_headers.named(headers)
             head.take(by_name)
             self._response.head(status, headers, by_name)
             request = self._request

@@ -10,7 +10,7 @@ from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from classifier.records import Attribution, KeySource, Kind
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.wire import conversation, request, routes
 from proxy.wire.dialect import Headers, Payload, last_segment
 from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
@@ -366,7 +366,7 @@ def head_facts(
     Arguments:
         operators_key: the call takes the operator's key, in place of its caller's.
     """
-    headers = dress.named(request_headers)
+    headers = http_headers.named(request_headers)
     encodings: Sequence[bytes] = ()
     if b"content-encoding" in headers:
         encodings = [v for name, v in request_headers if name == b"content-encoding"]

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import orjson
 
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Upstream
 from proxy.wire.dialect import Headers, Payload, part
@@ -232,11 +232,13 @@ def may_inject(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> 
     """
     if not (upstream.include_usage and method == "POST" and path.endswith(_PATH)):
         return False
-    by_name = dress.named(headers)
+    by_name = http_headers.named(headers)
     length = by_name.get(b"content-length")
     if length is None or not length.isdigit() or int(length) > BODY_LIMIT:
         return False
-    if b"content-encoding" in by_name or dress.is_signature(by_name.get(b"authorization", b"")):
+    if b"content-encoding" in by_name or http_headers.is_signature(
+        by_name.get(b"authorization", b"")
+    ):
         return False
     return b"accept-encoding" not in by_name or _all_known(headers)
 
@@ -287,7 +289,7 @@ class UsageStripper:
 
 def is_plain(status: int, headers: Headers) -> bool:
     """Return True if a response needs no stripping: it is an error, or no stream."""
-    kind = dress.first(headers, b"content-type") or b""
+    kind = http_headers.first(headers, b"content-type") or b""
     return status != 200 or b"json" in kind.lower()
 
 

@@ -268,7 +268,7 @@ class WebSocketCapture:
         )
         call.has_tools = self._session.has_tools
         self._calls.append(call)
-        changes.started.append(call.describe(observer.opened(), self._session.model))
+        changes.started.append(call.describe(observer.in_flight(), self._session.model))
         return call
 
     def _take(self, payload: Payload, message: bytes, at: float, changes: CallChanges) -> None:

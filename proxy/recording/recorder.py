@@ -140,7 +140,9 @@ class Recorder:
 
     # in the event loop
 
-    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
+    def begin_durably(
+        self, exchange_id: str, snapshot: Callable[[], Exchange]
+    ) -> asyncio.Future[None]:
         """Record a call in flight; the future is done once it is durable, within milliseconds.
 
         Call ``flush_starts`` before waiting for it. A call that ends earlier is written once,
@@ -150,7 +152,7 @@ class Recorder:
         self.begin(exchange_id, snapshot, partial(_settle, done))
         return done
 
-    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+    def record_durably(self, exchange: Exchange) -> asyncio.Future[None]:
         """Record a finished call; the future is done once it is durable, or kept for later."""
         done = self._loop.create_future()
         settle = partial(_settle, done)
@@ -159,15 +161,15 @@ class Recorder:
         return done
 
     def begin(self, exchange_id: str, snapshot: Callable[[], Exchange], then: Durable) -> None:
-        """Do as `opened` does, and call ``then`` instead of returning a future.
+        """Do as `begin_durably` does, and call ``then`` instead of returning a future.
 
-        It is never called where the call ends earlier.
+        It is not called if the call ends earlier.
         """
         self._in_flight.add(exchange_id)
         self._openings.add(exchange_id, snapshot, then)
 
     def record(self, exchange: Exchange, then: Durable) -> None:
-        """Do as `recorded` does, and call ``then`` instead of returning a future."""
+        """Do as `record_durably` does, and call ``then`` instead of returning a future."""
         self._in_flight.discard(exchange.id)
         self._openings.discard(exchange.id)
         pending = self._pending

@@ -33,7 +33,7 @@ from proxy.relay.context import (
     invalid_status,
     with_exchange,
 )
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.target import Target
 from proxy.wire.dialect import Payload
@@ -85,12 +85,12 @@ class PlannedHead:
     """
 
     line: _Line
-    before: dress.Pairs | None
-    after: dress.Pairs
+    before: http_headers.Pairs | None
+    after: http_headers.Pairs
     head: bytes
     rest: bytes
     target: Target
-    headers: dress.Pairs
+    headers: http_headers.Pairs
     signer: Signer | None
     may_ask: bool
     facts: HeadFacts
@@ -130,7 +130,7 @@ class RelayedCall(ResponseHandler):
     _unwritable = False  # its provider does not read it at the moment
     _stalled: asyncio.TimerHandle | None = None  # ends it where that lasts too long
     # the response
-    _head: dress.Pairs
+    _head: http_headers.Pairs
     _whole = b""  # of a response that came at once: it is sent in one write
     _length: int | None = None  # of the body as the head states it
     _observed = 0  # bytes of the part that comes next that were observed already
@@ -193,7 +193,7 @@ class RelayedCall(ResponseHandler):
         self._tasks.add(self)
         self._agent.discard_body()  # it is held by who sends it, until its response begins
         self._agent.watch(self._on_left)
-        context.recorder.begin(self._call.id, observer.opened, self._on_opened)
+        context.recorder.begin(self._call.id, observer.in_flight, self._on_opened)
         limits = context.limits
         if limits.read_s is None and limits.write_s is None:
             self.send(message, limits.connect_s)
@@ -238,7 +238,7 @@ class RelayedCall(ResponseHandler):
         if first:
             if self._needs_whole_body(more):
                 self._collected = []
-            self._context.recorder.begin(self._call.id, observer.opened, self._on_opened)
+            self._context.recorder.begin(self._call.id, observer.in_flight, self._on_opened)
         if self._collected is not None:
             self._collected.append(part)
             if not more:
@@ -263,7 +263,7 @@ class RelayedCall(ResponseHandler):
         """Return True if usage may have to be asked for, as far as the head says."""
         if not self._plan.may_ask:
             return False
-        stated = dress.first(self._plan.headers, b"content-length")
+        stated = http_headers.first(self._plan.headers, b"content-length")
         return stated is not None and int(stated) <= usage_injection.BODY_LIMIT
 
     def _prepare(self, body: bytes, more: bool) -> None:
@@ -275,14 +275,16 @@ class RelayedCall(ResponseHandler):
         headers, signer = self._plan.headers, self._plan.signer
         if self._may_ask and not more and (longer := with_usage(body)) is not None:
             self._usage_added = True
-            body, headers = longer, dress.with_length(headers, len(longer))
+            body, headers = longer, http_headers.with_length(headers, len(longer))
         if signer is None:
             self._compose(headers, body, more)
         else:
             self._agent.pause_body()
             self._signing = self._loop.create_task(self._sign(signer, headers, body, more))
 
-    async def _sign(self, signer: Signer, headers: dress.Pairs, body: bytes, more: bool) -> None:
+    async def _sign(
+        self, signer: Signer, headers: http_headers.Pairs, body: bytes, more: bool
+    ) -> None:
         target = self._plan.target
         try:
             signed = await signer.sign(
@@ -305,7 +307,7 @@ class RelayedCall(ResponseHandler):
             self._signing = None
             self.on_internal_error(error)
 
-    def _compose(self, headers: dress.Pairs, body: bytes, more: bool) -> None:
+    def _compose(self, headers: http_headers.Pairs, body: bytes, more: bool) -> None:
         target = self._plan.target
         message = self._origin.compose(
             UpstreamRequest(
@@ -374,9 +376,9 @@ class RelayedCall(ResponseHandler):
         if status not in STATUSES:
             self._end(Ending.CUT_UPSTREAM, invalid_status(status, call_id))
             return
-        headers = self._head = dress.for_agent(self.headers, call_id)
+        headers = self._head = http_headers.for_agent(self.headers, call_id)
         if self._drill is not None:  # then it is ours, and no provider's
-            headers += [pair for pair in self.headers if pair[0] == dress.INJECTED_HEADER]
+            headers += [pair for pair in self.headers if pair[0] == http_headers.INJECTED_HEADER]
         at = self._clock()
         observer.on_response_head(status, headers, at)
         if status in NO_BODY:
@@ -794,9 +796,9 @@ def drain_limits(limits: CallLimits, *, is_error: bool) -> tuple[float, int]:
     return _ERROR_DRAIN_S, _ERROR_DRAIN_BYTES
 
 
-def stated_length(headers: dress.Pairs) -> int | None:
+def stated_length(headers: http_headers.Pairs) -> int | None:
     """Return the body's length as its head states it, in bytes."""
-    value = dress.named(headers).get(b"content-length")
+    value = http_headers.named(headers).get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None
 
 

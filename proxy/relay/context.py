@@ -17,7 +17,7 @@ from proxy.inbound.asgi import RefusalCounter, refused_calls, refused_requests
 from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
@@ -197,13 +197,15 @@ class AnsweredPaths:
     def __init__(self) -> None:
         self._paths: dict[tuple[str, str, str | None], AnsweredPath] = {}
 
-    def note(self, exchange: Exchange, target: Target, headers: dress.Pairs) -> None:
+    def note(self, exchange: Exchange, target: Target, headers: http_headers.Pairs) -> None:
         """Note an answered call, whose target and headers these are; no other than a plain one."""
         api = api_asked(exchange.api)
         plain = exchange.kind is Kind.INFERENCE and exchange.method == "POST"
         if api is None or exchange.injected or not plain:
             return
-        path = AnsweredPath(target.path, target.query, dress.first(headers, b"anthropic-version"))
+        path = AnsweredPath(
+            target.path, target.query, http_headers.first(headers, b"anthropic-version")
+        )
         for model in (exchange.model, None):
             key = exchange.upstream, api, model
             self._paths.pop(key, None)
@@ -227,7 +229,9 @@ class AnsweredPaths:
 class CallRecorder(Protocol):
     """The writer of exchanges. It never fails: it counts a gap instead."""
 
-    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
+    def begin_durably(
+        self, exchange_id: str, snapshot: Callable[[], Exchange]
+    ) -> asyncio.Future[None]:
         """Note a call in flight; done once it is durable, which may wait for `flush_starts`."""
         ...
 
@@ -235,18 +239,18 @@ class CallRecorder(Protocol):
         """Write the starts of calls now that would be written in a few milliseconds."""
         ...
 
-    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+    def record_durably(self, exchange: Exchange) -> asyncio.Future[None]:
         """Write a finished call; done once it is durable, or counted as a gap."""
         ...
 
     def begin(
         self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
     ) -> None:
-        """Do as `opened` does, and call ``then``; never, where the call ends earlier."""
+        """Do as `begin_durably` does, and call ``then``, unless the call ends earlier."""
         ...
 
     def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
-        """Do as `recorded` does, and call ``then``, at the earliest when this has returned."""
+        """Do as `record_durably` does, and call ``then``, at the earliest on return."""
         ...
 
 
@@ -263,8 +267,14 @@ class Signer(Protocol):
         ...
 
     async def sign(
-        self, *, upstream: Upstream, method: str, target: bytes, headers: dress.Pairs, body: bytes
-    ) -> dress.Pairs:
+        self,
+        *,
+        upstream: Upstream,
+        method: str,
+        target: bytes,
+        headers: http_headers.Pairs,
+        body: bytes,
+    ) -> http_headers.Pairs:
         """Return the headers to send; raise a Refusal without a credential."""
         ...
 

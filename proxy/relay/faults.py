@@ -46,7 +46,7 @@ from proxy.relay.fault_scripts import (
     responses_stream,
     responses_whole,
 )
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.headers import INJECTED_HEADER
 from proxy.wire import routes
 from proxy.wire.dialect import Payload, part
@@ -253,7 +253,7 @@ class _Answer:
     """A response; ``cut``: the connection breaks behind its last piece."""
 
     status: int
-    headers: dress.Pairs
+    headers: http_headers.Pairs
     pieces: Sequence[bytes]
     cut: bool = False
 
@@ -347,7 +347,7 @@ _PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], _Answer]] = {
 }
 
 
-def _decoded(body: bytes, headers: dress.Pairs) -> bytes:
+def _decoded(body: bytes, headers: http_headers.Pairs) -> bytes:
     encodings = [value for name, value in headers if name.lower() == b"content-encoding"]
     try:
         undo = decoder(encodings, _REQUEST_LIMIT)

@@ -23,7 +23,7 @@ from proxy.outbound.websocket import (
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
 from proxy.relay.operator_access import operator_headers
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
@@ -47,7 +47,7 @@ class WebSocketRecord:
         self,
         context: RelayContext,
         target: Target,
-        headers: dress.Pairs,
+        headers: http_headers.Pairs,
         client: tuple[str, int] | None = None,
     ) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class WebSocketRecord:
             query=target.query,
             role=target.role,
             attribution=target.attribution,
-            key_digest=dress.key_digest(key, context.salt),
+            key_digest=http_headers.key_digest(key, context.salt),
             started_at=context.wall(),
             began=context.clock(),
             request_headers=self._headers,
@@ -91,7 +91,7 @@ class WebSocketRecord:
     def _key(self) -> bytes | None:
         if self._target.keys is KeyUse.OPERATORS:
             return self._context.operator_keys.identity(self._target.upstream)
-        return dress.shown_key(self._headers)
+        return http_headers.shown_key(self._headers)
 
     def _key_source(self) -> KeySource:
         if self._target.keys is KeyUse.OPERATORS:
@@ -105,9 +105,9 @@ class WebSocketRecord:
         for exchange in changes.started:
             self._open(exchange)
         for exchange in changes.finished:
-            self._committed = self._context.recorder.recorded(exchange)
+            self._committed = self._context.recorder.record_durably(exchange)
 
-    async def opened(self) -> None:
+    async def starts_durable(self) -> None:
         """Wait until the calls that started are durable."""
         if self._opening is not None:
             self._context.recorder.flush_starts()
@@ -116,7 +116,7 @@ class WebSocketRecord:
 
     async def commit(self, exchange: Exchange) -> None:
         """Record a finished call, and wait until it is durable."""
-        self._committed = self._context.recorder.recorded(exchange)
+        self._committed = self._context.recorder.record_durably(exchange)
         await self.durable()
 
     async def durable(self) -> None:
@@ -125,7 +125,7 @@ class WebSocketRecord:
             await asyncio.shield(self._committed)
 
     def _open(self, exchange: Exchange) -> None:
-        self._opening = self._context.recorder.opened(exchange.id, lambda: exchange)
+        self._opening = self._context.recorder.begin_durably(exchange.id, lambda: exchange)
 
 
 # --- upgrade request ---------------------------------------------------------------------------
@@ -146,7 +146,7 @@ _ACCOUNT_PROTOCOLS = (_KEY_PROTOCOL, "openai-organization.", "openai-project.")
 class UpgradeRequest:
     """An agent's request for a WebSocket. A minted key among its subprotocols is a header here."""
 
-    headers: dress.Pairs
+    headers: http_headers.Pairs
     subprotocols: tuple[str, ...]
     deflate: bool
     client: tuple[str, int] | None = None
@@ -156,7 +156,7 @@ class UpgradeRequest:
         """Read an upgrade request from its ASGI scope."""
         offered = scope["subprotocols"]
         minted = [one.removeprefix(_KEY_PROTOCOL) for one in offered if _is_minted(one)]
-        extensions = dress.first(scope["headers"], _HANDSHAKE + b"extensions") or b""
+        extensions = http_headers.first(scope["headers"], _HANDSHAKE + b"extensions") or b""
         return cls(
             headers=[
                 *((name, value) for name, value in scope["headers"]),
@@ -199,7 +199,7 @@ class HandshakeCall:
         """True if the API's clients can use it over HTTP too."""
         return self.api is not None and self.api.falls_back
 
-    def opened(self, headers: dress.Pairs, at: float) -> Exchange:
+    def accepted(self, headers: http_headers.Pairs, at: float) -> Exchange:
         """Record that the provider switched protocols."""
         self._observer.on_response_head(101, headers, at)
         return self._observer.finish(Ending.COMPLETE, at)
@@ -304,7 +304,7 @@ class UpstreamHandshake:
             if context.operator_keys.replace:
                 subprotocols = request.subprotocols_without_keys
         else:
-            headers = dress.for_upstream(
+            headers = http_headers.for_upstream(
                 request.headers, host=upstream.host, auth=upstream.auth, real_key=None
             )
         return await self._connector.open(
@@ -316,7 +316,7 @@ class UpstreamHandshake:
             timeout_s=context.limits.connect_s,
         )
 
-    async def _signed(self, headers: dress.Pairs, signer: Signer) -> dress.Pairs:
+    async def _signed(self, headers: http_headers.Pairs, signer: Signer) -> http_headers.Pairs:
         try:
             return await signer.sign(
                 upstream=self._target.upstream,
@@ -334,7 +334,7 @@ class UpstreamHandshake:
     async def _pass_on(self, refused: UpgradeRefusedError, send: Send) -> None:
         if self._call.falls_back and refused.status in NO_SOCKET:
             raise use_http(self._target.upstream.name, refused.status, self._call.id)
-        headers = dress.for_agent(refused.headers, self._call.id)
+        headers = http_headers.for_agent(refused.headers, self._call.id)
         passed_headers = [pair for pair in headers if pair[0] != b"content-length"]
         await send_response(send, refused.status, passed_headers, refused.body, to=WEBSOCKET)
 

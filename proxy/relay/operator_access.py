@@ -14,7 +14,7 @@ from typing import Final
 from classifier.records import KeySource, Kind
 from proxy.capture.request import response_digest
 from proxy.relay.context import RelayContext, Signer
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse, without_keys
 from proxy.routing.target import Target
@@ -174,7 +174,7 @@ class OperatorAccess:
             Refusal: 403, the path is not open; 503, nobody can say.
         """
         if target.keys is KeyUse.EITHER:
-            own = shows_own_key or dress.shows_own_key(headers, target.upstream.auth)
+            own = shows_own_key or http_headers.shows_own_key(headers, target.upstream.auth)
             if own and not await self._replaces(target):
                 return replace(target, keys=KeyUse.CALLERS)
             query = without_keys(target.query) if self._keys.replace else target.query
@@ -190,7 +190,7 @@ class OperatorAccess:
         if target.upstream.auth in self._signers:
             return None
         if target.keys is KeyUse.EITHER:
-            if dress.shows_own_key(headers, target.upstream.auth):
+            if http_headers.shows_own_key(headers, target.upstream.auth):
                 return replace(target, keys=KeyUse.CALLERS)
             query = without_keys(target.query) if self._keys.replace else target.query
             target = replace(target, keys=KeyUse.OPERATORS, query=query)
@@ -235,17 +235,17 @@ def _not_allowed(target: Target, why: str) -> Refusal:
 
 def operator_headers(
     context: RelayContext, target: Target, headers: Sequence[tuple[bytes, bytes]]
-) -> tuple[dress.Pairs, Signer | None]:
+) -> tuple[http_headers.Pairs, Signer | None]:
     """Return the headers for the provider, and who still has to add a credential to them."""
     keys, upstream = context.operator_keys, target.upstream
     real_key = keys.static.get(upstream.name)
-    rewrite = dress.for_upstream_as_operator if keys.replace else dress.for_upstream
+    rewrite = http_headers.for_upstream_as_operator if keys.replace else http_headers.for_upstream
     rewritten = rewrite(headers, host=upstream.host, auth=upstream.auth, real_key=real_key)
     return rewritten, context.signers.get(upstream.auth) if real_key is None else None
 
 
 def shown_key(
-    context: RelayContext, target: Target, headers: dress.Pairs
+    context: RelayContext, target: Target, headers: http_headers.Pairs
 ) -> tuple[str | None, KeySource | None]:
     """Return the digest of the key that a call takes to its provider, and whose that is."""
     if target.keys is KeyUse.OPERATORS:
@@ -253,7 +253,7 @@ def shown_key(
         replaced = context.operator_keys.replace
         source = KeySource.OPERATOR if replaced else KeySource.ADDED
     else:
-        key = dress.shown_key(headers)
+        key = http_headers.shown_key(headers)
         own = target.upstream.name not in context.operator_keys.static
         source = KeySource.AGENT if own else KeySource.OVERRIDE
-    return dress.key_digest(key, context.salt), None if key is None else source
+    return http_headers.key_digest(key, context.salt), None if key is None else source

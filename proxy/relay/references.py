@@ -92,7 +92,7 @@ class _Asking(ResponseHandler):
         self._received = 0
         self._finished = False
         self._limit: asyncio.TimerHandle | None = None
-        context.recorder.begin(call.id, self._observer.opened, _nothing)
+        context.recorder.begin(call.id, self._observer.in_flight, _nothing)
 
     def ask(self, message: SerializedRequest) -> None:
         """Send it; it ends by itself, within the time that connecting and answering may take."""

@@ -25,7 +25,7 @@ from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
 from proxy.relay.context import RelayContext, RequestNotices
 from proxy.relay.faults import FaultyOrigin
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target, is_data_plane
@@ -65,7 +65,7 @@ class Relay:
 
     # admission
 
-    def read(self, raw_path: bytes, query: bytes, headers: dress.Pairs) -> Target:
+    def read(self, raw_path: bytes, query: bytes, headers: http_headers.Pairs) -> Target:
         """Return where a call goes.
 
         Raises:
@@ -103,7 +103,7 @@ class Relay:
         self,
         target: Target,
         method: str,
-        headers: dress.Pairs,
+        headers: http_headers.Pairs,
         *,
         shows_own_key: bool = False,
     ) -> tuple[Target, Access | None]:
@@ -130,8 +130,8 @@ class Relay:
         self._check_length(headers)
         return target, access
 
-    def _check_length(self, headers: dress.Pairs) -> None:
-        length = dress.named(headers).get(CONTENT_LENGTH)
+    def _check_length(self, headers: http_headers.Pairs) -> None:
+        length = http_headers.named(headers).get(CONTENT_LENGTH)
         if length is not None and int(length) > self.context.limits.body_bytes:
             raise body_too_large(self.context.limits)
 
@@ -179,7 +179,7 @@ class Relay:
         if target.keys is KeyUse.OPERATORS:
             headers, signer = operator_headers(context, target, head.headers)
         else:
-            headers = dress.for_upstream(
+            headers = http_headers.for_upstream(
                 head.headers, host=upstream.host, auth=upstream.auth, real_key=None
             )
         digest, source = shown_key(context, target, head.headers)
@@ -197,7 +197,7 @@ class Relay:
             headers=headers,
             signer=signer,
             may_ask=usage_injection.may_inject(
-                upstream, head.method, target.path, dress.with_length(headers, 0)
+                upstream, head.method, target.path, http_headers.with_length(headers, 0)
             ),
             facts=head_facts(
                 head.method, target.path, target.query, head.headers,

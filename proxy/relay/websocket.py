@@ -37,7 +37,7 @@ from proxy.relay.handshake import (
     is_handshake_header,
 )
 from proxy.relay.relay import Relay
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
 from proxy.wire import routes
@@ -176,7 +176,7 @@ class MessageRelay:
         """Record what a provider's message means, before the agent gets it."""
         changes = self._capture.on_provider_message(message, self._clock())
         self._record.apply(changes)
-        await self._record.opened()
+        await self._record.starts_durable()
         if changes.finished:
             await self._record.durable()
 
@@ -329,9 +329,9 @@ class ProxiedWebSocket:
 
     async def _accept(self, upstream: ClientConnection, call: HandshakeCall) -> WebSocketCapture:
         response = pairs(upstream.response.headers) if upstream.response else []
-        dressed = dress.for_agent(response, call.id)
+        dressed = http_headers.for_agent(response, call.id)
         headers = [pair for pair in dressed if not is_handshake_header(pair[0])]
-        await self._record.commit(call.opened(headers, self._context.clock()))
+        await self._record.commit(call.accepted(headers, self._context.clock()))
         capture = WebSocketCapture(
             call.api,
             new_observer=self._record.new_observer,

@@ -12,7 +12,7 @@ from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
 from classifier.records import RESERVED, UNATTRIBUTED, Attribution, id_flaw
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT, Keyring, KeyUse, OperatorKeys, without_keys
 from proxy.routing.upstreams import SHARED, Upstream, normalised
@@ -147,10 +147,10 @@ class Addresses:
 
     def read(self, raw_path: bytes, query: bytes, headers: Sequence[tuple[bytes, bytes]]) -> Target:
         """Read one request, as `address` does."""
-        by_name = dress.named(headers)
-        minted = by_name.get(dress.ROLLOUT_KEY_HEADER)
-        minted = dress.minted_key(headers) if minted is None else minted.strip(_BLANKS)
-        role = by_name.get(dress.ROLE_HEADER)
+        by_name = http_headers.named(headers)
+        minted = by_name.get(http_headers.ROLLOUT_KEY_HEADER)
+        minted = http_headers.minted_key(headers) if minted is None else minted.strip(_BLANKS)
+        role = by_name.get(http_headers.ROLE_HEADER)
         if role is not None:
             role = role.strip(_BLANKS)
         if raw_path.startswith(b"/r/") or raw_path == b"/r":
@@ -246,7 +246,7 @@ def _header_identity(
         if holder is None:
             raise Refusal(401, "unknown_key", "this truezero key is not valid here")
         return _Identity(holder[0], Attribution.MINTED_KEY, True, holder[1])
-    named = headers.get(dress.ROLLOUT_HEADER)
+    named = headers.get(http_headers.ROLLOUT_HEADER)
     if named is not None:
         named = named.strip(_BLANKS)
         return _Identity(checked_rollout(_text(named)), Attribution.HEADER, False)
@@ -254,7 +254,7 @@ def _header_identity(
         carried = rollout(pairs)
         if carried:
             return _Identity(checked_rollout(_decoded(carried)), Attribution.BORROWED_HEADER, False)
-    for name in dress.BORROWED:
+    for name in http_headers.BORROWED:
         value = headers.get(name)
         value = value and value.strip(_BLANKS)
         if value:

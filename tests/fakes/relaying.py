@@ -64,7 +64,9 @@ class Book:
     hold: threading.Event = field(default_factory=threading.Event)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
-    def opened(self, exchange_id: str, snapshot: Callable[[], Exchange]) -> asyncio.Future[None]:
+    def begin_durably(
+        self, exchange_id: str, snapshot: Callable[[], Exchange]
+    ) -> asyncio.Future[None]:
         self.opens.append(snapshot())
         done = asyncio.get_running_loop().create_future()
         done.set_result(None)
@@ -73,7 +75,7 @@ class Book:
     def flush_starts(self) -> None:
         pass  # what is opened is durable at once
 
-    def recorded(self, exchange: Exchange) -> asyncio.Future[None]:
+    def record_durably(self, exchange: Exchange) -> asyncio.Future[None]:
         with self.changed:
             self.exchanges.append(exchange)
             self.changed.notify_all()
@@ -82,10 +84,10 @@ class Book:
     def begin(
         self, exchange_id: str, snapshot: Callable[[], Exchange], then: Callable[[], None]
     ) -> None:
-        self.opened(exchange_id, snapshot).add_done_callback(lambda _: then())
+        self.begin_durably(exchange_id, snapshot).add_done_callback(lambda _: then())
 
     def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
-        self.recorded(exchange).add_done_callback(lambda _: then())
+        self.record_durably(exchange).add_done_callback(lambda _: then())
 
     async def _durable(self) -> None:
         while self.hold.is_set():

@@ -184,7 +184,7 @@ class Stage:
         tap = CallObserver(call, salt=SALT)
         asked = {"model": lane.model, "messages": [step.ask], "tools": [{"type": "function"}]}
         tap.on_request_body(json.dumps(asked).encode())
-        opened = tap.opened()
+        opened = tap.in_flight()
         if step.answer is None:
             return opened, None
         named = [(name.encode(), value.encode()) for name, value in step.answer.headers]

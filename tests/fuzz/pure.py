@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from classifier.records import Ending
 from proxy.capture.observer import ObserverLimits
 from proxy.capture.usage_injection import UsageFilter, with_usage
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring
 from proxy.routing.target import address
@@ -137,16 +137,16 @@ def addressing(path: bytes, query: bytes, pairs: list[tuple[bytes, bytes]]) -> N
 
 def headers(pairs: list[tuple[bytes, bytes]], auth: Auth, real: str | None) -> None:
     """What is forwarded has one host, nothing of this hop, of ours, or of another key."""
-    up = dress.for_upstream(pairs, host=b"h", auth=auth, real_key=real)
+    up = http_headers.for_upstream(pairs, host=b"h", auth=auth, real_key=real)
     names = [name for name, _ in up]
     assert up[0] == (b"host", b"h")
     assert names.count(b"host") == 1
-    assert not dress.HOP_BY_HOP & set(names)
+    assert not http_headers.HOP_BY_HOP & set(names)
     assert not any(name.startswith(b"x-truezero-") for name in names)
-    assert dress.minted_key(up) is None
-    shown = [value for name, value in up if name in dress.KEY_HEADERS]
+    assert http_headers.minted_key(up) is None
+    shown = [value for name, value in up if name in http_headers.KEY_HEADERS]
     assert real is None or not any(real.encode() in value for value in shown) or len(shown) == 1
-    down = dress.for_agent(pairs, "x1")
+    down = http_headers.for_agent(pairs, "x1")
     assert down[-1] == (b"x-truezero-exchange", b"x1")
     assert not any(re.search(rb"[\r\n\x00]", name + value) for name, value in down)
 
@@ -199,8 +199,9 @@ def _with_null(chunk: dict[str, Any], place: int) -> bytes:
 
 
 _NAMES: Final = (
-    *dress.KEY_HEADERS, *dress.BORROWED, *sorted(dress.HOP_BY_HOP), b"host", b"content-length",
-    dress.ROLLOUT_HEADER, dress.ROLE_HEADER, b"x-truezero-exchange", b"traceparent", b"x-a",
+    *http_headers.KEY_HEADERS, *http_headers.BORROWED, *sorted(http_headers.HOP_BY_HOP),
+    http_headers.ROLLOUT_HEADER, http_headers.ROLE_HEADER, b"x-truezero-exchange",
+    b"host", b"content-length", b"traceparent", b"x-a",
 )  # fmt: skip
 _VALUES: Final = (
     b"", b"tz-", b"Bearer tz-cjE.abc", b"bearer  sk-1", b"close, x-a", b"upgrade, authorization",

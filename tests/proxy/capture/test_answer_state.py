@@ -238,7 +238,7 @@ def test_a_stream_that_turns_unreadable_after_its_text_is_read() -> None:
 
 def test_what_is_no_success_has_no_state() -> None:
     failed = dump({"error": {"message": "Overloaded", "type": "server_error"}})
-    opened = observing(CHAT).opened()
+    opened = observing(CHAT).in_flight()
     assert opened.answer_state is None
     assert observed(failed, CHAT).answer_state is None
     assert observed(failed, CHAT, status=503).answer_state is None

@@ -31,7 +31,7 @@ from tests.proxy.wire.samples import (
 
 
 def test_an_opened_exchange_is_in_flight() -> None:
-    exchange = CallObserver(call("/v1/messages"), salt=SALT).opened()
+    exchange = CallObserver(call("/v1/messages"), salt=SALT).in_flight()
     assert (exchange.ending, exchange.status, exchange.cause) == (None, None, None)
     assert (exchange.api, exchange.kind) == ("anthropic.messages", Kind.INFERENCE)
     assert exchange.timing.started_at == 1_800_000_000.0
@@ -42,9 +42,9 @@ def test_an_opened_exchange_names_the_model_once_the_request_is_whole() -> None:
     request = dump({"model": "m", "messages": []})
     observer = CallObserver(call(), salt=SALT)
     observer.on_request_body(request[:-1])
-    assert observer.opened().model is None
+    assert observer.in_flight().model is None
     observer.on_request_body(request[-1:])
-    assert observer.opened().model == "m"
+    assert observer.in_flight().model == "m"
 
 
 def test_a_call_that_never_connected_has_no_status_and_a_cause() -> None:
@@ -84,7 +84,7 @@ def test_every_field_of_the_call_reaches_the_exchange() -> None:
     one = call("/v1/messages")
     one.role, one.key_digest, one.injected = "judge", "key-1", True
     for exchange in (
-        CallObserver(one, salt=SALT).opened(),
+        CallObserver(one, salt=SALT).in_flight(),
         CallObserver(one, salt=SALT).finish(Ending.COMPLETE, 101.0),
     ):
         assert (exchange.id, exchange.rollout_id, exchange.upstream) == ("x1", "r1", "any")

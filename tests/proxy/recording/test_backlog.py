@@ -34,7 +34,7 @@ async def test_memory_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.Mon
     writer = MemoryWriter(fails=away)
     async with recording(writer) as recorder:
         for n in range(5):
-            await recorder.recorded(replace(ENDED, id=str(n)))
+            await recorder.record_durably(replace(ENDED, id=str(n)))
             assert recorder.missing("r") == n + 1
         assert recorder.gaps_counted == 2
         writer.fails = lambda _batch: None

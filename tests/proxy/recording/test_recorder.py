@@ -21,7 +21,7 @@ from tests.proxy.telemetry.test_metrics import metrics, value
 async def test_done_means_durable() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        await recorder.recorded(ENDED)
+        await recorder.record_durably(ENDED)
         assert writer.recorded == ["x"]
 
 
@@ -29,7 +29,7 @@ async def test_what_waits_together_is_committed_together() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         writer.gate.clear()
-        waiting = [recorder.recorded(replace(ENDED, id=str(n))) for n in range(100)]
+        waiting = [recorder.record_durably(replace(ENDED, id=str(n))) for n in range(100)]
         await asyncio.sleep(0.05)
         writer.gate.set()
         await asyncio.gather(*waiting)
@@ -41,15 +41,15 @@ async def test_stopping_writes_what_is_queued() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
         for n in range(50):
-            recorder.recorded(replace(ENDED, id=str(n)))
+            recorder.record_durably(replace(ENDED, id=str(n)))
     assert len(writer.recorded) == 50
 
 
 async def test_a_waiter_that_was_cancelled_hurts_nobody() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        recorder.recorded(ENDED).cancel()
-        await recorder.recorded(replace(ENDED, id="y"))
+        recorder.record_durably(ENDED).cancel()
+        await recorder.record_durably(replace(ENDED, id="y"))
     assert writer.recorded == ["x", "y"]
 
 
@@ -62,7 +62,7 @@ async def test_who_wants_no_future_is_called_when_it_is_durable() -> None:
         assert (called, recorder.in_flight) == ([], 0)
         recorder.begin("y", lambda: BEGUN, lambda: called.append("never: it ends first"))
         recorder.record(replace(ENDED, id="y"), lambda: called.append("y"))
-        await recorder.recorded(replace(ENDED, id="z"))
+        await recorder.record_durably(replace(ENDED, id="z"))
         assert called == ["begun", "ended", "y"]
     assert [each.id for batch in writer.batches for each in batch.opened] == ["x"]
 
@@ -70,11 +70,13 @@ async def test_who_wants_no_future_is_called_when_it_is_durable() -> None:
 async def test_calls_are_in_flight_until_they_end() -> None:
     async with recording(MemoryWriter()) as recorder:
         for begun in (replace(ENDED, id=name, ending=None) for name in "ab"):
-            await recorder.opened(begun.id, partial(replace, begun))
+            await recorder.begin_durably(begun.id, partial(replace, begun))
         assert recorder.in_flight == 2
-        await recorder.recorded(replace(ENDED, id="a"))
+        await recorder.record_durably(replace(ENDED, id="a"))
         assert recorder.in_flight == 1
-        await recorder.recorded(replace(ENDED, id="c", ending=Ending.LEFT_BY_AGENT))  # unnoted
+        await recorder.record_durably(
+            replace(ENDED, id="c", ending=Ending.LEFT_BY_AGENT)
+        )  # unnoted
         assert recorder.in_flight == 1
 
 
@@ -92,7 +94,7 @@ async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.Monk
     async with recording(writer) as recorder:
         recorder.add_observer(turns.append)
         writer.gate.clear()
-        done = recorder.recorded(ENDED)
+        done = recorder.record_durably(ENDED)
         while not began.is_set():
             await asyncio.sleep(0.005)
         clock.now += 0.2

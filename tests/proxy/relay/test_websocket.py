@@ -607,7 +607,9 @@ def test_nothing_of_an_answer_is_released_before_its_call_is_noted(
         while not noted.is_set():
             await asyncio.sleep(0.005)
 
-    monkeypatch.setattr(relay.book, "opened", lambda *_: asyncio.ensure_future(until_noted()))
+    monkeypatch.setattr(
+        relay.book, "begin_durably", lambda *_: asyncio.ensure_future(until_noted())
+    )
     talker.script = answering(RESPONSES)
     with opened(relay) as agent:
         agent.send(create())

@@ -328,14 +328,14 @@ def check(native: Native) -> None:
 
 @pytest.mark.parametrize("native", NATIVE, ids=lambda native: native.name)
 def test_a_post_whose_answer_holds_output_is_a_model_call(native: Native) -> None:
-    opened = CallObserver(call(native.path), salt=SALT).opened()
+    opened = CallObserver(call(native.path), salt=SALT).in_flight()
     assert (opened.kind, opened.inferred) == (Kind.OTHER, None)
     check(native)
 
 
 @pytest.mark.parametrize("native", KNOWN, ids=lambda native: native.name)
 def test_a_model_call_is_read_in_the_shape_of_its_own_wire(native: Native) -> None:
-    assert CallObserver(call(native.path), salt=SALT).opened().kind is Kind.INFERENCE
+    assert CallObserver(call(native.path), salt=SALT).in_flight().kind is Kind.INFERENCE
     check(native)
 
 
