@@ -3,14 +3,17 @@
 No file, socket or database is opened; time and randomness are arguments.
 """
 
+import warnings
+from typing import TYPE_CHECKING
+
 from classifier.causes import classify, status_only
 from classifier.records import (
-    Answer,
     Attribution,
     Cause,
     Ending,
     Exchange,
     ExecutionStatus,
+    FailureEvidence,
     Flaw,
     Kind,
     Outcome,
@@ -40,12 +43,12 @@ __all__ = [
     "EVIDENCE",
     "POLICIES",
     "SEED",
-    "Answer",
     "Attribution",
     "Cause",
     "Ending",
     "Exchange",
     "ExecutionStatus",
+    "FailureEvidence",
     "Flaw",
     "Health",
     "Kind",
@@ -70,3 +73,11 @@ __all__ = [
     "status_only",
     "validate",
 ]
+
+if not TYPE_CHECKING:  # a type checker shall find misspelled names
+
+    def __getattr__(name):
+        if name != "Answer":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn("Answer is called FailureEvidence now", DeprecationWarning, stacklevel=2)
+        return FailureEvidence

@@ -11,7 +11,7 @@ from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
 from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
 from classifier.cause_table.row import CauseRow
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
-from classifier.records import ABANDONED, Answer, Cause, Ending, Kind, ProviderError
+from classifier.records import ABANDONED, Cause, Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
 __all__ = (
@@ -64,12 +64,14 @@ _CAUSES: Final = CauseTable()
 class Classify(Protocol):
     """Names the cause of a failed call: ``classify``, or what stands before it."""
 
-    def __call__(self, answer: Answer, *, stall_s: float) -> Cause | None:
+    def __call__(self, answer: FailureEvidence, *, stall_s: float) -> Cause | None:
         """Classify a call; the arguments are those of ``classify``."""
         ...
 
 
-def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUSES) -> Cause | None:
+def classify(
+    answer: FailureEvidence, *, stall_s: float = 60.0, table: CauseTable = _CAUSES
+) -> Cause | None:
     """Classify a failed call; None when the provider did not fail it.
 
     A status from 400 on is a cause for every kind of call; an error inside a 200 for all but
@@ -91,7 +93,7 @@ def classify(answer: Answer, *, stall_s: float = 60.0, table: CauseTable = _CAUS
     return None if row is None else _cause(_by_row(row, ()), answer)
 
 
-def _failure_without_error(answer: Answer, stall_s: float) -> CauseRow | None:
+def _failure_without_error(answer: FailureEvidence, stall_s: float) -> CauseRow | None:
     """Return the row of a failure without an error: by its ending or its flaw."""
     if answer.ending in ABANDONED:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
@@ -123,7 +125,7 @@ class _Decision:
     matched: str | None = None  # the name that a row recognised
 
 
-def _read(answer: Answer, table: CauseTable) -> Cause:
+def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
     status = _stated_status(answer.status, error.status)
     names = tuple(names_of(error, answer.stated_type))
@@ -139,7 +141,7 @@ def _read(answer: Answer, table: CauseTable) -> Cause:
 
 def _by_rows(
     rows: Iterable[CauseRow],
-    answer: Answer,
+    answer: FailureEvidence,
     error: ProviderError,
     status: int | None,
     names: tuple[str, ...],
@@ -161,7 +163,7 @@ def _by_row(row: CauseRow, names: Iterable[str]) -> _Decision:
 
 def _by_grammar(
     grammar: Grammar,
-    answer: Answer,
+    answer: FailureEvidence,
     error: ProviderError,
     status: int | None,
     names: tuple[str, ...],
@@ -182,7 +184,7 @@ def _by_grammar(
 
 
 def _patient(
-    decision: _Decision, answer: Answer, error: ProviderError, status: int | None
+    decision: _Decision, answer: FailureEvidence, error: ProviderError, status: int | None
 ) -> _Decision:
     """Call it an allotment where the stated wait is an hour or more, whatever its name."""
     if status not in _PATIENT or decision.gives is Subcategory.QUOTA:
@@ -207,7 +209,7 @@ def _explained(decision: _Decision, error: ProviderError, grammar: Grammar) -> _
     return replace(decision, reason="malformed") if named else decision
 
 
-def wait_of(answer: Answer, error: ProviderError) -> float | None:
+def wait_of(answer: FailureEvidence, error: ProviderError) -> float | None:
     """Return how long the provider asks to wait, in seconds; headers go before the body."""
     return error.retry_after_s if answer.retry_after_s is None else answer.retry_after_s
 
@@ -232,7 +234,11 @@ def names_of(error: ProviderError, stated_type: str | None) -> Iterator[str]:
 
 
 def _matches(
-    row: CauseRow, answer: Answer, error: ProviderError, status: int | None, names: frozenset[str]
+    row: CauseRow,
+    answer: FailureEvidence,
+    error: ProviderError,
+    status: int | None,
+    names: frozenset[str],
 ) -> bool:
     return (
         (row.on is None or status in row.on)
@@ -258,7 +264,7 @@ def storable(names: Iterable[str | None]) -> str | None:
     return next(fit, None)
 
 
-def _cause(decision: _Decision, answer: Answer) -> Cause:
+def _cause(decision: _Decision, answer: FailureEvidence) -> Cause:
     error = answer.error or _NOTHING
     waits = decision.transient or decision.gives is Subcategory.QUOTA
     return Cause(

@@ -16,7 +16,7 @@ from html import unescape
 from typing import Final
 
 from classifier.causes import classify, status_only
-from classifier.records import Answer, Ending, Kind, ProviderError
+from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 
 LONGEST: Final = 300  # characters of a message; what is longer is no error
@@ -238,7 +238,7 @@ def _caused(message: str, *, status: int | None, name: str | None = None) -> Sub
     """Return what the cause table says of an error; None where only its last row does."""
     error = ProviderError(message=message.strip(), code=name, status=status)
     cause = classify(
-        Answer(
+        FailureEvidence(
             upstream="",
             api="",
             kind=Kind.INFERENCE,

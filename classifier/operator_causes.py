@@ -16,7 +16,7 @@ from classifier.cause_table import ENDINGS, FLAWS, NO_ANSWER, ROWS
 from classifier.causes import classify, names_of, storable, wait_of
 from classifier.grammar import MEANINGS, own_words
 from classifier.grammar.language import fold
-from classifier.records import Answer, Cause, Exchange, ProviderError
+from classifier.records import Cause, Exchange, FailureEvidence, ProviderError
 from classifier.verdicts import Subcategory
 
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class OperatorCauses:
     def __init__(self, rows: Sequence[OperatorRow]) -> None:
         self.rows = tuple(rows)
 
-    def classify(self, answer: Answer, *, stall_s: float = 60.0) -> Cause | None:
+    def classify(self, answer: FailureEvidence, *, stall_s: float = 60.0) -> Cause | None:
         """Classify a failed call, as ``classifier.causes.classify`` does; the rows go first.
 
         They apply where an error was read, or the status is one of an error.
@@ -122,7 +122,9 @@ class OperatorCauses:
         return exchange
 
 
-def _matches(row: OperatorRow, answer: Answer, names: Sequence[str], said: str | None) -> bool:
+def _matches(
+    row: OperatorRow, answer: FailureEvidence, names: Sequence[str], said: str | None
+) -> bool:
     if not row.concerns(answer.upstream, answer.status):
         return False
     if row.codes and not any(name.lower() in row.codes for name in names):

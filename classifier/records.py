@@ -175,7 +175,7 @@ class ProviderError:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class FailureEvidence:
     """The evidence for the cause of one call.
 
     ``silent_s`` is how long no content had come when the call ended; 0 where the request had
@@ -245,7 +245,7 @@ class Exchange:
     attribution: Attribution = Attribution.PATH
     key_digest: str | None = None
     injected: bool = False
-    deaf: str | None = None  # why the response could not be read; None where it was
+    unreadable_reason: str | None = None  # why the response could not be read; None if it could
     selector_digest: str | None = None  # salted, of what chooses account, region, tier or version
     key_source: KeySource | None = None
     model_ambiguous: bool | None = None  # the request's model is written twice, or unreadable
@@ -290,7 +290,8 @@ class RecordedField(NamedTuple):
 
 
 _RENAMED = {("usage", "source"): "usage_source", ("cause", "code"): "error_code",
-            ("", "attribution"): "attribution_source"}  # fmt: skip
+            ("", "attribution"): "attribution_source",
+            ("", "unreadable_reason"): "deaf"}  # fmt: skip
 
 
 @cache

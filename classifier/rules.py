@@ -479,7 +479,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("request_repeated", _repeats),
     ("usage_missing", _usage_missing),
     ("usage_partial", _usage(UsageSource.PARTIAL)),
-    ("answers_unread", lambda facts: any(x.deaf is not None for x in facts.exchanges)),
+    ("answers_unread", lambda facts: any(x.unreadable_reason is not None for x in facts.exchanges)),
     (ANSWERS_UNSEEN, _any_answer(lambda x: x.answer_state is AnswerState.UNSEEN)),
     (INJECTED, lambda facts: any(x.injected for x in facts.exchanges)),
 )

@@ -116,7 +116,12 @@ _WORDS: dict[str, dict[str, Any]] = {
     "text": {"tool_calls": 0, "output_seen": True, "usage": _SPOKEN},
     "empty": {"tool_calls": 0, "output_seen": False, "usage": _MUTE},
     "nousage": {"usage": Usage()},
-    "unread": {"usage": Usage(), "output_seen": None, "tool_calls": None, "deaf": "encoding"},
+    "unread": {
+        "usage": Usage(),
+        "output_seen": None,
+        "tool_calls": None,
+        "unreadable_reason": "encoding",
+    },
     "refusal": {"output_seen": False, "usage": _MUTE, "finish_reason": "refusal"},
     "length": {"finish_reason": "length"},
     "read": {"answer_state": AnswerState.READ},

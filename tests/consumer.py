@@ -36,7 +36,7 @@ async def zero_is_true(url: str, rollout_id: str) -> bool:
     return verdict.health == "healthy"
 
 
-def without_a_service(answer: classifier.Answer) -> classifier.Cause | None:
+def without_a_service(answer: classifier.FailureEvidence) -> classifier.Cause | None:
     """Name the cause of a failed call offline."""
     assert_type(answer.status, int | None)
     return classifier.classify(answer)

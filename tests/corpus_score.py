@@ -27,7 +27,7 @@ from classifier.grammar.language import Tongues
 from classifier.grammar.languages import LANGUAGES
 from classifier.grammar.reader import split_name
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
-from classifier.records import Answer, Cause, Ending, Exchange
+from classifier.records import Cause, Ending, Exchange, FailureEvidence
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
 from tests.classifier.grammar.language_samples import REPORTS, Report
@@ -233,7 +233,7 @@ _PHRASES = frozenset(
 )
 
 
-def phrases_of(answer: Answer | None) -> frozenset[str]:
+def phrases_of(answer: FailureEvidence | None) -> frozenset[str]:
     """The phrases of the vocabulary that stand in an answer's sentence and names."""
     error = answer.error if answer is not None else None
     if answer is None or error is None:
@@ -332,11 +332,11 @@ def classify_by(table: CauseTable, row: Labelled) -> Cause | None:
     return None if answer is None else classify(answer, table=table)
 
 
-def answer_of(row: Labelled) -> Answer | None:
+def answer_of(row: Labelled) -> FailureEvidence | None:
     """The evidence that the observer gathers from an answer; None where it saw no failure."""
-    seen: list[Answer] = []
+    seen: list[FailureEvidence] = []
 
-    def keep(answer: Answer, *, stall_s: float) -> Cause | None:
+    def keep(answer: FailureEvidence, *, stall_s: float) -> Cause | None:
         seen.append(answer)
         return classify(answer, stall_s=stall_s)
 

@@ -44,7 +44,9 @@ def test_every_rollout_is_healthy_and_scoreable(sample: Driven) -> None:
 
 
 def test_every_answer_is_read(sample: Driven) -> None:
-    assert [x.deaf for _, record in sample for x in record.exchanges if x.deaf] == []
+    assert [
+        x.unreadable_reason for _, record in sample for x in record.exchanges if x.unreadable_reason
+    ] == []
 
 
 def test_tokens_are_read_as_meant(sample: Driven) -> None:

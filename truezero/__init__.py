@@ -6,6 +6,7 @@ Names are loaded when they are first used, so that importing the package costs n
 from __future__ import annotations
 
 import importlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from truezero.sdk._sync.batches import Batch
     from truezero.sdk._sync.client import Client
     from truezero.sdk._sync.rollouts import Rollout
-    from truezero.sdk.batches import BatchRun, Ran
+    from truezero.sdk.batches import BatchRun, FinishedSample
     from truezero.sdk.current import carry, current, headers, httpx_hook
     from truezero.sdk.errors import ServiceError, Undelivered
     from truezero.sdk.events import Event
@@ -45,7 +46,7 @@ __all__ = [
     "Event",
     "ExecutionError",
     "ExecutionLoop",
-    "Ran",
+    "FinishedSample",
     "Rollout",
     "ServiceError",
     "SetupFailed",
@@ -68,7 +69,7 @@ _ELSEWHERE = {
     "BatchRun": "sdk.batches",
     "Client": "sdk._sync.client",
     "Event": "sdk.events",
-    "Ran": "sdk.batches",
+    "FinishedSample": "sdk.batches",
     "Rollout": "sdk._sync.rollouts",
     "ServiceError": "sdk.errors",
     "Undelivered": "sdk.errors",
@@ -81,6 +82,9 @@ _ELSEWHERE = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "Ran":
+        warnings.warn("Ran is called FinishedSample now", DeprecationWarning, stacklevel=2)
+        name = "FinishedSample"
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_ELSEWHERE.get(name, 'sdk.rollouts')}")

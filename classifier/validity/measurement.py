@@ -39,7 +39,9 @@ class Measurement:
     ) -> Measurement:
         """Gather what is known of a rollout."""
         complete = Ending.COMPLETE  # an answered call did not fail, and is no mere activity
-        answers = tuple([x for x in facts.answers if x.ending is complete and x.deaf is None])
+        answers = tuple(
+            [x for x in facts.answers if x.ending is complete and x.unreadable_reason is None]
+        )
         main = answers
         if len(facts.main) < len(facts.calls):
             ids = {call.last.id for call in facts.main}
@@ -72,7 +74,7 @@ def is_whole(exchange: Exchange) -> bool:
     return (
         exchange.ending is Ending.COMPLETE
         and exchange.cause is None
-        and exchange.deaf is None
+        and exchange.unreadable_reason is None
         and exchange.kind is not Kind.ACTIVITY
     )
 

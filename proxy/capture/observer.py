@@ -14,19 +14,19 @@ from classifier.causes import Classify, classify
 from classifier.error_texts import MAY_TELL, reads_as
 from classifier.logical_calls import is_answer
 from classifier.records import (
-    Answer,
     AnswerState,
     Cause,
     Ending,
     Exchange,
+    FailureEvidence,
     Flaw,
     Kind,
     Timing,
     Usage,
     UsageSource,
 )
+from proxy.capture.answer_content import NOTHING, WORD, content_of, keyed_hash
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
-from proxy.capture.said import NOTHING, WORD, keyed_hash, told
 from proxy.routing import headers as http_headers
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
@@ -180,7 +180,7 @@ def finished_exchange(
         state = None
     text = reading.text
     if text is None or response.framed:
-        digest, tells = told(request, response, reading, size) if state is _READ else NOTHING
+        digest, tells = content_of(request, response, reading, size) if state is _READ else NOTHING
     else:  # a chat completion, as most are: in place, at half the cost
         said = keyed_hash(request.salt)(f"{call.rollout_id}\n{text}".encode("utf-8", "replace"))
         digest = said.hexdigest() if " " in text or len(text) >= WORD else None
@@ -559,7 +559,7 @@ class CallObserver:
         request.fail()
         refused = (head.status or 0) >= 400
         return causes.classify(
-            Answer(
+            FailureEvidence(
                 upstream=call.upstream,
                 api=payloads.api,
                 kind=payloads.kind(reading, head.status),

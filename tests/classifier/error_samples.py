@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from classifier.records import Answer, Ending, Kind
+from classifier.records import Ending, FailureEvidence, Kind
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error, retry_after, stated_type
 from tests.tables import lines
@@ -42,11 +42,11 @@ class Sample:
     def is_transient(self) -> bool:
         return self.gives.transient if self.transient is None else self.transient
 
-    def answer(self) -> Answer:
+    def answer(self) -> FailureEvidence:
         """Build the answer as the observer does."""
         text = self.body if isinstance(self.body, str) else None
         error = read_error(self.body, event=self.event) if text is None else read_text_error(text)
-        return Answer(
+        return FailureEvidence(
             upstream=self.upstream,
             api="openai.chat",
             kind=Kind.INFERENCE,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from classifier.cause_table import TABLE
 from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
 from classifier.causes import ROWS, CauseRow, CauseTable, classify, status_only
-from classifier.records import Answer, Ending, Flaw, Kind, ProviderError
+from classifier.records import Ending, FailureEvidence, Flaw, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
 from tests import corpus_score
@@ -44,8 +44,8 @@ JSON = st.recursive(
 )
 
 
-def answer(**given: object) -> Answer:
-    plain = Answer(
+def answer(**given: object) -> FailureEvidence:
+    plain = FailureEvidence(
         upstream="openai",
         api="openai.chat",
         kind=Kind.INFERENCE,

@@ -11,10 +11,10 @@ import pytest
 from classifier.causes import ROWS, classify
 from classifier.operator_causes import PREFIX, REASONS, OperatorCauses, OperatorRow, operator_rows
 from classifier.records import (
-    Answer,
     Cause,
     Ending,
     Exchange,
+    FailureEvidence,
     Flaw,
     Kind,
     ProviderError,
@@ -22,7 +22,7 @@ from classifier.records import (
 )
 from classifier.verdicts import Subcategory
 
-ANSWER = Answer(
+ANSWER = FailureEvidence(
     upstream="my-llm", api="openai.chat", kind=Kind.INFERENCE, status=400, ending=Ending.COMPLETE
 )
 
@@ -35,14 +35,14 @@ def one(**table: Any) -> OperatorCauses:
     return OperatorCauses(operator_rows([{"cause": "quota", **table}]))
 
 
-def answer(status: int | None = 400, **facts: Any) -> Answer:
+def answer(status: int | None = 400, **facts: Any) -> FailureEvidence:
     error = {
         name: facts.pop(name) for name in ("code", "type", "message", "reasons") if name in facts
     }
     return replace(ANSWER, status=status, error=ProviderError(**error) if error else None, **facts)
 
 
-def explained(causes: OperatorCauses, *answers: Answer) -> list[bool]:
+def explained(causes: OperatorCauses, *answers: FailureEvidence) -> list[bool]:
     """Whether the rows name the cause of each; otherwise it is the table's."""
     found = []
     for each in answers:

@@ -13,7 +13,7 @@ from classifier import Health, RolloutRecord, Verdict, judge
 from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.diagnostics import check_lines
-from classifier.records import Answer, AnswerState, Ending, Exchange, Kind, Usage
+from classifier.records import AnswerState, Ending, Exchange, FailureEvidence, Kind, Usage
 from classifier.results import result
 from classifier.verdicts import SEED, Proof, ProofSource
 from tests.builders import calls, exchange, rollout
@@ -215,7 +215,7 @@ def test_a_judge_whose_answers_nobody_could_read_has_not_judged() -> None:
 
 def bare(at: int, **said: Any) -> Exchange:
     """A 404 that says nothing, with the cause that it gets as it ends."""
-    answer = Answer(
+    answer = FailureEvidence(
         upstream="openai", api="openai.chat", kind=Kind.INFERENCE, status=404,
         ending=Ending.COMPLETE,
     )  # fmt: skip

@@ -249,7 +249,8 @@ def test_each_verdict_is_the_first_releases_in_every_field() -> None:
 _FIRST_FIELDS = """
     id rollout_id upstream api timing kind method role model answered_model status ending streamed
     usage finish_reason tool_calls output_seen has_tools cause provider_request_id request_bytes
-    response_bytes request_digest sdk_retry attribution key_digest injected deaf traceparent
+    response_bytes request_digest sdk_retry attribution key_digest injected unreadable_reason
+    traceparent
 """
 FIRST_FIELDS = frozenset(_FIRST_FIELDS.split())
 

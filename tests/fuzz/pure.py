@@ -115,7 +115,7 @@ def observer(
         ear.on_response_body(piece, 101.0 + number)
     for ending in Ending:
         exchange = ear.finish(ending, 200.0)
-        assert "while the" not in (exchange.deaf or "")
+        assert "while the" not in (exchange.unreadable_reason or "")
         assert exchange.response_bytes == len(body)
 
 

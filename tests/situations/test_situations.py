@@ -42,7 +42,7 @@ def facts(exchange: Exchange) -> dict[str, object]:
         "has_tools": exchange.has_tools,
         "streamed": exchange.streamed,
         "failed": exchange.failed,
-        "deaf": exchange.deaf,
+        "deaf": exchange.unreadable_reason,
     }
 
 

@@ -31,7 +31,7 @@ Rewards = float | Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ran:
+class FinishedSample:
     """The outcome of one task, or of one of its repeats.
 
     ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted,
@@ -63,7 +63,7 @@ class Sample(Generic[Task]):
 class BatchRun:
     """The outcomes of a run, in the order of its tasks, and the summary of the whole batch."""
 
-    results: tuple[Ran, ...]
+    results: tuple[FinishedSample, ...]
     summary: models.BatchSummary
 
 
@@ -117,7 +117,7 @@ def run_name(plan: Iterable[Sample[Any]]) -> str:
 
 
 @contextmanager
-def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran], None]]:
+def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[FinishedSample], None]]:
     """Show a progress bar; by default (``enabled`` is None) only on a terminal."""
     if not (sys.stderr.isatty() if enabled is None else enabled):
         yield lambda _ran: None
@@ -130,7 +130,7 @@ def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[Ran],
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task("", total=total)
 
-        def tell(ran: Ran) -> None:
+        def tell(ran: FinishedSample) -> None:
             health = "skipped" if ran.verdict is None else ran.verdict.health
             counts[health] = counts.get(health, 0) + 1
             description = ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -150,11 +150,11 @@ class Stop(threading.Event):
 
 def run_in_threads(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], Stop], Ran],
+    one: Callable[[Sample[Any], Stop], FinishedSample],
     *,
     concurrency: int,
     progress: bool | None,
-) -> tuple[Ran, ...]:
+) -> tuple[FinishedSample, ...]:
     """Run samples in threads, so many at once; return what became of them, in their order.
 
     Arguments:
@@ -165,7 +165,7 @@ def run_in_threads(
     """
     stop = Stop()
 
-    def unless_stopped(sample: Sample[Any]) -> Ran | None:
+    def unless_stopped(sample: Sample[Any]) -> FinishedSample | None:
         if stop.is_set():
             return None
         try:
@@ -204,15 +204,15 @@ class AsyncStop:
 
 async def run_in_tasks(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], AsyncStop], Awaitable[Ran]],
+    one: Callable[[Sample[Any], AsyncStop], Awaitable[FinishedSample]],
     *,
     concurrency: int,
     progress: bool | None,
-) -> tuple[Ran, ...]:
+) -> tuple[FinishedSample, ...]:
     """Run samples in asyncio's tasks, like ``run_in_threads``."""
     stop, slots = AsyncStop(), asyncio.Semaphore(concurrency)
 
-    async def unless_stopped(sample: Sample[Any]) -> Ran | None:
+    async def unless_stopped(sample: Sample[Any]) -> FinishedSample | None:
         async with slots:
             if stop.is_set():
                 return None
@@ -230,7 +230,7 @@ async def run_in_tasks(
     for each in finished:
         if isinstance(each, BaseException):
             raise each
-    return tuple(each for each in finished if isinstance(each, Ran))
+    return tuple(each for each in finished if isinstance(each, FinishedSample))
 
 
 # --- health of a lane ---

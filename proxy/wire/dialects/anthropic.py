@@ -12,7 +12,7 @@ from proxy.wire import dialect, usage
 from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined, part, parts
 
 # A ping is no content, though nothing is to be read in it. Nor is there in the end of a block, but
-# skimmed it would leave the text of a short stream unknown (`proxy.capture.said`).
+# skimmed it would leave the text of a short stream unknown (`proxy.capture.answer_content`).
 _KEYS = rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|ping"
 _RELEVANT = re.compile(rb'"(?=[bcdeEfmMpt])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.

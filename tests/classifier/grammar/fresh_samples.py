@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from classifier.records import Answer, Ending, Kind
+from classifier.records import Ending, FailureEvidence, Kind
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
 from tests.tables import lines
@@ -33,10 +33,10 @@ class Fresh:
     param: str | None = None
     reason: str | None = None
 
-    def answer(self) -> Answer:
+    def answer(self) -> FailureEvidence:
         named = {"code": self.code, "type": self.type, "param": self.param}
         body: Mapping[str, object] = {"error": {"message": self.message, **named}}
-        return Answer(
+        return FailureEvidence(
             upstream=self.upstream,
             api="openai.chat",
             kind=Kind.INFERENCE,

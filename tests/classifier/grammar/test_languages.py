@@ -13,7 +13,7 @@ from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.grammar.language import Language, Tongues, fold, simplify
 from classifier.grammar.languages import LANGUAGES
 from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
-from classifier.records import Answer, Ending, Kind, ProviderError
+from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
 from tests import corpus_score
@@ -29,8 +29,8 @@ ENGLISH_WORDS = frozenset(
 TONGUES = Tongues(LANGUAGES, ENGLISH_WORDS)
 
 
-def answer(status: int, error: ProviderError | None) -> Answer:
-    return Answer(
+def answer(status: int, error: ProviderError | None) -> FailureEvidence:
+    return FailureEvidence(
         upstream="mygateway",
         api="openai.chat",
         kind=Kind.INFERENCE,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from classifier.causes import classify
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
-from classifier.records import Answer, Ending, Kind, ProviderError
+from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error
 from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, Fresh
@@ -33,8 +33,8 @@ def read(message: str, *names: str, status: int | None = 400, wait: float | None
     return found and found.meaning.gives
 
 
-def answer(status: int, error: ProviderError | None, wait: float | None = None) -> Answer:
-    return Answer(
+def answer(status: int, error: ProviderError | None, wait: float | None = None) -> FailureEvidence:
+    return FailureEvidence(
         upstream="mygateway",
         api="openai.chat",
         kind=Kind.INFERENCE,

@@ -232,7 +232,7 @@ def test_a_stream_that_turns_unreadable_after_its_text_is_read() -> None:
     observer.on_response_body(sse(delta(content="Hi"), done=False), 101.0)
     observer.on_response_body(b"data: " + b"x" * 500, 101.5)
     exchange = observer.finish(Ending.COMPLETE, 102.0)
-    assert exchange.deaf is not None
+    assert exchange.unreadable_reason is not None
     assert exchange.answer_state is READ
 
 

@@ -130,7 +130,7 @@ def test_each_fact_of_a_call_has_its_own_name() -> None:
         cause=None, provider_request_id="req-1", request_bytes=len(request),
         response_bytes=len(response), request_digest=line.hexdigest(), sdk_retry=2,
         response_digest=response_digest("resp_1", SALT), pending=True,
-        attribution=Attribution.HEADER, key_digest="key-1", injected=True, deaf=None,
+        attribution=Attribution.HEADER, key_digest="key-1", injected=True, unreadable_reason=None,
         selector_digest=selection.digest((("openai-project", b"p"),), SALT),
         key_source=KeySource.AGENT, model_ambiguous=False, held=True, output_limit=7,
         answer_state=AnswerState.EMPTY, inferred=False, traceparent=TRACE,

@@ -322,7 +322,7 @@ def test_an_error_in_an_encoded_body_is_read() -> None:
 @pytest.mark.parametrize("body", [b'"Rate limit reached for requests"', b"[]", b"null", b"3"])
 def test_any_json_may_be_an_error_s_body(body: bytes) -> None:
     exchange = observed(body, status=429)
-    assert exchange.deaf is None
+    assert exchange.unreadable_reason is None
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
 
@@ -408,7 +408,7 @@ def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
         observer.on_response_body(b"x" * 65_536, 101.0)
     observer.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
     exchange = observer.finish(Ending.COMPLETE, 103.0)
-    assert (exchange.deaf, exchange.usage.input_tokens) == (None, 12)
+    assert (exchange.unreadable_reason, exchange.usage.input_tokens) == (None, 12)
 
 
 @pytest.mark.parametrize(
@@ -427,15 +427,15 @@ def test_past_its_budget_the_tap_goes_deaf_says_why_and_goes_on_counting(
     assert observer.on_response_body(body, 101.0) is False
     assert observer.on_response_body(b"data: [DONE]\n\n", 102.0) is False
     exchange = observer.finish(Ending.COMPLETE, 103.0)
-    assert exchange.deaf is not None
-    assert why in exchange.deaf
+    assert exchange.unreadable_reason is not None
+    assert why in exchange.unreadable_reason
     assert exchange.response_bytes == len(body) + 14
     assert (exchange.cause, exchange.output_seen, exchange.tool_calls) == (None, None, None)
 
 
 def test_an_encoding_nobody_knows_makes_it_deaf_not_blind_to_the_status() -> None:
     exchange = observed(b"\x01\x02", status=429, headers={"content-encoding": "lz4"})
-    assert exchange.deaf == "the content encoding is unknown"
+    assert exchange.unreadable_reason == "the content encoding is unknown"
     assert exchange.cause is not None
     assert exchange.cause.subcategory is Subcategory.RATE_LIMIT
 
@@ -447,7 +447,7 @@ def test_what_was_heard_before_it_went_deaf_is_kept() -> None:
     )
     observer.on_response_body(b"data: " + b"x" * 600, 102.0)
     exchange = observer.finish(Ending.COMPLETE, 103.0)
-    assert exchange.deaf is not None
+    assert exchange.unreadable_reason is not None
     assert (exchange.output_seen, exchange.usage.input_tokens) == (True, 20)
     assert exchange.usage.source is UsageSource.PARTIAL
 
@@ -464,9 +464,9 @@ def test_an_unexpected_error_of_ours_makes_it_deaf_and_is_named_without_content(
     monkeypatch.setattr(observer._response.payloads, "dialect", unreadable)
     assert observer.on_response_body(DELTA if where == "feed" else chat(USAGE), 101.0) is False
     exchange = observer.finish(Ending.COMPLETE, 102.0)
-    assert exchange.deaf is not None
-    assert "KeyError" in exchange.deaf
-    assert "prompt" not in exchange.deaf
+    assert exchange.unreadable_reason is not None
+    assert "KeyError" in exchange.unreadable_reason
+    assert "prompt" not in exchange.unreadable_reason
 
 
 def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
@@ -480,7 +480,7 @@ def test_a_failed_call_that_could_not_be_read_is_failed_all_the_same(
     unreadable = Dialect(name="x", read=broken, totals=_no_totals)
     monkeypatch.setattr(observer._response.payloads, "dialect", unreadable)
     exchange = observer.finish(Ending.COMPLETE, 102.0)
-    assert exchange.deaf is not None
+    assert exchange.unreadable_reason is not None
     assert exchange.cause is not None
     assert exchange.cause.rule.startswith("status.")
 
@@ -525,7 +525,9 @@ def test_samples_with_random_damage_raise_nothing() -> None:
             for _ in range(chance.randint(1, 4)):
                 body[chance.randrange(len(body))] = chance.randrange(256)
             exchange = observed(bytes(body), sample.path, type_=sample.type)
-            assert exchange.deaf is None or "while" not in exchange.deaf, sample.name
+            assert (
+                exchange.unreadable_reason is None or "while" not in exchange.unreadable_reason
+            ), sample.name
 
 
 KEYS = [
@@ -551,7 +553,7 @@ def test_any_json_of_the_wrong_types_is_read_without_an_error(
 ) -> None:
     body = dump(value)
     exchange = observed(sse(body) if type_ == SSE else body, path, type_=type_)
-    assert exchange.deaf is None
+    assert exchange.unreadable_reason is None
 
 
 def test_no_text_of_request_or_answer_is_in_the_exchange() -> None:

@@ -304,7 +304,11 @@ def test_what_takes_many_turns_to_decode_passes_and_is_read_to_its_end(name: str
     if b"transfer-encoding: chunked" in head:
         body = unchunked(body)
     assert body.removesuffix(b"<end>") == MUCH[name].content
-    assert (exchange.ending, exchange.deaf, exchange.output_seen) == ("complete", None, True)
+    assert (exchange.ending, exchange.unreadable_reason, exchange.output_seen) == (
+        "complete",
+        None,
+        True,
+    )
     assert exchange.finish_reason == ("stop" if name == "gzip at once" else None)
 
 

@@ -35,7 +35,7 @@ FULL = Exchange(
     ),
     provider_request_id="req_1", request_bytes=10, response_bytes=20, request_digest="ab",
     sdk_retry=1, response_digest="cd", pending=True, attribution=Attribution.HEADER,
-    key_digest="key-00000000", injected=True, deaf="line too long",
+    key_digest="key-00000000", injected=True, unreadable_reason="line too long",
     selector_digest="ef", key_source=KeySource.OVERRIDE, model_ambiguous=True, held=True,
     output_limit=4096, prompt_words=700, continues="x0", begun_elsewhere=False, written_call=True,
     fallback=False, served_by="DeepInfra", system_fingerprint="fp_1", weight_version="41,42",

@@ -149,7 +149,7 @@ def seen(exchange: Exchange) -> tuple[bool | None, bool | None]:
 
 def hear(pieces: Sequence[bytes], path: str, type_: str) -> Exchange:
     exchange = observed(pieces, path, type_=type_)
-    assert (exchange.cause, exchange.deaf) == (None, None)
+    assert (exchange.cause, exchange.unreadable_reason) == (None, None)
     return exchange
 
 

@@ -41,7 +41,7 @@ WIRES = {
 
 
 def cause(exchange: Exchange) -> str | None:
-    assert exchange.deaf is None
+    assert exchange.unreadable_reason is None
     return None if exchange.cause is None else exchange.cause.subcategory.value
 
 

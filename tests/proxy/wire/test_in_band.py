@@ -297,7 +297,7 @@ def test_no_bad_error_makes_it_raise_or_is_left_unread(name: str) -> None:
     for path in (CHAT, "/v1/responses", "/v1/messages", "/v2/chat", "/api/chat", STREAM_GENERATE):
         for status in (200, 500):
             exchange = observed(body, path, status=status)
-            assert exchange.deaf is None
+            assert exchange.unreadable_reason is None
             assert exchange.cause is not None or status == 200
             assert orjson.dumps(encode_exchange(exchange))
     for begun, framed, path, type_ in (
@@ -306,7 +306,7 @@ def test_no_bad_error_makes_it_raise_or_is_left_unread(name: str) -> None:
         (lines(AN_OLLAMA), b"%s\n", "/api/chat", NDJSON),
     ):
         exchange = observed([begun, framed % body.replace(b"\n", b" ")], path, type_=type_)
-        assert exchange.deaf is None
+        assert exchange.unreadable_reason is None
         assert exchange.cause is not None
 
 

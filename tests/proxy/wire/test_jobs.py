@@ -238,7 +238,7 @@ def test_a_video_longer_than_what_is_held_is_output_too() -> None:
     observer.on_response_head(200, head("video/mp4"), 100.5)
     observer.on_response_body(b"\x00\x00\x00\x18ftypmp42" * 200, 101.0)
     exchange = observer.finish(Ending.COMPLETE, 102.0)
-    assert (exchange.answer_state, exchange.deaf is None) == (READ, False)
+    assert (exchange.answer_state, exchange.unreadable_reason is None) == (READ, False)
     failed = fetched("/v1/videos/v/content", b"\x00\x00\x00\x18", "video/mp4", status=500)
     assert failed.answer_state is None
 

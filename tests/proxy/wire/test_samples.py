@@ -43,7 +43,7 @@ def test_what_the_answer_did_is_read(sample: Sample) -> None:
     assert exchange.answered_model == sample.model
     assert exchange.finish_reason == sample.finish
     assert exchange.cause is None
-    assert exchange.deaf == sample.unread
+    assert exchange.unreadable_reason == sample.unread
     assert exchange.ending is Ending.COMPLETE
     seen = (exchange.output_seen, exchange.content_seen)
     if sample.name == "stream-unknown-shape":
@@ -64,7 +64,7 @@ def test_counts_that_no_call_can_have_are_unreadable_in_every_dialect() -> None:
         exchange = hear(replace(sample, body=claimed), [claimed])
         numbers = [getattr(exchange.usage, field) for field in (*FIELDS, *TOTALS)]
         assert max(filter(None, numbers), default=0) <= COUNT_LIMIT, sample.name
-        assert exchange.deaf == "a count or a cost that no call can have", sample.name
+        assert exchange.unreadable_reason == "a count or a cost that no call can have", sample.name
         assert exchange.finish_reason == sample.finish, sample.name
         tried.add(exchange.api)
     assert len(tried) >= 9, tried
@@ -84,7 +84,7 @@ def test_an_answer_cut_anywhere_invents_nothing(sample: Sample) -> None:
     stated = {int(n) for n in re.findall(r"\d+", _plain(sample))}
     for place in range(0, len(sample.body), 1 if len(sample.body) < 700 else 5):
         cut = hear(sample, [sample.body[:place]], Ending.CUT_UPSTREAM)
-        assert cut.deaf is None
+        assert cut.unreadable_reason is None
         assert (cut.output_seen or False) <= (whole.output_seen or False)
         assert (cut.content_seen or False) <= (whole.content_seen or False)
         assert (cut.tool_calls or 0) <= (whole.tool_calls or 0)

@@ -397,7 +397,7 @@ def test_trouble_in_looking_leaves_the_rest_as_it_is(
                         (sse(delta(content="<"), delta("stop"), {"choices": [], "usage": USAGE}),
                          SSE)):  # fmt: skip
         exchange = observed(body, type_=type_, request=REQUEST)
-        assert (exchange.deaf, exchange.usage.output_tokens) == (None, 2)
+        assert (exchange.unreadable_reason, exchange.usage.output_tokens) == (None, 2)
         assert (exchange.output_seen, exchange.written_call) == (True, None)
 
 

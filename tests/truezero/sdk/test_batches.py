@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+import classifier
 import truezero
 from tests.fakes.provider import Provider, closed_port
 from tests.truezero.driving import Accounts, call, service
@@ -516,6 +517,13 @@ async def test_events_can_be_awaited(url: str, name: str) -> None:
 def test_names_are_loaded_when_they_are_asked_for() -> None:
     assert set(truezero.__all__) <= set(dir(truezero))
     assert all(getattr(truezero, name) for name in truezero.__all__)
+
+
+def test_names_of_the_last_release_work_with_a_warning() -> None:
+    with pytest.warns(DeprecationWarning, match="FinishedSample"):
+        assert truezero.Ran is truezero.FinishedSample
+    with pytest.warns(DeprecationWarning, match="FailureEvidence"):
+        assert vars(classifier)["__getattr__"]("Answer") is classifier.FailureEvidence
     with pytest.raises(AttributeError, match="no attribute 'Clint'"):
         _ = truezero.Clint
 

@@ -15,10 +15,10 @@ from typing import Final
 from classifier.causes import classify
 from classifier.grammar import GRAMMAR
 from classifier.records import (
-    Answer,
     Cause,
     Ending,
     ExecutionStatus,
+    FailureEvidence,
     Kind,
     ProviderError,
     RolloutRecord,
@@ -295,7 +295,7 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
         return None
     ending = Ending.COMPLETE if read.status else SILENT.get(read.name or "", Ending.COMPLETE)
     cause = classify(
-        Answer(
+        FailureEvidence(
             upstream=upstream,
             api="recorded",
             kind=Kind.INFERENCE,

@@ -15,7 +15,7 @@ from truezero.sdk.batches import (
     AsyncStop,
     BaseBatch,
     BatchRun,
-    Ran,
+    FinishedSample,
     Rewards,
     Sample,
     SettledGroups,
@@ -143,7 +143,7 @@ class AsyncBatch(BaseBatch):
 
         Samples start one task after the other, so that the first group settles early. A task that
         an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``Ran``.
+        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -167,7 +167,7 @@ class AsyncBatch(BaseBatch):
         await self.begin(this)
         following = next_attempts(await self._client.rollouts(batch=self.name))
 
-        async def one(sample: Sample[Task], stop: AsyncStop) -> Ran:
+        async def one(sample: Sample[Task], stop: AsyncStop) -> FinishedSample:
             if wait_for_health:
                 await self._wait_for_health(facts, max_wait_s, stop)
             return await run_until_settled(
@@ -236,7 +236,7 @@ async def run_until_settled(
     play: Callable[[AsyncRollout], Awaitable[Exception | None]],
     again: Callable[[models.Verdict], float | None],
     sleep: Callable[[float], Awaitable[object]],
-) -> Ran:
+) -> FinishedSample:
     """Run attempts of one sample until the service advises no further one.
 
     Arguments:
@@ -250,7 +250,7 @@ async def run_until_settled(
         error = await play(rollout)
         count = attempt - first + 1
         if isinstance(error, Skipped):
-            return Ran(
+            return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=error.rollout_id,
@@ -259,7 +259,7 @@ async def run_until_settled(
             )
         wait_s = again(rollout.verdict)
         if wait_s is None:
-            return Ran(
+            return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=rollout.id,

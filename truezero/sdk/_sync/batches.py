@@ -15,7 +15,7 @@ from truezero.sdk.batches import (
     HEALTH_EACH_S,
     BaseBatch,
     BatchRun,
-    Ran,
+    FinishedSample,
     Rewards,
     Sample,
     SettledGroups,
@@ -143,7 +143,7 @@ class Batch(BaseBatch):
 
         Samples start one task after the other, so that the first group settles early. A task that
         an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``Ran``.
+        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -167,7 +167,7 @@ class Batch(BaseBatch):
         self.begin(this)
         following = next_attempts(self._client.rollouts(batch=self.name))
 
-        def one(sample: Sample[Task], stop: Stop) -> Ran:
+        def one(sample: Sample[Task], stop: Stop) -> FinishedSample:
             if wait_for_health:
                 self._wait_for_health(facts, max_wait_s, stop)
             return run_until_settled(
@@ -234,7 +234,7 @@ def run_until_settled(
     play: Callable[[Rollout], Exception | None],
     again: Callable[[models.Verdict], float | None],
     sleep: Callable[[float], object],
-) -> Ran:
+) -> FinishedSample:
     """Run attempts of one sample until the service advises no further one.
 
     Arguments:
@@ -248,7 +248,7 @@ def run_until_settled(
         error = play(rollout)
         count = attempt - first + 1
         if isinstance(error, Skipped):
-            return Ran(
+            return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=error.rollout_id,
@@ -257,7 +257,7 @@ def run_until_settled(
             )
         wait_s = again(rollout.verdict)
         if wait_s is None:
-            return Ran(
+            return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=rollout.id,

@@ -266,7 +266,7 @@ def test_what_no_call_can_have_is_unknown_after_an_upgrade(database_url: str) ->
         ("x3", {"cost_usd": None, "output_tokens": None, **unknown}),
     ):
         assert kept[name].usage == replace(FULL.usage, **lost), name
-        assert kept[name].deaf == "a count or a cost that no call can have", name
+        assert kept[name].unreadable_reason == "a count or a cost that no call can have", name
     cause = kept["x2"].cause
     assert cause is not None and cause.retry_after_s == 366 * 86_400
     sums = database.read(lambda c: c.execute(select(verdicts)).mappings().one())

@@ -16,10 +16,10 @@ from typing import Any
 from classifier import classify
 from classifier.codec import encode_exchange, encode_outcome, encode_rollout
 from classifier.records import (
-    Answer,
     Ending,
     Exchange,
     ExecutionStatus,
+    FailureEvidence,
     Kind,
     Outcome,
     ProviderError,
@@ -130,7 +130,7 @@ def _exchange(run: Scenario, step: str | Raised, place: int) -> Exchange:
     if isinstance(step, Raised):
         error = (step.body or {}).get("error", {})
         ending = Ending.COMPLETE if step.status else Ending.NEVER_CONNECTED
-        answer = Answer(
+        answer = FailureEvidence(
             upstream="openai",
             api="chat",
             kind=Kind.INFERENCE,

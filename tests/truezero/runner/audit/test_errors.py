@@ -6,7 +6,7 @@ import pytest
 
 from classifier.causes import classify
 from classifier.fingerprints import fingerprint
-from classifier.records import Answer, Ending, Kind
+from classifier.records import Ending, FailureEvidence, Kind
 from proxy.wire.provider_error import read_error
 from tests.truezero.runner.audit.scenarios import (
     AGENTS_OWN,
@@ -163,7 +163,7 @@ def fingerprints(raised: Raised) -> tuple[str | None, str | None]:
     """The fingerprint of a failure on the wire, and of its exception in a harness's files."""
     ending = SILENT_ENDINGS.get(raised.type, Ending.COMPLETE)
     error = read_error(raised.body) if raised.body else None
-    answer = Answer(
+    answer = FailureEvidence(
         upstream="openai", api="openai.chat", kind=Kind.INFERENCE, status=raised.status,
         ending=ending, error=error,
     )  # fmt: skip

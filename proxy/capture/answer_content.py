@@ -21,8 +21,8 @@ from proxy.capture.request import CapturedRequest
 from proxy.wire.dialect import Payload, ResponseFacts
 from proxy.wire.response import ResponseReader
 
-Told = tuple[str | None, Subcategory | None]  # the digest, and what the text reads as
-NOTHING: Told = (None, None)
+AnswerContent = tuple[str | None, Subcategory | None]  # the digest, and what the text reads as
+NOTHING: AnswerContent = (None, None)
 
 WORD = 24  # characters; what is shorter and has no blank is a word
 _ARGUMENTS = ("arguments", "input", "args", "parameters")  # of a call, beside its name
@@ -41,9 +41,9 @@ def keyed_hash(salt: bytes) -> Callable[[bytes], Any]:
     return partial(hashlib.blake2b, digest_size=16, key=salt[:64])
 
 
-def told(
+def content_of(
     request: CapturedRequest, response: ResponseReader, reading: ResponseFacts, size: int
-) -> Told:
+) -> AnswerContent:
     """Return what is kept of an answer in which output was read.
 
     Arguments:

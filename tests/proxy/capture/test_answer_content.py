@@ -220,5 +220,5 @@ def test_failures_and_what_is_no_answer_have_none() -> None:
 def test_half_a_character_does_no_harm() -> None:
     body = rb'{"choices": [{"message": {"content": "It is \ud83d so."}, "finish_reason": "stop"}]}'
     exchange = observed(body, CHAT)
-    assert exchange.deaf is None
+    assert exchange.unreadable_reason is None
     assert exchange.output_digest is not None
