@@ -6,6 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any
 from urllib.parse import quote
@@ -211,22 +212,23 @@ def models_as_columns(model: str | list[str] | None) -> dict[str, str | None]:
     return {"model": names[0] if names else None, "fallbacks": "\n".join(names[1:]) or None}
 
 
+# What is stored as a request names it; a new attribute is one of these.
+_AS_GIVEN = tuple(
+    each.name for each in fields(Registration) if each.name in models.RolloutRequest.model_fields
+)
+
+
 def _registration(
     request: models.RolloutRequest, rollout_id: str, upstreams: Mapping[str, Upstream]
 ) -> Registration:
-    return Registration(
-        id=rollout_id,
-        batch=request.batch,
-        task=request.task,
-        repeat=request.repeat,
-        repeats=request.repeats,
-        attempt=request.attempt,
+    changed = {
+        "id": rollout_id,
         **models_as_columns(request.model),
-        upstream=_known_upstream(request.upstream, upstreams),
-        usage_channel=request.usage_channel,
-        metadata=as_json(request.metadata) if request.metadata is not None else None,
-        fault=as_json(request.fault.model_dump()) if request.fault is not None else None,
-    )
+        "upstream": _known_upstream(request.upstream, upstreams),
+        "metadata": as_json(request.metadata) if request.metadata is not None else None,
+        "fault": as_json(request.fault.model_dump()) if request.fault is not None else None,
+    }
+    return Registration(**{name: getattr(request, name) for name in _AS_GIVEN} | changed)
 
 
 def nameable(rollout_id: str) -> str:
