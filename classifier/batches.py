@@ -205,7 +205,10 @@ def _known(values: Iterable[float | None]) -> list[float]:
 
 
 def scores(batch: Sequence[TaskRepeat]) -> Scores:
-    """Compute the scores of these slots; rewards are assumed to lie between 0 and 1."""
+    """Compute the scores of these slots; rewards are assumed to lie between 0 and 1.
+
+    `batch_summary.scores_of` computes the same of a stored batch's totals.
+    """
     known = _known(slot.counted.score for slot in batch)
     total, unscored = len(batch), len(batch) - len(known)
     scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
