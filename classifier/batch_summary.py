@@ -212,7 +212,7 @@ def _mean_of(shape: TaskProfile) -> float:
 
 
 def score_in(counts: Counts) -> float | None:
-    """Return the mean over what was measured; None where nothing was."""
+    """Return the mean over what was measured; None if nothing was."""
     return _mean(counts["score:scored"], counts["scored"])
 
 

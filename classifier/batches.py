@@ -133,7 +133,7 @@ def validity_names(findings: Sequence[ValidityFinding]) -> str | None:
 
 
 def reward_of(result: Result) -> float | None:
-    """Return the one score of a result, as `reward_in` reads it; None where it does not count."""
+    """Return the one score of a result, as `reward_in` reads it; None if it does not count."""
     return None if takes_rewards(result) else reward_in(result.rewards, result.eval)
 
 

@@ -121,7 +121,7 @@ def diagnose(verdict: Verdict) -> tuple[Diagnostic, ...]:
 
 
 def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, object] | None]:
-    """Return every kind's result field, None where the kind does not apply."""
+    """Return every kind's result field, None if the kind does not apply."""
     fields: dict[str, dict[str, object] | None] = dict.fromkeys(REGISTRY)
     return fields | {
         diagnostic.field: asdict(diagnostic)  # type: ignore[call-overload]  # every kind is a dataclass
@@ -141,7 +141,7 @@ def check_lines(verdict: Verdict, name: str) -> list[str]:
 
 
 def why_unscored(verdict: Verdict) -> str | None:
-    """Return why a verdict takes the rewards away, as a sentence; None where it does not."""
+    """Return why a verdict takes the rewards away, as a sentence; None if it does not."""
     if verdict.scoreable != "no" or verdict.error:
         return verdict.error
     early = NotJudgedInfo.of(verdict)

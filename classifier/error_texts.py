@@ -140,7 +140,7 @@ _UNNAMED: Final = "in_band.unnamed"  # the row of whatever no other row knows
 
 
 def reads_as(text: str) -> Subcategory | None:
-    """Return the failure that an answer tells of; None where a model may have written it.
+    """Return the failure that an answer tells of; None if a model may have written it.
 
     Arguments:
         text: the whole of the answer's text, of which no more than ``LONGEST_PAGE`` is looked at.
@@ -235,7 +235,7 @@ def _of_page(text: str) -> Subcategory | None:
 
 
 def _caused(message: str, *, status: int | None, name: str | None = None) -> Subcategory | None:
-    """Return what the cause table says of an error; None where only its last row does."""
+    """Return what the cause table says of an error; None if only its last row does."""
     error = ProviderError(message=message.strip(), code=name, status=status)
     cause = classify(
         FailureEvidence(

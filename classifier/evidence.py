@@ -146,7 +146,7 @@ class UnresolvedFailures(NamedTuple):
     """The failed calls to the model under test that nothing made good, by their ends.
 
     ``failures``: all their failed attempts, by their ends, ``strongest`` those with the
-    strongest cause, whose ``strength`` is None where no call is left failed; ``last`` is that
+    strongest cause, whose ``strength`` is None if no call is left failed; ``last`` is that
     of the last cause. ``continued``: another model went on with the work.
     """
 

@@ -215,7 +215,7 @@ class LaneHealth:
 
     ``calls`` and ``failed`` are those of the time that was weighed, since ``weighed_from``;
     ``share_low`` is Wilson's lower bound of their share. ``since`` is when it began to fail and
-    ``cause`` the most frequent one, None where it does not. ``waiting`` calls are in flight for
+    ``cause`` the most frequent one, None if it does not. ``waiting`` calls are in flight for
     longer than the lane ever takes.
     """
 

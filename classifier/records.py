@@ -225,7 +225,7 @@ class Exchange:
     role: str = "agent"
     model: str | None = None  # as the agent asked for it
     answered_model: str | None = None  # as the provider named it
-    status: int | None = None  # HTTP; None where no answer's head came
+    status: int | None = None  # HTTP; None if no answer's head came
     ending: Ending | None = None
     streamed: bool | None = None
     usage: Usage = field(default_factory=Usage)

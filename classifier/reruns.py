@@ -130,7 +130,7 @@ def standing(tried: Sequence[RerunAttempt]) -> RepeatStatus:
 class RerunEntry(NamedTuple):
     """One attempt, with what its verdict says beside its entry.
 
-    ``entry.health`` is None where it was not judged yet. ``skipped`` says why it was not
+    ``entry.health`` is None if it was not judged yet. ``skipped`` says why it was not
     admitted, ``warnings`` are the verdict's, ``excluded_by`` for what the policy leaves its score
     out.
     """

@@ -160,7 +160,7 @@ def difference(before: PartialTotals, after: PartialTotals) -> tuple[Counts, dic
 
 
 def whole(value: float | None) -> int | None:
-    """Return a number in units of 1 / `UNIT`; None where it is unknown or no number."""
+    """Return a number in units of 1 / `UNIT`; None if it is unknown or no number."""
     if value is None or not math.isfinite(value):
         return None
     numerator, denominator = value.as_integer_ratio()
@@ -303,7 +303,7 @@ def _to_retry(attempts: Sequence[CountedRollout]) -> Iterator[Note]:
 
 
 def sample_of(entry: Entry) -> tuple[str, int | None] | None:
-    """Return the unit of a rollout: its task and repeat; None where it is one by itself."""
+    """Return the unit of a rollout: its task and repeat; None if it is one by itself."""
     if entry.task is None or (entry.repeat is None and entry.attempt is None):
         return None
     return entry.task, entry.repeat

@@ -555,7 +555,7 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
 
     Before the outcome, and while calls are in flight, it is ``provisional``. A call that
     never got a status counts under ``network`` in ``status_counts``; ``dominant_status``
-    is None where such calls are the most frequent. ``retry.after_s`` is derived from the
+    is None if such calls are the most frequent. ``retry.after_s`` is derived from the
     rollout's id, so that judging again gives the same.
     """
     facts = Evidence.of(rollout, policy)

@@ -34,7 +34,7 @@ class Cluster(NamedTuple):
 
 
 def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
-    """Return the interval of the mean over all rewards; None where nothing tells its spread.
+    """Return the interval of the mean over all rewards; None if nothing tells its spread.
 
     Where rewards are 0 or 1 it is Wilson's, by the effective number of repeats (Kott and Carr
     1997; Franco et al. 2019, doi:10.1093/jssam/smy019); else Student's t with the variance of
@@ -86,7 +86,7 @@ def wilson(share: float, of: float, *, z: float = Z) -> Interval:
 
 
 def paired_interval(pairs: Sequence[tuple[float, float]]) -> Interval | None:
-    """Return the interval of the mean of second minus first; None where nothing tells its spread.
+    """Return the interval of the mean of second minus first; None if nothing tells its spread.
 
     Where all are 0 or 1 it is Newcombe's (1998, method 10), which has a width also where no pair
     differs; else Student's t over the differences.
@@ -216,7 +216,7 @@ _SEED = 20_261_122  # a test of the same rewards gives the same p
 class Repeat(NamedTuple):
     """One repeat of a task, as it counts: kept with its score, or excluded by its lane.
 
-    ``score`` is None where it is not kept, ``excluded`` whether its verdict removed it,
+    ``score`` is None if it is not kept, ``excluded`` whether its verdict removed it,
     ``reward`` what its runner reported.
     """
 
@@ -253,7 +253,7 @@ class ExclusionEffect:
 class Exclusion:
     """The effect of a batch's exclusions on its mean.
 
-    ``bias`` is None where too few tasks have repeats on either side; ``p`` is the smallest of
+    ``bias`` is None if too few tasks have repeats on either side; ``p`` is the smallest of
     the ``comparisons``, the most significant of which is the first. ``fisher_p`` compares
     zeros among the reported rewards of excluded and kept repeats, and decides nothing.
     """
@@ -263,7 +263,7 @@ class Exclusion:
 
     @property
     def p(self) -> float | None:
-        """The smallest p after Holm; None where nothing could be compared."""
+        """The smallest p after Holm; None if nothing could be compared."""
         return self.comparisons[0].p if self.comparisons else None
 
     @property
@@ -442,7 +442,7 @@ class TaskRewards(NamedTuple):
 class PassAt:
     """The estimate for one ``k``, the mean over ``tasks`` of the ``of`` tasks with so many repeats.
 
-    Tasks with fewer than ``k`` measured repeats are left out of it; None where all are.
+    Tasks with fewer than ``k`` measured repeats are left out of it; None if all are.
     """
 
     k: int
@@ -454,7 +454,7 @@ class PassAt:
 def pass_at(tried: Iterable[TaskRewards]) -> tuple[PassAt, ...] | None:
     """Estimate pass@k for 1, 2, 4, … and the most repeats that a task has.
 
-    None where no task was repeated, or where rewards are not 0 or 1: then nothing passes.
+    None if no task was repeated, or where rewards are not 0 or 1: then nothing passes.
     """
     tasks = list(tried)
     if any(reward not in (0.0, 1.0) for task in tasks for reward in task.rewards):

@@ -65,7 +65,7 @@ def dominant(failures: Sequence[Exchange]) -> Dominant | None:
 
 
 def sum_known(values: Iterable[T | None]) -> T | None:
-    """Sum what is known; None where nothing is, or where no reader of JSON would keep the sum."""
+    """Sum what is known; None if nothing is, or where no reader of JSON would keep the sum."""
     known = [value for value in values if value is not None]
     if not known:
         return None
@@ -93,12 +93,12 @@ def _sum_or_none(
 
 
 def input_total(exchanges: Iterable[Exchange]) -> int | None:
-    """Sum all input tokens, cache included; None where unknown."""
+    """Sum all input tokens, cache included; None if unknown."""
     return _sum_or_none(exchanges, lambda x: _input_tokens(x.usage))
 
 
 def output_total(exchanges: Iterable[Exchange]) -> int | None:
-    """Sum all output tokens, reasoning included; None where unknown."""
+    """Sum all output tokens, reasoning included; None if unknown."""
     return _sum_or_none(exchanges, output_tokens)
 
 
@@ -111,17 +111,17 @@ def _all_tokens(exchange: Exchange) -> int | None:
 
 
 def all_tokens(exchanges: Iterable[Exchange]) -> int | None:
-    """Sum input and output, else the provider's own total; None where unknown."""
+    """Sum input and output, else the provider's own total; None if unknown."""
     return _sum_or_none(exchanges, _all_tokens)
 
 
 def tool_calls(exchanges: Iterable[Exchange]) -> int | None:
-    """Count the tool calls in the responses; None where none could be read."""
+    """Count the tool calls in the responses; None if none could be read."""
     return _sum_or_none(exchanges, lambda x: x.tool_calls)
 
 
 def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
-    """Sum the cost that the providers stated, in US dollars; None where none did."""
+    """Sum the cost that the providers stated, in US dollars; None if none did."""
     return sum_known(x.usage.cost_usd for x in exchanges)
 
 
@@ -230,7 +230,7 @@ class TimeAccount:
 
     ``provider_s``: a call that did not fail was waited for. ``lost_s``: a failed one was, or the
     next try of it. ``agent_s``: neither; None before the outcome, or where when it began is not
-    known. All are None where no call's duration is known.
+    known. All are None if no call's duration is known.
     """
 
     provider_s: float | None = None

@@ -145,7 +145,7 @@ def _away() -> Iterator[None]:
 
 
 def certificate(settings: Settings) -> Certificate | None:
-    """Return what agents are shown; None where they speak plain HTTP.
+    """Return what agents are shown; None if they speak plain HTTP.
 
     Raises:
         CertificateError: the files cannot be used.
@@ -186,7 +186,7 @@ def local_names(settings: Settings) -> LocalNames:
 
 
 def unattributed_calls(settings: Settings) -> UnattributedCalls | None:
-    """Return what lets in calls that name no rollout; None where they are refused.
+    """Return what lets in calls that name no rollout; None if they are refused.
 
     They are let in where only this machine's one user can make them.
     """

@@ -15,7 +15,7 @@ def make_unreadable() -> bool:
     is readable again. Taking a variable out of ``os.environ`` leaves it in ``/proc/PID/environ``.
 
     Returns:
-        False where the system has no such switch: nothing is hidden.
+        False if the system has no such switch: nothing is hidden.
     """
     if sys.platform != "linux":
         return False

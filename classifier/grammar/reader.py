@@ -774,7 +774,7 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
 
 
 def stated_wait(message: str, retry_after_s: float | None) -> float | None:
-    """Return the longest wait that is stated, in seconds; None where none is."""
+    """Return the longest wait that is stated, in seconds; None if none is."""
     text = message[:TEXT_CAP]
     waits = [float(n) * _UNITS[unit[0].lower()] for n, unit in _WAIT.findall(text)]
     waits += [

@@ -61,7 +61,7 @@ class Measurement:
 
     @property
     def ended_on(self) -> Exchange | None:
-        """The main lane's last answer; None where it did not end in one."""
+        """The main lane's last answer; None if it did not end in one."""
         calls = self.facts.main
         last = calls[-1] if calls else None
         if last is None or last.state is not CallState.ANSWERED or not is_whole(last.last):
@@ -123,7 +123,7 @@ class ValidityCheck:
     """One check.
 
     ``agent_can_cause``: an agent could bring the finding about by itself, so that it never
-    changes ``scoreable`` where agents are untrusted. ``look`` returns None where the check is
+    changes ``scoreable`` where agents are untrusted. ``look`` returns None if the check is
     about nothing that this rollout did.
     """
 

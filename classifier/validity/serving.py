@@ -69,7 +69,7 @@ class ModelsServed:
 
     @property
     def promised(self) -> str | None:
-        """The model that the name stands for; None where a router or the operator chose it.
+        """The model that the name stands for; None if a router or the operator chose it.
 
         Azure knows deployments only; an ARN that names no model is a profile of the account's.
         """
@@ -149,7 +149,7 @@ def _stood_in(measured: Measurement, declared: Collection[str | None]) -> list[E
 
 
 def level_of(served: ModelsServed, declared: Collection[str | None], *, main: bool) -> Level | None:
-    """Grade what answered to one name; None where it is what was asked for.
+    """Grade what answered to one name; None if it is what was asked for.
 
     Arguments:
         declared: canonical names of the registered model and its fallbacks.

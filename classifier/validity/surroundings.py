@@ -175,7 +175,7 @@ def starved(measured: Measurement) -> CheckResult | None:
 
 
 def _made(facts: Evidence) -> int | None:
-    """Sum the output tokens; None where a call wrote some that were not counted."""
+    """Sum the output tokens; None if a call wrote some that were not counted."""
     if any(output_tokens(x) is None and _may_have_written(x) for x in facts.exchanges):
         return None
     return sum(output_tokens(x) or 0 for x in facts.exchanges)

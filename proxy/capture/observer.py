@@ -138,7 +138,7 @@ def finished_exchange(
     Arguments:
         result: what the response said, as ``response.end()`` returned it.
         size: bytes of the response body.
-        unreadable: why the response could not be read; None where it could.
+        unreadable: why the response could not be read; None if it could.
         held: the request was not whole, or the agent did not read, as it ended.
     """
     call, route = request.call, request.route
@@ -232,7 +232,7 @@ def _state(
     *,
     unseen: bool,
 ) -> AnswerState | None:
-    """Say what was found in an answer; None where it failed, was refused, or is not whole.
+    """Say what was found in an answer; None if it failed, was refused, or is not whole.
 
     Arguments:
         unseen: it could not be read to its end.

@@ -59,7 +59,7 @@ class Conversation:
 
 # What one request is to those before it: its conversation; the exchange whose whole conversation
 # it repeats and goes on, all of it plain; whether the same conversation began before from another
-# address, None where the request begins none; whether what was looked through is text and tool
+# address, None if the request begins none; whether what was looked through is text and tool
 # calls alone.
 Turn = tuple[Conversation, str | None, bool | None, bool]
 

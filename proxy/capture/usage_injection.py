@@ -47,7 +47,7 @@ _HELD_LIMIT = 1_048_576  # bytes of one event
 
 
 def with_usage(body: bytes) -> bytes | None:
-    """Add ``include_usage`` to a request body; None where the body has to stay as it is.
+    """Add ``include_usage`` to a request body; None if the body has to stay as it is.
 
     Arguments:
         body: of a request to chat/completions or completions, complete and not encoded. The

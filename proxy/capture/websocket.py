@@ -226,7 +226,7 @@ class WebSocketCapture:
         """End the calls in progress.
 
         Arguments:
-            code: of the provider's close frame; None where it sent none.
+            code: of the provider's close frame; None if it sent none.
             reason: of the same frame.
         """
         changes = CallChanges()
@@ -330,7 +330,7 @@ class WebSocketCapture:
         self._finish(call, Ending.COMPLETE, at, changes)
 
     def _call_ended_by(self, payload: Payload) -> _OpenCall | None:
-        """Return the call that an error ends; None where it ends none."""
+        """Return the call that an error ends; None if it ends none."""
         stream_id = name(payload.get("stream_id"))
         cause = name(part(payload.get("error")).get("event_id"))
         for call in self._calls:

@@ -249,7 +249,7 @@ class HeldConnection(Protocol):
     waiting: Waiting | None
 
     def waits_for(self) -> Waiting | None:
-        """Return what it waits for from its agent now; None where the agent waits."""
+        """Return what it waits for from its agent now; None if the agent waits."""
         ...
 
     def end(self, refusal: Refusal | None) -> None:
@@ -261,7 +261,7 @@ class HeldConnection(Protocol):
 class ConnectionLimits:
     """Times in seconds, and numbers of connections; None is as many as the descriptors allow.
 
-    ``certificate``: what an agent is shown before it may speak; None where it speaks plain HTTP.
+    ``certificate``: what an agent is shown before it may speak; None if it speaks plain HTTP.
     """
 
     head_s: float = 30.0

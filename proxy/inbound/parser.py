@@ -82,7 +82,7 @@ class RepeatedHead:
         return body if len(body) <= self.length else None
 
     def _restate(self, stated: bytes) -> bool:
-        """Take another length; False where it is not stated plainly."""
+        """Take another length; False if it is not stated plainly."""
         length = int(stated) if stated.isdigit() else -1
         if b"%d" % length != stated:
             return False
@@ -189,7 +189,7 @@ class RequestParser:
         self._parser: Any = self._new_parser()
 
     def feed(self, data: bytes) -> bool:
-        """Parse bytes; True where a WebSocket's upgrade request is complete.
+        """Parse bytes; True if a WebSocket's upgrade request is complete.
 
         Raises:
             httptools.HttpParserError: they are no HTTP/1.1.

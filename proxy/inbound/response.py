@@ -204,7 +204,7 @@ class AgentResponse:
             self._flow.transport.write(self.framing.head(status, headers))
 
     def pass_on(self, part: bytes) -> bool:
-        """Send a part of the body now; False where it must wait or nobody reads it."""
+        """Send a part of the body now; False if it must wait or nobody reads it."""
         flow = self._flow
         if flow.write_paused or self.disconnected:
             return False

@@ -195,7 +195,7 @@ class ResponseHandler:
     # the connection's
 
     def arrived(self, part: bytes) -> bool:
-        """Take a part of the body; True where too much of it is kept."""
+        """Take a part of the body; True if too much of it is kept."""
         if not part:
             return False
         if not self.held:

@@ -53,7 +53,7 @@ class Access:
     """Every rollout's access state, as one process knows it.
 
     Arguments:
-        look_up: a rollout's state as it is stored, None where it is unknown; called in
+        look_up: a rollout's state as it is stored, None if it is unknown; called in
             threads; raises AccessUnknownError.
         count: counts one more call of a drilled rollout, in every process; likewise.
         answered: whether a rollout was answered a response, by upstream and digest of the

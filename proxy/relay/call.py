@@ -397,7 +397,7 @@ class RelayedCall(ResponseHandler):
         self._record(Ending.COMPLETE, self._start)  # the head is all the agent waits for
 
     def _take_whole(self, at: float) -> bool:
-        """Take a response whose body came with its head; False where that is empty."""
+        """Take a response whose body came with its head; False if that is empty."""
         self._whole = whole = self.take_parts()
         if not whole:
             return False

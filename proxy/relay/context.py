@@ -181,7 +181,7 @@ _PATHS = 4096  # remembered, the newest
 class AnsweredPath:
     """The path and the query of a call that a model answered, raw, and its API's version.
 
-    ``path`` is None where none is known. ``version``: its ``anthropic-version``.
+    ``path`` is None if none is known. ``version``: its ``anthropic-version``.
     """
 
     path: bytes | None = None

@@ -261,7 +261,7 @@ class UpstreamHandshake:
     async def open(
         self, send: Send, leaving: asyncio.Future[Message], closing: asyncio.Future[None]
     ) -> ClientConnection | None:
-        """Open the provider's socket; None where it refused, which the agent is told.
+        """Open the provider's socket; None if it refused, which the agent is told.
 
         Arguments:
             leaving: done when the agent does not wait any longer; None is returned then too.

@@ -125,7 +125,7 @@ def compile_patterns() -> None:
 
 @lru_cache(maxsize=2048)
 def open_path(method: str, path: bytes) -> OpenPath | None:
-    """Return what the operator's key opens there; None where it opens nothing.
+    """Return what the operator's key opens there; None if it opens nothing.
 
     Arguments:
         method: as on the request line, upper case; or `routes.UPGRADE`.

@@ -83,7 +83,7 @@ class Relay:
         return target
 
     def admitted_at_once(self, target: Target, head: RequestHead) -> Target | None:
-        """Return a call's target with the key that it takes; None where that is to be asked."""
+        """Return a call's target with the key that it takes; None if that is to be asked."""
         if self.context.admits is not None:
             return None
         if target.keys is not KeyUse.CALLERS:
@@ -173,7 +173,7 @@ class Relay:
         """Return what a request's head says.
 
         Arguments:
-            keep: for whatever call sends the same; False where each is to be admitted anew.
+            keep: for whatever call sends the same; False if each is to be admitted anew.
         """
         context, upstream, signer = self.context, target.upstream, None
         if target.keys is KeyUse.OPERATORS:
@@ -370,7 +370,7 @@ class AgentConnection:
 
 
 def _parsed(body: bytes) -> Payload | None:
-    """Return a body's JSON object; None where it is none, or too long for usage to be asked for."""
+    """Return a body's JSON object; None if it is none, or too long for usage to be asked for."""
     if len(body) > usage_injection.BODY_LIMIT:
         return None
     try:

@@ -132,7 +132,7 @@ class MessageRelay:
                 await self._close(end)
 
     async def _up(self) -> SocketEnd | None:
-        """Carry messages to the provider; None where it is gone."""
+        """Carry messages to the provider; None if it is gone."""
         try:
             while (message := await self._receive())["type"] != "websocket.disconnect":
                 if message["type"] == WEBSOCKET_DRAIN:
@@ -154,7 +154,7 @@ class MessageRelay:
         )
 
     async def _down(self) -> SocketEnd | None:
-        """Carry messages to the agent; None where it is gone."""
+        """Carry messages to the agent; None if it is gone."""
         try:
             while not (self._draining and self._capture.idle):
                 message = await self._upstream.recv()

@@ -217,7 +217,7 @@ def for_upstream_as_operator(
     """Rewrite an agent's headers for the provider, with nothing of the agent's that is a key.
 
     Arguments:
-        real_key: the operator's; None where a signer adds its credential.
+        real_key: the operator's; None if a signer adds its credential.
     """
     plan = _operators_plan(tuple(map(_NAME, headers)))
     rewritten: Pairs = [(b"host", host), *compress(headers, plan.passes)]

@@ -215,7 +215,7 @@ def find_admin_token(environment: MutableMapping[str, str], *, make: bool) -> bo
         make: make the file where it is missing, with a token of 256 random bits.
 
     Returns:
-        Whether it was made; None where the settings have a token, and nothing was done.
+        Whether it was made; None if the settings have a token, and nothing was done.
 
     Raises:
         SettingsError: the settings cannot be read.
@@ -334,7 +334,7 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
     """Run the service until it receives SIGINT, SIGTERM or SIGHUP.
 
     Arguments:
-        token_made: whether this start made the admin token; None where the operator chose it, or
+        token_made: whether this start made the admin token; None if the operator chose it, or
             there is none. Otherwise a new token or database has a sign-in link printed.
 
     Raises:

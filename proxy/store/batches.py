@@ -88,7 +88,7 @@ class BatchVersion(NamedTuple):
 
 
 def batch_version(connection: Connection, batch: str) -> BatchVersion | None:
-    """Return a batch's version; None where it has no rollout."""
+    """Return a batch's version; None if it has no rollout."""
     waiting = select(unjudged.c.rollout_id).where(unjudged.c.batch == batch).exists()
     query = select(batches.c.version, batches.c.first_at, waiting)
     row = connection.execute(query.where(batches.c.batch == batch)).one_or_none()
@@ -102,7 +102,7 @@ class Batches:
         self._connections = connections
 
     def summed(self, batch: str) -> SummedBatch | None:
-        """Return a batch as it is summed up; None where it has no rollout."""
+        """Return a batch as it is summed up; None if it has no rollout."""
         with self._connections.reading() as connection:
             row = _row(connection, batch)
             if row is not None and row.counts is not None:
@@ -291,7 +291,7 @@ FLAT_TOKENS = schema.TIERS[0]
 
 
 class TokenSums(NamedTuple):
-    """Sums of tokens over the calls that say so; None where none does."""
+    """Sums of tokens over the calls that say so; None if none does."""
 
     inputs: int | None
     outputs: int | None

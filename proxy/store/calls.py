@@ -195,7 +195,7 @@ class Calls:
             return any(plain(model) == plain(lane.model) for model in models)
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
-        """List up to ``limit`` exchanges of a rollout by id, oldest first; None where unknown."""
+        """List up to ``limit`` exchanges of a rollout by id, oldest first; None if unknown."""
         after = after or ""
         named = select(rollouts.c.id).where(rollouts.c.id == rollout_id)
         with self._connections.reading() as connection:
@@ -302,7 +302,7 @@ def known_calls(connection: Connection, rollout_id: str) -> Facts:
     """Return how many calls used tokens, and how many of them a verdict's sums know.
 
     Returns:
-        ``calls``, ``tokens_known_calls``, ``cost_known_calls``; None where it was not judged.
+        ``calls``, ``tokens_known_calls``, ``cost_known_calls``; None if it was not judged.
     """
     names = {
         "calls": verdicts.c.summed_calls,

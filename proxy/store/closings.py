@@ -123,7 +123,7 @@ def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
 
 
 def closing_of(connection: Connection, rollout_id: str) -> int | None:
-    """Return the number that a rollout's end has, None where it is forgotten."""
+    """Return the number that a rollout's end has, None if it is forgotten."""
     query = select(closings.c.number).where(closings.c.rollout_id == rollout_id)
     number: int | None = connection.scalar(query)
     return number

@@ -186,8 +186,8 @@ class Connections:
         patient: for migrations and maintenance, which may take minutes.
         commits: for the recorder's group commits.
         turn: has a short transaction wait for its turn among those of this process.
-        checkpoints: None where the database makes its own.
-        notifications: None where the database sends none and events must be polled.
+        checkpoints: None if the database makes its own.
+        notifications: None if the database sends none and events must be polled.
         place: of a file; None for a server.
     """
 

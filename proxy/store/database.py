@@ -79,7 +79,7 @@ class Database:
 
     @property
     def file(self) -> Path | None:
-        """The database's file; None where it is not a file."""
+        """The database's file; None if it is not a file."""
         name = self._url.database if self.is_sqlite else None
         return Path(name) if name and name != ":memory:" else None
 

@@ -302,7 +302,7 @@ class Alerts:
         return [alert for _, alert in due]
 
     def settle(self, alert: Alert, *, due_at: float | None) -> None:
-        """Note what came of an attempt: when the next one is, None where none is needed."""
+        """Note what came of an attempt: when the next one is, None if none is needed."""
         name = _name(alert.kind, alert.subject)
         with self._connections.writing() as connection:
             hold(connection, Lock.ALERTS)

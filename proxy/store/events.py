@@ -28,7 +28,7 @@ class EventLog:
         """Have ``listener`` called, in another thread, when there may be new events.
 
         Returns:
-            A context, whose value is False where the database sends no notifications: poll.
+            A context, whose value is False if the database sends no notifications: poll.
         """
         source = self._connections.notifications
         return contextlib.nullcontext(False) if source is None else _subscribed(source, listener)

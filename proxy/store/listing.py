@@ -350,7 +350,7 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
 
     Returns:
         Rows of ``value`` (None: of none), ``rollouts``, ``scoreable`` ones, their mean ``reward``,
-        ``total_tokens`` and ``cost_usd`` (None where no verdict says), ``priced`` verdicts.
+        ``total_tokens`` and ``cost_usd`` (None if no verdict says), ``priced`` verdicts.
     """
     found = select(rollouts.c.id).where(*conditions(query)).subquery()
     value = GROUPS[by].label("value")

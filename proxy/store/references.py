@@ -72,7 +72,7 @@ class References:
         Arguments:
             at: epoch seconds.
             calls: JSON, in order.
-            not_run: why it counts for nothing; None where it does.
+            not_run: why it counts for nothing; None if it does.
 
         Returns:
             The rollouts whose final verdicts are outdated by it.

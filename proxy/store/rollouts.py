@@ -96,7 +96,7 @@ class _Work:
         self._filled: dict[str, Columns] = {}
 
     def take(self, asked: PreparedRegistration) -> Registered | None:
-        """Decide about a registration; None where it is to be written."""
+        """Decide about a registration; None if it is to be written."""
         registration, attributes = asked.registration, asked.registration.attributes
         row = self._rows.get(registration.id)
         terms = self._terms(asked, row)

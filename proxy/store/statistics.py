@@ -119,7 +119,7 @@ def _rows(connection: Connection, query: Select[Any]) -> list[Facts]:
 
 
 def facts(connection: Connection, rollout_id: str) -> Facts | None:
-    """Return one rollout's columns; None where it is unknown."""
+    """Return one rollout's columns; None if it is unknown."""
     query = select(rollouts).where(rollouts.c.id == rollout_id)
     return next(iter(_rows(connection, query)), None)
 
@@ -136,7 +136,7 @@ def call_span(connection: Connection, batch: str) -> tuple[float, float] | None:
 
 
 def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> tuple[int, list[Facts]]:
-    """Count a batch's ended calls by time step and subcategory (None where answered).
+    """Count a batch's ended calls by time step and subcategory (None if answered).
 
     Of a batch with many calls only minutes are known: its calls are not read.
 
@@ -406,7 +406,7 @@ def usage(
 
     Returns:
         Rows of ``step`` (times ``step_s`` is epoch seconds), ``upstream``, ``model`` (that
-        answered, else that was asked for), ``subcategory`` (None where answered), ``calls`` and
+        answered, else that was asked for), ``subcategory`` (None if answered), ``calls`` and
         ``last_at``, the minute in which the last of them began.
     """
     calls = call_usage.c

@@ -578,9 +578,9 @@ class Registered:
 class Reported:
     """The result of a report.
 
-    ``outcome`` is the one that stands now (JSON text), None where no such rollout is known.
+    ``outcome`` is the one that stands now (JSON text), None if no such rollout is known.
     ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
-    with which its calls are to be ended, None where they have been.
+    with which its calls are to be ended, None if they have been.
     """
 
     outcome: str | None = None

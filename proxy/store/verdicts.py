@@ -102,7 +102,7 @@ def state_of(connection: Connection, rollout_id: str) -> RolloutState:
 
 
 def precompute_totals(connection: Connection, row: Mapping[str, Any]) -> PrecomputedTotals | None:
-    """Return what is to be written beside a verdict; None where that shows only as it is stored.
+    """Return what is to be written beside a verdict; None if that shows only as it is stored.
 
     Arguments:
         row: columns of `verdicts`.
@@ -221,7 +221,7 @@ class Verdicts:
         known: LastChange | None,
         foreseen: PrecomputedTotals,
     ) -> bool | None:
-        """Store a verdict with what was foreseen; None where its batch has changed since."""
+        """Store a verdict with what was foreseen; None if its batch has changed since."""
         rollout_id = row["rollout_id"]
         with self._connections.writing() as connection:
             lock(connection, [row["batch"]])
@@ -238,7 +238,7 @@ class Verdicts:
             return _keep_final(connection, row, feed, foreseen.settled, now)
 
     def final(self, rollout_id: str) -> Row | None:
-        """Return the final verdict of a rollout with an outcome, None where it has none.
+        """Return the final verdict of a rollout with an outcome, None if it has none.
 
         Returns:
             ``verdict`` and ``result`` as JSON text, ``late_calls``: calls that it does not know.
@@ -317,7 +317,7 @@ class Verdicts:
         return kept
 
     def _kept(self, column: ColumnElement[Any], rollout_id: str) -> Any:
-        """Return a column of a rollout's final verdict; None where it has none."""
+        """Return a column of a rollout's final verdict; None if it has none."""
         query = select(column).where(
             verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
         )

@@ -187,11 +187,11 @@ class Prices(Protocol):
     """The part of a price table that the counters use."""
 
     def model_name(self, upstream: str, model: str | None) -> str | None:
-        """Return the table's name of a model; None where it has none."""
+        """Return the table's name of a model; None if it has none."""
         ...
 
     def cost(self, exchange: Exchange) -> float | None:
-        """Return the cost of one call in US dollars; None where it is unknown."""
+        """Return the cost of one call in US dollars; None if it is unknown."""
         ...
 
 

@@ -76,7 +76,7 @@ class EventExporter:
 
 
 def processor(endpoint: str, environment: Mapping[str, str]) -> LogRecordProcessor | None:
-    """Return what exports log records to a collector, in batches; None where it takes none.
+    """Return what exports log records to a collector, in batches; None if it takes none.
 
     Arguments:
         endpoint: as for spans; one that ends in `/v1/traces` takes only those.

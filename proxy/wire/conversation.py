@@ -63,7 +63,7 @@ _BEFORE_ANSWERS: Final = (None, "user", "system", "developer")
 
 
 def messages_of(payload: Payload) -> Sequence[object] | None:
-    """Return the messages of a JSON request, in order; None where it has none."""
+    """Return the messages of a JSON request, in order; None if it has none."""
     for key in _LISTS:
         if key in payload:
             found = payload[key]

@@ -200,7 +200,7 @@ def name(value: object) -> str | None:
 
 
 def model_name(value: object) -> str | None:
-    """Return a model's name that is safe to store; None where it may be a text or a key."""
+    """Return a model's name that is safe to store; None if it may be a text or a key."""
     if not isinstance(value, str):
         return str(value) if type(value) is int else None
     try:

@@ -207,7 +207,7 @@ class Decoder:
 
 
 def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
-    """Make the decoder for ``Content-Encoding`` values; None where nothing is encoded.
+    """Make the decoder for ``Content-Encoding`` values; None if nothing is encoded.
 
     Arguments:
         values: of each such header line, in order.

@@ -52,7 +52,7 @@ _CONVERSE_EVENTS: Final = frozenset(("contentBlockStart", "contentBlockDelta", "
 
 
 def known_shape(payload: Payload, event: str | None) -> tuple[Dialect, str] | None:
-    """Return the dialect whose answer this is, and its API's name; None where it is of none.
+    """Return the dialect whose answer this is, and its API's name; None if it is of none.
 
     Keys that others use too do not suffice: polls have ``choices``, and jobs an ``output``.
     """

@@ -133,7 +133,7 @@ def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError
 
 
 def failure(payload: Payload) -> ProviderError | None:
-    """Return why the job of one model call failed; None where it did not, or was cancelled."""
+    """Return why the job of one model call failed; None if it did not, or was cancelled."""
     for job in (payload, part(payload.get("output"))):
         state = job.get("task_status") or job.get("status")
         if isinstance(state, str) and state.lower() in _FAILED - _CANCELLED:

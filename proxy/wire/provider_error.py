@@ -274,7 +274,7 @@ def _without_type(body: Mapping[str, object]) -> dict[str, object]:
 
 
 def text_of(payload: object) -> str | None:
-    """Return a message as bounded text; None where it is empty or no string."""
+    """Return a message as bounded text; None if it is empty or no string."""
     return payload.strip()[:MESSAGE_CAP] or None if isinstance(payload, str) else None
 
 
@@ -489,7 +489,7 @@ _EPOCH_MS: Final = 1e11
 
 
 def retry_after(headers: Headers, *, now: float) -> float | None:
-    """Return how long to wait, in seconds, from 0 to `LONGEST_S`; None where no header states it.
+    """Return how long to wait, in seconds, from 0 to `LONGEST_S`; None if no header states it.
 
     ``retry-after-ms`` and ``retry-after`` come first. Otherwise the longest reset among the
     rate-limit windows that are used up: a window whose ``…-remaining`` header is above
@@ -567,7 +567,7 @@ def _date(value: str) -> float | None:
 
 
 def plausible_wait(seconds: float) -> float | None:
-    """Return a wait in seconds, from 0 to `LONGEST_S`; None where it is not finite."""
+    """Return a wait in seconds, from 0 to `LONGEST_S`; None if it is not finite."""
     return min(max(0.0, seconds), LONGEST_S) if math.isfinite(seconds) else None
 
 
@@ -719,7 +719,7 @@ _SHORT: Final = 500  # characters of a text that is a failure's as a whole
 
 
 def read_text_failure(text: str) -> ProviderError | None:
-    """Read a short text where JSON was expected, in a 2xx; None where it states no failure.
+    """Read a short text where JSON was expected, in a 2xx; None if it states no failure.
 
     A reason phrase does, and so does a sentence that the grammar of causes reads.
     """

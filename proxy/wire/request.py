@@ -314,7 +314,7 @@ KEYS: Final = _LIMITS | _HOLDING  # of which any may state a limit
 
 
 def output_limit(payload: Payload) -> int | None:
-    """Return the smallest limit that a JSON request states; None where it states none."""
+    """Return the smallest limit that a JSON request states; None if it states none."""
     limits = [count(payload[key]) for key in _LIMITS.intersection(payload)]
     if not _HOLDING.isdisjoint(payload):
         limits += _held(payload)

@@ -68,9 +68,9 @@ class PayloadReader:
     ``repeated`` is the newest unparsed event of a cumulative dialect: it only repeats the
     counts. ``newest`` is the newest JSON object that was read, in whatever shape; an empty one
     where a body has several. ``seen`` is false once something was left out, or is no text.
-    ``inferred`` is true once output was read by its shape, not by the path's dialect; None where
+    ``inferred`` is true once output was read by its shape, not by the path's dialect; None if
     none is looked for. ``finder`` looks for output in a format that is not known. ``written`` looks
-    for a tool call in the text; None where nobody does. ``refused``: the status says that the call
+    for a tool call in the text; None if nobody does. ``refused``: the status says that the call
     failed.
     """
 
@@ -263,7 +263,7 @@ class PayloadReader:
 
 
 def parse_json(data: bytes) -> object:
-    """Parse JSON; None where it is none."""
+    """Parse JSON; None if it is none."""
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:

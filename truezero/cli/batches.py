@@ -75,7 +75,7 @@ def groups(
         str, typer.Option(help="Of the advantages: grpo, rloo (leave one out) or mean.")
     ] = "grpo",
     min_valid: Annotated[
-        int, typer.Option(help="Drop groups that cannot have so many measured rollouts.", min=1)
+        int, typer.Option(help="Drop groups that cannot reach this many measured rollouts.", min=1)
     ] = 2,
 ) -> None:
     """Print a batch's rollouts by task: measured, to run again, to drop; advantages with --json."""
@@ -190,7 +190,9 @@ def _show_events(client: truezero.Client, batch_name: str) -> None:
 _MOST = 50  # rows of a table, unless more are asked for
 _MOST_BATCHES = 20
 
-Limit = Annotated[int | None, typer.Option(min=1, help="At most so many.", show_default=False)]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="Maximum number of rows.", show_default=False)
+]
 
 
 def _several(text: str) -> Any:
@@ -216,13 +218,16 @@ def rollouts(
         str | None, typer.Option(help="Part of a name or a cause, such as quota.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(help="Begun then or later: ISO 8601, or seconds since 1970.")
+        str | None,
+        typer.Option(help="Started at or after this time: ISO 8601, or seconds since 1970."),
     ] = None,
-    until: Annotated[str | None, typer.Option(help="Begun before then.")] = None,
+    until: Annotated[str | None, typer.Option(help="Started before this time.")] = None,
     failed_since: Annotated[
-        str | None, typer.Option(help="With a failed call begun then or later.")
+        str | None, typer.Option(help="With a failed call started at or after this time.")
     ] = None,
-    failed_until: Annotated[str | None, typer.Option(help="Likewise, begun before then.")] = None,
+    failed_until: Annotated[
+        str | None, typer.Option(help="With a failed call started before this time.")
+    ] = None,
     sort: Annotated[
         str, typer.Option(help="created_at, task, reward, cost_usd or total_tokens.")
     ] = "created_at",

@@ -74,7 +74,7 @@ def show(
 def disclose(
     name: BatchName,
     seed: Annotated[
-        str, typer.Option(help="A word that the one who asks chooses; it draws the calls.")
+        str, typer.Option(help="Seed that selects the calls; chosen by whoever asks for them.")
     ],
     leaves: Annotated[int, typer.Option(min=1, max=1000, help="How many calls.")] = 20,
     out: Annotated[Path | None, typer.Option("--out", help="Write to this file.")] = None,
@@ -97,7 +97,7 @@ def disclose(
 def verify(
     card: Annotated[Path, typer.Argument(metavar="CARD", help="The card's JSON file.")],
     export: Annotated[
-        Path | None, typer.Option(help="The batch's export: the card is made again of it.")
+        Path | None, typer.Option(help="The batch's export, to rebuild the card from.")
     ] = None,
     disclosure: Annotated[
         Path | None, typer.Option(help="Disclosed calls, to be checked against the card.")
@@ -107,7 +107,7 @@ def verify(
         typer.Option(help="DSSE envelope.  [default: CARD.intoto.json, if --key is given]"),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option("--key", help="Public key that the signature is checked by.")
+        Path | None, typer.Option("--key", help="Public key to check the signature with.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:

@@ -428,7 +428,7 @@ def _found(summary: models.BatchSummary) -> str | None:
 
 
 def _without(summary: models.BatchSummary, known: int | None, what: str) -> str | None:
-    """Say of how many calls a sum knows nothing; None where it knows all, or nobody counted."""
+    """Say of how many calls a sum knows nothing; None if it knows all, or nobody counted."""
     if summary.calls is None or known is None or known >= summary.calls:
         return None
     return f"{summary.calls - known} of {plural(summary.calls, 'call')} without {what}"

@@ -329,8 +329,8 @@ def classify(
 
     With --causes, reports which calls get another cause and which rollouts another verdict. No
     sentence of a provider is on record, so rows by `words`, or by both `code` and `type`, hold
-    only for calls that they explained when these ended. A copied archive is without the verdicts
-    of rollouts with a changed call: the service that imports it gives them anew.
+    only for calls that they explained when these ended. A copied archive omits the verdicts
+    of rollouts with a changed call; the service that imports it judges them again.
 
     Exit code: 2 if FILE, the rows or the copy cannot be read or written.
     """
@@ -429,7 +429,7 @@ def audit(
     ] = None,
     content_filter: Annotated[
         Literal["failure", "answer"],
-        typer.Option(help="What a content filter on a request is, as in a batch's policy."),
+        typer.Option(help="How a content filter on a request counts, as in a batch's policy."),
     ] = "failure",
     as_json: AsJson = False,
 ) -> None:

@@ -346,7 +346,7 @@ def recount(
     database_url: DatabaseUrl = None,
     config: Config = None,
 ) -> None:
-    """Compare what is summed up of calls and batches with a recount, and correct what differs.
+    """Recount the stored sums of calls and batches, and correct those that differ.
 
     Exit code 1 if anything differed. Safe while the service is running.
     """

@@ -289,7 +289,7 @@ def _not_run(benchmark: Any, task: Any, repeat_idx: int, why: str, *, cause: str
 
 
 def termination_reason(benchmark: Any, report: Report) -> models.TerminationReason | None:
-    """Return why a repetition stopped; None where it failed.
+    """Return why a repetition stopped; None if it failed.
 
     What the report says already, or else the user simulator's own reason; without a user
     MASEval's loop runs the agents once, until they return. A loop of the benchmark's own that

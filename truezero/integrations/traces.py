@@ -70,7 +70,7 @@ class WireVerdicts:
 class Trace:
     """The facts of the wire about one rollout of a trace.
 
-    ``measured`` is None where it cannot tell. ``kind`` names the failure (`rate_limit`), None
+    ``measured`` is None if it cannot tell. ``kind`` names the failure (`rate_limit`), None
     without one. ``rollout`` is the trace's name of it, ``truezero`` that of the service.
     ``by`` is "verdict", or "calls" where no verdict is on this rollout alone. ``joined`` counts
     calls found in both, ``missing`` are ids of exchanges that the trace lacks, by why: `retry`,

@@ -26,7 +26,7 @@ ERROR = "truezero_masked"
 
 
 def trl(group: Group) -> list[float | None]:
-    """Return what a reward function of TRL's `GRPOTrainer` returns: None where masked.
+    """Return what a reward function of TRL's `GRPOTrainer` returns: None if masked.
 
     None is left out of the baseline since https://github.com/huggingface/trl/pull/5902 (merged
     2026-06-01); releases before it make it 0.0 where no other reward function has a number.

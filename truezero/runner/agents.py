@@ -273,7 +273,7 @@ class Agent:
     a key from, each with alternatives; ``login`` is the file under the home directory that
     stores its own account. ``address`` says where it reads its base URL, and ``bypasses`` are
     settings with which it does not use it. ``trajectory`` is the file in which it says how it
-    ended. ``upstream`` is the only one that it calls there; None where that is the user's choice.
+    ended. ``upstream`` is the only one that it calls there; None if that is the user's choice.
     """
 
     name: str

@@ -207,7 +207,7 @@ def name_of(word: str) -> str:
 
 
 def launcher_of(word: str) -> Launcher | None:
-    """Return how a program starts another one; None where it is not known to do so."""
+    """Return how a program starts another one; None if it is not known to do so."""
     name = name_of(word)
     return _LAUNCHERS.get("python" if re.fullmatch(r"(python|pypy)[\d.]*", name) else name)
 
@@ -290,7 +290,7 @@ FindProgram = Callable[[str], Program | None]
 def find(
     command: Sequence[str], names: Set[str], find_program: FindProgram = lambda _word: None
 ) -> RecognisedAgent | None:
-    """Return the agent that a command starts; None where that is none of ``names``, or not plain.
+    """Return the agent that a command starts; None if that is none of ``names``, or not plain.
 
     Arguments:
         names: of agents' programs and packages.
@@ -361,7 +361,7 @@ class _Reached:
 
 
 def _reached(words: Sequence[str], names: Set[str]) -> _Reached | None:
-    """Follow the launchers of a command line; None where they cannot be followed."""
+    """Follow the launchers of a command line; None if they cannot be followed."""
     assigned: dict[str, str] = {}
     launcher, interpreter, kind, at = Launcher(assigns=True), None, StartedAs.PROGRAM, 0
     cleared = False

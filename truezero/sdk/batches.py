@@ -51,7 +51,7 @@ class FinishedSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample(Generic[Task]):
-    """A task to run, by its name, and which of its repeats; both None where each runs once."""
+    """A task to run, by its name, and which of its repeats; both None if each runs once."""
 
     name: str
     repeat: int | None

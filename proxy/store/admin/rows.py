@@ -144,7 +144,7 @@ def up_to(connection: Connection, table: Table, key: Row) -> ColumnElement[bool]
 
 
 def last_key(connection: Connection, table: Table) -> Row | None:
-    """Return the greatest key of a table; None where it is empty."""
+    """Return the greatest key of a table; None if it is empty."""
     backwards = [column.desc() for column in by_key(connection, table)]
     key = select(*table.primary_key.columns).order_by(*backwards).limit(1)
     return connection.execute(key).first()

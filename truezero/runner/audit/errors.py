@@ -47,7 +47,7 @@ class RecordedError:
 class RecordedCall:
     """One call to a model as a harness recorded it.
 
-    ``content``: whether text or a tool call came back. ``error`` is None where it was answered.
+    ``content``: whether text or a tool call came back. ``error`` is None if it was answered.
     ``started_at`` in seconds since the epoch; without it the order in the file counts.
     """
 
@@ -71,7 +71,7 @@ class FinishedRun:
     says which sample of its task it is and ``attempt`` which try of that sample, from 0.
     ``reward`` is the score that the harness counts, a zero that it fills in itself included;
     ``filled`` says that this is one, of a run that nothing has scored.
-    ``calls`` is None where the files keep none, empty where they keep them and none was made.
+    ``calls`` is None if the files keep none, empty where they keep them and none was made.
     ``prompted``: whether the agent was given its task. ``output``: whether the agent is known to
     have produced anything. ``unknown`` names facts that these files cannot say.
     """
@@ -281,7 +281,7 @@ class FailedCall:
 
 
 def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> FailedCall | None:
-    """Return the failed call behind an error; None where it is not about a model's provider.
+    """Return the failed call behind an error; None if it is not about a model's provider.
 
     Arguments:
         of_call: whether the harness recorded it as the result of a call to a model.

@@ -80,7 +80,7 @@ def count(value: object) -> int | None:
 
 
 def total(values: Iterable[int | None]) -> int | None:
-    """Add up what is known; None where nothing is."""
+    """Add up what is known; None if nothing is."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -373,7 +373,7 @@ def _finish(answer: dict[str, Any]) -> str | None:
 
 
 def tokens_of(usage: object) -> int | None:
-    """Return a usage block's tokens, input and output; None where it counts none."""
+    """Return a usage block's tokens, input and output; None if it counts none."""
     counts = mapping(usage)
     stated = count(counts.get("total_tokens"))
     names = (*_INPUT, *_OUTPUT)

@@ -117,7 +117,7 @@ def _reward(record: Json) -> float | None:
 
 
 def _tokens(record: Json) -> int | None:
-    """Return input and output of the trial or its steps; None where the agent counted none."""
+    """Return input and output of the trial or its steps; None if the agent counted none."""
     contexts = [mapping(record.get("agent_result"))]
     if not contexts[0]:
         contexts = [

@@ -262,7 +262,7 @@ def _value(value: object) -> float | None:
 
 
 def _calls(sample: Json) -> tuple[RecordedCall, ...] | None:
-    """Return the calls to models; None where the log was written without its events."""
+    """Return the calls to models; None if the log was written without its events."""
     events = [mapping(each) for each in items(sample.get("events"))]
     if not events:
         return None
@@ -307,7 +307,7 @@ def _call(event: Json) -> RecordedCall:
 
 
 def _rejected(event: Json, output: Json, choices: list[Json]) -> RecordedError | None:
-    """Return the rejection that Inspect keeps as an answer; None where the model answered.
+    """Return the rejection that Inspect keeps as an answer; None if the model answered.
 
     A 400 for a content filter or a prompt that is too long becomes an output with that stop
     reason and the provider's sentence (model/_openai.py: openai_handle_bad_request; the same in

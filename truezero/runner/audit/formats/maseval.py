@@ -102,7 +102,7 @@ def _reward(results: object) -> float | None:
 
 
 def _calls(traces: Json) -> tuple[RecordedCall, ...] | None:
-    """Return the calls of all model adapters; None where a framework called by itself."""
+    """Return the calls of all model adapters; None if a framework called by itself."""
     models = mapping(traces.get("models"))
     kept = {name: mapping(each) for name, each in models.items() if "logs" in mapping(each)}
     if not kept:
