@@ -612,7 +612,7 @@ def test_a_request_over_its_budget_is_counted_and_not_read() -> None:
     for _ in range(3):
         observer.on_request_body(dump({"model": "m", "pad": "x" * 40}))
     exchange = observer.finish(Ending.NEVER_CONNECTED, 101.0)
-    assert (exchange.model, exchange.has_tools, exchange.deaf) == (None, None, None)
+    assert (exchange.model, exchange.has_tools, exchange.unreadable_reason) == (None, None, None)
     assert exchange.request_bytes > 100
 
 
@@ -670,4 +670,4 @@ def test_a_first_call_that_succeeds_needs_no_digest() -> None:
 @pytest.mark.parametrize(("value", "retry"), [("0", 0), ("3", 3), ("x", None), ("99999", None)])
 def test_the_sdk_s_retry_count_is_read(value: str, retry: int | None) -> None:
     observer = CallObserver(call(x_stainless_retry_count=value), salt=SALT)
-    assert observer.opened().sdk_retry == retry
+    assert observer.in_flight().sdk_retry == retry

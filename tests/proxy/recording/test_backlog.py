@@ -98,7 +98,7 @@ def test_a_lost_call_stays_missing_until_its_gap_is_written() -> None:
 async def test_agents_are_served_while_the_database_is_away() -> None:
     writer = MemoryWriter(fails=away)
     async with recording(writer) as recorder:
-        await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
+        await asyncio.wait_for(recorder.record_durably(ENDED), PATIENCE_S)
         assert recorder.failing
         assert recorder.missing("r") == 1
         assert recorder.missing("other") == 0
@@ -107,7 +107,7 @@ async def test_agents_are_served_while_the_database_is_away() -> None:
 async def test_what_was_kept_is_written_when_the_database_is_back() -> None:
     writer = MemoryWriter(fails=away)
     async with recording(writer) as recorder:
-        await recorder.recorded(ENDED)
+        await recorder.record_durably(ENDED)
         writer.fails = lambda _batch: None
         async with asyncio.timeout(PATIENCE_S):
             while recorder.missing("r"):
@@ -123,7 +123,7 @@ async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
     monkeypatch.setattr(backlog, "RETRY_S", 0.1)
     writer = MemoryWriter(fails=lambda _batch: RuntimeError("no more files"))
     async with recording(writer) as recorder:
-        await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
+        await asyncio.wait_for(recorder.record_durably(ENDED), PATIENCE_S)
         assert recorder.missing("r") == 1
         tries = 0
 
@@ -139,7 +139,7 @@ async def test_trouble_that_nobody_thought_of_holds_no_agent_up_and_passes(
             writer.fails = lambda _batch: None
             while recorder.failing:
                 await asyncio.sleep(0.02)
-        await asyncio.wait_for(recorder.recorded(replace(ENDED, id="y")), PATIENCE_S)
+        await asyncio.wait_for(recorder.record_durably(replace(ENDED, id="y")), PATIENCE_S)
     assert writer.recorded == ["x", "y"]
 
 
@@ -151,10 +151,10 @@ async def test_a_row_no_database_takes_costs_only_itself() -> None:
     writer = MemoryWriter(fails=poisoned)
     async with recording(writer) as recorder:
         writer.gate.clear()
-        waiting = [recorder.recorded(replace(ENDED, id=i)) for i in ("a", "bad", "c")]
+        waiting = [recorder.record_durably(replace(ENDED, id=i)) for i in ("a", "bad", "c")]
         writer.gate.set()
         await asyncio.wait_for(asyncio.gather(*waiting), PATIENCE_S)
-        await recorder.recorded(replace(ENDED, id="d"))
+        await recorder.record_durably(replace(ENDED, id="d"))
         assert recorder.gaps_counted == 1
         assert not recorder.failing
     assert writer.recorded == ["a", "c", "d"]
@@ -167,8 +167,8 @@ async def test_a_number_beyond_64_bits_stops_nothing(database_url: str) -> None:
     recorder = Recorder(database.calls, worker="w")
     recorder.start()
     huge = replace(ENDED, id="huge", usage=replace(ENDED.usage, input_tokens=10**30))
-    await asyncio.wait_for(recorder.recorded(huge), PATIENCE_S)
-    await asyncio.wait_for(recorder.recorded(ENDED), PATIENCE_S)
+    await asyncio.wait_for(recorder.record_durably(huge), PATIENCE_S)
+    await asyncio.wait_for(recorder.record_durably(ENDED), PATIENCE_S)
     await recorder.stop()
     found = database.rollouts.load("r")
     assert found is not None
@@ -232,10 +232,10 @@ async def test_calls_that_end_while_others_are_written_back_keep_their_order(
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         for number in range(2000):
-            await recorder.recorded(replace(ENDED, id=str(number)))
+            await recorder.record_durably(replace(ENDED, id=str(number)))
         other.execute("ROLLBACK")
     for number in range(2000):
-        await recorder.recorded(replace(ENDED, id=str(number), response_bytes=7))
+        await recorder.record_durably(replace(ENDED, id=str(number), response_bytes=7))
         assert recorder.missing("other") == 0
     await recorder.stop()
     found = database.rollouts.load("r")
@@ -263,7 +263,7 @@ def test_a_row_rejected_from_a_dead_processs_spill_is_counted_as_a_gap(database:
 async def test_a_call_in_flight_is_written_within_milliseconds() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        await asyncio.wait_for(recorder.opened("x", lambda: BEGUN), PATIENCE_S)
+        await asyncio.wait_for(recorder.begin_durably("x", lambda: BEGUN), PATIENCE_S)
         assert [exchange.id for batch in writer.batches for exchange in batch.opened] == ["x"]
 
 
@@ -271,7 +271,7 @@ async def test_who_waits_for_a_note_has_it_written_at_once(monkeypatch: pytest.M
     monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        noted = recorder.opened("x", lambda: BEGUN)
+        noted = recorder.begin_durably("x", lambda: BEGUN)
         recorder.flush_starts()
         await asyncio.wait_for(noted, PATIENCE_S)
         assert writer.batches[0].opened == [BEGUN]
@@ -283,8 +283,8 @@ async def test_a_call_that_is_over_before_it_was_noted_is_written_once(
     monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        noted = recorder.opened("x", lambda: BEGUN)
-        await recorder.recorded(ENDED)
+        noted = recorder.begin_durably("x", lambda: BEGUN)
+        await recorder.record_durably(ENDED)
         assert noted.done()
         recorder.flush_starts()
     assert [(batch.opened, batch.recorded) for batch in writer.batches] == [([], [ENDED])]
@@ -296,9 +296,9 @@ async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
     monkeypatch.setattr(backlog, "_DELAY_S", 3600)
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        older = recorder.opened("x", lambda: BEGUN)
+        older = recorder.begin_durably("x", lambda: BEGUN)
         recorder._openings.write_older()
-        younger = recorder.opened("y", lambda: replace(BEGUN, id="y"))
+        younger = recorder.begin_durably("y", lambda: replace(BEGUN, id="y"))
         recorder._openings.write_older()
         await asyncio.wait_for(older, PATIENCE_S)
         assert [batch.opened for batch in writer.batches] == [[BEGUN]]
@@ -308,5 +308,5 @@ async def test_a_call_that_has_only_begun_is_not_written_with_an_older_one(
 async def test_what_was_noted_when_the_service_stops_is_written() -> None:
     writer = MemoryWriter()
     async with recording(writer) as recorder:
-        recorder.opened("x", lambda: BEGUN)
+        recorder.begin_durably("x", lambda: BEGUN)
     assert writer.batches[0].opened == [BEGUN]

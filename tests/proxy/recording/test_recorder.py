@@ -112,11 +112,11 @@ async def test_a_call_that_is_written_twice_is_told_once() -> None:
     counting = metrics()
     async with recording(MemoryWriter()) as recorder:
         recorder.add_observer(counting.observe)
-        recorder.opened(ENDED.id, lambda: replace(ENDED, ending=None))
+        recorder.begin_durably(ENDED.id, lambda: replace(ENDED, ending=None))
         recorder.flush_starts()
-        await recorder.recorded(ENDED)
-        await recorder.recorded(replace(ENDED, response_bytes=14))
-        await recorder.recorded(replace(ENDED, id="y"))
+        await recorder.record_durably(ENDED)
+        await recorder.record_durably(replace(ENDED, response_bytes=14))
+        await recorder.record_durably(replace(ENDED, id="y"))
     assert value(counting, "truezero_exchanges_total", ending="complete") == 2
 
 
@@ -126,8 +126,10 @@ async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyP
     async with recording(MemoryWriter()) as recorder:
         recorder.add_observer(turns.append)
         for n in range(25):
-            await recorder.recorded(replace(ENDED, id=str(n)))
-            await recorder.recorded(replace(ENDED, id=str(max(0, n - 5))))  # a late second one
+            await recorder.record_durably(replace(ENDED, id=str(n)))
+            await recorder.record_durably(
+                replace(ENDED, id=str(max(0, n - 5)))
+            )  # a late second one
         assert len(recorder._reports._reported) + len(recorder._reports._reported_before) <= 20
     assert [e.id for turn in turns for e in turn.ended] == [str(n) for n in range(25)]
 
@@ -141,7 +143,7 @@ async def test_who_watches_badly_hurts_nobody() -> None:
     async with recording(writer) as recorder:
         recorder.add_observer(broken)
         recorder.add_observer(turns.append)
-        await recorder.recorded(ENDED)
-        await recorder.recorded(replace(ENDED, id="y"))
+        await recorder.record_durably(ENDED)
+        await recorder.record_durably(replace(ENDED, id="y"))
     assert writer.recorded == ["x", "y"]
     assert len(turns) == 2

@@ -118,10 +118,10 @@ async def test_started_and_finished_calls_are_recorded_in_order() -> None:
     book = Book()
     of = record(book)
     observer = CallObserver(of.new_call("WEBSOCKET"), salt=b"salt")
-    started = observer.opened()
+    started = observer.in_flight()
     finished = replace(started, ending=Ending.COMPLETE)
     of.apply(CallChanges(started=[started], finished=[finished]))
-    await of.opened()
+    await of.starts_durable()
     await of.durable()
     assert [each.ending for each in (*book.opens, *book.exchanges)] == [None, Ending.COMPLETE]
 

@@ -8,7 +8,7 @@ from opentelemetry.baggage.propagation import W3CBaggagePropagator
 from opentelemetry.context import Context
 
 from classifier.records import RESERVED, Attribution
-from proxy.routing import headers as dress
+from proxy.routing import headers as http_headers
 from proxy.routing import target as baggage
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
@@ -402,5 +402,5 @@ def test_what_cannot_name_a_rollout_is_refused() -> None:
 
 def test_it_goes_on_to_the_provider_unchanged() -> None:
     pair = (HEADER, b"user=u,truezero.rollout=r1")
-    sent = dress.for_upstream([pair], host=b"h", auth=Auth.BEARER, real_key=None)
+    sent = http_headers.for_upstream([pair], host=b"h", auth=Auth.BEARER, real_key=None)
     assert pair in sent
