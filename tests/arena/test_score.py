@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from tests.arena import score
@@ -56,3 +59,20 @@ def test_the_page_lists_only_what_is_played(section: str) -> None:
     known = score.known_wrong(score.PAGE.read_text("utf-8"), section)
     played = {"fairness": [one.name for one in cells()], "attack": [one.name for one in TRICKS]}
     assert known <= {*played[section]}
+
+
+def test_what_is_wrong_twice_is_wrong_anew_unless_it_is_known_to_be(tmp_path: Path) -> None:
+    rounds: list[list[str]] = []
+
+    def play(part: Sequence[str], home: Path) -> list[Score]:
+        assert home.is_dir()
+        rounds.append(list(part))
+        wrong = {"known", "always", "once"} if len(rounds) == 1 else {"always"}
+        return [
+            Score(family="f", name=name, wrong="a zero" if name in wrong else None) for name in part
+        ]
+
+    everything = ["right", "known", "always", "once"]
+    anew = score.wrong_anew(everything, play, frozenset({"known"}), tmp_path)
+    assert rounds == [everything, ["always", "once"]]
+    assert [one.name for one in anew] == ["always"]
