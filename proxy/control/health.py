@@ -219,12 +219,15 @@ def _add_answered(lanes: defaultdict[LanePlace, _Lane], rows: LaneRows) -> None:
             if row.duration_s is not None:
                 lane.durations_s.append(row.duration_s)
     of_minute = {stratum: _by_minute(calls) for stratum, calls in sampled.items()}
+    overall = {stratum: _shares(calls) for stratum, calls in sampled.items()}
     for count in rows.counts:
         if count["subcategory"] is not None:
             continue
         stratum, minute = (count["upstream"], count["model"]), count["step"]
-        calls = of_minute.get(stratum, {}).get(minute) or sampled.get(stratum)
-        shares = _shares(calls) if calls else _unsampled(lanes, *stratum)
+        calls = of_minute.get(stratum, {}).get(minute)
+        shares = _shares(calls) if calls else overall.get(stratum)
+        if shares is None:
+            shares = _unsampled(lanes, *stratum)
         for place, share in shares.items():
             lanes[place].answered[minute] += count["calls"] * share
 
