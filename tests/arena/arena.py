@@ -11,6 +11,7 @@ import http.client
 import itertools
 import json
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +31,8 @@ from tests.waiting import until
 
 TOKEN = "t0ken-of-the-operator"
 PATIENCE_S = 60.0
-SILENT_S = 0.6  # for which an agent waits until a provider seems silent: 0.2 s, see `arena`
+SILENT_S = 1.0  # for which an agent waits until a provider seems silent: 0.2 s, see `arena`
+JUDGED_S = 10.0  # within which what a late reference says is in the verdict
 SERIES_S = 25.0  # until the last reference to a silent provider has ended: 15 s
 UNTRUSTED = {"agents": "untrusted"}
 TRUSTED = {"agents": "trusted"}
@@ -115,7 +117,13 @@ class Agent:
         self.house.outcome(self.id, {**ENDED, **reported})
 
     def verdict(self) -> dict[str, Any]:
-        return self.house.get(f"/rollouts/{self.id}/verdict")
+        """Its verdict, once that waits for no reference any more or has waited for long."""
+        deadline = time.monotonic() + JUDGED_S
+        while True:
+            verdict = self.house.get(f"/rollouts/{self.id}/verdict")
+            if "reference_pending" not in verdict["warnings"] or time.monotonic() > deadline:
+                return verdict
+            time.sleep(0.1)
 
     def result(self) -> dict[str, Any]:
         return self.house.get(f"/rollouts/{self.id}/result")

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.arena.arena import Agent, Arena, arena
+from tests.arena.arena import JUDGED_S, Agent, Arena, arena
 from tests.arena.score import Score
 from tests.fairness.situations import Cell
 
 CELLS_A_HOUSE = 25  # a service asks 60 references a minute, up to two for a cell
 AT_ONCE = 24
 SPARES = ("deepseek", "fireworks", "mistral", "cerebras")
-_JUDGED_S = 10.0  # within which what a late reference says is in the verdict
 
 
 def scores(cells: Sequence[Cell], home: Path) -> list[Score]:
@@ -49,7 +48,7 @@ def _wrong(cell: Cell, played: Sequence[Agent] | str) -> str | None:
     expected = cell.situation.expected(cell.failure)
     found = [expected.wrong(agent) for agent in played]
     if any(found) and cell.failure.silent:  # the last reference has only just ended
-        deadline = time.monotonic() + _JUDGED_S
+        deadline = time.monotonic() + JUDGED_S
         while any(found) and time.monotonic() < deadline:
             with contextlib.suppress(AssertionError):
                 found = [expected.wrong(agent) for agent in played]
