@@ -283,9 +283,12 @@ def _in_burst(failed: Exchange, setting: AttributionContext) -> bool:
 
 def _crowds(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the agent started 20 calls in ten seconds, or holds most of the open ones."""
-    until, (starts, ends) = ended_at(failed), setting.spans[_lane(failed)]
-    own = bisect_right(starts, until) - bisect_right(ends, until) + 1  # and the one that failed
     near = setting.neighbours.get(failed.id) or Neighbours()
+    starts, ends = setting.spans[_lane(failed)]
+    began, until = failed.timing.started_at, ended_at(failed)
+    at_start = bisect_right(starts, began) - bisect_right(ends, began)
+    at_end = bisect_right(starts, until) - bisect_right(ends, until) + 1  # and the one that failed
+    own = max(at_start, at_end)
     return _in_burst(failed, setting) or (own > _OPEN and own > near.open)
 
 
@@ -408,9 +411,13 @@ def _told_to_wait(failed: Exchange, series: ReferenceSeries) -> bool:
 
 
 def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if two others were struck at once, or this very request was once answered."""
+    """Return True if two others were struck at once, or this very request was once answered.
+
+    An agent repeats a trick in each rollout, and others are answered in between: no blip is that.
+    """
     near = setting.neighbours.get(failed.id)
-    return (near is not None and near.at_once >= 2) or failed.request_digest in setting.requests
+    blip = near is not None and near.at_once >= 2 and not near.answered_between
+    return blip or failed.request_digest in setting.requests
 
 
 def wanted(

@@ -46,3 +46,24 @@ def _escaped(found: re.Match[str]) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+_REFERENCES: Final = {
+    "failed_alike": "failed alike",
+    "answered": "was answered",
+    "partly": "was answered in part",
+    "otherwise": "does not say whose failure it was",
+    "no_reference": "could not be asked",
+}
+
+
+def reference_words(result: str | None, *, answered: int, calls: int) -> str:
+    """Say how the proxy's own question ended, asked beside a failed call.
+
+    Arguments:
+        result: how the two compare, as in a verdict's ``references``; None while it runs.
+        answered: questions of the series that were answered, of ``calls``.
+    """
+    words = "is being asked" if result is None else _REFERENCES[result]
+    counts = f" ({answered} of {plural(calls, 'question')} answered)" if calls else ""
+    return f"the proxy's own question {words}{counts}"

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from classifier import breakers, codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
 from classifier.diagnostics import why_unscored
-from classifier.logical_calls import ended_at
+from classifier.logical_calls import ended_at, is_abort
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
     ABANDONED,
@@ -113,7 +113,7 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     still ask; after that it was stopped. Where the service asks none there is none, and the calls
     of other rollouts decide. A final verdict keeps its series: judging an export gives the same.
     """
-    if not any(_may_matter(each, untrusted=True) for each in rollout.exchanges):
+    if not any(map(_may_want_reference, rollout.exchanges)):
         return rollout
     stored = service.database.verdicts.references(rollout.id)
     known = codec.decode_references(json.loads(stored)) if stored else {}
@@ -137,6 +137,13 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
         for need in rules.references_wanted(asked, service.policy)
     }
     return replace(asked, references={**known, **lacking}) if lacking else asked
+
+
+def _may_want_reference(exchange: Exchange) -> bool:
+    if exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
+        return False
+    left = exchange.failed or exchange.ending in ABANDONED
+    return left or is_abort(exchange.finish_reason)
 
 
 def series_of(row: Row) -> ReferenceSeries:

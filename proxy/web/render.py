@@ -19,7 +19,7 @@ from fastapi.responses import HTMLResponse
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
 from truezero import models
-from truezero.printable import exclusion_words, plural
+from truezero.printable import exclusion_words, plural, reference_words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -125,6 +125,7 @@ def _templates() -> Environment:
         path_of=path_of,
         exclusion_words=exclusion_words,
         plural=plural,
+        reference_words=reference_words,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
         warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},

@@ -121,13 +121,17 @@ def another_selection(stage: Stage) -> None:
     _assert_counted(stage, rollout)
 
 
-@claim("hanging up on a silent provider takes no zero away, where nobody else found it silent")
+@claim("hanging up on a silent provider takes no zero away, where it answers a plain question")
 def hang_up(stage: Stage) -> None:
+    def silent_in_streams(request: Request) -> Answer:
+        streams = b'"stream": true' in request.body
+        return Answer(body=(Hang(),), length=10) if streams else answers.chat_tools("gpt-hung-up")
+
     rollout = _untrusted(stage)
-    stage.chat(rollout, body=_asking())
-    stage.provider.plays(Answer(body=(Hang(),), length=10))
+    stage.provider.plays(silent_in_streams)
+    stage.chat(rollout, body=_asking(model="gpt-hung-up"))
     with stage.connection() as connection:
-        body = _asking(stream=True)
+        body = _asking(model="gpt-hung-up", stream=True)
         connection.sendall(stage.head(rollout, f"Content-Length: {len(body)}") + body)
         time.sleep(SILENT_S)
     stage.wait_until_ended(rollout, calls=2)
@@ -137,11 +141,11 @@ def hang_up(stage: Stage) -> None:
 @claim("a rate limit that its own burst causes takes no zero away")
 def burst(stage: Stage) -> None:
     rollout = _untrusted(stage)
-    stage.provider.plays(answers.chat_tools())
+    stage.provider.plays(answers.chat_tools("gpt-burst"))
     for _ in range(24):
-        stage.chat(rollout, body=_asking())
+        stage.chat(rollout, body=_asking(model="gpt-burst"))
     stage.provider.plays(answers.whole({"error": {"message": "Rate limit reached"}}, 429))
-    stage.chat(rollout, body=_asking())
+    stage.chat(rollout, body=_asking(model="gpt-burst"))
     _assert_counted(stage, rollout)
 
 

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from truezero import models
 from truezero.cli.options import MOST
-from truezero.printable import exclusion_words, plural, visible
+from truezero.printable import exclusion_words, plural, reference_words, visible
 from truezero.runner.drills import INVALID_ANSWERS, DrillReport
 from truezero.sdk.events import Event
 
@@ -205,12 +205,13 @@ def print_verdict(
         "lane": verdict.lane,
         "scoreable": verdict.scoreable,
         "proof": _proof(verdict.proof),
+        "asked": _asked(verdict),
         "retry": f"{'yes' if verdict.retry.eligible else 'no'}: {verdict.retry.reason}",
         "tokens": _tokens(verdict),
         "time": _time(verdict),
         "warnings": ", ".join(verdict.warnings) or None,
         "not looked at": _unseen(verdict),
-        "provisional": "yes: no outcome reported yet" if verdict.provisional else None,
+        "provisional": _provisional(verdict),
     }
     grid = Table.grid(padding=(0, 2))
     for name, value in facts.items():
@@ -247,6 +248,20 @@ def _proof(proof: models.Proof | None) -> str | None:
     if not calls:
         return "reported by the runner, not seen in a call"
     return f"call {' and '.join(calls)}"
+
+
+def _asked(verdict: models.Verdict) -> str | None:
+    """Say how the proxy's own questions beside failed calls ended; a series once."""
+    series = {each.series: each for each in verdict.references}.values()
+    words = [reference_words(x.result, answered=x.answered, calls=x.calls) for x in series]
+    return "; ".join(dict.fromkeys(words)) or None
+
+
+def _provisional(verdict: models.Verdict) -> str | None:
+    if not verdict.provisional:
+        return None
+    pending = "reference_pending" in verdict.warnings
+    return f"yes: {'reference calls have not ended' if pending else 'no outcome reported yet'}"
 
 
 def _time(verdict: models.Verdict) -> str | None:

@@ -83,6 +83,26 @@ def test_a_verdict_shows_findings_roles_and_time(capsys: pytest.CaptureFixture[s
     assert "evidence" not in capsys.readouterr().out
 
 
+def test_a_verdict_tells_how_the_proxys_own_questions_ended(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = {"exchange_id": "x1", "series": "s1", "result": "answered", "started_at": 1.0,
+             "ended_at": 2.0, "calls": 3, "answered": 3}  # fmt: skip
+    both = [asked, {**asked, "exchange_id": "x2"}]
+    output.print_verdict(verdict(references=both), [])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("the proxy's own question was answered (3 of 3 questions answered)") == 1
+    pending = verdict(
+        references=[asked | {"result": None, "calls": 0}],
+        provisional=True,
+        warnings=["reference_pending"],
+    )
+    output.print_verdict(pending, [])
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "the proxy's own question is being asked" in printed
+    assert "yes: reference calls have not ended" in printed
+
+
 def test_a_verdict_names_the_calls_that_prove_it(capsys: pytest.CaptureFixture[str]) -> None:
     calls = [models.Exchange.model_validate(CALL | {"id": f"x{n}"}) for n in range(9)]
     seen = {"source": "wire", "first": "x1", "last": "x8"}
