@@ -6,7 +6,12 @@ import html
 import itertools
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,8 +21,9 @@ from classifier.__main__ import judge_export
 from classifier.codec import encode_verdict
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Provider, Request
+from tests.fakes.provider import Answer, Provider, Request, Wait
 from tests.journeys.service import Service
+from tests.postgres import Server
 from tests.waiting import until
 
 ASK = {"model": "gpt-5", "messages": [{"role": "user", "content": "Is the zero true?"}]}
@@ -252,3 +258,76 @@ def test_a_breaker_asks_before_it_opens(service: Service, provider: Provider, mo
         ended(service, f"{model}-dead-{number}", dead, dead)
     (lane,) = service.get(f"/batches/{dead}/breaker")["lanes"]
     assert (lane["phase"], lane["answered_at"]) == ("open", None)
+
+
+@pytest.mark.slow  # the answer to the outcome is waited for
+def test_a_series_that_ends_late_has_the_verdict_judged_anew(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    asked = threading.Event()
+
+    late = replace(FAILURES[Fault.PROVIDER_ERROR], body=(Wait(asked), b"{}"), length=2)
+    provider.plays(lambda request: late if is_question(request) else FAILURES[Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, model)
+    early = outcome(service, rollout)
+    assert (early["provisional"], early["scoreable"], early["rewards"]) == (True, "unknown", None)
+    assert service.verdict(rollout)["attributed_to"] == "unknown"
+    asked.set()
+    until(lambda: not service.verdict(rollout)["provisional"])
+    verdict = service.verdict(rollout)
+    assert (verdict["attributed_to"], verdict["corroborated"]) == ("provider", True)
+
+
+@pytest.mark.slow
+def test_a_hundred_rollouts_under_a_dead_key_ask_twelve_series_a_minute(
+    service: Service, provider: Provider, model: str
+) -> None:
+    provider.plays(FAILURES[Fault.AUTH])
+
+    def run(number: int) -> dict[str, Any]:
+        rollout = f"{model}-dead-{number}"
+        service.register(id=rollout, model=model, upstream="openai")
+        call(service, rollout, model)
+        return outcome(service, rollout)
+
+    with ThreadPoolExecutor(20) as threads:
+        results = list(threads.map(run, range(100)))
+    assert {result["rewards"] is None for result in results} == {True}
+    starts = [
+        float(at)
+        for (at,) in read(
+            service,
+            "SELECT started_at FROM reference_series WHERE model = ? AND not_run IS NULL "
+            "ORDER BY started_at",
+            model,
+        )
+    ]
+    assert starts
+    assert all(later - first > 60 for first, later in zip(starts, starts[12:], strict=False))
+
+
+@pytest.mark.slow  # a cluster
+def test_two_replicas_share_series_and_agree(
+    provider: Provider, postgres_server: Server, tmp_path: Path, model: str
+) -> None:
+    provider.plays(FAILURES[Fault.PROVIDER_ERROR])
+    settings = {"AGENTS": "untrusted", "KEY_OPENAI": "sk-operator"}
+    with ExitStack() as stack:
+        url = stack.enter_context(postgres_server.database(prepared=False))
+        homes = [tmp_path / name for name in "ab"]
+        for home in homes:
+            home.mkdir()
+        one, other = (
+            stack.enter_context(Service(home, provider.url, DATABASE_URL=url, **settings))
+            for home in homes
+        )
+        for number in range(4):
+            rollout = f"{model}-{number}"
+            one.register(id=rollout, model=model, upstream="openai")
+            call((one, other)[number % 2], rollout, model)
+            outcome((other, one)[number % 2], rollout)
+        verdicts = [[each.verdict(f"{model}-{n}") for n in range(4)] for each in (one, other)]
+    assert verdicts[0] == verdicts[1]
+    assert {verdict["attributed_to"] for verdict in verdicts[0]} == {"provider"}
+    assert {verdict["provisional"] for verdict in verdicts[0]} == {False}
