@@ -42,6 +42,7 @@ _FARTHEST_S: Final = 300.0  # between series that fail alike
 _AWAITED_S: Final = 5.0  # the same, where the answer to an outcome waits for one
 _HOUR_S: Final = 3600.0
 _NAME_MAX: Final = 200  # characters of a model's name
+_END_TRIES: Final = 10
 _POLL_S: Final = 0.1  # how often somebody who waits looks if a series has ended
 
 
@@ -190,18 +191,32 @@ class ReferenceAsker:
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
-        rollout_id, ids = failures[0].rollout_id, {each.id for each in failures}
+        waiting: set[str] = set()
+        while loop.time() < deadline:
+            if await self._all_ended(failures, waiting):
+                return
+            await asyncio.sleep(_POLL_S)
+
+    async def _all_ended(self, failures: Sequence[Exchange], waiting: set[str]) -> bool:
+        """Return True if the series of all failures have ended; let those wait that have none.
+
+        Arguments:
+            waiting: ids of those that wait already. While the database is unavailable none is
+                added: the next try does so.
+        """
+        rollout_id = failures[0].rollout_id
         try:
             known = await asyncio.to_thread(self._references.of_rollout, rollout_id)
-            registered = await self._registered(rollout_id)
-            for exchange in failures:
-                if exchange.id not in known:
-                    await self._put(exchange, registered, awaited=True)
-            while not _all_ended(known, ids) and loop.time() < deadline:
-                await asyncio.sleep(_POLL_S)
-                known = await asyncio.to_thread(self._references.of_rollout, rollout_id)
+            lacking = [x for x in failures if x.id not in known and x.id not in waiting]
+            if lacking:
+                registered = await self._registered(rollout_id)
+            for exchange in lacking:
+                await self._put(exchange, registered, awaited=True)
+                waiting.add(exchange.id)
         except StoreError as error:
             log.warning("reference calls wait for the database: %s", error.kind)
+            return False
+        return all(x.id in known and known[x.id]["ended_at"] is not None for x in failures)
 
     async def _put(
         self, exchange: Exchange, registered: _Registered, *, awaited: bool = False
@@ -298,15 +313,16 @@ class ReferenceAsker:
     # --- series of a lane --------------------------------------------------------------------
 
     async def _serve(self, waiting: _Waiting) -> None:
-        """Ask for as long as failures of the lane wait."""
+        """Ask for as long as failures of the lane wait, whatever becomes of the database."""
         try:
             while waiting.failures:
-                wait_s = await self._step(waiting)
+                try:
+                    wait_s = await self._step(waiting)
+                except StoreError as error:
+                    log.warning("reference calls wait for the database: %s", error.kind)
+                    wait_s = _LOOK_S
                 if wait_s > 0:
                     await self._sleep(min(wait_s, _LOOK_S))
-        except StoreError as error:
-            log.warning("reference calls wait for the database: %s", error.kind)
-            waiting.failures.clear()
         finally:
             waiting.task = None
             if not waiting.failures:
@@ -365,15 +381,14 @@ class ReferenceAsker:
             waiting.drop(first)
             calls = await self._questioner.series(lane, side_by_side=side_by_side)
             reason = None
+        except StoreError:  # the failures wait for another series
+            raise
         except Exception as error:  # of any kind: the failures go on without it
             reason = NotRun.FAILED_TO_RUN
             log.error("a series of reference calls failed: %s", type(error).__name__)
         finally:
             at = self._wall()
-            end = asyncio.to_thread(
-                self._references.end, series_id, at=at, calls=encoded(calls),
-                not_run=None if reason is None else reason.value,
-            )  # fmt: skip
+            end = self._end(series_id, at, calls, reason)
             await asyncio.shield(asyncio.ensure_future(end))
         during = [each for each in waiting.failures.values() if each.at <= at]
         await self._share(series_id, during)
@@ -384,6 +399,22 @@ class ReferenceAsker:
             self._references.begin, series_id, ReferenceLane(lane.upstream, lane.model),
             api=lane.api, worker=self._worker, at=at,
         )  # fmt: skip
+
+    async def _end(
+        self, series_id: str, at: float, calls: Sequence[ReferenceCall], reason: NotRun | None
+    ) -> None:
+        """Store how a series ended; one that cannot be stored in time has been stopped."""
+        for tries_left in reversed(range(_END_TRIES)):
+            try:
+                await asyncio.to_thread(
+                    self._references.end, series_id, at=at, calls=encoded(calls),
+                    not_run=None if reason is None else reason.value,
+                )  # fmt: skip
+                return
+            except StoreError:
+                if not tries_left or self._closed:
+                    raise
+                await self._sleep(_LOOK_S)
 
     async def _share(self, series_id: str, failures: Iterable[_Failure]) -> None:
         pairs = [(each.rollout_id, each.exchange_id) for each in failures]
@@ -415,10 +446,6 @@ def _wait_until(exchange: Exchange) -> float | None:
     if cause is None or not limited or cause.retry_after_s is None:
         return None
     return ended_at(exchange) + cause.retry_after_s
-
-
-def _all_ended(known: dict[str, Row], ids: Iterable[str]) -> bool:
-    return all(each in known and known[each]["ended_at"] is not None for each in ids)
 
 
 def _counts(row: Row, now: float) -> bool:

@@ -1,0 +1,133 @@
+"""When reference calls are asked: how series are spaced, and what a busy database changes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from classifier.records import Exchange
+from classifier.references import NotRun
+from proxy.outbound.transport import Http1Transport
+from proxy.server.references import ReferenceAsker, due_at, may_need_one
+from proxy.store.database import Database
+from proxy.store.errors import StoreError
+from proxy.store.tables import Row
+from tests.builders import calls
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Provider
+from tests.fakes.relaying import Book, make_context
+
+DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
+FAILED = json.dumps([{"answered": False, "subcategory": "provider_error"}])
+ANSWERED = json.dumps([{"answered": True}])
+
+
+def rows(*started: float, calls: str = FAILED, not_run: str | None = None) -> list[Row]:
+    """Series of a lane that started then, the newest first."""
+    made: list[dict[str, Any]] = [
+        {"started_at": at, "calls": calls, "not_run": not_run} for at in started
+    ]
+    return made  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(
+    ("series", "awaited", "due"),
+    [
+        ((), False, 0.0),
+        (rows(100.0), False, 101.0),
+        (rows(101.0, 100.0), False, 103.0),
+        (rows(103.0, 101.0, 100.0), False, 107.0),
+        (rows(*range(1000, 980, -1)), False, 1300.0),
+        (rows(107.0, 103.0, 101.0, 100.0), True, 112.0),
+        (rows(100.0, calls=ANSWERED), False, 0.0),
+        (rows(*range(111, 99, -1), calls=ANSWERED), False, 160.0),
+        (rows(*range(111, 99, -1), not_run=NotRun.NO_KEY), False, 0.0),
+    ],
+)
+def test_series_are_spaced_by_how_they_ended(series: list[Row], awaited: bool, due: float) -> None:
+    now = series[0]["started_at"] if series else 100.0
+    assert due_at(series, now, awaited=awaited) == due
+
+
+@pytest.mark.parametrize(
+    ("text", "needs"),
+    [
+        ("503", True), ("401", True), ("400", True), ("left", True), ("400+context_length", False),
+        ("200", False), ("401+override", False),
+    ],
+)  # fmt: skip
+def test_what_needs_a_reference_by_the_call_alone(text: str, needs: bool) -> None:
+    (call,) = calls(text)
+    assert may_need_one(call) is needs
+    assert not may_need_one(replace(call, injected=True))
+
+
+def test_a_busy_database_delays_a_series_and_loses_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    (failure,) = calls("503")
+    refused: list[str] = []
+
+    def busy_once(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if method.__name__ not in refused:
+                refused.append(method.__name__)
+                raise StoreError("busy")
+            return method(*args, **kwargs)
+
+        return call
+
+    for name in ("recent", "begin", "share", "end", "of_rollout"):
+        busy = busy_once(getattr(database.references, name))
+        monkeypatch.setattr(database.references, name, busy)
+
+    async def ask(provider: str) -> None:
+        async with Http1Transport() as transport:
+            context = make_context(
+                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
+            )
+            asker = ReferenceAsker(
+                context, database.references, database.rollouts, worker="w", agents="untrusted",
+            )  # fmt: skip
+            await asker.ask([failure], 60)
+            await asker.aclose()
+
+    with Provider(DOWN) as provider:
+        asyncio.run(ask(provider.url))
+    assert sorted(refused) == ["begin", "end", "of_rollout", "recent", "share"]
+    series = database.references.of_rollout(failure.rollout_id)[failure.id]
+    assert (series["not_run"], json.loads(series["calls"])[0]["answered"]) == (None, False)
+    database.close()
+
+
+def test_a_failure_is_asked_about_once_however_often_it_is_told(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    (failure,) = calls("503")
+
+    async def ask(provider: str, told: Exchange) -> None:
+        async with Http1Transport() as transport:
+            context = make_context(
+                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
+            )
+            asker = ReferenceAsker(
+                context, database.references, database.rollouts, worker="w", agents="untrusted",
+            )  # fmt: skip
+            for _ in range(5):
+                asker.failed(told)
+            await asker.ask([told], 60)
+            await asker.aclose()
+
+    with Provider(DOWN) as provider:
+        asyncio.run(ask(provider.url, failure))
+        assert len(provider.requests) == 1
+    database.close()
