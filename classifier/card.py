@@ -97,6 +97,7 @@ class _CardRollout(NamedTuple):
     servings: tuple[Way, ...]
     fallbacks: tuple[str, ...]
     agents: str
+    references: tuple[tuple[str, str], ...]  # series of reference calls, and how each compares
 
 
 class CardMaker:
@@ -140,6 +141,7 @@ class CardMaker:
             "problems": {"total": check.total, "first": list(check.lines[:_PROBLEMS])},
             "validity": _validity(judged),
             "agents": _tally(each.agents for each in judged),
+            "references": _references(judged),
             "calls": self._ways.encode(self._stated.origins),
             "tokens": _sums(judged, "input_tokens", "output_tokens", "total_tokens"),
             "cost": _sums(judged, "cost_usd"),
@@ -211,6 +213,7 @@ def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
         verdict.servings,
         rollout.fallbacks,
         rollout.agents or policy.agents,
+        tuple((each.series, each.result.value) for each in verdict.references if each.result),
     )
 
 
@@ -273,6 +276,11 @@ def _validity(judged: Iterable[_CardRollout]) -> dict[str, dict[str, int]]:
         for check, level in each.findings:
             found.setdefault(check, Counter())[level] += 1
     return {check: dict(levels) for check, levels in found.items()}
+
+
+def _references(judged: Iterable[_CardRollout]) -> dict[str, int]:
+    """Count series of reference calls by how failures compare with them; shared ones once each."""
+    return _tally(result for _, result in {pair for each in judged for pair in each.references})
 
 
 class _Ways:

@@ -24,7 +24,7 @@ from classifier.card import (
     disclosure_of,
 )
 from classifier.records import RolloutRecord
-from tests.builders import rollout
+from tests.builders import asked, rollout
 
 STATED = Stated(
     batch="nightly",
@@ -243,3 +243,17 @@ def test_an_edit_of_a_disclosure_is_found(
     path = rnd.choice(list(places(disclosed)))
     forged = edited(disclosed, path, rnd)
     assert disclosed_wrongly(forged, card), path
+
+
+def test_the_card_counts_what_reference_calls_showed() -> None:
+    failed = attempt("one", 0, "200+tool", "503", reward=0.0, agents="untrusted")
+    other = attempt("two", 0, "200+tool", "503", reward=0.0, agents="untrusted")
+    down = asked(failed, "provider_error")
+    (shared,) = down.references.values()  # one series beside two failures
+    both = [down, replace(other, references={other.exchanges[-1].id: shared})]
+    third = attempt("three", 0, "200+tool", "503", reward=0.0, agents="untrusted")
+    answered = asked(third, "ok ok ok")
+    later = {call: replace(each, id="s2") for call, each in answered.references.items()}
+    card = card_of(export([*both, replace(answered, references=later)]), STATED)
+    assert card["measured"]["references"] == {"answered": 1, "failed_alike": 1}
+    assert card_of(export(nightly()), STATED)["measured"]["references"] == {}
