@@ -51,7 +51,7 @@ from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
-from proxy.routing.upstreams import Upstream
+from proxy.routing.upstreams import Upstream, asks_for_no_key
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
 from proxy.server.references import ReferenceAsker
@@ -246,6 +246,14 @@ def relay_context(
     )
 
 
+def has_reference_key(context: RelayContext, name: str) -> bool:
+    """Return True if the operator may have a key for an upstream, or it asks for none."""
+    upstream, keys = context.upstreams.get(name), context.operator_keys
+    if upstream is None:
+        return False
+    return name in keys.static or upstream.auth in keys.signed or asks_for_no_key(upstream)
+
+
 def call_limits(settings: Settings) -> CallLimits:
     """Return the limits of one call."""
     return CallLimits(
@@ -398,6 +406,7 @@ class Application:
             worker=worker,
             close_here=self._closer.close,
             ask_references=self._asker.ask if settings.reference_calls else ask_nothing,
+            reference_key=partial(has_reference_key, context),
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,

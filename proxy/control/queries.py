@@ -201,6 +201,7 @@ class Service:
             them ended.
         ask_references: has failed calls of one rollout asked about that no series was asked beside
             yet, and waits up to so many seconds until those have ended.
+        reference_key: returns True if reference calls to an upstream have a key, or need none.
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
         pages_url: base URL of the pages, for links in alerts; None leaves them out.
@@ -222,6 +223,7 @@ class Service:
     worker: str = ""
     close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close
     ask_references: Callable[[Sequence[Exchange], float], Awaitable[None]] = ask_nothing
+    reference_key: Callable[[str], bool] = lambda _upstream: True
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None

@@ -176,17 +176,20 @@ def _registered(
         base_urls=agents.base_urls,
         env=agents.env,
         roles={role: access(role=role) for role in request.roles},
-        warnings=_warnings(service, registered.policy),
+        warnings=_warnings(service, registered.policy, registration.upstream),
     )
 
 
-def _warnings(service: Service, policy: Mapping[str, str | None]) -> list[str]:
-    """Name what a policy asks for that untrusted agents keep it from."""
+def _warnings(
+    service: Service, policy: Mapping[str, str | None], upstream: str | None
+) -> list[str]:
+    """Name what a policy asks for that untrusted agents, or the want of a key, keep it from."""
     if (policy.get("agents") or service.policy.agents) != UNTRUSTED:
         return []
     without_effect = (policy.get("max_steps") or service.policy.max_steps) == "exclude"
+    keyless = upstream is not None and not service.reference_key(upstream)
     named = (("max_steps_without_effect", without_effect),
-             (NO_REFERENCE, not service.asks_references))  # fmt: skip
+             (NO_REFERENCE, keyless or not service.asks_references))  # fmt: skip
     return [name for name, applies in named if applies]
 
 

@@ -51,7 +51,8 @@ def fill(url: str, *, calls: int = 3) -> Database:
     for series_id, at in (("s1", 10.5), ("s2", 20.5), ("s3", 30.5)):
         database.references.begin(series_id, lane, api="openai.chat", worker="w", at=at)
         database.references.share(series_id, [("a", f"x-{series_id}")])
-    database.references.end("s1", at=11.25, calls='[{"id":"q"}]')
+    question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
+    database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
     return database
 

@@ -155,8 +155,9 @@ class RolloutRegistered(BaseModel):
     warnings: list[str] = Field(
         default_factory=list,
         description="where agents are untrusted: `max_steps_without_effect` (running out of steps "
-        "is their own doing, and is scored), `no_reference` (reference calls are off: a failure "
-        "counts as the agent's unless other rollouts fail alike)",
+        "is their own doing, and is scored), `no_reference` (reference calls are off, or the "
+        "service holds no key for the upstream: a failure counts as the agent's unless other "
+        "rollouts fail alike)",
     )
 
 

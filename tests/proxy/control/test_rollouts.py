@@ -356,6 +356,19 @@ def test_without_reference_calls_registration_and_verdict_say_so(services: Servi
     assert "no_reference" in verdict["warnings"]
 
 
+def test_registration_says_for_which_upstreams_no_reference_can_be_asked(
+    services: Services,
+) -> None:
+    service = services(AGENTS="untrusted", KEY_OPENAI="sk-operator")
+    warned = {
+        upstream: service.http.post(
+            "/rollouts", json={"id": f"to-{upstream}", "upstream": upstream}
+        ).json()["warnings"]
+        for upstream in ("openai", "anthropic", "vllm", None)
+    }
+    assert warned == {"openai": [], "anthropic": ["no_reference"], "vllm": [], None: []}
+
+
 def test_a_batch_says_whether_a_filter_on_its_requests_is_a_failure_or_the_answer(
     service: Service,
 ) -> None:

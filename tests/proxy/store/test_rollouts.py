@@ -43,11 +43,11 @@ def test_registration_fills_in_what_traffic_created(database: Database) -> None:
 
 def test_fallbacks_are_part_of_what_a_rollout_was_registered_with(database: Database) -> None:
     registration = Registration(id="r1", model="m", fallbacks="n\no p")
-    assert database.rollouts.register(registration, now=1.0) == Registered()
+    assert without_policy(database.rollouts.register(registration, now=1.0)) == Registered()
     found = database.rollouts.load("r1")
     assert found is not None
     assert found[1].models == ("m", "n", "o p")
-    assert database.rollouts.register(registration, now=1.0) == Registered()
+    assert without_policy(database.rollouts.register(registration, now=1.0)) == Registered()
     assert database.rollouts.register(replace(registration, fallbacks=None), now=1.0).conflict
 
 
@@ -62,6 +62,10 @@ def test_the_first_outcome_stands(database: Database) -> None:
     database.rollouts.register(Registration(id="r1"), now=1.0)
     assert database.rollouts.report("r1", '{"a":1}', now=1.0) == Reported(outcome='{"a":1}')
     assert database.rollouts.report("r1", '{"a":2}', now=2.0) == Reported(outcome='{"a":1}')
+
+
+def without_policy(registered: Registered) -> Registered:
+    return replace(registered, policy={})
 
 
 def race(*works: Callable[[], object]) -> list[object]:
@@ -271,7 +275,7 @@ def test_many_at_once_are_as_one_after_another(database: Database, tmp_path: Pat
         [other.rollouts.register_all([each], now=float(n))[0] for each in asked]
         for n, asked in enumerate(HISTORY)
     ]
-    assert alone == [
+    assert [list(map(without_policy, each)) for each in alone] == [
         [Registered(), Registered()],
         [Registered(), Registered(conflict=True), Registered()],
         [Registered(), Registered(), Registered(conflict=True)],
@@ -316,7 +320,8 @@ def test_five_hundred_take_one_transaction_and_as_many_statements_as_one(
     for many in (1, 500):
         asked = [enrolment(f"{many}-{n}", batch=f"b{many}", admit=admit) for n in range(many)]
         counted.update(statements=0, commits=0)
-        assert database.rollouts.register_all(asked, now=1.0) == [Registered()] * many
+        registered = database.rollouts.register_all(asked, now=1.0)
+        assert list(map(without_policy, registered)) == [Registered()] * many
         costs.append(dict(counted))
     assert costs[0] == costs[1]
     assert costs[1]["commits"] == 1

@@ -42,6 +42,7 @@ NAMES = {
     "truezero_calls_in_flight", "truezero_recorder_waiting", "truezero_recorder_failing",
     "truezero_refusals", "truezero_unattributed_calls", "truezero_validity_findings",
     "truezero_model_calls", "truezero_model_tokens", "truezero_cost_usd", "truezero_cost_calls",
+    "truezero_lanes",
 }  # fmt: skip
 
 FOUND = replace(
@@ -369,7 +370,9 @@ def test_the_documentation_lists_every_metric_and_its_labels() -> None:
     told_of: dict[str, set[str]] = {name: set() for name in NAMES}
     counting = Metrics(
         Quiet(),
-        census=lambda: StoreCounts(verdicts={"healthy": 1}, breakers={"open": 1}),
+        census=lambda: StoreCounts(
+            verdicts={"healthy": 1}, breakers={"open": 1}, lanes={("openai", "gpt-5", "down"): 1}
+        ),
         version="9.9",
         prices=PRICES,
         requests=RequestCounts(refused={AGENTS: lambda: {"x": 1}}, unattributed=lambda: {"x": 1}),

@@ -82,8 +82,8 @@ CREATE TABLE batches (
 
 ;
 INSERT INTO "batches" VALUES('b0',1.70000000242857146268e+09,1.70000000242857146268e+09,1,'{"declared:gpt-5-mini\no5":1,"rollouts":1,"standing::0":1}');
-INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"rollouts":2,"slots":1,"standing::0":1,"standing:fix_first:0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304,"zeros:excluded_other":1}');
-INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"standing::0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304}');
+INSERT INTO "batches" VALUES('b1',1.70000000214285707476e+09,1700000003.0,3,'{"declared:gpt-5-mini\no5":2,"excluded":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"known:zeros":1,"rollouts":2,"slots":1,"standing::0":1,"standing:fix_first:0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304,"zeros:excluded_other":1}');
+INSERT INTO "batches" VALUES('b2',1.70000000271428561206e+09,1.70000000271428561206e+09,2,'{"declared:gpt-5-mini\no5":1,"fingerprint:auth:401":1,"health:api_error":1,"judged":1,"known:cost_usd":1,"known:input_tokens":1,"known:zeros":1,"lines":1,"pending":1,"rollouts":1,"slots":1,"standing::0":1,"subcategory:auth":1,"sum:cost_usd":967140655691703259234304}');
 CREATE TABLE breakers (
 	batch VARCHAR(200) NOT NULL, 
 	lane VARCHAR(300) NOT NULL, 
@@ -93,7 +93,7 @@ CREATE TABLE breakers (
  WITHOUT ROWID
 
 ;
-INSERT INTO "breakers" VALUES('b1','openai/gpt-5/key-0','{"batch":"b1","canary":null,"fingerprint":"auth:401","lane":"openai/gpt-5/key-0","opened_at":1700000000.123456,"phase":"open","retry_at":null,"streak":2,"threshold":2,"tripped_by":["a","\u00e9"]}');
+INSERT INTO "breakers" VALUES('b1','openai/gpt-5/key-0','{"answered_at":null,"batch":"b1","canary":null,"fingerprint":"auth:401","lane":"openai/gpt-5/key-0","opened_at":1700000000.123456,"phase":"open","retry_at":null,"streak":2,"threshold":2,"tripped_by":["a","\u00e9"]}');
 CREATE TABLE call_usage (
 	batch VARCHAR(200) NOT NULL, 
 	minute INTEGER NOT NULL, 
@@ -307,7 +307,7 @@ CREATE TABLE reference_series (
  WITHOUT ROWID
 
 ;
-INSERT INTO "reference_series" VALUES('s1','openai','gpt-5','openai.chat','w',10.5,11.25,'[{"id":"q"}]',NULL);
+INSERT INTO "reference_series" VALUES('s1','openai','gpt-5','openai.chat','w',10.5,11.25,'[{"answered":true,"ended_at":11.25,"exchange_id":"q","started_at":10.5}]',NULL);
 INSERT INTO "reference_series" VALUES('s2','openai','gpt-5','openai.chat','w',20.5,20.5,'[]','no_key');
 INSERT INTO "reference_series" VALUES('s3','openai','gpt-5','openai.chat','w',30.5,NULL,'[]',NULL);
 CREATE TABLE rollouts (
@@ -370,10 +370,10 @@ CREATE TABLE unjudged (
  WITHOUT ROWID
 
 ;
-INSERT INTO "unjudged" VALUES('a',NULL,8979201024421606169);
-INSERT INTO "unjudged" VALUES('a ','b0',8889841180873474159);
-INSERT INTO "unjudged" VALUES('～',NULL,-2583597571301971796);
-INSERT INTO "unjudged" VALUES('😀','b1',3612268746928855930);
+INSERT INTO "unjudged" VALUES('a',NULL,-8586197377403786652);
+INSERT INTO "unjudged" VALUES('a ','b0',-35119676484267152);
+INSERT INTO "unjudged" VALUES('～',NULL,-8115920682231081557);
+INSERT INTO "unjudged" VALUES('😀','b1',7177572728156946718);
 CREATE TABLE verdicts (
 	rollout_id VARCHAR(200) NOT NULL, 
 	batch VARCHAR(200), 
@@ -407,11 +407,11 @@ CREATE TABLE verdicts (
 	PRIMARY KEY (rollout_id)
 );
 INSERT INTO "verdicts" VALUES('!','b0','healthy',NULL,NULL,NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"!"}',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1700000002.0,NULL);
-INSERT INTO "verdicts" VALUES('A/b','b1','api_error','auth','auth:401',NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"A/b"}','{}',NULL,NULL,NULL,1,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_1"]]',1.70000000214285707476e+09,'{"x":{"id":"s0"}}');
-INSERT INTO "verdicts" VALUES('a','b2','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"a"}','{}',NULL,NULL,NULL,2,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1.7000000022857143879e+09,'{"x":{"id":"s0"}}');
+INSERT INTO "verdicts" VALUES('A/b','b1','api_error','auth','auth:401',NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"A/b"}','{}',NULL,NULL,NULL,1,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_1"]]',1.70000000214285707476e+09,'{"x":{"api":"openai.chat","id":"s0","model":"gpt-5","started_at":1.0,"upstream":"openai"}}');
+INSERT INTO "verdicts" VALUES('a','b2','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"a"}','{}',NULL,NULL,NULL,2,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1.7000000022857143879e+09,'{"x":{"api":"openai.chat","id":"s0","model":"gpt-5","started_at":1.0,"upstream":"openai"}}');
 INSERT INTO "verdicts" VALUES('a''"\','b1','healthy',NULL,NULL,NULL,NULL,0,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"a''\"\\"}',NULL,NULL,NULL,NULL,4,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1.70000000257142853737e+09,NULL);
-INSERT INTO "verdicts" VALUES('é','b2','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\u00e9"}','{}',NULL,NULL,NULL,5,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_1"]]',1.70000000271428561206e+09,'{"x":{"id":"s0"}}');
-INSERT INTO "verdicts" VALUES('～','b0','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\uff5e"}','{}',NULL,NULL,NULL,6,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1.70000000285714292528e+09,'{"x":{"id":"s0"}}');
+INSERT INTO "verdicts" VALUES('é','b2','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\u00e9"}','{}',NULL,NULL,NULL,5,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_1"]]',1.70000000271428561206e+09,'{"x":{"api":"openai.chat","id":"s0","model":"gpt-5","started_at":1.0,"upstream":"openai"}}');
+INSERT INTO "verdicts" VALUES('～','b0','api_error','auth','auth:401',NULL,NULL,1,'no',-0.5,0,NULL,NULL,7.99999999999999933386e-01,NULL,1.70000000012345600132e+09,3,'{"rollout_id":"\uff5e"}','{}',NULL,NULL,NULL,6,NULL,NULL,NULL,'[["openai","gpt-5","gpt-5-x",null,"fp_0"]]',1.70000000285714292528e+09,'{"x":{"api":"openai.chat","id":"s0","model":"gpt-5","started_at":1.0,"upstream":"openai"}}');
 CREATE TABLE workers (
 	id VARCHAR(32) NOT NULL, 
 	host VARCHAR(200) NOT NULL, 
@@ -422,29 +422,29 @@ CREATE TABLE workers (
 	PRIMARY KEY (id)
 );
 INSERT INTO "workers" VALUES('w','here',1,5000.25,NULL,NULL);
-CREATE INDEX rollouts_drilled ON rollouts (id) WHERE fault IS NOT NULL;
 CREATE INDEX rollouts_task ON rollouts (task, created_at, id);
 CREATE INDEX rollouts_batch ON rollouts (batch, created_at, id);
 CREATE INDEX rollouts_group ON rollouts (batch, task, created_at, id);
 CREATE INDEX rollouts_repeat ON rollouts (batch, task, repeat);
 CREATE INDEX rollouts_created ON rollouts (created_at, id);
-CREATE INDEX exchanges_started ON exchanges (started_at);
+CREATE INDEX rollouts_drilled ON rollouts (id) WHERE fault IS NOT NULL;
 CREATE INDEX exchanges_failed ON exchanges (started_at) WHERE (subcategory IS NOT NULL OR (answer_state = 'unread' AND kind IN ('inference', 'continuation')));
+CREATE INDEX exchanges_started ON exchanges (started_at);
 CREATE INDEX open_calls_rollout ON open_calls (rollout_id);
 CREATE INDEX open_calls_worker ON open_calls (worker);
 CREATE INDEX closings_number ON closings (number);
-CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
-CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
-CREATE INDEX verdicts_subcategory ON verdicts (subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
-CREATE INDEX verdicts_batch_fingerprint ON verdicts (batch, fingerprint, began_at, rollout_id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
 CREATE INDEX verdicts_reward ON verdicts (reward, began_at, rollout_id) WHERE reward IS NOT NULL;
+CREATE INDEX verdicts_batch_cost_usd ON verdicts (batch, cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
 CREATE INDEX verdicts_health ON verdicts (health, began_at, rollout_id);
 CREATE INDEX verdicts_batch_subcategory ON verdicts (batch, subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
+CREATE INDEX verdicts_batch_fingerprint ON verdicts (batch, fingerprint, began_at, rollout_id) WHERE fingerprint IS NOT NULL;
+CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
 CREATE INDEX verdicts_fingerprint ON verdicts (fingerprint, began_at, rollout_id);
 CREATE INDEX verdicts_cost_usd ON verdicts (cost_usd, began_at, rollout_id) WHERE cost_usd IS NOT NULL;
-CREATE INDEX verdicts_batch_health ON verdicts (batch, health, began_at, rollout_id);
+CREATE INDEX verdicts_batch_reward ON verdicts (batch, reward, began_at, rollout_id) WHERE reward IS NOT NULL;
 CREATE INDEX verdicts_total_tokens ON verdicts (total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
-CREATE INDEX verdicts_batch_total_tokens ON verdicts (batch, total_tokens, began_at, rollout_id) WHERE total_tokens IS NOT NULL;
+CREATE INDEX verdicts_subcategory ON verdicts (subcategory, began_at, rollout_id) WHERE subcategory IS NOT NULL;
 CREATE INDEX reference_series_lane ON reference_series (upstream, model, started_at);
 CREATE INDEX reference_series_started ON reference_series (started_at);
 CREATE INDEX reference_failures_series ON reference_failures (series_id);
