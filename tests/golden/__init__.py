@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from difflib import unified_diff
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ def check_text(name: str, found: str) -> None:
     file = FOLDER / name
     if UPDATING:
         file.write_text(found, "utf-8")
-    assert found.splitlines() == file.read_text("utf-8").splitlines(), name
+    lines, golden = found.splitlines(), file.read_text("utf-8").splitlines()
+    assert lines == golden, "\n".join((name, *unified_diff(golden, lines, lineterm="", n=0)))
 
 
 def laid_out(value: Any, indent: str = "") -> str:
