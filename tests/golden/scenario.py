@@ -219,7 +219,7 @@ class Scenario:
         self._call("stray")  # nobody registered it
         self._call("stray", answers.HTML_PAGE)
         self._call("stray", answers.EMPTY_BODY)
-        self._call("stray", answers.messages_error_stream(), path=MESSAGES,
+        self._call("stray", answers.messages_error_stream().in_pieces(1 << 20), path=MESSAGES,
                    json={**CLAUDE, "stream": True})  # fmt: skip
         self._call("stray", path="/unreachable/v1/chat/completions")
         self.provider.plays(answers.healthy)
