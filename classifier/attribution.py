@@ -57,8 +57,6 @@ _OPEN = 10  # calls at once, beyond which half of the lane's are a burst
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
 _OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
 _PERIODS = frozenset(("daily", "weekly", "monthly", "in_flight"))  # reasons of a quota's cause
-_SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
-_TIMED_OUT = frozenset((408, 504, 524))
 
 
 class Attributed(NamedTuple):
@@ -384,7 +382,7 @@ def _by_reference(
         return None
     if series is None or series.not_run in WITHOUT_KEY:
         return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, False, near)
-    result = compare(series, _subcategory(failed), silent=silent(failed))
+    result = compare(series, _subcategory(failed), silent=failed.timed_out)
     if result is None:
         return Attributed(AttributedTo.UNKNOWN, "pending", False)
     if result is Comparison.FAILED_ALIKE or _told_to_wait(failed, series):
@@ -463,15 +461,9 @@ def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
         upstream=failed.upstream,
         model=facts.rollout.model or asked or failed.model,
         api=failed.api,
-        side_by_side=silent(failed),
+        side_by_side=failed.timed_out,
         injected=failed.injected,
     )
-
-
-def silent(failed: Exchange) -> bool:
-    """Return True if a call failed by silence or a time-out."""
-    reason = None if failed.cause is None else failed.cause.reason
-    return failed.ending is Ending.TIMED_OUT or reason in _SILENCE or failed.status in _TIMED_OUT
 
 
 def references_of(facts: Evidence) -> list[VerdictReference]:
@@ -485,7 +477,7 @@ def _compared(series: ReferenceSeries, call: Exchange) -> Comparison | None:
     """Compare a failed call, or one that its engine aborted midway, with a series."""
     if call.cause is None and is_abort(call.finish_reason):
         return compare(series, Subcategory.PROVIDER_ERROR, silent=True)
-    return compare(series, _subcategory(call), silent=silent(call))
+    return compare(series, _subcategory(call), silent=call.timed_out)
 
 
 # --- weighing ---

@@ -211,6 +211,10 @@ class Cause:
     retry_after_s: float | None = None
 
 
+_SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
+_TIMED_OUT = frozenset((408, 504, 524))
+
+
 @record
 class Exchange:
     """One call of an agent and its result. ``ending`` is None while in flight."""
@@ -271,6 +275,13 @@ class Exchange:
     def failed(self) -> bool:
         """True if the provider failed this call."""
         return self.cause is not None
+
+    @property
+    def timed_out(self) -> bool:
+        """True if it ended in silence or a time-out, the proxy's or the provider's."""
+        if self.cause is not None and self.cause.reason in _SILENCE:
+            return True
+        return self.ending is Ending.TIMED_OUT or self.status in _TIMED_OUT
 
 
 class RecordedField(NamedTuple):

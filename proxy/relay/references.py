@@ -46,17 +46,7 @@ _ANSWER_BYTES: Final = 256 * 1024  # no answer of 16 tokens is as long
 # (response caching); portkey.ai/docs (cache).
 _CACHE_STATUS: Final = (b"x-cache", b"cf-aig-cache-status", b"helicone-cache",
                         b"x-openrouter-cache-status", b"x-portkey-cache-status")  # fmt: skip
-# The failed call waited for an answer that did not come: statuses and reasons of causes.
-_SILENCE: Final = frozenset(("stalled", "timeout"))
-_TIMED_OUT: Final = frozenset((408, 504, 524))
 _WRONG_ENDPOINT: Final = frozenset((404, 405))
-
-
-def is_silent(exchange: Exchange) -> bool:
-    """Return True if a call ended in silence or a time-out."""
-    reason = None if exchange.cause is None else exchange.cause.reason
-    timed_out = exchange.ending is Ending.TIMED_OUT or exchange.status in _TIMED_OUT
-    return timed_out or reason in _SILENCE
 
 
 def from_cache(headers: Mapping[bytes, bytes]) -> bool:
@@ -178,7 +168,7 @@ def result_of(
         subcategory=None if cause is None else cause.subcategory,
         reason=None if cause is None else cause.reason,
         explained=_refused_itself(exchange),
-        timed_out=cause is not None and is_silent(exchange),
+        timed_out=cause is not None and exchange.timed_out,
         retry_after_s=None if cause is None else cause.retry_after_s,
     )
 

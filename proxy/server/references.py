@@ -19,7 +19,7 @@ from classifier.references import NotRun, ReferenceCall
 from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.clock import epoch_s
 from proxy.relay.context import RelayContext
-from proxy.relay.references import AskedLane, Questioner, is_silent
+from proxy.relay.references import AskedLane, Questioner
 from proxy.routing.keys import AGENT
 from proxy.routing.upstreams import asks_for_no_key
 from proxy.store.errors import StoreError
@@ -226,7 +226,7 @@ class ReferenceAsker:
             rollout_id=exchange.rollout_id,
             exchange_id=exchange.id,
             at=ended_at(exchange),
-            side_by_side=is_silent(exchange) or exchange.cause is None,
+            side_by_side=exchange.timed_out or exchange.cause is None,
             wait_until=_wait_until(exchange),
             awaited=awaited,
         )
