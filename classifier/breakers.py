@@ -118,17 +118,15 @@ def _proves(verdict: Verdict, *, seen: bool) -> bool:
 
 
 def doubts(verdict: Verdict) -> bool:
-    """Return True if reference calls were to be asked beside its calls, and none failed as they.
+    """Return True if reference calls were asked beside its calls, and none failed as they.
 
-    Where none could be asked, for want of a key or for the price, the streak alone decides. A
-    rollout that made no call has nothing to ask about.
+    Where none was, for want of a key or because it was judged before, the streak alone decides.
     """
-    if not verdict.failed_requests:
-        return False
     deciding = frozenset(verdict.evidence)
     asked = [each for each in verdict.references if each.exchange_id in deciding]
     proofs = (Comparison.FAILED_ALIKE, Comparison.NO_REFERENCE)
-    return not any(each.result in proofs or each.not_run is not None for each in asked)
+    proven = any(each.result in proofs or each.not_run is not None for each in asked)
+    return bool(asked) and not proven
 
 
 def feed(
