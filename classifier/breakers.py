@@ -117,7 +117,7 @@ def _proves(verdict: Verdict, *, seen: bool) -> bool:
     return not _vague(verdict) and (seen or not _unseen(verdict))
 
 
-def doubts(verdict: Verdict) -> bool:
+def _doubted(verdict: Verdict) -> bool:
     """Return True if reference calls were asked beside its calls, and none failed as they.
 
     Where none was, for want of a key or because it was judged before, the streak alone decides.
@@ -136,7 +136,6 @@ def feed(
     now: float,
     policy: Policy = EVIDENCE,
     seen: bool = False,
-    doubted: bool = False,
 ) -> list[BreakerState]:
     """Return the breakers of the verdict's batch that it changes, as they are afterwards.
 
@@ -145,7 +144,6 @@ def feed(
 
     Arguments:
         seen: a call of the batch was seen on ``lane_to_prove(verdict)``.
-        doubted: reference calls did not fail as the verdict's calls did (`doubts`): it opens none.
     """
     if verdict.provisional or verdict.batch is None:
         return []
@@ -155,9 +153,8 @@ def feed(
     if not any(state.lane == lane for state in touched):
         touched.append(BreakerState(batch=verdict.batch, lane=lane, threshold=threshold))
     proven = _proves(verdict, seen=seen)
-    after = [
-        _after(state, verdict, now, proven=proven, doubted=doubted and proven) for state in touched
-    ]
+    doubted = proven and _doubted(verdict)
+    after = [_after(state, verdict, now, proven=proven, doubted=doubted) for state in touched]
     return [new for new, old in zip(after, touched, strict=True) if new != old]
 
 

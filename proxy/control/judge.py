@@ -36,7 +36,7 @@ from proxy.store.batches import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
 from proxy.store.references import LONGEST_S as LONGEST_SERIES_S
-from proxy.store.tables import VERDICT_COLUMNS, Feed, Row, as_json
+from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
 from proxy.store.verdicts import LastChange
 
 # --- neighbours of a failure -------------------------------------------------------------------
@@ -434,23 +434,13 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         verdict = with_advice(verdict, rollout, policy, earlier)
     if service.recorder.failing or not loaded.storable:
         return verdict
-    feed = _feed(service, verdict, now)
+    feed = partial(
+        breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
+    )
     row = _verdict_row(rollout, verdict, now, service.prices)
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
     return verdict
-
-
-def _feed(service: Service, verdict: Verdict, now: float) -> Feed:
-    """Return what changes the breakers of a batch by a verdict."""
-    return partial(
-        breakers.feed,
-        verdict=verdict,
-        now=now,
-        policy=service.policy,
-        seen=_seen(service, verdict),
-        doubted=service.asks_references and breakers.doubts(verdict),
-    )
 
 
 async def settle_references(service: Service, rollout_id: str) -> None:
@@ -475,11 +465,10 @@ def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:
         return []
     loaded = load(service, rollout_id)
     rollout = loaded.rollout
-    wanted = {need.exchange_id for need in rules.references_wanted(rollout, service.policy)}
-    wanted |= {call for call, each in rollout.references.items() if each.ended_at is None}
-    verdict = _judge(service, loaded, service.policy)
-    if not verdict.provisional:
-        seen, now = _seen(service, verdict), service.now()
+    wanted = {call for call, series in rollout.references.items() if series.running}
+    if may_open:
+        verdict, now = _judge(service, loaded, service.policy), service.now()
+        seen = _seen(service, verdict)
         after = breakers.feed(states, verdict, now=now, policy=service.policy, seen=seen)
         if any(state.opened_at == now for state in after):
             wanted |= set(verdict.evidence[-1:])
