@@ -20,7 +20,7 @@ from classifier.statistics import Z, wilson
 from classifier.verdicts import Subcategory, plural
 
 OUTAGE_STATUSES = frozenset((502, 503, 504, 529))
-"""What a request by itself does not bring about, as a rule."""
+"""Statuses that no request brings about by itself, as a rule."""
 MINUTE_S = 60
 WINDOW_MINUTES = 5
 """Minutes over which failures are weighed together; more where there are few calls."""
@@ -173,21 +173,26 @@ class LaneMinute:
         return self.answered + self.pending + self.failures
 
 
-def minutes_of(
-    answered: Mapping[int, float],
-    failures: Iterable[LaneFailure],
-    *,
-    pending: Mapping[int, float] | None = None,
-) -> list[LaneMinute]:
-    """Count calls by minute, oldest first.
-
-    Arguments:
-        answered: counts by minute since the epoch, as ``pending`` are.
-        failures: those that count, as `lane_failures` returns them.
-    """
+def failures_by_minute(failures: Iterable[LaneFailure]) -> dict[int, Counter[str]]:
+    """Count failures by minute since the epoch, and by cause."""
     failed: defaultdict[int, Counter[str]] = defaultdict(Counter)
     for call in failures:
         failed[int(call.at // MINUTE_S)][call.subcategory.value] += 1
+    return failed
+
+
+def minutes_of(
+    answered: Mapping[int, float],
+    failed: Mapping[int, Mapping[str, float]],
+    *,
+    pending: Mapping[int, float] | None = None,
+) -> list[LaneMinute]:
+    """Return the calls of each minute, oldest first.
+
+    Arguments:
+        answered: counts by minute since the epoch, as ``pending`` are.
+        failed: counts by minute and cause of those that count (`lane_failures`).
+    """
     open_ = pending or {}
     return [
         LaneMinute(

@@ -21,8 +21,10 @@ from classifier.lane_health import (
     LaneWord,
     LastReference,
     episodes,
+    failures_by_minute,
     lane_failures,
     lane_health,
+    minutes_of,
 )
 from classifier.logical_calls import canonical
 from classifier.records import Ending, KeySource, Kind
@@ -316,25 +318,23 @@ class _Scale:
     def minutes(self, place: LanePlace, lane: _Lane) -> list[LaneMinute]:
         """Return the calls of a lane by minute, without those that an agent may have caused."""
         counted = lane_failures(map(_failure, lane.failed), lane.answers)
-        failed: defaultdict[int, Counter[str]] = defaultdict(Counter)
-        if self._whole:
-            for call in counted:
-                failed[int(call.at // _MINUTE)][call.subcategory.value] += 1
-        else:
-            for cause, count in Counter(call.subcategory.value for call in counted).items():
-                stratum = place.upstream, place.model, cause
-                share = count / self._read[stratum]
-                for minute, calls in self._counts[stratum].items():
-                    failed[minute][cause] += calls * share  # type: ignore[assignment]
-        return [
-            LaneMinute(
-                minute=minute,
-                answered=lane.answered[minute],
-                pending=max(0, lane.pending[minute]),
-                failed=dict(failed.get(minute, ())),
-            )
-            for minute in sorted({*lane.answered, *failed, *lane.pending})
-        ]
+        failed: Mapping[int, Mapping[str, float]] = (
+            failures_by_minute(counted) if self._whole else self._estimated(place, counted)
+        )
+        pending = {minute: max(0, calls) for minute, calls in lane.pending.items()}
+        return minutes_of(lane.answered, failed, pending=pending)
+
+    def _estimated(
+        self, place: LanePlace, counted: Iterable[LaneFailure]
+    ) -> Mapping[int, Mapping[str, float]]:
+        """Spread the lane's share of all that failed alike over the minutes in which it did."""
+        failed: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+        for cause, count in Counter(call.subcategory.value for call in counted).items():
+            stratum = place.upstream, place.model, cause
+            share = count / self._read[stratum]
+            for minute, calls in self._counts[stratum].items():
+                failed[minute][cause] += calls * share
+        return failed
 
 
 def _failure(row: FailedRow) -> LaneFailure:

@@ -18,6 +18,7 @@ from classifier.lane_health import (
     LaneFailure,
     LaneHealth,
     LaneWord,
+    failures_by_minute,
     lane_failures,
     lane_health,
     minutes_of,
@@ -168,7 +169,7 @@ def _health(calls: Sequence[SimulatedCall], now: float) -> LaneHealth:
     return lane_health(
         minutes_of(
             Counter(int(at // 60) for at, _ in answered),
-            lane_failures(failed, answered),
+            failures_by_minute(lane_failures(failed, answered)),
             pending=Counter(int(call.at // 60) for call in calls if call.ended_at > now),
         ),
         now,
