@@ -462,7 +462,6 @@ def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
         model=facts.rollout.model or asked or failed.model,
         api=failed.api,
         side_by_side=failed.timed_out,
-        injected=failed.injected,
     )
 
 

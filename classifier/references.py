@@ -103,7 +103,6 @@ class ReferenceNeed:
     model: str | None
     api: str
     side_by_side: bool = False
-    injected: bool = False
 
 
 def compare(

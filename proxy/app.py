@@ -49,7 +49,7 @@ from proxy.relay.relay import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
-from proxy.routing.keys import Keyring, OperatorKeys
+from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream, asks_for_no_key
 from proxy.server import background
@@ -251,7 +251,7 @@ def has_reference_key(context: RelayContext, name: str) -> bool:
     upstream, keys = context.upstreams.get(name), context.operator_keys
     if upstream is None:
         return False
-    return name in keys.static or upstream.auth in keys.signed or asks_for_no_key(upstream)
+    return keys.use(upstream) is not KeyUse.CALLERS or asks_for_no_key(upstream)
 
 
 def call_limits(settings: Settings) -> CallLimits:

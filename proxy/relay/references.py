@@ -102,7 +102,9 @@ class _Asking(ResponseHandler):
         """Take a part of the body."""
         self._received += len(part)
         if self._received > _ANSWER_BYTES:
-            self._fail(errors.RemoteProtocolError("the answer to a reference call is too long"))
+            self.on_failure(
+                errors.RemoteProtocolError("the answer to a reference call is too long")
+            )
             return True
         self._observer.on_response_body(part, self._context.clock())
         return True
@@ -126,10 +128,7 @@ class _Asking(ResponseHandler):
         self._finish(Ending.LOST)
 
     def _time_out(self) -> None:
-        self._fail(errors.ReadTimeout("the provider was silent for too long"))
-
-    def _fail(self, error: errors.UpstreamError) -> None:
-        self.on_failure(error)
+        self.on_failure(errors.ReadTimeout("the provider was silent for too long"))
 
     def _finish(self, ending: Ending) -> None:
         if self._finished:
