@@ -166,15 +166,15 @@ def rows_in(path: Path) -> OperatorCauses:
     return OperatorCauses(rows)
 
 
-def rejudge_export(lines: Sequence[str], found: Rejudged) -> Iterator[str]:
+def rejudge_export(lines: Sequence[str], tally: Rejudged) -> Iterator[str]:
     """Yield an export's lines with the causes that the rows give; raises ``LineError``."""
     for number, line in enumerate(lines, start=1):
-        yield _rejudged(number, line, found)
+        yield _rejudged(number, line, tally)
     for record in rollouts_of(lines):
-        found.rollout(record)
+        tally.rollout(record)
 
 
-def _rejudged(number: int, line: str, found: Rejudged) -> str:
+def _rejudged(number: int, line: str, tally: Rejudged) -> str:
     if not line.strip():
         return line
     try:
@@ -184,7 +184,7 @@ def _rejudged(number: int, line: str, found: Rejudged) -> str:
         raise LineError(f"line {number}: {error}") from error
     if not isinstance(exchange, Exchange):
         return line
-    changed = found.call(exchange)
+    changed = tally.call(exchange)
     return line if changed is exchange else json.dumps(source | encode_cause(changed.cause))
 
 
@@ -205,19 +205,19 @@ def main(arguments: list[str] | None = None) -> int:
     policy = named(chosen.policy)
     try:
         if chosen.causes is None:
-            told = map(_verdict_line, judge_export(_lines(chosen.file), policy=policy))
+            output = map(_verdict_line, judge_export(_lines(chosen.file), policy=policy))
         else:
-            found = Rejudged(causes=rows_in(chosen.causes), policy=policy)
-            for _ in rejudge_export(_lines(chosen.file), found):
+            tally = Rejudged(causes=rows_in(chosen.causes), policy=policy)
+            for _ in rejudge_export(_lines(chosen.file), tally):
                 pass
-            told = map(str, found.lines())
+            output = map(str, tally.lines())
     except RowsError as error:
         sys.stderr.write(f"{error}\n")
         return 2
     except (OSError, ValueError) as error:
         sys.stderr.write(f"{chosen.file}: {error}\n")
         return 2
-    for line in told:
+    for line in output:
         sys.stdout.write(line + "\n")
     return 0
 

@@ -238,8 +238,10 @@ def _cost(counts: Counts) -> float | None:
 
 def _tally(counts: Counts, kind: str) -> dict[str, int]:
     """Return counts of one kind, the most frequent first, then by name."""
-    found = [(name, n) for key, n in counts.items() if (name := _named(key, kind)) is not None]
-    return dict(sorted(found, key=lambda item: (-item[1], item[0])))
+    named_counts = [
+        (name, n) for key, n in counts.items() if (name := _named(key, kind)) is not None
+    ]
+    return dict(sorted(named_counts, key=lambda item: (-item[1], item[0])))
 
 
 def _named(key: str, kind: str) -> str | None:

@@ -326,8 +326,8 @@ def problems(entry: Entry, name: str) -> list[str]:
 
 def counted_with(slot: TaskRepeat) -> str | None:
     """Return the level of the worst finding of a slot that counts all the same."""
-    found = slot.counted.validity
-    return None if found is None or slot.counted.scoreable != "yes" else found.split()[0]
+    validity = slot.counted.validity
+    return None if validity is None or slot.counted.scoreable != "yes" else validity.split()[0]
 
 
 def counted_check(entry: Entry) -> str:

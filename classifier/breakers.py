@@ -123,10 +123,10 @@ def _doubted(verdict: Verdict) -> bool:
     Where none was, for want of a key or because it was judged before, the streak alone decides.
     """
     deciding = frozenset(verdict.evidence)
-    asked = [each for each in verdict.references if each.exchange_id in deciding]
+    references = [each for each in verdict.references if each.exchange_id in deciding]
     proofs = (Comparison.FAILED_ALIKE, Comparison.NO_REFERENCE)
-    proven = any(each.result in proofs or each.not_run is not None for each in asked)
-    return bool(asked) and not proven
+    proven = any(each.result in proofs or each.not_run is not None for each in references)
+    return bool(references) and not proven
 
 
 def feed(

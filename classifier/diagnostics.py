@@ -152,8 +152,8 @@ def why_unscored(verdict: Verdict) -> str | None:
 
 def _spoilt_by(verdict: Verdict) -> list[str]:
     """Return what each finding says that takes a score away."""
-    spoilt = (found for found in verdict.validity if found.check in verdict.excluded_by)
-    return [f"{found.sentence} ({found.check})" for found in spoilt]
+    spoilt = (finding for finding in verdict.validity if finding.check in verdict.excluded_by)
+    return [f"{finding.sentence} ({finding.check})" for finding in spoilt]
 
 
 def _detail(verdict: Verdict) -> str:
@@ -374,13 +374,15 @@ class ValidityInfo(Diagnostic):
         """Apply to a healthy rollout that is over and whose score findings take away."""
         if verdict.health is not Health.HEALTHY or verdict.provisional:
             return None
-        spoilt = [found for found in verdict.validity if found.check in verdict.excluded_by]
+        spoilt = [finding for finding in verdict.validity if finding.check in verdict.excluded_by]
         if not spoilt:
             return None
         return cls(
-            checks=tuple(found.check for found in spoilt),
+            checks=tuple(finding.check for finding in spoilt),
             detail="; ".join(_spoilt_by(verdict)),
-            evidence=tuple(dict.fromkeys(chain.from_iterable(found.evidence for found in spoilt))),
+            evidence=tuple(
+                dict.fromkeys(chain.from_iterable(finding.evidence for finding in spoilt))
+            ),
         )
 
     @classmethod

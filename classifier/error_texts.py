@@ -160,25 +160,25 @@ def reads_as(text: str) -> Subcategory | None:
 def _of_message(text: str) -> Subcategory | None:
     if _FIRST_WORDS.match(text):
         return _caused(text, status=None)
-    if (found := _CLASS.match(text)) is not None:
-        name, rest = found["label"], found["rest"]
+    if (match := _CLASS.match(text)) is not None:
+        name, rest = match["label"], match["rest"]
         if _MODEL_SPEAKS.search(_WORDS_OF_BOTH.sub("", rest)):
             return None
         named = _caused(rest, status=None, name=name)
         lost = name.casefold() in _CALLED_OFF
         return named or (Subcategory.PROVIDER_ERROR if lost else None)
-    if (found := _BRACKETS.match(text)) is not None:
-        label, stated = found["label"], found["status"] or _status_in(found["label"])
-        return _told(found["rest"], stated, f"{label}. {found['rest']}", sure=True)
-    if (found := _HTTP.match(text)) is not None:
-        return _told(found["rest"], found["status"], found["rest"], sure=True)
-    if (found := _LABELLED.match(text)) is None:
+    if (match := _BRACKETS.match(text)) is not None:
+        label, stated = match["label"], match["status"] or _status_in(match["label"])
+        return _told(match["rest"], stated, f"{label}. {match['rest']}", sure=True)
+    if (match := _HTTP.match(text)) is not None:
+        return _told(match["rest"], match["status"], match["rest"], sure=True)
+    if (match := _LABELLED.match(text)) is None:
         return None
-    whose, stated = f"{found['whose']} {found['whom']}", found["status"] or found["number"]
+    whose, stated = f"{match['whose']} {match['whom']}", match["status"] or match["number"]
     if not stated and _OF_MODELS.search(whose) is None:
         return None
     sure = _OF_A_SERVICE.search(whose) is not None or _OF_MODELS.search(whose) is not None
-    return _told(found["rest"], stated, found["rest"], sure=sure)
+    return _told(match["rest"], stated, match["rest"], sure=sure)
 
 
 def _told(rest: str, stated: str | None, message: str, *, sure: bool) -> Subcategory | None:
@@ -218,9 +218,9 @@ def _of_object(text: str) -> Subcategory | None:
     names = [each for each in listed if isinstance(each, str) and _NAME.fullmatch(each)]
     codes = [each for each in listed if type(each) is int and 400 <= each < 600]
     message = holder.get("message")
-    said = message if isinstance(message, str) else ""
+    sentence = message if isinstance(message, str) else ""
     if codes:
-        return _caused(said, status=codes[0], name=names[0] if names else None)
+        return _caused(sentence, status=codes[0], name=names[0] if names else None)
     return next((read for name in names if (read := _caused("", status=None, name=name))), None)
 
 

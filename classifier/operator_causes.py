@@ -92,9 +92,9 @@ class OperatorCauses:
             return cause
         error = answer.error or ProviderError()
         names = tuple(names_of(error, answer.stated_type))
-        said = None if error.message is None else own_words(error.message)
+        message = None if error.message is None else own_words(error.message)
         for row in self.rows:
-            if _matches(row, answer, names, said):
+            if _matches(row, answer, names, message):
                 return _cause(row, cause, names, wait_of(answer, error))
         return cause
 
@@ -123,7 +123,7 @@ class OperatorCauses:
 
 
 def _matches(
-    row: OperatorRow, answer: FailureEvidence, names: Sequence[str], said: str | None
+    row: OperatorRow, answer: FailureEvidence, names: Sequence[str], text: str | None
 ) -> bool:
     if not row.concerns(answer.upstream, answer.status):
         return False
@@ -133,7 +133,7 @@ def _matches(
         types = (None if answer.error is None else answer.error.type, answer.stated_type)
         if not any(name is not None and name.lower() in row.types for name in types):
             return False
-    return not row.words or (said is not None and any(_says(said, each) for each in row.words))
+    return not row.words or (text is not None and any(_says(text, each) for each in row.words))
 
 
 def _matches_recorded(row: OperatorRow, exchange: Exchange, cause: Cause) -> bool:
@@ -145,14 +145,14 @@ def _matches_recorded(row: OperatorRow, exchange: Exchange, cause: Cause) -> boo
     return not named or (cause.code is not None and cause.code.lower() in named)
 
 
-def _says(said: str, phrase: str) -> bool:
+def _says(text: str, phrase: str) -> bool:
     """Return True if a phrase occurs in a sentence, not inside a longer Latin word or number."""
-    at = said.find(phrase)
+    at = text.find(phrase)
     while at >= 0:
         end = at + len(phrase)
-        if not (_joins(said[at - 1 : at], phrase[0]) or _joins(phrase[-1], said[end : end + 1])):
+        if not (_joins(text[at - 1 : at], phrase[0]) or _joins(phrase[-1], text[end : end + 1])):
             return True
-        at = said.find(phrase, at + 1)
+        at = text.find(phrase, at + 1)
     return False
 
 
@@ -263,12 +263,12 @@ def _reason(table: Mapping[str, object], gives: Subcategory) -> str | None:
 
 
 def _known_reasons() -> Mapping[Subcategory, frozenset[str]]:
-    found: defaultdict[Subcategory, set[str]] = defaultdict(set)
+    reasons: defaultdict[Subcategory, set[str]] = defaultdict(set)
     pairs = [(row.gives, row.reason) for row in ROWS]
     for gives, reason in (*pairs, *((each.gives, each.reason) for each in MEANINGS)):
         if reason is not None:
-            found[gives].add(reason)
-    return {each: frozenset(found[each]) for each in Subcategory}
+            reasons[gives].add(reason)
+    return {each: frozenset(reasons[each]) for each in Subcategory}
 
 
 REASONS: Final = _known_reasons()
@@ -319,7 +319,7 @@ def _error_name(value: object) -> str:
 def _phrase(value: object) -> str:
     if not isinstance(value, str) or len(value.strip()) not in _PHRASE:
         raise ValueError(f"{value!r} is no text of a length from {_PHRASE.start} to {_PHRASE[-1]}")
-    said = own_words(value)
-    if said != " ".join(fold(value).lower().split()):
+    words = own_words(value)
+    if words != " ".join(fold(value).lower().split()):
         raise ValueError(f"{value!r} holds a quotation or an echo, which are never read")
-    return said
+    return words

@@ -272,9 +272,9 @@ def _opened_by(skipped: str) -> str:
 _STANDING = "standing"
 
 
-def count_of(found: RepeatStatus) -> str:
+def count_of(status: RepeatStatus) -> str:
     """Return the name of the count, among those of a batch, that a repeat is in."""
-    return f"{_STANDING}:{found.kind or ''}:{found.repeated}"
+    return f"{_STANDING}:{status.kind or ''}:{status.repeated}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +291,6 @@ class RerunCounts:
         for name, count in counts.items():
             if name.startswith(_STANDING):
                 _, kind, repeated = name.split(":")
-                found = RepeatStatus(Rerun(kind) if kind else None, int(repeated))
-                kinds[found.under(policy)] += count
+                status = RepeatStatus(Rerun(kind) if kind else None, int(repeated))
+                kinds[status.under(policy)] += count
         return cls(running=kinds[None], kinds={kind: kinds[kind] for kind in Rerun})

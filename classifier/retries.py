@@ -61,7 +61,7 @@ def advise(
     same ``policy.repetition`` times in a row is deterministic, whatever its kind.
     """
     wait = _stated_wait(verdict)
-    refusal = _refusal(verdict, attempt, policy, earlier)
+    refusal = _why_not(verdict, attempt, policy, earlier)
     if refusal is not None:
         return Retry(eligible=False, after_s=wait, reason=refusal)
     drawn = rand() * backoff_s(attempt, policy)
@@ -82,7 +82,7 @@ def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
     return min(policy.retry_base_s * 2.0**exponent, policy.retry_cap_s)
 
 
-def _refusal(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
+def _why_not(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
     if verdict.attributed_to is AttributedTo.AGENT:
         return "the agent's own failure: its reward counts"
     if verdict.health is Health.NOT_JUDGED and verdict.error:

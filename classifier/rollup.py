@@ -203,8 +203,8 @@ def _add_standing(part: PartialTotals, attempts: Sequence[CountedRollout]) -> No
     by_id = {each.entry.rollout_id: each for each in attempts}
     for slot in task_repeats(each.entry for each in attempts):
         if slot.counted.score is None:
-            found = standing([by_id[entry.rollout_id] for entry in slot.attempts])
-            part.counts[count_of(found)] += 1
+            status = standing([by_id[entry.rollout_id] for entry in slot.attempts])
+            part.counts[count_of(status)] += 1
 
 
 def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:

@@ -299,11 +299,11 @@ def role_verdicts(
     Arguments:
         find: the first rule that fires on evidence.
     """
-    found = {
+    by_role = {
         role: _of(Evidence.of(record, policy), find)
         for role, record in _role_records(rollout).items()
     }
-    return {role: verdict for role, verdict in found.items() if verdict is not None}
+    return {role: verdict for role, verdict in by_role.items() if verdict is not None}
 
 
 def _role_records(rollout: RolloutRecord) -> dict[str, RolloutRecord]:
@@ -695,11 +695,11 @@ _IN_BAND = "an error inside HTTP {}"
 
 def _statuses(failures: Sequence[Exchange], first: int | None) -> str:
     """Return ``HTTP 429 and 500``, ``HTTP 200 cut midway or no answer``; the dominant one first."""
-    told: dict[str, dict[str, None]] = {}
+    ways: dict[str, dict[str, None]] = {}
     for failed in sorted(failures, key=lambda each: each.status != first):
-        told.setdefault(_way(failed), {})[status_name(failed.status)] = None
-    unanswered = [_NO_ANSWER] if told.pop(_NO_ANSWER, None) else []
-    answered = [way.format(" and ".join(names)) for way, names in told.items()]
+        ways.setdefault(_way(failed), {})[status_name(failed.status)] = None
+    unanswered = [_NO_ANSWER] if ways.pop(_NO_ANSWER, None) else []
+    answered = [way.format(" and ".join(names)) for way, names in ways.items()]
     return " or ".join(answered + unanswered)
 
 

@@ -102,10 +102,10 @@ def paired_interval(pairs: Sequence[tuple[float, float]]) -> Interval | None:
     differences = [Cluster(1, second - first) for first, second in pairs]
     mean = sum(each.total for each in differences) / len(differences)
     variance = _variance(differences, mean, len(differences))
-    found = _student(mean, variance, len(differences))
-    if found is None or not _within_0_and_1(values):
-        return found
-    return max(-1.0, found[0]), min(1.0, found[1])
+    interval = _student(mean, variance, len(differences))
+    if interval is None or not _within_0_and_1(values):
+        return interval
+    return max(-1.0, interval[0]), min(1.0, interval[1])
 
 
 def student_t(df: int) -> float:
@@ -305,11 +305,11 @@ def exclusion_of(tasks: Sequence[TaskMean], zeros: Zeros) -> Exclusion:
 
 def _task(repeats: Sequence[Repeat]) -> TaskMean | None:
     """Return a task that was repeated and kept some; None for any other."""
-    kept = [each.score for each in repeats if each.score is not None]
-    if len(repeats) < 2 or not kept:
+    scores = [each.score for each in repeats if each.score is not None]
+    if len(repeats) < 2 or not scores:
         return None
     lanes = frozenset(each.lane for each in repeats if each.excluded)
-    return TaskMean(math.fsum(kept) / len(kept), lanes)
+    return TaskMean(math.fsum(scores) / len(scores), lanes)
 
 
 def _comparisons(tasks: Sequence[TaskMean]) -> tuple[ExclusionEffect, ...]:

@@ -41,8 +41,8 @@ from proxy.relay.context import (
     CallLimits,
     CallRecorder,
     LiveCalls,
+    RefusedRequests,
     RelayContext,
-    RequestNotices,
     UnattributedCalls,
 )
 from proxy.relay.relay import Relay
@@ -237,7 +237,7 @@ def relay_context(
         operator_keys=operator_keys,
         signers=signing,
         access=access,
-        notices=RequestNotices(unattributed=unattributed),
+        refused=RefusedRequests(unattributed=unattributed),
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
@@ -382,7 +382,7 @@ class Application:
             census=partial(_census, database, prices),
             version=metadata.version("truezero"),
             prices=prices,
-            requests=_request_counts(context.notices),
+            requests=_request_counts(context.refused),
             shared=shared_metrics_folder(environment),
         )
         self._traces = trace_exporter(settings, upstreams, worker)
@@ -420,7 +420,7 @@ class Application:
             await self._run_lifespan(receive, send)
             return
         if scope["type"] == "http":
-            send = noting_refusals(send, self.notices.control)
+            send = noting_refusals(send, self.refused.control)
             try:
                 self._ports.check(scope)
                 self._auth.check(scope)
@@ -438,9 +438,9 @@ class Application:
         return self._relay.agent_calls() if self._ports.serves_agents(scope) else None
 
     @property
-    def notices(self) -> RequestNotices:
+    def refused(self) -> RefusedRequests:
         """Counts and log lines about requests, kept beside the exchanges."""
-        return self._relay.notices
+        return self._relay.refused
 
     def control_plane(self) -> ControlPlane:
         """Return the control plane, built if need be."""
@@ -510,13 +510,13 @@ class Application:
         self._database.close()
 
 
-def _request_counts(notices: RequestNotices) -> RequestCounts:
-    """Return what metrics read of notices."""
-    unattributed = notices.unattributed
+def _request_counts(refused: RefusedRequests) -> RequestCounts:
+    """Return the counts that metrics read."""
+    unattributed = refused.unattributed
     return RequestCounts(
         refused={
-            AGENTS: lambda: notices.refusals.counts,
-            CONTROL: lambda: notices.control.counts,
+            AGENTS: lambda: refused.calls.counts,
+            CONTROL: lambda: refused.control.counts,
         },
         unattributed=lambda: {} if unattributed is None else unattributed.counts,
     )

@@ -41,8 +41,8 @@ def exclusion_words(bias: bool | None, p: float | None) -> str:
     return f"Exclusions strike tasks as chance would (p = {p:.2g})."
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -186,11 +186,11 @@ class Tongues:
         words = frozenset(_LATIN.findall(lowered)).union(
             _FIVE.findall(lowered), _SIX.findall(lowered)
         )
-        found = [(len(words & telling), lang) for telling, lang in self._latin]
-        most = max((hits for hits, _ in found), default=0)
+        scores = [(len(words & telling), lang) for telling, lang in self._latin]
+        most = max((hits for hits, _ in scores), default=0)
         if most <= len(words & _ENGLISH):
             return ()
-        return tuple(lang for hits, lang in found if hits == most)
+        return tuple(lang for hits, lang in scores if hits == most)
 
 
 def _telling(language: Language) -> frozenset[str]:

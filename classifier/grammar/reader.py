@@ -248,8 +248,8 @@ def _placeholder(quoted: re.Match[str]) -> str:
 def _pieces(text: str, speech: Speech) -> Iterator[str]:
     before = earlier = ""
     skip_line = False
-    for found in _PIECE.finditer(text):
-        piece = found.group()
+    for match in _PIECE.finditer(text):
+        piece = match.group()
         if piece == "\n":
             skip_line = False
         elif skip_line:
@@ -261,7 +261,7 @@ def _pieces(text: str, speech: Speech) -> Iterator[str]:
         elif piece in _ENDS or piece in (FIELD, NAME):
             yield piece
         elif piece == "、":
-            if text[: found.start()].endswith(speech.pauses):
+            if text[: match.start()].endswith(speech.pauses):
                 yield ","
         elif piece[0] > "\u2fff":
             yield from _unspaced(piece, speech)
@@ -317,7 +317,7 @@ def _unspaced(run: str, speech: Speech) -> Iterator[str]:
     known, joins = speech.known, speech.joins
     sizes = _LONG_SIZES if joins else _SIZES
     hangul = run[0] >= "가"
-    at = kept = 0
+    at = copied = 0
     while at < len(run):
         size = next((n for n in sizes if run[at : at + n] in known), 0)
         if size == 0 and not joins:
@@ -325,14 +325,14 @@ def _unspaced(run: str, speech: Speech) -> Iterator[str]:
         elif size == 0 and run[at] in known and (not hangul or _stands_alone(run, at, speech)):
             size = 1
         if size and joins:
-            if kept < at:
-                yield run[kept:at]
-            kept = at + size
+            if copied < at:
+                yield run[copied:at]
+            copied = at + size
         if size:
             yield run[at : at + size]
         at += size or 1
-    if joins and kept < len(run):
-        yield run[kept:]
+    if joins and copied < len(run):
+        yield run[copied:]
 
 
 def _stands_alone(run: str, at: int, speech: Speech) -> bool:
@@ -380,8 +380,8 @@ _WAIT_ELSEWHERE: Final = re.compile(
 
 def _waits_elsewhere(text: str) -> Iterator[tuple[float, str]]:
     """Yield the waits that a text states in other languages than English, with their units."""
-    for found in _WAIT_ELSEWHERE.finditer(text):
-        number, unit = (part for part in found.groups() if part)
+    for match in _WAIT_ELSEWHERE.finditer(text):
+        number, unit = (part for part in match.groups() if part)
         yield float(number), unit
 
 
@@ -434,22 +434,22 @@ class _Lexicon:
 
     def at(self, words: tuple[str, ...], start: int) -> tuple[str, int] | None:
         """Return the term that starts at a word, and where it ends."""
-        found = None
+        longest = None
         word = words[start]
         for phrase, term in self._phrases.get(word, ()):
             end = start + len(phrase)
             if words[start:end] == phrase:
-                found = term, end
+                longest = term, end
                 break
         if (stems := self._stems.get(word[:_BEGINNING])) is None:
-            return found
+            return longest
         for phrase, term in stems:
             end = start + len(phrase)
-            if found is not None and end <= found[1]:
+            if longest is not None and end <= longest[1]:
                 break
             if end <= len(words) and all(map(_fits, words[start:end], phrase)):
                 return term, end
-        return found
+        return longest
 
 
 def _fits(word: str, entry: str) -> bool:
@@ -511,13 +511,13 @@ class Grammar:
         for clause in marked:
             terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
             present |= terms & _ADVISED if clause.hint else terms
-        said = [clause for clause in marked if clause.name is None and not clause.hint]
+        statements = [clause for clause in marked if clause.name is None and not clause.hint]
         for rank in _RANKS:
             possible, possible_named = _rows(rank, status)
             here = [row for row in possible if _holds(row, present)]
             anywhere = [row for row in possible_named if _holds(row, present)]
             first = _strongest if rank == MONEY else _first
-            if found := first(said, here) or first(named, anywhere):
+            if found := first(statements, here) or first(named, anywhere):
                 return found
             if rank == MONEY and status in _PAID:
                 hints = [clause for clause in marked if clause.hint]
@@ -548,9 +548,9 @@ class Grammar:
         codes = tuple(language.code for language in languages)
         if codes not in self._hearings:
             said_of = _Lexicon(self._entries(SUBJECTS, languages, "subjects"))
-            said = _Lexicon(self._entries(PREDICATES, languages, "predicates"))
-            speech = Speech.of(languages, said_of.words() | said.words())
-            self._hearings[codes] = _Hearing(subjects=said_of, predicates=said, speech=speech)
+            predicates = _Lexicon(self._entries(PREDICATES, languages, "predicates"))
+            speech = Speech.of(languages, said_of.words() | predicates.words())
+            self._hearings[codes] = _Hearing(subjects=said_of, predicates=predicates, speech=speech)
         return self._hearings[codes]
 
     def _entries(
@@ -627,11 +627,11 @@ _RANKS: Final[Mapping[int, tuple[Meaning, ...]]] = {
 def _scan(lexicon: _Lexicon, words: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
     at = 0
     while at < len(words):
-        found = lexicon.at(words, at)
-        if found is None:
+        hit = lexicon.at(words, at)
+        if hit is None:
             at += 1
             continue
-        term, end = found
+        term, end = hit
         yield term, at, end
         at = end
 
@@ -661,8 +661,8 @@ def _denied(words: tuple[str, ...], end: int, speech: Speech, *, outright: bool)
 
 
 def _names_part(words: tuple[str, ...], hearing: _Hearing) -> bool:
-    found = _scan(hearing.subjects, words)
-    return any(term == "field" and end - start > 1 for term, start, end in found)
+    hits = _scan(hearing.subjects, words)
+    return any(term == "field" and end - start > 1 for term, start, end in hits)
 
 
 def _oblique(words: tuple[str, ...], start: int, end: int, speech: Speech) -> bool:
@@ -721,7 +721,7 @@ def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReadi
     every = tuple(clause for clause in marked if clause.subjects and clause.predicates)
     if not every:
         return None
-    return next((found for row in rows if (found := _first(every, (row,)))), None)
+    return next((row_hit for row in rows if (row_hit := _first(every, (row,)))), None)
 
 
 def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:

@@ -290,10 +290,10 @@ def _aborts_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
     if not measured.facts.untrusted:
         return True
     references = measured.rollout.references
-    found = {
+    comparisons = {
         compare(references.get(x.id), Subcategory.PROVIDER_ERROR, silent=True) for x in aborted
     }
-    return bool(found & {Comparison.FAILED_ALIKE, Comparison.PARTLY})
+    return bool(comparisons & {Comparison.FAILED_ALIKE, Comparison.PARTLY})
 
 
 def _among(answers: Sequence[Exchange], aborts: set[_End]) -> list[Exchange]:
@@ -363,24 +363,24 @@ def answers_identical(measured: Measurement) -> CheckResult | None:
     main = measured.main
     if not main:
         return None
-    said = Counter(map(_said, main))
-    coverage = Coverage(looked=len(main) - said.pop(None, 0), of=len(main))
-    if not said or said.most_common(1)[0][1] < _THRICE:
+    digests = Counter(map(_said, main))
+    coverage = Coverage(looked=len(main) - digests.pop(None, 0), of=len(main))
+    if not digests or digests.most_common(1)[0][1] < _THRICE:
         return CheckResult(coverage=coverage)
-    repeated = [digest for digest, times in said.items() if times >= _THRICE]
-    found = max((_growing(main, digest) for digest in repeated), key=len, default=[])
-    if len(found) < _THRICE:
+    repeated = [digest for digest, times in digests.items() if times >= _THRICE]
+    alike = max((_growing(main, digest) for digest in repeated), key=len, default=[])
+    if len(alike) < _THRICE:
         return CheckResult(coverage=coverage)
-    what = "tool call" if found[0].tool_calls else "text"
+    what = "tool call" if alike[0].tool_calls else "text"
     return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=ANSWERS_IDENTICAL,
             level=Level.SUSPECT,
-            calls=len(found),
+            calls=len(alike),
             of=coverage.looked,
-            evidence=ids_of(found),
-            sentence=f"{len(found):,} of {plural(coverage.looked, 'answer')} are the same {what}, "
+            evidence=ids_of(alike),
+            sentence=f"{len(alike):,} of {plural(coverage.looked, 'answer')} are the same {what}, "
             "though the prompt grew each time",
             about={"answer": what},
         ),

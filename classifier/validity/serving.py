@@ -109,15 +109,15 @@ def distinct(names: Iterable[str]) -> list[str]:
 
 def served_by_model(answers: Iterable[Exchange]) -> list[ModelsServed]:
     """Return what was asked for and what answered, where both are known."""
-    found: dict[tuple[str, str], Counter[str]] = {}
+    answers_by_model: dict[tuple[str, str], Counter[str]] = {}
     for (upstream, asked, answered), n in tally(
         answers, "upstream", "model", "answered_model"
     ).items():
         if asked is not None and answered is not None:
-            found.setdefault((upstream, asked), Counter())[answered] += n
+            answers_by_model.setdefault((upstream, asked), Counter())[answered] += n
     return [
         ModelsServed(upstream=upstream, asked=asked, answered=answered)
-        for (upstream, asked), answered in sorted(found.items())
+        for (upstream, asked), answered in sorted(answers_by_model.items())
     ]
 
 
@@ -136,10 +136,12 @@ def model_substituted(measured: Measurement) -> CheckResult | None:
         return CheckResult(coverage=coverage, finding=_fallback(stood_in, coverage.looked))
     main = tally(measured.main, "model")
     graded = [(level_of(each, declared, main=each.asked in main), each) for each in served]
-    found = [(level, each) for level, each in graded if level is not None]
-    if not found:
+    substituted = [(level, each) for level, each in graded if level is not None]
+    if not substituted:
         return CheckResult(coverage=coverage)
-    level, worst = max(found, key=lambda pair: (pair[0] is Level.SUSPECT, pair[1].asked in main))
+    level, worst = max(
+        substituted, key=lambda pair: (pair[0] is Level.SUSPECT, pair[1].asked in main)
+    )
     return CheckResult(coverage=coverage, finding=_substitution_finding(measured, level, worst))
 
 
@@ -272,19 +274,21 @@ def _change_finding(
     calls: Sequence[Exchange], changed: dict[tuple[_Lane, str], set[str]], of: int
 ) -> ValidityFinding:
     about: dict[str, object] = {}
-    told = []
+    parts = []
     for name, what in _WITHIN.items():
-        values = {value for (_, each), found in changed.items() if each == name for value in found}
+        values = {
+            value for (_, each), by_name in changed.items() if each == name for value in by_name
+        }
         if values:
             about[name] = sorted(values)
-            told.append(f"{plural(len(values), what)} ({', '.join(sorted(values)[:4])})")
+            parts.append(f"{plural(len(values), what)} ({', '.join(sorted(values)[:4])})")
     return ValidityFinding(
         check=SERVING_CHANGED,
         level=Level.INFO,
         calls=len(calls),
         of=of,
         evidence=ids_of(calls),
-        sentence=f"one model was served by {' and '.join(told)} over {plural(len(calls), 'call')}",
+        sentence=f"one model was served by {' and '.join(parts)} over {plural(len(calls), 'call')}",
         about=about,
     )
 
@@ -391,8 +395,8 @@ def compare_ways(
     """
     ordered = sorted(ways.items(), key=lambda pair: [fact or "" for fact in pair[0]])
     known = [(way, frozenset(rollouts)) for way, rollouts in ordered]
-    found = [*_substituted(known, {canonical(name) for name in declared}), *_changed(known)]
-    return sorted(found, key=lambda finding: finding.level is not Level.SUSPECT)
+    findings = [*_substituted(known, {canonical(name) for name in declared}), *_changed(known)]
+    return sorted(findings, key=lambda finding: finding.level is not Level.SUSPECT)
 
 
 _ByName: TypeAlias = dict[str, set[ServingGroup]]

@@ -64,10 +64,10 @@ def content_of(
         return NOTHING
 
 
-def _digest(said: str, request: CapturedRequest) -> str | None:
-    if not said:
+def _digest(content: str, request: CapturedRequest) -> str | None:
+    if not content:
         return None
-    data = f"{request.call.rollout_id}\n{said}".encode("utf-8", "replace")
+    data = f"{request.call.rollout_id}\n{content}".encode("utf-8", "replace")
     digest: str = keyed_hash(request.salt)(data).hexdigest()
     return digest
 

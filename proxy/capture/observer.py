@@ -182,12 +182,12 @@ def finished_exchange(
     if text is None or response.framed:
         digest, tells = content_of(request, response, reading, size) if state is _READ else NOTHING
     else:  # a chat completion, as most are: in place, at half the cost
-        said = keyed_hash(request.salt)(f"{call.rollout_id}\n{text}".encode("utf-8", "replace"))
-        digest = said.hexdigest() if " " in text or len(text) >= WORD else None
+        hashed = keyed_hash(request.salt)(f"{call.rollout_id}\n{text}".encode("utf-8", "replace"))
+        digest = hashed.hexdigest() if " " in text or len(text) >= WORD else None
         tells = None if MAY_TELL.search(text) is None else reads_as(text)
     # By position, and in parts: names take twice the time, and so does a call with over thirty
     # arguments, which Python collects in a list one by one.
-    asked = (
+    request_fields = (
         call.id, call.rollout_id, call.upstream, payloads.api, timing, kind, call.method,
         call.role, route.model or model, reading.model, head.status, ending, streamed,
     )  # fmt: skip
@@ -219,7 +219,7 @@ def finished_exchange(
         state, payloads.inferred, digest, tells,
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
-    return Exchange(*(asked + answered + checked))
+    return Exchange(*(request_fields + answered + checked))
 
 
 def _state(

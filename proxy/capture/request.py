@@ -155,18 +155,18 @@ def _longest(
     known: Sequence[Conversation], first: int, messages: Sequence[object], secret: _Secret
 ) -> Conversation | None:
     """Return the longest of the conversations that the messages repeat, up to all of them."""
-    found = None
+    longest = None
     for each in known:
         if each.first != first or each.count > len(messages):
             continue
-        if found is not None and each.count <= found.count:
+        if longest is not None and each.count <= longest.count:
             continue
         if each.count > 1 and _digest(secret, messages[each.count - 1]) != each.last:
             continue
         if each.middle_at and _digest(secret, messages[each.middle_at]) != each.middle:
             continue
-        found = each
-    return found
+        longest = each
+    return longest
 
 
 def _are_plain(messages: Sequence[object], start: int) -> bool:

@@ -105,15 +105,15 @@ async def _failing(service: Service, now: float) -> list[Condition]:
 
 async def _lanes(service: Service, now: float) -> list[Condition]:
     """Return a condition for each lane that fails, and for each that recovered of late."""
-    found = []
+    conditions = []
     for lane in (await health.status_report(service)).items:
         if lane.fails:
             data = lane.to_dict()
-            found.append(_lane_condition(service, lane, lane.health.word.value, data))
+            conditions.append(_lane_condition(service, lane, lane.health.word.value, data))
         elif (last := lane.last_episode) is not None and (last.until or 0) > now - _RECOVERED_S:
             data = {"since": last.since, "until": last.until, "cause": last.cause}
-            found.append(_lane_condition(service, lane, "recovered", data))
-    return found
+            conditions.append(_lane_condition(service, lane, "recovered", data))
+    return conditions
 
 
 def _lane_condition(

@@ -146,8 +146,8 @@ async def judged_rollouts(
 def _rollout_item(row: Facts) -> Facts:
     """Return a rollout as a list shows it, with the main fields of its verdict."""
     verdict = json.loads(row["verdict"]) if row["verdict"] else {}
-    told = {name: verdict.get(name) for name in _FROM_VERDICT}
-    return {**row, **told, "reported_reward": reported_in(row)}
+    shown = {name: verdict.get(name) for name in _FROM_VERDICT}
+    return {**row, **shown, "reported_reward": reported_in(row)}
 
 
 # --- series: runs of the same evaluation, by their batches' names ------------------------------
@@ -304,10 +304,10 @@ async def task_page(
     view = tasks_in(totals, kind=kind, order=order, text=text)
     begin = (number - 1) * TASKS
     names = [each.task for each in view[begin : begin + TASKS]]
-    found = await service.run(service.database.groups.of_tasks, batch, names)
+    tasks = await service.run(service.database.groups.of_tasks, batch, names)
     scored = [each.score for each in view if each.score is not None]
     return TasksPage(
-        rows=[_row(name, found.members[name]) for name in names if name in found.members],
+        rows=[_row(name, tasks.members[name]) for name in names if name in tasks.members],
         counts={each: sum(_is_of(each, task) for task in totals) for each in TaskKind},
         number=number,
         size=TASKS,

@@ -119,9 +119,9 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     known = codec.decode_references(json.loads(stored)) if stored else {}
     rows = service.database.references.of_rollout(rollout.id)
     known |= {call: series_of(row) for call, row in rows.items()}
-    asked = replace(rollout, references=known) if known else rollout
+    with_known = replace(rollout, references=known) if known else rollout
     if not service.asks_references:
-        return asked
+        return with_known
     since = service.now() if rollout.ended_at is None else rollout.ended_at
     over = since + LONGEST_SERIES_S <= service.now()
     lacking = {
@@ -134,9 +134,9 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
             ended_at=since if over else None,
             not_run=NotRun.STOPPED if over else None,
         )
-        for need in rules.references_wanted(asked, service.policy)
+        for need in rules.references_wanted(with_known, service.policy)
     }
-    return replace(asked, references={**known, **lacking}) if lacking else asked
+    return replace(with_known, references={**known, **lacking}) if lacking else with_known
 
 
 def _may_want_reference(exchange: Exchange) -> bool:

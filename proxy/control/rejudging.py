@@ -28,7 +28,7 @@ def rollouts_in(records: Iterable[Record]) -> Iterator[RolloutRecord]:
             yield _rollout([first, *group])
 
 
-def rejudged(records: Iterable[Record], found: Rejudged) -> Iterator[Record]:
+def rejudged(records: Iterable[Record], tally: Rejudged) -> Iterator[Record]:
     """Yield the records of an archive with the causes that the operator's rows give its calls.
 
     A rollout with a changed call comes without its verdict, which the service that imports the
@@ -37,13 +37,13 @@ def rejudged(records: Iterable[Record], found: Rejudged) -> Iterator[Record]:
     for group in _groups(records):
         first = next(group)
         if first[0] != "rollout":
-            yield from (_record(found, *each) for each in (first, *group))
+            yield from (_record(tally, *each) for each in (first, *group))
             continue
         whole = [first, *group]
-        changed = found.rollout(_rollout(whole))
+        changed = tally.rollout(_rollout(whole))
         for name, row in whole:
             if not (changed and name == "verdict"):
-                yield _record(found, name, row)
+                yield _record(tally, name, row)
 
 
 def _groups(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
@@ -56,11 +56,11 @@ def _owner(name: str, row: Row) -> str:
     return str(row[_OWNER_AT[name]])
 
 
-def _record(found: Rejudged, name: str, row: Row) -> Record:
+def _record(tally: Rejudged, name: str, row: Row) -> Record:
     if name != "exchange":
         return name, row
     exchange = exchange_of(row)
-    changed = found.call(exchange)
+    changed = tally.call(exchange)
     return name, (row if changed is exchange else exchange_row(changed))
 
 
@@ -76,10 +76,10 @@ def _rollout(records: Sequence[Record]) -> RolloutRecord:
     rollout = columns["rollout"]
     record = as_it_counts(rollout, record_of(rollout, calls), math.inf)
     verdict = columns.get("verdict", {})
-    near, asked = verdict.get("neighbours"), verdict.get("reference_series")
+    near, series = verdict.get("neighbours"), verdict.get("reference_series")
     return replace(
         record,
         neighbours=decode_neighbours(json.loads(near)) if near else {},
-        references=decode_references(json.loads(asked)) if asked else {},
+        references=decode_references(json.loads(series)) if series else {},
         unattributed_calls=verdict.get("unattributed_calls") or 0,
     )

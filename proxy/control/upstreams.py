@@ -466,13 +466,13 @@ async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
     """Return the outages that a report's window does not hold: only an answer ends one."""
     begin, end = report.window.start - LOOKED_BACK_S, report.window.start
     seen = {row["upstream"] for row in await _counted(service, begin, end, _DAY)}
-    found = []
+    outages = []
     for name in sorted(seen - {item.name for item in report.items}):
         rows = await _counted(service, begin, end, _LOOKED_AT_S, upstream=name)
         since = failing_since(rows)
         if since is not None:
-            found.append(_outage(name, since, rows))
-    return found
+            outages.append(_outage(name, since, rows))
+    return outages
 
 
 def _outage(upstream: str, since: float, rows: Iterable[Facts]) -> Outage:

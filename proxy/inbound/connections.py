@@ -127,10 +127,10 @@ class Certificate:
 
     def _now_stamped(self) -> _Stamp:
         try:
-            found = [Path(file).stat() for file in self._files]
+            stats = [Path(file).stat() for file in self._files]
         except OSError:  # being replaced, or gone: reading it says why
             return ()
-        return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
+        return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in stats)
 
 
 def context(certfile: str, keyfile: str) -> ssl.SSLContext:
@@ -426,12 +426,12 @@ def table_of(server: Any, app: object) -> ConnectionTable:
     Arguments:
         server: its `ServerState`, which outlives no loop.
         app: states its limits as ``connection_limits``, else they are the defaults, and counts
-            refusals in its ``notices.refusals``.
+            refusals in its ``refused.calls``.
     """
     table: ConnectionTable | None = getattr(server, _NAME, None)
     if table is None:
         limits = getattr(app, "connection_limits", ConnectionLimits())
-        notices = getattr(app, "notices", None)
-        table = ConnectionTable(limits, refusals=notices and notices.refusals)
+        refused = getattr(app, "refused", None)
+        table = ConnectionTable(limits, refusals=refused and refused.calls)
         setattr(server, _NAME, table)
     return table

@@ -104,13 +104,13 @@ def repeated_head(head: RequestHead, data: bytes) -> RepeatedHead | None:
     if end < 0 or names.count(CONTENT_LENGTH) != 1 or not _UNUSUAL.isdisjoint(names):
         return None
     place, written = names.index(CONTENT_LENGTH), data[: end + len(_END)]
-    found = _LENGTH.search(written)
-    if found is None or not written.startswith(head.method.encode() + b" "):
+    match = _LENGTH.search(written)
+    if match is None or not written.startswith(head.method.encode() + b" "):
         return None
     # As it is written by all who send it on, so that one length has one way to be stated.
-    if found[1] != head.headers[place][1] or found[1] != b"%d" % int(found[1]):
+    if match[1] != head.headers[place][1] or match[1] != b"%d" % int(match[1]):
         return None
-    return RepeatedHead(head, place, written, found.start(1), found.end(1))
+    return RepeatedHead(head, place, written, match.start(1), match.end(1))
 
 
 def split_uncached(url: bytes) -> tuple[str, bytes, bytes]:

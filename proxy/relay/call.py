@@ -736,7 +736,7 @@ class RelayedCall(ResponseHandler):
         elif agent.paused and not agent.disconnected:
             agent.on_writable(self._refuse)
         else:
-            self._context.notices.refusals.note(refusal.code)
+            self._context.refused.calls.note(refusal.code)
             headers, body = problem(refusal)
             self._leave()
             if self._drill == "reset":

@@ -61,14 +61,14 @@ class UnattributedCalls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RequestNotices:
-    """Counts and log lines about requests, kept beside the exchanges.
+class RefusedRequests:
+    """Counts of requests that were refused, beside the exchanges.
 
-    ``refusals``: of agents' requests, ``control``: of the control plane's, both by code.
+    ``calls``: of agents, ``control``: of others to the control plane, both by code.
     ``unattributed``: None refuses calls that name no rollout.
     """
 
-    refusals: RefusalCounter = field(default_factory=refused_calls)
+    calls: RefusalCounter = field(default_factory=refused_calls)
     control: RefusalCounter = field(default_factory=refused_requests)
     unattributed: UnattributedCalls | None = None
 
@@ -304,7 +304,7 @@ class RelayContext:
     ``operator_keys``: the keys that the proxy puts in. ``signers`` sign calls if an upstream
     takes more than a key, and neither the caller nor ``operator_keys`` has one.
     ``access``: what a rollout's key still opens, and the faults that its agent meets.
-    ``live``: the calls in flight, and how many may be at once. ``notices``: counts and log lines
+    ``live``: the calls in flight, and how many may be at once. ``refused``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
     of a failed call. ``answered_paths``: where reference calls are asked.
     """
@@ -323,7 +323,7 @@ class RelayContext:
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
     live: LiveCalls = field(default_factory=LiveCalls)
-    notices: RequestNotices = field(default_factory=RequestNotices)
+    refused: RefusedRequests = field(default_factory=RefusedRequests)
     causes: CauseRules = TABLE_ONLY
     answered_paths: AnsweredPaths = field(default_factory=AnsweredPaths)
 

@@ -247,8 +247,8 @@ class Questioner:
                     if not found[-1].answered:
                         return found
             if side_by_side:
-                for each in asyncio.as_completed(asked):
-                    found.append(await each)
+                for answer in asyncio.as_completed(asked):
+                    found.append(await answer)
                     if not found[-1].answered:
                         break
             return sorted(found, key=lambda call: call.started_at)

@@ -22,7 +22,7 @@ from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.outbound.transport import NoOrigin
 from proxy.relay.admission import Access
 from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
-from proxy.relay.context import RelayContext, RequestNotices
+from proxy.relay.context import RefusedRequests, RelayContext
 from proxy.relay.faults import FaultyOrigin
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
 from proxy.routing import headers as http_headers
@@ -51,9 +51,9 @@ class Relay:
         self._plans: dict[tuple[str, str, bytes, bytes], PlannedHead] = {}
 
     @property
-    def notices(self) -> RequestNotices:
+    def refused(self) -> RefusedRequests:
         """Counts and log lines about requests, kept beside the exchanges."""
-        return self.context.notices
+        return self.context.refused
 
     def agent_calls(self) -> AgentConnection:
         """Return what relays the calls of one agent's connection."""
@@ -229,8 +229,8 @@ class Relay:
         except errors.UpstreamError:  # the call is recorded as one that cannot be sent
             return
         line = b"\r\n%b: %b\r\n" % stated[0]
-        before, found, after = sent.partition(line)
-        if not found:
+        before, separator, after = sent.partition(line)
+        if not separator:
             return
         at = head.headers.index(stated[0])
         plan.before, plan.after = head.headers[:at], head.headers[at + 1 :]
@@ -274,7 +274,7 @@ class Relay:
         if request.paused and not request.disconnected:
             request.on_writable(partial(self.refuse, request, refusal))
             return
-        self.notices.refusals.note(refusal.code)
+        self.refused.calls.note(refusal.code)
         headers, body = problem(refusal)
         request.send_now(refusal.status, headers, body)
 

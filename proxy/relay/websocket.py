@@ -250,7 +250,7 @@ class WebSocketRelay:
             finally:
                 context.live.leave(target.rollout_id, proxied)
         except Refusal as refusal:
-            context.notices.refusals.note(refusal.code)
+            context.refused.calls.note(refusal.code)
             if "websocket.http.response" in scope.get("extensions", ()):
                 await send_refusal(refusal, send, to=WEBSOCKET)
             else:  # a server that can only decline: 403

@@ -45,8 +45,8 @@ class OwnAddresses:
     def hold(self, address: str, port: int) -> bool:
         """Return True if a connection to an address from a resolver would arrive here."""
         hosts = [host for host, own in self.listening if own == port]
-        found = _parsed(address.partition("%")[0])
-        return found is not None and any(self._arrives(found, host) for host in hosts)
+        parsed = _parsed(address.partition("%")[0])
+        return parsed is not None and any(self._arrives(parsed, host) for host in hosts)
 
     def named_by(self, url: str) -> bool:
         """Return True if a URL names this service. Names other than localhost are not looked up."""

@@ -275,10 +275,10 @@ def _no_rollout(path: bytes) -> Refusal:
 
 def _right_path(path: bytes) -> str | None:
     """Return a bare path of a model with a rollout and an upstream; None of any other path."""
-    found = _BARE.match(path)
-    if found is None:
+    match = _BARE.match(path)
+    if match is None:
         return None
-    upstream = found.lastgroup
+    upstream = match.lastgroup
     version = "" if path.startswith(b"/v1") else "/v1"
     return f"/r/{{rollout}}/{upstream}{version}{path.decode('ascii')}"
 

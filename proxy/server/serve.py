@@ -472,14 +472,14 @@ def _prepare(settings: Settings) -> tuple[str | None, bool]:
 def _forgotten(database: Database, settings: Settings, *, new: bool) -> str | None:
     note, spills = database.deletion_note, spill_place(database, settings)
     noted = note is not None and note.exists()
-    kept = spills is not None and any(spills.parent.glob(f"{glob.escape(spills.name)}.*.spill"))
+    spilled = spills is not None and any(spills.parent.glob(f"{glob.escape(spills.name)}.*.spill"))
     if note is not None and noted:
         at = note.read_text("utf-8").strip()
         note.unlink()
         if not new:
             return f"the database was deleted under the service at {at}; it is back"
         return f"the database was deleted under the service at {at}: what it held is lost"
-    if new and kept:
+    if new and spilled:
         return "the database is new, but a spill file is there: what an earlier one held is lost"
     return None
 
@@ -494,8 +494,8 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         hint = "; --port 0 picks a free one" if error.errno == errno.EADDRINUSE else ""
-        said = f"cannot listen on {host}:{port}: {error.strerror or error}{hint}"
-        raise StartError(said) from None
+        message = f"cannot listen on {host}:{port}: {error.strerror or error}{hint}"
+        raise StartError(message) from None
     listener.set_inheritable(True)
     return listener
 
@@ -538,7 +538,7 @@ def _database(settings: Settings) -> Iterator[Database]:
     except StoreError as error:
         where = place(settings.database_url)
         hint = "; its folder must be writable, or --database FILE names another"
-        said = f"cannot open the database {where!r} for writing: {error}"
-        raise StartError(said + (hint if "unable to open" in said else "")) from None
+        message = f"cannot open the database {where!r} for writing: {error}"
+        raise StartError(message + (hint if "unable to open" in message else "")) from None
     finally:
         database.close()

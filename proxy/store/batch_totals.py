@@ -96,15 +96,17 @@ def attempts_of(
     """Return the rollouts of some units; None of one with more than ``most``."""
     if len(units) == 1:
         (unit,) = units
-        asked = {"of_batch": batch, "most": most + 1, **unit._asdict()}
-        rows = connection.execute(_unit(unit.rollout_id is not None, unit.repeat is None), asked)
+        parameters = {"of_batch": batch, "most": most + 1, **unit._asdict()}
+        rows = connection.execute(
+            _unit(unit.rollout_id is not None, unit.repeat is None), parameters
+        )
         read = rows.all()
         return None if len(read) > most else list(map(_attempt, read))
     tasks = {unit.task for unit in units if unit.rollout_id is None}
     single = {unit.rollout_id for unit in units if unit.rollout_id is not None}
     some = or_(rollouts.c.task.in_(tasks), rollouts.c.id.in_(single))
-    found = map(_attempt, connection.execute(_rows().where(some), {"of_batch": batch}))
-    return [attempt for attempt in found if _unit_of(attempt.entry) in units]
+    attempts = map(_attempt, connection.execute(_rows().where(some), {"of_batch": batch}))
+    return [attempt for attempt in attempts if _unit_of(attempt.entry) in units]
 
 
 def all_of(connection: Connection, batch: str) -> list[CountedRollout]:
@@ -116,8 +118,8 @@ def some_of(connection: Connection, batch: str, ids: Collection[str]) -> dict[st
     """Return some rollouts of a batch by their ids."""
     if not ids:
         return {}
-    found = connection.execute(_SOME, {"ids": list(ids), "of_batch": batch})
-    return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, found)}
+    rows = connection.execute(_SOME, {"ids": list(ids), "of_batch": batch})
+    return {attempt.entry.rollout_id: attempt for attempt in map(_attempt, rows)}
 
 
 def with_verdict(
@@ -248,8 +250,8 @@ def reported_reward(outcome: str) -> float | None:
     Arguments:
         outcome: JSON, as `rollouts.outcome` holds it.
     """
-    told = orjson.loads(outcome)
-    return reward_in(told.get("rewards"), told.get("eval"))
+    facts = orjson.loads(outcome)
+    return reward_in(facts.get("rewards"), facts.get("eval"))
 
 
 # --- sums over the repeats of each task --------------------------------------------------------
@@ -566,8 +568,8 @@ def _places(
     connection: Connection, ids: Collection[str], into: Sequence[tuple[str, Mapping[str, Any]]]
 ) -> list[Mapping[str, Any]]:
     """Return the batches and units that some rollouts are in, and those they may come into."""
-    found = connection.execute(_PLACES, {"ids": list(ids)}).mappings()
-    places: list[Mapping[str, Any]] = [dict(row) for row in found]
+    rows = connection.execute(_PLACES, {"ids": list(ids)}).mappings()
+    places: list[Mapping[str, Any]] = [dict(row) for row in rows]
     known, nowhere = {place["id"]: place for place in places}, dict.fromkeys(PLACE)
     for name, given in into:
         wanted = {column: value for column, value in given.items() if column in PLACE}

@@ -273,8 +273,8 @@ def mean_scores(connection: Connection, names: Sequence[str]) -> dict[str, float
     query = select(batches.c.batch, batches.c.counts).where(
         batches.c.batch.in_(names), batches.c.counts.is_not(None)
     )
-    found = {name: score_in(Counter(json.loads(text))) for name, text in connection.execute(query)}
-    return {name: score for name, score in found.items() if score is not None}
+    scores = {name: score_in(Counter(json.loads(text))) for name, text in connection.execute(query)}
+    return {name: score for name, score in scores.items() if score is not None}
 
 
 # --- sums of a batch's calls -------------------------------------------------------------------

@@ -63,9 +63,9 @@ class Closings:
         Returns:
             Whether the worker has a row to say so in.
         """
-        said = {"closed_up_to": up_to, "still_closing": json.dumps(sorted(but))}
+        values = {"closed_up_to": up_to, "still_closing": json.dumps(sorted(but))}
         with self._connections.writing() as connection:
-            statement = update(workers).where(workers.c.id == worker).values(**said)
+            statement = update(workers).where(workers.c.id == worker).values(**values)
             return connection.execute(statement).rowcount == 1
 
     def unconfirmed(

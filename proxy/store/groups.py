@@ -174,7 +174,7 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
         .where(rollouts.c.batch == batch, rollouts.c.task.in_(tasks))
         .order_by(rollouts.c.task, *OLDEST_FIRST)
     )
-    found: dict[str, list[Member]] = {}
+    members: dict[str, list[Member]] = {}
     waiting: list[str] = []
     for row in connection.execute(query):
         *judged, repeats, skipped, reported, revision, began_at, masked_by = row
@@ -186,10 +186,10 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
             given_up=reported is None and over_at is not None and began_at <= over_at,
             revision=revision,
         )
-        found.setdefault(row.task, []).append(member)
+        members.setdefault(row.task, []).append(member)
         if reported is not None and member.entry.provisional is not False:
             waiting.append(row.id)
-    return Tasks(found, waiting, over_at)
+    return Tasks(members, waiting, over_at)
 
 
 def _advised(verdict: str) -> bool:
@@ -390,14 +390,14 @@ def _slots(
     connection: Connection, batch: str, first: Sequence[Row[Any]], places: Collection[SlotCursor]
 ) -> Iterator[tuple[SlotCursor, Sequence[RerunEntry]]]:
     """Yield the slots without a score that begin with one of these attempts."""
-    found: dict[SlotCursor, RerunEntry] = {}
+    attempts: dict[SlotCursor, RerunEntry] = {}
     for query in _attempts(batch, first):
         for at, *row in connection.execute(query):
             attempt = _attempt(row)
-            found[SlotCursor(at, attempt.entry.rollout_id)] = attempt
-    oldest = sorted(found)
-    begun = {found[place].entry.rollout_id: place for place in oldest}
-    for tried in without_score(found[place] for place in oldest):
+            attempts[SlotCursor(at, attempt.entry.rollout_id)] = attempt
+    oldest = sorted(attempts)
+    begun = {attempts[place].entry.rollout_id: place for place in oldest}
+    for tried in without_score(attempts[place] for place in oldest):
         place = min(begun[each.entry.rollout_id] for each in tried)
         if place in places:
             yield place, tried

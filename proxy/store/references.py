@@ -160,18 +160,18 @@ class References:
             .limit(1)
         )
         with self._connections.reading() as connection:
-            found = connection.execute(query).one_or_none()
-            if found is None:
+            row = connection.execute(query).one_or_none()
+            if row is None:
                 return None
             names = (
                 select(last.c.answered_model)
                 .distinct()
-                .where(last.c.upstream == upstream, last.c.model == found.model)
+                .where(last.c.upstream == upstream, last.c.model == row.model)
                 .where(last.c.subcategory.is_(None), last.c.answered_model.is_not(None))
                 .where(last.c.fallback.is_not(True), last.c.rollout_id.not_in(RESERVED))
             )
             known = tuple(sorted(connection.execute(names).scalars()))
-            return AnsweredCall(*found, answered_as=known)
+            return AnsweredCall(*row, answered_as=known)
 
     def newest(self, *, since: float, limit: int) -> list[Row]:
         """List series that started since then (epoch seconds), the newest first."""

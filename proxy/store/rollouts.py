@@ -58,13 +58,13 @@ class PreparedRegistration:
 
 
 def register(
-    connection: Connection, asked: Sequence[PreparedRegistration], *, now: float
+    connection: Connection, registrations: Sequence[PreparedRegistration], *, now: float
 ) -> list[Registered]:
     """Register rollouts in their order; those that their own traffic created are filled in."""
-    into = [(_id(each), each.registration.attributes) for each in asked]
+    into = [(_id(each), each.registration.attributes) for each in registrations]
     with updating_totals(connection, {name for name, _ in into}, into=into):
-        work = _Work(connection, asked, now)
-        found = [work.take(each) for each in asked]
+        work = _Work(connection, registrations, now)
+        results = [work.take(each) for each in registrations]
         lost = work.write()
         admissions = _Admissions(connection, now, work.skipped)
         return [
@@ -74,33 +74,35 @@ def register(
                 if _id(each) in lost
                 else replace(admissions.of(each), policy=work.policy(_id(each)))
             )
-            for each, refused in zip(asked, found, strict=True)
+            for each, refused in zip(registrations, results, strict=True)
         ]
 
 
-def _id(asked: PreparedRegistration) -> str:
-    return asked.registration.id
+def _id(prepared: PreparedRegistration) -> str:
+    return prepared.registration.id
 
 
 class _Work:
     """The rows that one transaction found, and those that it has to write."""
 
     def __init__(
-        self, connection: Connection, asked: Sequence[PreparedRegistration], now: float
+        self, connection: Connection, registrations: Sequence[PreparedRegistration], now: float
     ) -> None:
         self._connection = connection
         self._now = now
-        self._rows = _rows(connection, map(_id, asked))
+        self._rows = _rows(connection, map(_id, registrations))
         self._standing: dict[str, Mapping[str, str | None]] = {}
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
 
-    def take(self, asked: PreparedRegistration) -> Registered | None:
+    def take(self, prepared: PreparedRegistration) -> Registered | None:
         """Decide about a registration; None if it is to be written."""
-        registration, attributes = asked.registration, asked.registration.attributes
+        registration, attributes = prepared.registration, prepared.registration.attributes
         row = self._rows.get(registration.id)
-        terms = self._terms(asked, row)
-        differing = {name: terms[name] for name, _ in asked.policy.stated.items() - terms.items()}
+        terms = self._terms(prepared, row)
+        differing = {
+            name: terms[name] for name, _ in prepared.policy.stated.items() - terms.items()
+        }
         if differing:
             return Registered(differing=differing)
         if row is None:
@@ -141,16 +143,16 @@ class _Work:
         before: str | None = self._rows[rollout_id].get("skipped")
         return before
 
-    def _terms(self, asked: PreparedRegistration, row: Columns | None) -> dict[str, str | None]:
+    def _terms(self, prepared: PreparedRegistration, row: Columns | None) -> dict[str, str | None]:
         """Return the columns that say how a rollout is judged: as its batch, else as stated."""
-        batch = asked.registration.batch
+        batch = prepared.registration.batch
         if batch is None:
             standing: Mapping[str, str | None] = row or {}
         else:
             if batch not in self._standing:
                 self._standing[batch] = policy_of(self._connection, batch)
             standing = self._standing[batch]
-        return terms(standing, asked.policy)
+        return terms(standing, prepared.policy)
 
 
 _ATTRIBUTES = tuple(Registration(id="").attributes)
@@ -201,10 +203,10 @@ class _Admissions:
         self._before = before
         self._states: dict[str, list[BreakerState]] = {}
 
-    def of(self, asked: PreparedRegistration) -> Registered:
+    def of(self, prepared: PreparedRegistration) -> Registered:
         """Store why a rollout is skipped, or that it is not, and the breakers that changed."""
-        registration = asked.registration
-        skipped = self._decide(asked)
+        registration = prepared.registration
+        skipped = self._decide(prepared)
         if skipped != self._before(registration.id):
             own = rollouts.c.id == registration.id
             self._connection.execute(update(rollouts).where(own).values(skipped=skipped))
@@ -213,13 +215,13 @@ class _Admissions:
             announce(self._connection, {**given, "given_at": self._now})
         return Registered(skipped=skipped)
 
-    def _decide(self, asked: PreparedRegistration) -> str | None:
-        batch = asked.registration.batch
-        if asked.admit is None or batch is None:
+    def _decide(self, prepared: PreparedRegistration) -> str | None:
+        batch = prepared.registration.batch
+        if prepared.admit is None or batch is None:
             return None
         if batch not in self._states:
             self._states[batch] = states_of(self._connection, batch)
-        decision = asked.admit(self._states[batch])
+        decision = prepared.admit(self._states[batch])
         store_states(self._connection, decision.changed)
         if decision.changed:
             del self._states[batch]
@@ -251,15 +253,15 @@ class Rollouts:
         Arguments:
             admit, policy: as in `PreparedRegistration`.
         """
-        asked = PreparedRegistration(registration=registration, admit=admit, policy=policy)
-        return self.register_all([asked], now=now)[0]
+        registrations = PreparedRegistration(registration=registration, admit=admit, policy=policy)
+        return self.register_all([registrations], now=now)[0]
 
     def register_all(
-        self, asked: Sequence[PreparedRegistration], *, now: float
+        self, registrations: Sequence[PreparedRegistration], *, now: float
     ) -> list[Registered]:
         """Register rollouts in one transaction, in their order."""
         with self._connections.writing() as connection:
-            return register(connection, asked, now=now)
+            return register(connection, registrations, now=now)
 
     def report(
         self,

@@ -179,10 +179,10 @@ class PlacedFile:
         if self._path is None:
             return None
         try:
-            found = os.stat(self._path)  # noqa: PTH116  as below
+            status = os.stat(self._path)  # noqa: PTH116  as below
         except OSError:
             return None
-        return found.st_dev, found.st_ino
+        return status.st_dev, status.st_ino
 
 
 def _engine(

@@ -337,12 +337,12 @@ def unexplained(
     """
     query = unexplained_query(since=since, until=until, limit=limit)
     rows = [dict(row) for row in connection.execute(query).mappings()]
-    found = 0
+    groups = 0
     for row in rows:
-        found = row.pop("groups")
+        groups = row.pop("groups")
         exchange_id, _, rollout_id = (row.pop("example") or "").partition(_SEPARATOR)
         row |= {"exchange_id": exchange_id or None, "rollout_id": rollout_id or None}
-    return rows, found
+    return rows, groups
 
 
 def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:

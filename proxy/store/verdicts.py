@@ -244,8 +244,8 @@ class Verdicts:
             ``verdict`` and ``result`` as JSON text, ``late_calls``: calls that it does not know.
         """
         with self._connections.reading() as connection:
-            found = connection.execute(_FINAL, {"name": rollout_id})
-            return found.mappings().one_or_none()
+            rows = connection.execute(_FINAL, {"name": rollout_id})
+            return rows.mappings().one_or_none()
 
     def unjudged(
         self,
@@ -279,12 +279,12 @@ class Verdicts:
             query = query.where(unjudged.c.rollout_id.in_(among))
         since = case((kind == 2, verdicts.c.given_at), else_=rollouts.c.created_at)
         query = query.order_by(kind, since).limit(limit)
-        found: tuple[list[str], ...] = ([], [], [])
+        names: tuple[list[str], ...] = ([], [], [])
         with self._connections.reading() as connection:
             for name, of_kind in connection.execute(query):
-                found[of_kind].append(name)
-        run = [*found[1], *found[2]][:running]
-        return Outdated([*found[0], *run], max(0, len(run) - len(found[1])))
+                names[of_kind].append(name)
+        run = [*names[1], *names[2]][:running]
+        return Outdated([*names[0], *run], max(0, len(run) - len(names[1])))
 
     def earlier_causes(
         self, batch: str | None, task: str, attempt: int, *, repeat: int | None = None

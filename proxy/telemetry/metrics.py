@@ -390,8 +390,8 @@ class Metrics:
 
     def judged(self, verdict: Verdict) -> None:
         """Count what a final verdict found beside health, unless of a drill."""
-        for found in () if INJECTED in verdict.warnings else verdict.validity:
-            self._findings.labels(found.check, found.level.value).inc()
+        for finding in () if INJECTED in verdict.warnings else verdict.validity:
+            self._findings.labels(finding.check, finding.level.value).inc()
 
     def late(self, by_s: float) -> None:
         """Observe how late the event loop ran a callback, in seconds."""

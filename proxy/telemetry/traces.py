@@ -96,15 +96,15 @@ def processor(endpoint: str, environment: Mapping[str, str]) -> LogRecordProcess
 
 def tell(verdict: Verdict, span: Span, events: EventExporter | None, at_ns: int) -> None:
     """Tell the verdict and each validity finding beside it as an event of the verdict's span."""
-    told = [evaluation(verdict), *(finding(verdict, each) for each in verdict.validity)]
+    evaluations = [evaluation(verdict), *(finding(verdict, each) for each in verdict.validity)]
     if events is None:
-        for attributes in told:
+        for attributes in evaluations:
             span.add_event(EVENT, attributes, timestamp=at_ns)
         return
     context = import_module("opentelemetry.trace").set_span_in_context(
         span, import_module("opentelemetry.context").Context()
     )
-    for attributes in told:
+    for attributes in evaluations:
         events.emit(attributes, context, at_ns)
 
 
@@ -127,15 +127,15 @@ def evaluation(verdict: Verdict) -> Attributes:
     )
 
 
-def finding(verdict: Verdict, found: ValidityFinding) -> Attributes:
+def finding(verdict: Verdict, finding: ValidityFinding) -> Attributes:
     """Return the attributes of the event of one validity finding."""
     return _known(
         {
-            "gen_ai.evaluation.name": VALIDITY + found.check,
-            "gen_ai.evaluation.score.label": found.level.value,
-            "gen_ai.evaluation.explanation": found.sentence,
+            "gen_ai.evaluation.name": VALIDITY + finding.check,
+            "gen_ai.evaluation.score.label": finding.level.value,
+            "gen_ai.evaluation.explanation": finding.sentence,
             "gen_ai.conversation.id": verdict.rollout_id,
-            "truezero.evidence": found.evidence or None,
+            "truezero.evidence": finding.evidence or None,
         }
     )
 
@@ -326,7 +326,7 @@ def attributes(e: Exchange, address: Address | None = None) -> Attributes:
 
 def verdict_attributes(verdict: Verdict) -> Attributes:
     """Return the attributes of a verdict's span, leaving out unknown ones."""
-    found = verdict.validity
+    findings = verdict.validity
     facts: dict[str, Any] = {
         "gen_ai.conversation.id": verdict.rollout_id,
         "session.id": verdict.rollout_id,
@@ -334,8 +334,8 @@ def verdict_attributes(verdict: Verdict) -> Attributes:
         "truezero.verdict.health": verdict.health.value,
         "truezero.verdict.rule": verdict.rule,
         "truezero.verdict.scoreable": verdict.scoreable,
-        "truezero.verdict.validity": found[0].level.value if found else None,
-        "truezero.verdict.validity_checks": tuple(each.check for each in found) or None,
+        "truezero.verdict.validity": findings[0].level.value if findings else None,
+        "truezero.verdict.validity_checks": tuple(each.check for each in findings) or None,
     }
     return {name: value for name, value in facts.items() if value is not None}
 

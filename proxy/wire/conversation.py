@@ -66,10 +66,10 @@ def messages_of(payload: Payload) -> Sequence[object] | None:
     """Return the messages of a JSON request, in order; None if it has none."""
     for key in _LISTS:
         if key in payload:
-            found = payload[key]
-            if isinstance(found, list):
-                return found or None
-            return (found,) if isinstance(found, str) else None
+            value = payload[key]
+            if isinstance(value, list):
+                return value or None
+            return (value,) if isinstance(value, str) else None
     if "message" in payload:  # Cohere v1
         earlier = payload.get("chat_history")
         return (*(earlier if isinstance(earlier, list) else ()), payload["message"])
@@ -91,9 +91,9 @@ def opening(payload: Payload) -> Hashable:
     if OPENING.isdisjoint(payload):
         return None
     system = _SYSTEM.intersection(payload)
-    told = sample(payload[min(system)]) if system else None
+    head = sample(payload[min(system)]) if system else None
     tools = _tools(payload)
-    return (told, len(tools), sample(tools[-1])) if tools else told
+    return (head, len(tools), sample(tools[-1])) if tools else head
 
 
 def sample(message: object) -> Hashable:
@@ -133,8 +133,8 @@ def is_edited(payload: Payload) -> bool:
     """Return True if the server changes the conversation of a request or holds a part of it."""
     if _EDITED.isdisjoint(payload):
         return isinstance(payload.get("prompt"), dict)  # a template of the server's
-    asked = [payload[key] for key in _EDITED.intersection(payload)]
-    return any(each not in _UNEDITED and not _clears_thinking(each) for each in asked)
+    edits = [payload[key] for key in _EDITED.intersection(payload)]
+    return any(each not in _UNEDITED and not _clears_thinking(each) for each in edits)
 
 
 def _clears_thinking(edits: object) -> bool:

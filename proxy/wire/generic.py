@@ -71,8 +71,8 @@ def known_shape(payload: Payload, event: str | None) -> tuple[Dialect, str] | No
     message = part(part(payload.get("output")).get("message"))
     if event in _CONVERSE_EVENTS or ("stopReason" in payload and "content" in message):
         return bedrock.CONVERSE, "bedrock.converse"
-    told = payload.get("message") or isinstance(payload.get("response"), str)
-    if told and isinstance(payload.get("done"), bool) and isinstance(payload.get("model"), str):
+    answer = payload.get("message") or isinstance(payload.get("response"), str)
+    if answer and isinstance(payload.get("done"), bool) and isinstance(payload.get("model"), str):
         return others.OLLAMA_CHAT, "ollama.chat"
     meta = payload.get("meta_info")
     if isinstance(meta, dict) and ("finish_reason" in meta or "completion_tokens" in meta):
@@ -86,8 +86,10 @@ def known_shape(payload: Payload, event: str | None) -> tuple[Dialect, str] | No
 
 def _is_choice(choice: Payload) -> bool:
     for key in ("message", "delta"):
-        told = choice.get(key)
-        if isinstance(told, dict) and ("role" in told or "content" in told or "tool_calls" in told):
+        value = choice.get(key)
+        if isinstance(value, dict) and (
+            "role" in value or "content" in value or "tool_calls" in value
+        ):
             return True
     scored = "finish_reason" in choice or "logprobs" in choice
     return scored and isinstance(choice.get("text"), str)
@@ -210,10 +212,10 @@ def _bare(key: str) -> str:
 
 
 def _members(holder: Payload) -> dict[str, object]:
-    found: dict[str, object] = {}
+    members: dict[str, object] = {}
     for key, value in islice(holder.items(), _MEMBERS):
-        found.setdefault(_bare(key), value)
-    return found
+        members.setdefault(_bare(key), value)
+    return members
 
 
 class OutputFinder:
@@ -268,10 +270,10 @@ class OutputFinder:
 
     # -- the question ------------------------------------------------------------------
 
-    def settle(self, reading: ResponseFacts, asked: Payload) -> None:
+    def settle(self, reading: ResponseFacts, request: Payload) -> None:
         """Take a text without a sign for output where the request put a question to a model."""
         facts = self._facts
-        if self._likely and not facts.content and asks(asked):
+        if self._likely and not facts.content and asks(request):
             facts.output = facts.content = True
             _take_over(reading, facts)
 
@@ -308,15 +310,15 @@ class OutputFinder:
         if isinstance(role, str) and role.lower() in _OTHERS:
             return
         ends = "finishreason" in members
-        said = members.get("messages")
-        if self._guarded and not ends and (any(map(members.get, _ECHOED)) or _is_history(said)):
+        messages = members.get("messages")
+        if self._guarded and not ends and (any(map(members.get, _ECHOED)) or _is_history(messages)):
             return
         self._take_facts(members)
         if isinstance(members.get("history"), list):  # of a chat: docs.nlpcloud.com (chatbot)
             self._signs = True
-        if isinstance(said, list) and (ends or depth):  # docs.z.ai (agents), and wrappers
+        if isinstance(messages, list) and (ends or depth):  # docs.z.ai (agents), and wrappers
             self._quoted += not ends
-            self._take_value("message", said, depth, speaks=False, foreign=False)
+            self._take_value("message", messages, depth, speaks=False, foreign=False)
             self._quoted -= not ends
         if isinstance(members.get("done"), bool) and isinstance(members.get("response"), str):
             self._signs = True  # Ollama's lines without their model
@@ -556,10 +558,10 @@ _ENDED: Final = re.compile(
 def ending(body: bytes) -> list[Payload]:
     """Return what the end of a long JSON document says of its counts and its finish reason."""
     end = body[-WINDOW:]
-    found = [b'{"usage":%s}' % match[1] for match in _COUNTED.finditer(end)]
-    found += [b"{%s:%s}" % (b'"' + match[1] + b'"', match[2]) for match in _ENDED.finditer(end)]
+    events = [b'{"usage":%s}' % match[1] for match in _COUNTED.finditer(end)]
+    events += [b"{%s:%s}" % (b'"' + match[1] + b'"', match[2]) for match in _ENDED.finditer(end)]
     documents = []
-    for text in found[-_ITEMS:]:
+    for text in events[-_ITEMS:]:
         try:
             documents.append(part(orjson.loads(text)))
         except orjson.JSONDecodeError:

@@ -117,9 +117,9 @@ def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError
         errors = holder.get("errors")
         listed = parts(part(errors).get("data")) or parts(errors)
         for error in (*listed, holder.get("error"), holder.get("last_error")):
-            found = read_error({"error": error}) if error else None
-            if found is not None:
-                return found
+            failure = read_error({"error": error}) if error else None
+            if failure is not None:
+                return failure
     counts = part(job.get("request_counts"))
     spoilt = ("failed", "errored", "expired", "canceled")
     lost = next((key for key in spoilt if count(counts.get(key))), None)

@@ -172,9 +172,9 @@ def _at_errors(body: Mapping[str, object], _event: str | None) -> Iterator[objec
 
 def errors_by_field(errors: Mapping[str, object]) -> Iterator[object]:
     """Yield what is said of each field of a request: ``{"model": ["is required"]}``."""
-    for field_name, said in islice(errors.items(), ITEMS):
-        if field_name not in MESSAGE_KEYS and isinstance(said, list):
-            for text in said[:ITEMS]:
+    for field_name, texts in islice(errors.items(), ITEMS):
+        if field_name not in MESSAGE_KEYS and isinstance(texts, list):
+            for text in texts[:ITEMS]:
                 if isinstance(text, str):
                     yield {"param": field_name, "message": f"{field_name} {text}"}
 
@@ -701,10 +701,10 @@ def with_stated_status(error: ProviderError) -> ProviderError:
 
 
 def _named_status(text: str) -> int | None:
-    found = _STATUS_LINE.fullmatch(text[:100])
-    if found is None:
+    match = _STATUS_LINE.fullmatch(text[:100])
+    if match is None:
         return None
-    number, phrase = found.groups()
+    number, phrase = match.groups()
     stated = _PHRASES.get((phrase or "").strip().lower())
     return stated or (int(number) if number and (not phrase or len(phrase) < 4) else None)
 

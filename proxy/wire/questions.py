@@ -175,20 +175,20 @@ def question(
         body[_COMPLETION_LIMIT] = body.pop("max_tokens")
     if path is None:
         named = (form.path or "").format(model=quote(model, safe=""))
-        asked = f"{base_path}{named}" if api in _BEHIND_BASE else named
+        target_path = f"{base_path}{named}" if api in _BEHIND_BASE else named
     else:
-        asked = _asked_path(path.decode("latin-1"), model)
-    if asked.endswith(_VERTEX[0]):
+        target_path = _asked_path(path.decode("latin-1"), model)
+    if target_path.endswith(_VERTEX[0]):
         del body["model"]
         body["anthropic_version"] = _VERTEX[1]
     headers = form.headers
     if version is not None and _ANTHROPIC_VERSION in headers:
         headers = [pair for pair in headers if pair != _ANTHROPIC_VERSION]
         headers.append((_ANTHROPIC_VERSION[0], version))
-    kept = _KEPT_QUERY.search(query)
+    query_kept = _KEPT_QUERY.search(query)
     return Question(
-        path=asked.encode("latin-1"),
-        query=kept[1] if kept else b"",
+        path=target_path.encode("latin-1"),
+        query=query_kept[1] if query_kept else b"",
         headers=headers,
         body=orjson.dumps(body),
     )

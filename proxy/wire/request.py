@@ -68,7 +68,7 @@ def in_head(headers: Mapping[bytes, bytes], query: bytes, *, operators_key: bool
         operators_key: the operator's key is put in, and what chooses an account is removed.
     """
     names = _OTHERS if operators_key else _SELECTING
-    found = [
+    features = [
         (name.decode(), value)
         for name in sorted(name for name in headers if name in names or _at_a_gateway(name))
         if (value := headers[name].strip()) and value != _USUAL.get(name)
@@ -78,7 +78,7 @@ def in_head(headers: Mapping[bytes, bytes], query: bytes, *, operators_key: bool
         for name, text in (parse_qsl(query.decode("latin-1")) if query else ())
         if name.lower() == _QUERY
     ]
-    return (*found, *versions)
+    return (*features, *versions)
 
 
 def in_body(payload: Payload) -> Selected:

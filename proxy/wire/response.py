@@ -135,8 +135,8 @@ class PayloadReader:
     def read(self, reading: ResponseFacts, payload: dict[str, object], event: str | None) -> None:
         """Add a parsed payload to the reading."""
         if self.route.shapes and not reading.understood:
-            found = routes.by_shape(payload, self.route.shapes)
-            self.dialect, self.api = found or (self.dialect, self.api)
+            named = routes.by_shape(payload, self.route.shapes)
+            self.dialect, self.api = named or (self.dialect, self.api)
         self.dialect.read(reading, payload, event)
         known = reading.understood
         if not known:
@@ -180,10 +180,10 @@ class PayloadReader:
             error = read_text_failure(text)
         self._take_error(error)
 
-    def settle(self, reading: ResponseFacts, asked: Payload) -> None:
+    def settle(self, reading: ResponseFacts, request: Payload) -> None:
         """Settle at the end, by the request too, whether a text of an unknown format is output."""
         if self.finder is not None and not reading.content:
-            self.finder.settle(reading, asked)
+            self.finder.settle(reading, request)
             if reading.content:
                 self.inferred, self.dialect = True, NATIVE
 
@@ -213,9 +213,9 @@ class PayloadReader:
             trusting = not route.infers and not route.dialect.known
             self.finder = OutputFinder(trusting=trusting, guarded=route.infers)
         try:
-            found = known_shape(payload, event)
-            if found is not None:
-                self.dialect, self.api = found
+            named = known_shape(payload, event)
+            if named is not None:
+                self.dialect, self.api = named
                 self.dialect.read(reading, payload, event)
                 self.inferred = self.inferred or reading.understood
                 self.finder.adopted = True
@@ -697,12 +697,12 @@ class ResponseReader:
             return [(part(newest["response"]), None)]
         if self._events is None or (self._fed != size and self._decoder is None):
             return []
-        found: list[tuple[Payload, str | None]] = []
+        payloads: list[tuple[Payload, str | None]] = []
         for event in [event for events in self._events for event in events]:
             payload = parse_json(event.data)
             if isinstance(payload, dict):
-                found.append((payload, event.name))
-        return found
+                payloads.append((payload, event.name))
+        return payloads
 
     def _last_events(self) -> ResponseFacts:
         """Return a copy of the reading with the unfinished end; ``reading`` is not changed."""

@@ -219,13 +219,13 @@ class WrittenCall:
     def _is_call(self, text: str, start: int) -> bool:
         """Return True if the text is one call from an opening to its end."""
         for pattern in _CALLS:
-            found = pattern.fullmatch(text, start)
-            if found is not None and self._names_offered(found.groupdict()):
+            match = pattern.fullmatch(text, start)
+            if match is not None and self._names_offered(match.groupdict()):
                 return True
         return False
 
-    def _names_offered(self, found: dict[str, str | None]) -> bool:
-        name, written, arguments = (found.get(key) for key in ("name", "json", "arguments"))
+    def _names_offered(self, groups: dict[str, str | None]) -> bool:
+        name, written, arguments = (groups.get(key) for key in ("name", "json", "arguments"))
         if written is not None:
             calls = _parsed(written)
             calls = calls if isinstance(calls, list) else [calls]

@@ -22,7 +22,7 @@ from proxy.inbound.http import AgentCalls, HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.inbound.websocket import websocket_options
 from proxy.outbound.transport import Http1Transport
-from proxy.relay.context import CallLimits, RelayContext, RequestNotices
+from proxy.relay.context import CallLimits, RefusedRequests, RelayContext
 from proxy.relay.relay import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.keys import Keyring, OperatorKeys
@@ -197,8 +197,8 @@ def make_context(
         any_path=rules.pop("any_path", False),
         guards_keyless=rules.pop("guards_keyless", False),
     )
-    upstreams, notices = allow_list(changes), rules.pop("notices", RequestNotices())
-    nameless = notices.unattributed
+    upstreams, refused = allow_list(changes), rules.pop("refused", RefusedRequests())
+    nameless = refused.unattributed
     addresses = Addresses(
         upstreams,
         KEYRING,
@@ -209,7 +209,7 @@ def make_context(
     return RelayContext(
         upstreams=upstreams,
         addresses=addresses,
-        notices=notices,
+        refused=refused,
         transport=transport or Http1Transport(),
         recorder=book,
         salt=b"salt",

@@ -152,13 +152,13 @@ def measured_adapter(adapter: type[Any], wire: WireVerdicts | None = None) -> ty
 
         def get_train_data_batch(self, completed_rollouts: Sequence[Any], **facts: Any) -> Any:
             """Build a training batch."""
-            kept = measured_rollouts(completed_rollouts, wire)
-            return super().get_train_data_batch(kept, **facts)
+            measured = measured_rollouts(completed_rollouts, wire)
+            return super().get_train_data_batch(measured, **facts)
 
         def get_test_metrics(self, completed_rollouts: Sequence[Any], **facts: Any) -> Any:
             """Build validation metrics."""
-            kept = measured_rollouts(completed_rollouts, wire)
-            return super().get_test_metrics(kept, **facts)
+            measured = measured_rollouts(completed_rollouts, wire)
+            return super().get_test_metrics(measured, **facts)
 
     return MeasuredAdapter
 

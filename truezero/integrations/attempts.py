@@ -39,24 +39,24 @@ def check_service(
         ServiceError: its message is the one sentence to say.
     """
     failed: list[Exception] = []
-    asked = client or Client(url, token, timeout_s=within_s)
+    service = client or Client(url, token, timeout_s=within_s)
 
     def greet() -> None:
         try:
-            asked.greet()
-            asked.batch_page(limit=1)  # /healthz asks for no token
+            service.greet()
+            service.batch_page(limit=1)  # /healthz asks for no token
         except Exception as error:  # raised again in the caller's thread
             failed.append(error)
         finally:
             if client is None:
-                asked.close()
+                service.close()
 
     thread = threading.Thread(target=greet, name="truezero-greeting", daemon=True)
     thread.start()
     thread.join(within_s)
     if thread.is_alive():
         raise ServiceError(
-            f"{asked.url} did not answer within {within_s:g} s: is it a truezero service?",
+            f"{service.url} did not answer within {within_s:g} s: is it a truezero service?",
             code="no_answer",
         )
     if failed:

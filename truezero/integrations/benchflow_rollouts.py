@@ -119,12 +119,12 @@ def addresses(
     base = registered.base_urls.get(route.upstream)
     if base is None:
         raise NotMeasured(f"truezero: the service has no upstream {route.upstream!r}")
-    found = dict.fromkeys(route.address, base + route.path)
-    if _BASE_URL in found:
+    variables = dict.fromkeys(route.address, base + route.path)
+    if _BASE_URL in variables:
         own = ("GEMINI_API_KEY",) if route.native else ()
         keys = (env.get(name) for name in (_KEY, *own))
-        found[_KEY] = next(filter(None, keys), registered.key)
-    return found
+        variables[_KEY] = next(filter(None, keys), registered.key)
+    return variables
 
 
 # --- verdicts ---
@@ -162,8 +162,8 @@ def apply(rollout: Any, verdict: models.Verdict | None, unjudged: str | None) ->
             rollout._diagnostics.set(diagnostics.SuspectedApiErrorDiagnostic(**suspected(verdict)))
             why = f"suspected provider api error: {sentence(verdict)}"
         case _:
-            said = sentence(verdict) if verdict is not None else "the rollout was never judged"
-            why = unjudged or f"truezero: not measured: {said}"
+            reason = sentence(verdict) if verdict is not None else "the rollout was never judged"
+            why = unjudged or f"truezero: not measured: {reason}"
     rollout._error = f"{why}; {rollout._error}" if rollout._error else why
     rollout._rewards = None
 
@@ -418,9 +418,9 @@ async def _measured(rollout: Any, runtime: Mapping[str, Any], route: ModelRoute)
     measured: _Measured | None = getattr(rollout, _STATE, None)
     if measured is None:
         measured = _Measured(registered=await _register(rollout, runtime, route))
-    found = {**env, **addresses(route, measured.registered, env)}
+    variables = {**env, **addresses(route, measured.registered, env)}
     setattr(rollout, _STATE, measured)
-    return found
+    return variables
 
 
 def _route(model: str, env: dict[str, str]) -> ModelRoute | None:

@@ -50,14 +50,14 @@ def evaluations(verdict: models.Verdict) -> list[Evaluation]:
     return [health, *(_finding(verdict, each) for each in verdict.validity)]
 
 
-def _finding(verdict: models.Verdict, found: models.ValidityFinding) -> Evaluation:
+def _finding(verdict: models.Verdict, finding: models.ValidityFinding) -> Evaluation:
     return Evaluation(
         rollout_id=verdict.rollout_id,
-        name=VALIDITY + found.check,
-        label=found.level,
-        explanation=found.sentence,
+        name=VALIDITY + finding.check,
+        label=finding.level,
+        explanation=finding.sentence,
         judged_at=verdict.judged_at,
-        metadata=known(batch=verdict.batch, evidence=found.evidence or None),
+        metadata=known(batch=verdict.batch, evidence=finding.evidence or None),
     )
 
 

@@ -30,13 +30,13 @@ class _Naming:
         if current.get() is None:
             return None
         try:
-            asked = address(kwargs, os.environ)
+            base_url = address(kwargs, os.environ)
         except (
             Exception
         ) as error:  # LiteLLM's own, on arguments that it refuses or will read itself
             _log.debug("a call of LiteLLM is not named: %s", type(error).__name__)
             return None
-        named = headers(str(asked or ""))
+        named = headers(str(base_url or ""))
         if not named:
             return None
         return {**kwargs, "extra_headers": {**(kwargs.get("extra_headers") or {}), **named}}

@@ -102,10 +102,10 @@ def main() -> None:
     if run.unmeasured:
         line = unmeasured_line(run.unmeasured, plural(run.instances, "instance"), batch)
         parts = (line, outcomes_left(), "the same command runs them again")
-        said = f"truezero: {'; '.join(filter(None, parts))}"
+        message = f"truezero: {'; '.join(filter(None, parts))}"
         if run.away:
-            raise SystemExit(said)
-        sys.stderr.write(f"{said}\n")
+            raise SystemExit(message)
+        sys.stderr.write(f"{message}\n")
 
 
 class UnderRollout:

@@ -37,8 +37,8 @@ def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) ->
         verdicts: by instance id; those of a model that was reached add nothing, unless their
             scores do not count.
     """
-    found = {instance: _reason(verdict) for instance, verdict in verdicts.items()}
-    reasons = {instance: why for instance, why in found.items() if why is not None}
+    every = {instance: _reason(verdict) for instance, verdict in verdicts.items()}
+    reasons = {instance: why for instance, why in every.items() if why is not None}
     return {**report, **failures(report, reasons)} if reasons else dict(report)
 
 

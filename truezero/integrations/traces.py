@@ -201,15 +201,15 @@ def mask(
     wire = _Wire(verdicts)
     joins = [_joined(name, calls, wire, rollouts or {}) for name, calls in traces.items()]
     unclaimed = _unclaimed(joins, wire)
-    found = {join.rollout: _judged(join, wire, unclaimed) for join in joins}
+    judged = {join.rollout: _judged(join, wire, unclaimed) for join in joins}
     taken = {exchange["id"] for join in joins for _, exchange in join.pairs}
     traced = {join.wire for join in joins}
     others = [name for name in wire.verdicts if name not in traced and name not in wire.shared]
-    notes = {name: trace.note() for name, trace in found.items()}
+    notes = {name: trace.note() for name, trace in judged.items()}
     return Masked(
         format=form.name,
         records=[form.write(record, notes) for record in records],
-        traces=list(found.values()),
+        traces=list(judged.values()),
         absent=[_judged(_Join(rollout=None, wire=name), wire, ()) for name in others],
         shared_missing=_missing(
             [call for name in wire.shared for call in wire.calls.get(name, ())], taken
@@ -336,11 +336,11 @@ def _joined(
     """Join the calls of one trace with those of the wire."""
     own = rollouts.get(name or "", name)
     own = own if own in wire.calls or own in wire.verdicts else None
-    found = [wire.found(call, own) for call in calls]
+    matches = [wire.found(call, own) for call in calls]
     if own is None:
-        owners = {each[0] for each in found if each is not None} - wire.shared
+        owners = {each[0] for each in matches if each is not None} - wire.shared
         own = owners.pop() if len(owners) == 1 else None
-    partners = [None if each is None else each[1] for each in found]
+    partners = [None if each is None else each[1] for each in matches]
     if own is not None and own not in wire.shared:
         partners = _by_order(calls, partners, wire.calls.get(own, ()), wire)
     return _Join(

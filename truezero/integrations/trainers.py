@@ -43,16 +43,16 @@ def verl(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     (verl/experimental/agent_loop/agent_loop.py).
     """
 
-    found = _settled(group)
+    settled = _settled(group)
 
     def mask(row: Row, rollout_id: str) -> dict[str, Any]:
         changed: dict[str, Any] = {
             "response_mask": [0] * len(row["response_mask"]),
-            "reward_score": _neutral(found),
+            "reward_score": _neutral(settled),
         }
         return changed | ({"uid": f"{row['uid']}/{rollout_id}"} if "uid" in row else {})
 
-    return _masked(found, rows, mask)
+    return _masked(settled, rows, mask)
 
 
 def slime(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
@@ -61,9 +61,9 @@ def slime(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     Both fields are of `Sample` (slime/utils/types.py). Group normalisation counts removed
     samples (slime/ray/rollout.py, `_post_process_rewards`): their ``reward`` becomes the baseline.
     """
-    found = _settled(group)
+    settled = _settled(group)
     return _masked(
-        found, rows, lambda _row, _id: {"remove_sample": True, "reward": _neutral(found)}
+        settled, rows, lambda _row, _id: {"remove_sample": True, "reward": _neutral(settled)}
     )
 
 
@@ -76,8 +76,8 @@ def prime_rl(group: Group, rows: Sequence[Row]) -> list[dict[str, Any]]:
     """
 
     def error(_row: Row, rollout_id: str) -> dict[str, Any]:
-        said = f"{ERROR}: rollout {rollout_id} was not measured"
-        return {"error": {"error": ERROR, "error_chain_repr": said, "error_chain_str": said}}
+        message = f"{ERROR}: rollout {rollout_id} was not measured"
+        return {"error": {"error": ERROR, "error_chain_repr": message, "error_chain_str": message}}
 
     return _masked(_settled(group), rows, error)
 
@@ -89,9 +89,9 @@ def skyrl(group: Group, output: Mapping[str, Any]) -> dict[str, Any]:
         output: a `GeneratorOutput` (skyrl_train/generators/base.py): lists with a place for each
             trajectory, here those of the group. Its rewards are numbers, or lists by token.
     """
-    found = _settled(group)
+    settled = _settled(group)
     columns = {
-        "stop_reasons": output.get("stop_reasons") or [None] * len(found.rollout_ids),
+        "stop_reasons": output.get("stop_reasons") or [None] * len(settled.rollout_ids),
         "loss_masks": output["loss_masks"],
         "rewards": output["rewards"],
     }
@@ -101,10 +101,10 @@ def skyrl(group: Group, output: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "stop_reasons": ERROR,
             "loss_masks": [0] * len(row["loss_masks"]),
-            "rewards": _in_shape_of(row["rewards"], _neutral(found)),
+            "rewards": _in_shape_of(row["rewards"], _neutral(settled)),
         }
 
-    masked = _masked(found, rows, mask)
+    masked = _masked(settled, rows, mask)
     return {**output, **{name: [row[name] for row in masked] for name in columns}}
 
 
@@ -140,9 +140,9 @@ def agent_lightning(group: Group, rows: Sequence[T]) -> list[T]:
     mask (agentlightning 1.0.2, verl/rollout_adapter.py); its advantages are of the rows that are
     left. `truezero.integrations.agent_lightning` does this without groups.
     """
-    found = _settled(group)
-    _check_length(found, rows)
-    return [row for row, counts in zip(rows, found.valid, strict=True) if counts]
+    settled = _settled(group)
+    _check_length(settled, rows)
+    return [row for row, counts in zip(rows, settled.valid, strict=True) if counts]
 
 
 def _masked(

@@ -222,16 +222,16 @@ def settle(
 def _asked_elsewhere(client: Client, trace: Mapping[str, Any]) -> str | None:
     """Return the base URL that a trace's client asked, if it is another server's."""
     config = (trace.get("agent") or {}).get("config") or {}
-    asked = (config.get("client") or {}).get("base_url")
-    return None if asked is None or is_service(asked, service=client.url) else str(asked)
+    base_url = (config.get("client") or {}).get("base_url")
+    return None if base_url is None or is_service(base_url, service=client.url) else str(base_url)
 
 
 @cache
-def _warn_of(asked: str, service: str) -> None:
+def _warn_of(base_url: str, service: str) -> None:
     """Warn once of a base URL that is not the service's."""
     _log.warning(
         "no call came through truezero, rewards stay as they are: base_url of the client is %s, "
-        "is it to be %s/openai/v1?", urlsplit(asked)._replace(query="").geturl(), service,
+        "is it to be %s/openai/v1?", urlsplit(base_url)._replace(query="").geturl(), service,
     )  # fmt: skip
 
 

@@ -620,8 +620,8 @@ class Reruns(BaseModel):
 
     def kind(self, name: RerunName) -> RerunKind:
         """Return one of the lists by its name."""
-        found: RerunKind = getattr(self, name)
-        return found
+        reruns: RerunKind = getattr(self, name)
+        return reruns
 
 
 # --- measurement card ----------------------------------------------------------------------------

@@ -436,8 +436,8 @@ def recognised(
     command: Sequence[str], find_program: FindProgram = lambda _word: None
 ) -> tuple[Agent, RecognisedAgent | None]:
     """Return the agent that a command starts, and where the command names it."""
-    found = recognition.find(command, _BY_NAME.keys(), find_program)
-    return (_BY_NAME[found.name], found) if found else (ANY, None)
+    agent = recognition.find(command, _BY_NAME.keys(), find_program)
+    return (_BY_NAME[agent.name], agent) if agent else (ANY, None)
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -157,8 +157,8 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
         if match := _LISTENS.search(_text(log)):
             return match[1]
         time.sleep(_POLL_S)
-    said = _text(log).strip().splitlines() or ["no output"]
-    raise EmbeddedStartError(f"the proxy did not start: {said[-1].removeprefix('truezero: ')}")
+    lines = _text(log).strip().splitlines() or ["no output"]
+    raise EmbeddedStartError(f"the proxy did not start: {lines[-1].removeprefix('truezero: ')}")
 
 
 def _text(log: Path) -> str:

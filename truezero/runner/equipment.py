@@ -128,9 +128,9 @@ def prepare(
         read: returns the text of a settings file; None if there is none.
         find_program: returns the file of a program.
     """
-    agent, found = recognised(command, find_program)
+    agent, match = recognised(command, find_program)
     variables = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
-    own = variables | dict(found.assigned if found else {})  # as the agent will see it
+    own = variables | dict(match.assigned if match else {})  # as the agent will see it
     logged_in = _logged_in(agent, variables, exists)
     variables |= rollout.env | _base_url_variables(rollout)
     if not logged_in:
@@ -140,14 +140,14 @@ def prepare(
     if home and folder:
         variables[home.variable] = str(folder)
     endpoint = AgentEndpoint(
-        words=(*command, *(found.words if found else ())),
+        words=(*command, *(match.words if match else ())),
         base_urls=rollout.base_urls,
         bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},
-        environment={**(found.assigned if found else {}), **variables},
+        environment={**(match.assigned if match else {}), **variables},
         logged_in=logged_in,
     )
     seen = LaunchContext(
-        words=found.words if found else (),
+        words=match.words if match else (),
         environment=own,
         home=PurePath(own.get("HOME", "")),
         exists=exists,
@@ -155,26 +155,26 @@ def prepare(
     )
     return PreparedCommand(
         agent=agent.name,
-        known=found is not None,
+        known=match is not None,
         address=agent.address,
-        bypasses=_past(found, agent, endpoint) + agents.said(agent.bypasses, seen),
+        bypasses=_past(match, agent, endpoint) + agents.said(agent.bypasses, seen),
         trajectory=agent.trajectory(seen) if agent.trajectory else None,
-        command=recognition.insert(command, found, agent.flags(endpoint)),
+        command=recognition.insert(command, match, agent.flags(endpoint)),
         environment=variables | dict(agent.variables(endpoint)),
         files={folder / name: text for name, text in home.files.items()} if home and folder else {},
     )
 
 
-def _past(found: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
+def _past(match: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
     """Return why a command itself keeps its agent from what it needs."""
-    if found is None:
+    if match is None:
         return ()
     needed = _BASE_URLS.keys() | agent.variables(endpoint).keys()
-    replaced = sorted(needed & {name for name, value in found.assigned.items() if _other(value)})
-    unheard = agent.flags(endpoint) and not found.passes
+    replaced = sorted(needed & {name for name, value in match.assigned.items() if _other(value)})
+    unheard = agent.flags(endpoint) and not match.passes
     reasons = {
         f"the command sets {', '.join(replaced)} itself": replaced,
-        "the command starts it with an empty environment": found.cleared,
+        "the command starts it with an empty environment": match.cleared,
         'its wrapper does not pass arguments on ("$@"): it cannot get the flags it needs': unheard,
     }
     return tuple(reason for reason, holds in reasons.items() if holds)

@@ -369,14 +369,14 @@ def _run_command(
     equipment: PreparedCommand, job: Job, client: Client, rollout_id: str
 ) -> tuple[ProcessResult, OutcomeFacts]:
     """Run the command to its end; return how it ended and what to report."""
-    said = agents.noted(equipment.trajectory)
+    outcome_noted = agents.noted(equipment.trajectory)
     try:
         process = started(equipment)
     except OSError as error:
         return _failed_start(job, error)
     with terminal_for(process.pid):
         ended = accompanied(process, client, rollout_id, fail_fast=job.fail_fast)
-    return ended, _outcome(ended, said)
+    return ended, _outcome(ended, outcome_noted)
 
 
 _STOPPED: OutcomeFacts = {"status": "success", "termination_reason": "agent_stop"}
@@ -389,9 +389,11 @@ def _failed_start(job: Job, error: OSError) -> tuple[ProcessResult, OutcomeFacts
     return ProcessResult(agent_code=code), outcome
 
 
-def _outcome(ended: ProcessResult, said: Callable[[], OutcomeFacts | None]) -> OutcomeFacts:
+def _outcome(
+    ended: ProcessResult, outcome_noted: Callable[[], OutcomeFacts | None]
+) -> OutcomeFacts:
     if ended.agent_code == 0:
-        return {"prompts_executed": 1, **(said() or _STOPPED)}
+        return {"prompts_executed": 1, **(outcome_noted() or _STOPPED)}
     if ended.doomed:  # the verdict says why
         return {"status": "environment_error", "prompts_executed": 1}
     if ended.forwarded is not None:

@@ -138,11 +138,11 @@ def key_header(url: str, rollout: Keyed, *, service: str | None = None) -> dict[
 def is_service(url: str, rollout: Keyed | None = None, *, service: str | None = None) -> bool:
     """Return True if a URL is the service's, as this process or the rollout's agent reaches it."""
     # To look where a key would go is not to take it.
-    told = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
-    known = [] if told is None else list(told.base_urls.values())
+    watched = rollout.rollout if isinstance(rollout, WatchedIdentity) else rollout
+    known = [] if watched is None else list(watched.base_urls.values())
     known.append(service or os.environ.get("TRUEZERO_URL") or DEFAULT_URL)
-    asked = _origin_of(url)
-    return asked is not None and any(_origin_of(base) == asked for base in known)
+    origin = _origin_of(url)
+    return origin is not None and any(_origin_of(base) == origin for base in known)
 
 
 def carry(function: Callable[P, T]) -> Callable[P, T]:

@@ -55,19 +55,19 @@ def folder() -> Path:
     return Path(os.environ.get(FOLDER_VARIABLE) or _FOLDER).absolute()
 
 
-def keep(place: Path, kept: KeptOutcome) -> Path:
+def keep(place: Path, outcome: KeptOutcome) -> Path:
     """Write an outcome into a folder; the same outcome has the same file.
 
     Raises:
         OSError: the folder cannot be written to.
     """
     _make(place)
-    file = place / _name(kept)
+    file = place / _name(outcome)
     draft = place / f".{file.stem}.{secrets.token_hex(4)}"
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as written:
-            written.write(json.dumps(asdict(kept), indent=2).encode())
+            written.write(json.dumps(asdict(outcome), indent=2).encode())
             written.flush()
             os.fsync(written.fileno())
         draft.replace(file)
@@ -83,11 +83,11 @@ def kept_in(place: Path) -> Iterator[tuple[Path, KeptOutcome | None]]:
 
     A file that another process delivers meanwhile is left out.
     """
-    found: list[tuple[Path, KeptOutcome | None]] = []
+    outcomes: list[tuple[Path, KeptOutcome | None]] = []
     for file in sorted(place.glob("*.json")):
         with contextlib.suppress(FileNotFoundError):
-            found.append((file, _read(file)))
-    yield from sorted(found, key=lambda each: each[1].kept_at if each[1] else 0.0)
+            outcomes.append((file, _read(file)))
+    yield from sorted(outcomes, key=lambda each: each[1].kept_at if each[1] else 0.0)
 
 
 def _read(file: Path) -> KeptOutcome | None:
@@ -112,11 +112,11 @@ def _make(place: Path) -> None:
         place.mkdir(mode=0o700)
 
 
-def _name(kept: KeptOutcome) -> str:
+def _name(outcome: KeptOutcome) -> str:
     """Return a file's name: the rollout, and a digest of everything but the time."""
-    facts = json.dumps([kept.service, kept.rollout_id, kept.outcome], sort_keys=True)
+    facts = json.dumps([outcome.service, outcome.rollout_id, outcome.outcome], sort_keys=True)
     digest = hashlib.sha256(facts.encode()).hexdigest()[:16]
-    return f"{quote(kept.rollout_id, safe='')[:_LONGEST_NAME]}.{digest}.json"
+    return f"{quote(outcome.rollout_id, safe='')[:_LONGEST_NAME]}.{digest}.json"
 
 
 # --- delivery ------------------------------------------------------------------------------
@@ -222,8 +222,8 @@ class Delivery:
         rollout_id, place = self._kept.rollout_id, self._terms.folder
         why = _short(error, self._terms.service)
         if self._file is None:
-            _lost[rollout_id] = told = f"{place}: {self._not_kept}"
-            mend = f"it could not be kept either ({told}): run the sample again"
+            _lost[rollout_id] = reason = f"{place}: {self._not_kept}"
+            mend = f"it could not be kept either ({reason}): run the sample again"
         else:
             then = "when the service is back" if is_away(error) else "once that is mended"
             command = deliver_command(place, self._terms.service)
@@ -275,13 +275,17 @@ def outcomes_left() -> str | None:
     None if there are none. Counts what this process kept and all in the folder. A process that
     kept one says it on exit, unless this function has told it already.
     """
-    found = {place: list(kept_in(place)) for place in sorted(_folders | {folder()})}
-    told = [_left_in(place, [kept for _, kept in files]) for place, files in found.items() if files]
+    folders = {place: list(kept_in(place)) for place in sorted(_folders | {folder()})}
+    sentences = [
+        _left_in(place, [outcome for _, outcome in files])
+        for place, files in folders.items()
+        if files
+    ]
     if _lost:
         count = plural(len(_lost), "outcome")
         why = next(iter(_lost.values()))
-        told.append(f"{count} could be neither delivered nor kept ({why}): run it again")
-    sentence = "; ".join(told) or None
+        sentences.append(f"{count} could be neither delivered nor kept ({why}): run it again")
+    sentence = "; ".join(sentences) or None
     if sentence is not None:
         _said.add(sentence)
     return sentence
@@ -319,12 +323,12 @@ def patience_s() -> float:
     return seconds
 
 
-def _left_in(place: Path, kept: list[KeptOutcome | None]) -> str:
-    services = {each.service for each in kept if each is not None}
+def _left_in(place: Path, outcomes: list[KeptOutcome | None]) -> str:
+    services = {each.service for each in outcomes if each is not None}
     command = deliver_command(place, services.pop() if len(services) == 1 else None)
-    verb = "is" if len(kept) == 1 else "are"
+    verb = "is" if len(outcomes) == 1 else "are"
     return (
-        f"{plural(len(kept), 'outcome')} {verb} not delivered and kept in {place}: "
+        f"{plural(len(outcomes), 'outcome')} {verb} not delivered and kept in {place}: "
         f"when the service is back, run `{command}`"
     )
 
@@ -336,8 +340,8 @@ def _say_at_exit() -> None:
 
 
 def _say_left() -> None:
-    said = frozenset(_said)
+    sentences = frozenset(_said)
     sentence = outcomes_left()
-    if sentence is not None and sentence not in said:
+    if sentence is not None and sentence not in sentences:
         with contextlib.suppress(OSError, ValueError):
             sys.stderr.write(f"truezero: {visible(sentence)}\n")

@@ -119,11 +119,11 @@ def joined_comparison(pages: Sequence[models.BatchComparison]) -> models.BatchCo
 
 def joined_reruns(pages: Sequence[models.Reruns]) -> models.Reruns:
     """Return what to run again, with the items of all pages."""
-    found, *further = pages
+    first, *further = pages
     for name in models.RERUN_NAMES:
-        _join(found.kind(name), [page.kind(name) for page in further])
-    found.next = None
-    return found
+        _join(first.kind(name), [page.kind(name) for page in further])
+    first.next = None
+    return first
 
 
 def _join(kind: models.RerunKind, further: Sequence[models.RerunKind]) -> None:
@@ -135,8 +135,8 @@ def _join(kind: models.RerunKind, further: Sequence[models.RerunKind]) -> None:
             known.items += group.items
     for group in groups.values():
         group.count = len(group.items)
-    found = [group for group in groups.values() if group.items]
-    kind.groups = sorted(found, key=lambda group: (-group.count, group.cause))
+    filled = [group for group in groups.values() if group.items]
+    kind.groups = sorted(filled, key=lambda group: (-group.count, group.cause))
     kind.count = sum(group.count for group in kind.groups)
 
 

@@ -322,13 +322,13 @@ def _batches(connection: Connection) -> list[str]:
 
 def _wrong_calls(dialect: str) -> str:
     keys, sums = ", ".join(_KEYS), ", ".join(f"sum({name})" for name in schema.SUMS)
-    kept = (
+    stored = (
         f"SELECT {keys}, 0, {sums} FROM call_usage GROUP BY {keys}"
         f" HAVING {' OR '.join(f'sum({name}) <> 0' for name in schema.SUMS)}"
     )
     counted = schema.usage_query(dialect)
     both = (f"SELECT * FROM ({a}) AS one EXCEPT SELECT * FROM ({b}) AS other"
-            for a, b in ((kept, counted), (counted, kept)))  # fmt: skip
+            for a, b in ((stored, counted), (counted, stored)))  # fmt: skip
     return " UNION ".join(f"SELECT batch FROM ({each}) AS wrong" for each in both)
 
 
@@ -337,11 +337,11 @@ def _adds_up(connection: Connection, batch: str) -> bool:
     if row is not None and row.counts is None:  # it will be counted
         return True
     counted = batch_totals.recounted(connection, batch)
-    kept = _kept(connection, batch, "{}" if row is None else row.counts)
+    stored = _kept(connection, batch, "{}" if row is None else row.counts)
     return (
-        kept.counts == counted.counts
-        and kept.notes == counted.notes
-        and kept.tasks == counted.tasks
+        stored.counts == counted.counts
+        and stored.notes == counted.notes
+        and stored.tasks == counted.tasks
         and _shapes(connection, batch) == batch_totals.shapes_of(counted)
         and all(_served(connection, batch, counted))
     )

@@ -165,7 +165,7 @@ def _invoke_text(payload: Payload, event: str | None) -> str:
 
 
 def _firsts(native: Payload, *keys: str) -> list[Payload]:
-    return [found for key in keys for found in parts(native.get(key))[:1]]
+    return [part for key in keys for part in parts(native.get(key))[:1]]
 
 
 CONVERSE: Dialect = Dialect(

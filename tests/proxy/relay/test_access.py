@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.inbound.asgi import RefusalCounter
-from proxy.relay.context import CallLimits, RequestNotices
+from proxy.relay.context import CallLimits, RefusedRequests
 from proxy.relay.relay import Relay
 from proxy.routing.target import Target
 from tests.fakes.relaying import Book, make_context
@@ -68,7 +68,7 @@ def test_the_paths_of_agents_are_claimed() -> None:
 )
 async def test_a_refused_call_is_not_recorded(call: dict[str, Any], status: int, code: str) -> None:
     refusals = RefusalCounter("")
-    refused = call_by_hand(notices=RequestNotices(refusals=refusals), **call)
+    refused = call_by_hand(refused=RefusedRequests(calls=refusals), **call)
     head, _, body = refused.to_agent.said().partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 %d " % status)
     assert json.loads(body)["code"] == code

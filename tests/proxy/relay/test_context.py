@@ -14,7 +14,7 @@ from proxy.outbound import errors
 from proxy.relay.context import (
     CallLimits,
     LiveCalls,
-    RequestNotices,
+    RefusedRequests,
     UnattributedCalls,
     failed,
     invalid_status,
@@ -222,7 +222,7 @@ def test_it_is_relayed_with_its_own_key_and_recorded_under_the_reserved_id() -> 
             calls = UnattributedCalls(LocalNames(), RefusalCounter(""))
             with relaying(
                 provider.url,
-                notices=RequestNotices(unattributed=calls),
+                refused=RefusedRequests(unattributed=calls),
                 real_keys={"openai": "sk-real", "gemini": "g-real"},
                 replace_keys=replaces,
             ) as relay:
@@ -249,7 +249,7 @@ def test_whoever_names_a_rollout_or_shows_a_wrong_key_is_not_one() -> None:
     calls = UnattributedCalls(LocalNames())
     with (
         Provider(answers.chat()) as provider,
-        relaying(provider.url, notices=RequestNotices(unattributed=calls)) as relay,
+        relaying(provider.url, refused=RefusedRequests(unattributed=calls)) as relay,
     ):
         named = {"x-truezero-rollout": "r1"}
         assert caller.post(relay.url + "/openai" + CHAT, json=ASK, headers=named).is_success
@@ -271,7 +271,7 @@ def test_another_sites_page_gets_nothing_and_no_provider_hears_of_it() -> None:
     calls = UnattributedCalls(LocalNames())
     with (
         Provider(answers.chat()) as provider,
-        relaying(provider.url, notices=RequestNotices(unattributed=calls)) as relay,
+        relaying(provider.url, refused=RefusedRequests(unattributed=calls)) as relay,
     ):
         for headers, code in (
             ({"origin": "https://site.example"}, "cross_origin"),

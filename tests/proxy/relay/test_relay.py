@@ -18,7 +18,7 @@ from proxy.inbound.response import FlowControl
 from proxy.relay import relay as relay_module
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.call import PlannedHead
-from proxy.relay.context import CallLimits, LiveCalls, RequestNotices, UnattributedCalls
+from proxy.relay.context import CallLimits, LiveCalls, RefusedRequests, UnattributedCalls
 from proxy.relay.relay import AgentConnection, Relay
 from proxy.routing.addresses import LocalNames
 from proxy.routing.upstreams import Auth
@@ -152,7 +152,7 @@ async def test_a_refused_call_is_answered_at_once(name: str) -> None:
     call = call_by_hand(**how)
     assert call.to_agent.said().startswith(b"HTTP/1.1 " + status)
     assert (call.to_provider.said(), call.book.opens, call.over) == (b"", [], True)
-    assert sum(call.context.notices.refusals.counts.values()) == 1
+    assert sum(call.context.refused.calls.counts.values()) == 1
 
 
 async def test_a_refusal_waits_for_an_agent_that_reads() -> None:
@@ -255,7 +255,7 @@ async def test_a_call_that_names_no_rollout_is_counted_each_time() -> None:
     lines, counted = Lines(), UnattributedCalls(LocalNames("x"))
     context = make_context(
         "http://provider", HeldBook(), transport=lines.transport,
-        notices=RequestNotices(unattributed=counted),
+        refused=RefusedRequests(unattributed=counted),
     )  # fmt: skip
     calls = Relay(context).agent_calls()
     for number in range(1, 4):

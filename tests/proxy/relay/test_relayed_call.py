@@ -179,7 +179,7 @@ async def test_a_call_without_an_answer_is_refused_when_it_is_on_record(name: st
     assert (call.answered, call.over, call.to_provider.aborted) == (
         [True], True, "status" not in name,
     )  # fmt: skip
-    assert sum(call.context.notices.refusals.counts.values()) == 1
+    assert sum(call.context.refused.calls.counts.values()) == 1
 
 
 @pytest.mark.parametrize("name", ["closed", "reset", "a rollout that ended"])

@@ -24,7 +24,7 @@ from websockets.typing import Subprotocol
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.outbound import dial
-from proxy.relay.context import CallLimits, RequestNotices, UnattributedCalls
+from proxy.relay.context import CallLimits, RefusedRequests, UnattributedCalls
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
@@ -298,18 +298,18 @@ def test_a_rollout_key_in_its_own_header_is_proof_and_goes_to_no_provider(talker
 
 
 def test_a_socket_that_names_no_rollout_is_no_page_of_another_site(talker: Talker) -> None:
-    notices = RequestNotices(unattributed=UnattributedCalls(LocalNames()))
-    with relaying(talker.url, notices=notices, real_keys={"openai": "sk-real"}) as relay:
+    refused = RefusedRequests(unattributed=UnattributedCalls(LocalNames()))
+    with relaying(talker.url, refused=refused, real_keys={"openai": "sk-real"}) as relay:
         with opened(relay, base=f"{relay.url}/openai"):
             pass
         (upgrade,) = talker.upgrades
         assert "authorization" not in upgrade.headers
         assert relay.book.only.rollout_id == "unattributed"
         foreign = {**UPGRADE, "origin": "https://site.example"}
-        refused = caller.get(f"{relay.url}/openai{PATH}", headers=foreign)
-        assert refused.headers["x-truezero-refusal"] == "cross_origin"
+        response = caller.get(f"{relay.url}/openai{PATH}", headers=foreign)
+        assert response.headers["x-truezero-refusal"] == "cross_origin"
         assert len(talker.upgrades) == 1
-    assert notices.refusals.counts == {"cross_origin": 1}
+    assert refused.calls.counts == {"cross_origin": 1}
 
 
 def test_a_browsers_minted_key_is_found_among_its_subprotocols() -> None:

@@ -204,7 +204,7 @@ def client_error(kind: str | None, text: str) -> str | None:
     """Return the name of the client's exception that a text, or its type ``kind``, holds."""
     packaged = bool(PACKAGE.search(f"{kind or ''} {text}"))
     known = STATUSES if packaged else CLIENT_ERRORS
-    names = [(kind or "").rpartition(".")[2], *(found[1] for found in _CLASS.finditer(text))]
+    names = [(kind or "").rpartition(".")[2], *(match[1] for match in _CLASS.finditer(text))]
     return next((name for name in names if name in known), None)
 
 
@@ -309,13 +309,13 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
 
 def _judged(text: str) -> FailedCall | None:
     """Return the failure that a verdict of ours had proven when the harness wrote it down."""
-    said = _JUDGED.search(text)
-    if said is None or said[1] not in _SUBCATEGORIES:
+    match = _JUDGED.search(text)
+    if match is None or match[1] not in _SUBCATEGORIES:
         return None
-    status = None if said[3] is None else int(said[3])
+    status = None if match[3] is None else int(match[3])
     cause = Cause(
-        subcategory=_SUBCATEGORIES[said[1]],
-        transient=said[2] == "transient",
+        subcategory=_SUBCATEGORIES[match[1]],
+        transient=match[2] == "transient",
         rule="audit.verdict",
     )
     ending = Ending.NEVER_CONNECTED if status is None else Ending.COMPLETE
@@ -409,8 +409,8 @@ def _elsewhere(text: str) -> bool:
 
 
 def _status_in(text: str) -> int | None:
-    found = _STATUS.search(text)
-    return None if found is None else int(found[1] or found[2] or found[3])
+    match = _STATUS.search(text)
+    return None if match is None else int(match[1] or match[2] or match[3])
 
 
 def _named(error: ProviderError, name: str | None) -> ProviderError:
@@ -442,8 +442,8 @@ def _provider_error(body: Mapping[str, object] | None, text: str) -> ProviderErr
 
 def _wrapped(traceback: object) -> Mapping[str, object] | None:
     """Return the provider's JSON in the traceback that LiteLLM's proxy answers with."""
-    found = _ANSWERED.search(traceback) if isinstance(traceback, str) else None
-    body = _body_in(found[1]) if found else None
+    match = _ANSWERED.search(traceback) if isinstance(traceback, str) else None
+    body = _body_in(match[1]) if match else None
     return None if body is None or "traceback" in _inner(body) else body
 
 

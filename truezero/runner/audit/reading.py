@@ -73,10 +73,10 @@ def number(value: object) -> float | None:
 
 def count(value: object) -> int | None:
     """Return a number of things, which is whole and not negative."""
-    found = number(value)
-    if isinstance(value, bool) or found is None or found < 0 or found != int(found):
+    whole = number(value)
+    if isinstance(value, bool) or whole is None or whole < 0 or whole != int(whole):
         return None
-    return int(found)
+    return int(whole)
 
 
 def total(values: Iterable[int | None]) -> int | None:
@@ -235,9 +235,9 @@ def block(judged: Audited) -> Json:
 def stamped(record: Json, judged: Audited, fields: Json) -> Json:
     """Return a record with these fields set, and what they were kept beside the verdict."""
     before = unstamped(record)
-    kept = {name: before[name] for name in fields if name in before}
+    reported = {name: before[name] for name in fields if name in before}
     added = sorted(fields.keys() - before.keys())
-    return {**before, **fields, KEY: {**block(judged), "reported": kept, "added": added}}
+    return {**before, **fields, KEY: {**block(judged), "reported": reported, "added": added}}
 
 
 def unstamped(record: Mapping[str, Any]) -> Json:

@@ -147,29 +147,29 @@ def _group(run: Audited) -> str | None:
 # --- as JSON ---
 
 
-def as_json(found: AuditReport) -> Json:
+def as_json(report: AuditReport) -> Json:
     """Return the whole report; what the files do not say is null."""
-    score = found.scores
+    score = report.scores
     return {
-        "format": found.format,
-        "path": found.path,
-        "runs": len(found.runs),
+        "format": report.format,
+        "path": report.path,
+        "runs": len(report.runs),
         "total": score.total,
         "scoreable": score.scoreable,
         "coverage": score.coverage,
-        "score_reported": found.score_reported,
+        "score_reported": report.score_reported,
         "score_effective": score.score_effective,
         "score_ci": score.score_ci,
-        "score_worst": score.score_worst if found.bounded else None,
-        "score_best": score.score_best if found.bounded else None,
-        "health": _tally(run.verdict.health.value for run in found.runs),
-        "fingerprint": _tally(run.verdict.fingerprint for run in found.runs),
-        "unknown": _tally(fact for run in found.runs for fact in run.unknown),
-        "false_zeros": [run.id for run in found.false_zeros],
-        "false_points": [run.id for run in found.false_points],
-        "rerun": {name: list(map(_to_run, runs)) for name, runs in found.rerun.items()},
-        "items": list(map(_item, found.runs)),
-        "written": found.written,
+        "score_worst": score.score_worst if report.bounded else None,
+        "score_best": score.score_best if report.bounded else None,
+        "health": _tally(run.verdict.health.value for run in report.runs),
+        "fingerprint": _tally(run.verdict.fingerprint for run in report.runs),
+        "unknown": _tally(fact for run in report.runs for fact in run.unknown),
+        "false_zeros": [run.id for run in report.false_zeros],
+        "false_points": [run.id for run in report.false_points],
+        "rerun": {name: list(map(_to_run, runs)) for name, runs in report.rerun.items()},
+        "items": list(map(_item, report.runs)),
+        "written": report.written,
     }
 
 
@@ -202,34 +202,34 @@ def _tally(names: Iterator[str | None]) -> dict[str, int]:
 # --- as text ---
 
 
-def lines(found: AuditReport) -> Iterator[str]:
+def lines(report: AuditReport) -> Iterator[str]:
     """Yield the report line by line."""
-    yield from map(visible, _lines(found))
+    yield from map(visible, _lines(report))
 
 
-def _lines(found: AuditReport) -> Iterator[str]:
-    yield f"{found.path}: {found.format}, {plural(len(found.runs), 'run')}"
-    yield from _score_lines(found)
-    health = _tally(run.verdict.health.value for run in found.runs)
+def _lines(report: AuditReport) -> Iterator[str]:
+    yield f"{report.path}: {report.format}, {plural(len(report.runs), 'run')}"
+    yield from _score_lines(report)
+    health = _tally(run.verdict.health.value for run in report.runs)
     yield "health: " + " · ".join(f"{name} {count}" for name, count in health.items())
-    yield from _listed("false zeros", found.false_zeros)
-    yield from _listed("points without a measurement", found.false_points)
-    for name, runs in found.rerun.items():
+    yield from _listed("false zeros", report.false_zeros)
+    yield from _listed("points without a measurement", report.false_points)
+    for name, runs in report.rerun.items():
         if runs:
             yield from _again(name, runs)
-    yield from _unknown_lines(found)
-    if not found.judged:
+    yield from _unknown_lines(report)
+    if not report.judged:
         yield "nothing could be judged"
-    if found.written is not None:
-        yield f"verdicts written to {found.written}"
+    if report.written is not None:
+        yield f"verdicts written to {report.written}"
 
 
-def _score_lines(found: AuditReport) -> Iterator[str]:
-    score = found.scores
-    if found.score_reported is None:
+def _score_lines(report: AuditReport) -> Iterator[str]:
+    score = report.scores
+    if report.score_reported is None:
         yield "score: the files hold none"
         return
-    yield f"score as reported: {found.score_reported:.3f}"
+    yield f"score as reported: {report.score_reported:.3f}"
     if score.score_effective is None:
         none = f"none of {plural(score.scoreable, 'run')} that reached a model has a score"
         if not score.scoreable:
@@ -241,7 +241,7 @@ def _score_lines(found: AuditReport) -> Iterator[str]:
         interval = " (95 % interval {:.3f} to {:.3f})".format(*score.score_ci)
     measured = f"{score.scored} of {plural(score.total, 'run')}"
     yield f"corrected: {score.score_effective:.3f} over {measured}{interval}"
-    if found.bounded and score.scored < score.total:
+    if report.bounded and score.scored < score.total:
         yield f"bounds over all runs: {score.score_worst:.3f} to {score.score_best:.3f}"
 
 
@@ -261,8 +261,8 @@ def _again(name: str, runs: Sequence[Audited]) -> Iterator[str]:
         yield f"  {cause}: {', '.join(names)}"
 
 
-def _unknown_lines(found: AuditReport) -> Iterator[str]:
-    for fact, count in _tally(fact for run in found.runs for fact in run.unknown).items():
+def _unknown_lines(report: AuditReport) -> Iterator[str]:
+    for fact, count in _tally(fact for run in report.runs for fact in run.unknown).items():
         yield f"not known of {plural(count, 'run')}: {_HIDES[fact]}"
 
 

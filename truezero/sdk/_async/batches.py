@@ -102,10 +102,10 @@ class AsyncBatch(BaseBatch):
         async with aclosing(self._client.events(self.name, alive=True)) as events:
             async for event in events:
                 if groups.wants(event):
-                    found: list[models.Group] = []
+                    settled: list[models.Group] = []
                     with unless_unknown():
-                        found = await settled_since(self._client, groups, event)
-                    for group in found:
+                        settled = await settled_since(self._client, groups, event)
+                    for group in settled:
                         yield group
                     if groups.ended:
                         return

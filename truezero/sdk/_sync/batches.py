@@ -103,10 +103,10 @@ class Batch(BaseBatch):
         with closing(self._client.events(self.name, alive=True)) as events:
             for event in events:
                 if groups.wants(event):
-                    found: list[models.Group] = []
+                    settled: list[models.Group] = []
                     with unless_unknown():
-                        found = settled_since(self._client, groups, event)
-                    yield from found
+                        settled = settled_since(self._client, groups, event)
+                    yield from settled
                     if groups.ended:
                         return
 

@@ -120,9 +120,9 @@ def _status(record: Json) -> ExecutionStatus:
 
 
 def _calls(folder: Path, record: Json) -> tuple[RecordedCall, ...] | None:
-    kept = folder / "trajectory" / "llm_trajectory.jsonl"
-    if kept.is_file():
-        return tuple(_call(line) for line in load_lines(kept))
+    trajectory = folder / "trajectory" / "llm_trajectory.jsonl"
+    if trajectory.is_file():
+        return tuple(_call(line) for line in load_lines(trajectory))
     info = mapping(record.get("api_error_info"))
     counts = mapping(info.get("status_counts"))
     code = _COINED.get(str(info.get("subcategory")))

@@ -315,13 +315,13 @@ def _rejected(event: Json, output: Json, choices: list[Json]) -> RecordedError |
     """
     stopped = next((_REJECTIONS.get(text(each.get("stop_reason")) or "") for each in choices), None)
     call = mapping(event.get("call"))
-    said = text(output.get("error")) or (
+    message = text(output.get("error")) or (
         text(output.get("completion")) if call.get("error") else None
     )
-    if stopped is None or said is None:
+    if stopped is None or message is None:
         return None
     return RecordedError(
-        text=said, type=stopped, status=400, body=mapping(call.get("response")) or None
+        text=message, type=stopped, status=400, body=mapping(call.get("response")) or None
     )
 
 

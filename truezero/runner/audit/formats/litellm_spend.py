@@ -138,11 +138,11 @@ def _call(row: Json) -> RecordedCall:
 
 
 def _error(metadata: Json) -> RecordedError:
-    told = mapping(metadata.get("error_information"))
-    code = text(told.get("error_code"))
+    error = mapping(metadata.get("error_information"))
+    code = text(error.get("error_code"))
     return RecordedError(
-        text=text(told.get("error_message")) or "",
-        type=text(told.get("error_class")),
+        text=text(error.get("error_message")) or "",
+        type=text(error.get("error_class")),
         status=int(code) if code and code.isdecimal() and 400 <= int(code) < 600 else None,
     )
 

@@ -104,12 +104,12 @@ def _reward(results: object) -> float | None:
 def _calls(traces: Json) -> tuple[RecordedCall, ...] | None:
     """Return the calls of all model adapters; None if a framework called by itself."""
     models = mapping(traces.get("models"))
-    kept = {name: mapping(each) for name, each in models.items() if "logs" in mapping(each)}
-    if not kept:
+    logged = {name: mapping(each) for name, each in models.items() if "logs" in mapping(each)}
+    if not logged:
         return None
     calls = [
         _call(mapping(entry), name, text(each.get("model_id")))
-        for name, each in kept.items()
+        for name, each in logged.items()
         for entry in items(each["logs"])
     ]
     return tuple(sorted(calls, key=lambda call: call.started_at or 0.0))
@@ -153,14 +153,14 @@ def _corrected(record: Json, run: str, verdicts: Verdicts) -> Json:
     if judged is None:
         return record
     record = _reported(record)
-    kept = {name: record[name] for name in _SAVED if name in record}
+    reported = {name: record[name] for name in _SAVED if name in record}
     why = judged.why
     error = record.get("error") or {
         "error_type": "NotMeasured",
         "error_message": why,
         "component": KEY,
     }
-    traces = {**mapping(record.get("traces")), KEY: {**block(judged), "reported": kept}}
+    traces = {**mapping(record.get("traces")), KEY: {**block(judged), "reported": reported}}
     failed = record["status"] not in ("success", "agent_error")
     status = record["status"] if failed else "environment_error"
     return {**record, "status": status, "eval": None, "error": error, "traces": traces}
