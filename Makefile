@@ -111,11 +111,12 @@ MORE ?=  # heavy: clients that are large
 HARNESS_ENVIRONMENTS := $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready)
 integrations: $(READY) ## the harnesses themselves, from PyPI
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS)
-	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest \
+	INTEGRATIONS=$(INTEGRATIONS) $(PYTEST) \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
-		tests/journeys/test_sinks.py tests/journeys/test_gateways.py $(ARGS)
+		tests/journeys/test_sinks.py $(ARGS)
+	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest tests/journeys/test_gateways.py $(ARGS)
 
 corpus: $(READY) $(CHAOS)/.ready ## score what is read of answers, and verdicts, against labels and a stranger's faults
 	@worst=0; \

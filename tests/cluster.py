@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import random
 import shutil
 import signal
 import socket
@@ -24,7 +23,7 @@ from typing import Any, Self
 import httpx
 
 from tests.fakes import answers
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Provider, closed_port
 from tests.journeys.service import ROOT, Service
 from tests.postgres import Server, binaries
 
@@ -56,7 +55,7 @@ class Gateway:
     def __init__(self, ports: list[int]) -> None:
         self._home = home = Path(tempfile.mkdtemp(prefix="truezero-nginx-"))
         home.chmod(0o777)  # started by root, its workers are somebody else
-        self.port = lasting_port()
+        self.port = closed_port()
         self._process: subprocess.Popen[bytes] | None = None
         replicas = " ".join(
             f"server 127.0.0.1:{port} max_fails=5 fail_timeout=1s;" for port in ports
@@ -101,7 +100,7 @@ class Cluster:
         self.database = url = self._stack.enter_context(server.database(prepared=False))
         shared = {"DATABASE_URL": url, "ADMIN_TOKEN": TOKEN, "LOG_LEVEL": "warning", **settings}
         self.services: list[Service] = []
-        ports = [lasting_port() for _ in range(REPLICAS)]
+        ports = [closed_port() for _ in range(REPLICAS)]
         for number, port in enumerate(ports, start=1):
             folder = home / f"replica-{number}"
             folder.mkdir()
@@ -176,15 +175,6 @@ def running(provider_url: str, **settings: str) -> Iterator[Cluster]:
             yield stack.enter_context(Cluster(Path(home), provider_url, server, **settings))
     finally:
         server.destroy()
-
-
-def lasting_port() -> int:
-    """A free port that no outgoing connection takes while its service is away."""
-    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        port = random.randrange(first // 2, first)
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def _listens(port: int) -> bool:

@@ -152,7 +152,7 @@ class Roads:
         time.sleep(_QUIET_S)
         return {
             Path(name).relative_to(ROOT).as_posix()
-            for name in self._seen
+            for name in self._seen.copy()  # threads add to it
             if any(name.startswith(f"{ROOT / package}/") for package in PACKAGES)
         }
 

@@ -28,6 +28,8 @@ from tests.guards import (
 )
 from tests.house import ROOT
 
+pytestmark = pytest.mark.slow
+
 PRODUCT = """\
 class Account:
     def __init__(self) -> None:

@@ -121,7 +121,8 @@ class Agent:
         deadline = time.monotonic() + JUDGED_S
         while True:
             verdict = self.house.get(f"/rollouts/{self.id}/verdict")
-            if "reference_pending" not in verdict["warnings"] or time.monotonic() > deadline:
+            waits = verdict["provisional"] or "reference_pending" in verdict["warnings"]
+            if not waits or time.monotonic() > deadline:
                 return verdict
             time.sleep(0.1)
 

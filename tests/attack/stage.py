@@ -188,8 +188,8 @@ def staged(home: Path) -> Iterator[Stage]:
             "STALL_S": "0.2",
             "FIRST_CONTENT_S": "0.2",
             "WHOLE_ANSWER_S": "0.2",
-            "HEAD_TIMEOUT_S": "0.4",
-            "BODY_TIMEOUT_S": "0.7",
+            "HEAD_TIMEOUT_S": "2",
+            "BODY_TIMEOUT_S": "3",
             "OUTCOME_GRACE_S": "0.1",
         }
         with Service(home, provider.url, **settings) as service:

@@ -20,6 +20,8 @@ from tests.truezero import driving
 from tests.truezero.runner.audit.harnesses import dump_lines, maseval_report
 from tests.truezero.runner.audit.scenarios import FAILURES, Scenario
 
+pytestmark = pytest.mark.slow
+
 DEPLOY = ROOT / "deploy"
 NASTY = "t|1 <b>`x`</b> ![i](http://x)"  # a task's name, from whoever named it
 

@@ -411,11 +411,19 @@ async def _chunks(reader: asyncio.StreamReader) -> AsyncIterator[bytes]:
         pass  # trailers
 
 
+_closed: list[socket.socket] = []  # which hold their ports
+
+
 def closed_port() -> int:
-    """A loopback port on which nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A loopback port on which nobody listens, held: no socket and no other caller is given it.
+
+    Who sets SO_REUSEADDR, as servers do, may listen on it, and come back to it.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    _closed.append(holder)
+    return int(holder.getsockname()[1])
 
 
 def main() -> None:

@@ -155,9 +155,14 @@ def test_raw_steps_need_no_http(provider: Provider) -> None:
         caller.get(provider.url)
 
 
-def test_nobody_listens_on_a_closed_port() -> None:
+def test_nobody_listens_on_a_closed_port_and_no_other_is_given_it() -> None:
+    port = closed_port()
     with pytest.raises(httpx.ConnectError):
-        caller.get(f"http://127.0.0.1:{closed_port()}")
+        caller.get(f"http://127.0.0.1:{port}")
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", port))
+    with socket.create_server(("127.0.0.1", port)):
+        socket.create_connection(("127.0.0.1", port)).close()
 
 
 @pytest.mark.parametrize("api", Api)

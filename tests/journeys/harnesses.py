@@ -27,6 +27,7 @@ table into docs/measurements/integrations.md, between ``<!-- maseval beside -->`
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import re
@@ -310,11 +311,7 @@ class Beside:
 
     def write(self, *conditions: Condition, version: str) -> None:
         """Write the table of these conditions; with CI set, compare it."""
-        page = PAGE.read_text()
-        now = _written(page, self.harness, self._table(conditions, version))
-        if not CI:
-            PAGE.write_text(now)
-        assert now == page or not CI, "run `make integrations` and read what it changed"
+        put_on_page(f"{self.harness} beside", lambda _: self._table(conditions, version))
 
     def _table(self, conditions: Sequence[Condition], version: str) -> str:
         names = {Condition.ALONE: f"{self.harness} {version}"}
@@ -447,9 +444,22 @@ def table_by_rows(head: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str
     return "\n".join(f"| {' | '.join(line)} |" for line in lines).replace("| --- ", "|---")
 
 
-def _written(page: str, harness: str, table: str) -> str:
-    start, end = f"<!-- {harness} beside -->\n", f"<!-- /{harness} beside -->"
-    before, begun, rest = page.partition(start)
-    _, found, after = rest.partition(end)
-    assert begun and found, f"the page has no place for {harness} beside truezero"
-    return before + start + table + "\n" + end + after
+def put_on_page(name: str, table: Callable[[str], str]) -> None:
+    """Write a table between the page's marks of its name; with CI set, compare it.
+
+    Arguments:
+        table: makes it from the one that stands there.
+    """
+    start, end = f"<!-- {name} -->\n", f"\n<!-- /{name} -->"
+    with PAGE.open("r+" if not CI else "r") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # harnesses run at the same time
+        page = file.read()
+        before, begun, rest = page.partition(start)
+        old, found, after = rest.partition(end)
+        assert begun and found, f"the page has no place for {name}"
+        now = before + start + table(old) + end + after
+        assert now == page or not CI, "run `make integrations` and read what it changed"
+        if now != page:
+            file.seek(0)
+            file.truncate()
+            file.write(now)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,6 +16,7 @@ from typing import Any, Self
 import httpx
 
 from tests import forked
+from tests.fakes.provider import closed_port
 
 ROOT = forked.ROOT
 UPSTREAMS = ("OPENAI", "ANTHROPIC", "GEMINI")
@@ -42,7 +41,7 @@ class Service:
             "LOG_LEVEL": "info",
             **settings,
         }
-        self._port = int(settings.get("PORT", 0)) or _free_port()
+        self._port = int(settings.get("PORT", 0)) or closed_port()
         self.url = f"http://127.0.0.1:{self._port}"
         self.http = httpx.Client(base_url=self.url, timeout=60)
         self._process: forked.Process | None = None
@@ -144,12 +143,3 @@ class Service:
         finally:
             self._process.kill()
             self._process = None
-
-
-def _free_port() -> int:
-    """A port that no client is given as its own, so that a service can come back to it."""
-    while True:
-        port = random.randrange(15_000, 30_000)
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            return port

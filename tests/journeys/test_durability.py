@@ -17,8 +17,8 @@ import pytest
 
 from benchmarks import kill
 from tests.fakes import answers
-from tests.fakes.provider import Hang, Provider, Wait
-from tests.journeys.service import Service, _free_port
+from tests.fakes.provider import Hang, Provider, Wait, closed_port
+from tests.journeys.service import Service
 
 CHAT = "/v1/chat/completions"
 PATIENCE_S = 60.0
@@ -80,7 +80,7 @@ def test_killed_at_random_under_load_it_forgets_nothing(
 def shaped(shape: str) -> dict[str, str]:
     """The settings that a service of these processes takes."""
     if shape == "a control process":
-        return {"CONTROL_PROCESS": "true", "CONTROL_PORT": str(_free_port()), "WORKERS": "1"}
+        return {"CONTROL_PROCESS": "true", "CONTROL_PORT": str(closed_port()), "WORKERS": "1"}
     return {"WORKERS": "2" if shape == "workers" else "1"}
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,8 +19,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import answers
-from tests.fakes.provider import Answer, Cut, Provider, Request
-from tests.journeys.harnesses import CI, ENVIRONMENTS, PAGE, Row, execute
+from tests.fakes.provider import Answer, Cut, Provider, Request, closed_port
+from tests.journeys.harnesses import ENVIRONMENTS, Row, execute, put_on_page
 from tests.journeys.service import Service
 
 pytestmark = [
@@ -125,7 +124,8 @@ from truezero.integrations.traces import fetch, mask
 
 cases, place, service, port = sys.argv[1].split(","), sys.argv[2], sys.argv[3], int(sys.argv[4])
 own = f"http://127.0.0.1:{port}"
-http = httpx.Client(timeout=60)
+# A gateway that was cut off closes its agent's connection: another call must not be on it.
+http = httpx.Client(timeout=60, limits=httpx.Limits(max_keepalive_connections=0))
 client = truezero.Client(service)
 SYSTEM = {"role": "system", "content": "You say what zero is. " + "Think well. " * 60}
 
@@ -229,14 +229,18 @@ def run(rollout, member):
     http.post(f"{own}/api/rollouts/{name}/attempt/0/events", json=event).raise_for_status()
     state("succeeded")
 
+member_of = {}  # rollout -> its place in its group
+
 def agents():
     queued, states = [], {"state_in": ["queuing"], "limit": 500}
     while len(queued) < 4 * len(cases):
         time.sleep(0.05)
         queued = http.get(f"{own}/api/rollouts", params=states).json()
     members = {case: iter(range(4)) for case in cases}
+    member_of.update({each["rollout_id"]: next(members[each["input"]["data_id"]])
+                      for each in queued})
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda each: run(each, next(members[each["input"]["data_id"]])), queued))
+        list(pool.map(lambda each: run(each, member_of[each["rollout_id"]]), queued))
 
 thread = threading.Thread(target=agents)
 thread.start()
@@ -272,6 +276,7 @@ sys.stdout = told
 def rows(rollouts, case):
     "Those that it makes training rows of, with the reward that it gives them."
     names = [each for each in rollouts if each.input["data_id"] == case and each.triplets]
+    names.sort(key=lambda each: member_of[each.rollout_id])
     return {each.rollout_id: adapter._fillna_reward(each) for each in names}
 
 for case in cases:
@@ -344,9 +349,7 @@ class Played:
 
 
 def played(package: str, place: str, home: Path) -> Played:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = closed_port()
     gateway = f"http://127.0.0.1:{port}"
     settings = {"UPSTREAM_AGL": gateway, "UPSTREAM_RLLM": gateway}
     with (
@@ -477,12 +480,5 @@ def table(name: str, package: Packages) -> str:
 def test_the_page_shows_what_the_gateways_rows_were_worth(
     lightning: Packages, rllm: Packages
 ) -> None:
-    page = now = PAGE.read_text()
-    for name, package in (("agentlightning", lightning), ("rllm-model-gateway", rllm)):
-        before, _, rest = now.partition(f"<!-- {name} -->\n")
-        _, found, after = rest.partition(f"\n<!-- /{name} -->")
-        assert found, f"the page has no place for {name}"
-        now = f"{before}<!-- {name} -->\n{table(name, package)}{found}{after}"
-    if not CI:
-        PAGE.write_text(now)
-    assert now == page or not CI, "run `make integrations` and read what it changed"
+    put_on_page("agentlightning", lambda _: table("agentlightning", lightning))
+    put_on_page("rllm-model-gateway", lambda _: table("rllm-model-gateway", rllm))

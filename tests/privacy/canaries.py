@@ -14,8 +14,11 @@ from enum import StrEnum
 from typing import Final, NamedTuple
 
 _WORD: Final = "Qx9{}7Vk"  # found in any case; what stands around it differs by form
-# Without a flag: the search then skips to what may begin it, at a tenth of the time.
-_ESCAPED: Final = re.compile(rb"(?:%|\\+[xX]|\\+[uU]00)([0-9a-fA-F]{2})")
+# Each begins with a letter of its own and has no flag: the search then skips to that letter.
+_ESCAPED: Final = (
+    re.compile(rb"%([0-9a-fA-F]{2})"),
+    re.compile(rb"\\\\*(?:[xX]|[uU]00)([0-9a-fA-F]{2})"),
+)
 
 
 class Canary(NamedTuple):
@@ -101,7 +104,9 @@ def forms(word: str) -> Iterator[Form]:
 
 
 def _views(held: bytes) -> dict[View, bytes]:
-    unescaped = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), held)
+    unescaped = held
+    for escaped in _ESCAPED:
+        unescaped = escaped.sub(lambda found: bytes([int(found[1], 16)]), unescaped)
     return {View.PLAIN: held, View.LOWER: held.lower(), View.UNESCAPED: unescaped.lower()}
 
 

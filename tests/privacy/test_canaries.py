@@ -19,6 +19,9 @@ FORMS: dict[str, Callable[[str], bytes]] = {
     "in a URL": lambda text: quote(text, safe="").encode(),
     "every byte of a URL escaped": lambda text: b"".join(b"%%%02X" % b for b in text.encode()),
     "every letter escaped": lambda text: b"".join(b"\\u%04x" % ord(c) for c in text),
+    "every letter escaped in JSON": lambda text: json.dumps(
+        "".join(f"\\u{ord(c):04x}" for c in text)
+    ).encode(),
     "UTF-16": lambda text: text.encode("utf-16"),
     "hexadecimal": lambda text: text.encode().hex().encode(),
     "base64": lambda text: base64.b64encode(text.encode()),

@@ -17,16 +17,16 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.response import PayloadReader, ResponseReader
 from tests.proxy.wire.observing import SALT, call, observed, observing
 from tests.proxy.wire.samples import (
+    CHAT_USAGE,
     EVENTS,
+    MESSAGE_USAGE,
     NDJSON,
+    RESPONSE_USAGE,
     SAMPLES,
     SSE,
     STREAM_GENERATE,
     TEXT_DELTA,
-    A,
-    R,
     Sample,
-    U,
     chat,
     chunk,
     delta,
@@ -62,11 +62,12 @@ USAGE = {"prompt_tokens": 1, "completion_tokens": 2, "total_tokens": 3}
         ("/v1/chat/completions", SSE, DELTA, b"data: [DONE]\n\n"),
         ("/v1/messages", SSE, named(text(0, "Yes")), named({"type": "message_stop"})),
         ("/v1/responses", SSE, named(TEXT_DELTA),
-         named({"type": "response.completed", "response": response(R)})),
+         named({"type": "response.completed", "response": response(RESPONSE_USAGE)})),
         ("/v1/responses", SSE, named(TEXT_DELTA),
-         named({"type": "response.incomplete", "response": response(R, status="incomplete")})),
+         named({"type": "response.incomplete",
+                "response": response(RESPONSE_USAGE, status="incomplete")})),
         ("/v1/responses", SSE, named(TEXT_DELTA),
-         named({"type": "response.failed", "response": response(R, status="failed")})),
+         named({"type": "response.failed", "response": response(RESPONSE_USAGE, status="failed")})),
         ("/v2/chat", SSE, named({"type": "content-start"}),
          named({"type": "message-end", "delta": {"finish_reason": "COMPLETE"}})),
         ("/api/chat", NDJSON, lines({"message": {"content": "a"}, "done": False}),
@@ -99,7 +100,9 @@ def test_gemini_has_no_terminal_event() -> None:
 
 @pytest.mark.parametrize("ending", [Ending.CUT_UPSTREAM, Ending.LEFT_BY_AGENT, Ending.TIMED_OUT])
 def test_an_answer_whose_terminal_event_came_is_complete_whatever_followed(ending: Ending) -> None:
-    exchange = observed(sse(delta(content="Yes"), delta("stop"), last(U)), type_=SSE, ending=ending)
+    exchange = observed(
+        sse(delta(content="Yes"), delta("stop"), last(CHAT_USAGE)), type_=SSE, ending=ending
+    )
     assert (exchange.ending, exchange.cause) == (Ending.COMPLETE, None)
     assert exchange.usage.source is UsageSource.PROVIDER
 
@@ -140,7 +143,7 @@ def test_finishing_twice_tells_what_came_in_between() -> None:
     observer.on_response_body(sse(delta(content="Yes"), delta("stop")), 101.0)
     first = observer.finish(Ending.COMPLETE, 101.5)
     assert first == observer.finish(Ending.COMPLETE, 101.5)
-    observer.on_response_body(sse(last(U), done=False), 101.7)
+    observer.on_response_body(sse(last(CHAT_USAGE), done=False), 101.7)
     second = observer.finish(Ending.COMPLETE, 102.0)
     assert (first.usage.input_tokens, second.usage.input_tokens) == (None, 12)
     assert second.response_bytes > first.response_bytes
@@ -355,7 +358,9 @@ def test_an_agent_that_leaves_makes_no_provider_failure_unless_nothing_had_come_
 
 def test_first_byte_and_first_token_are_told_apart() -> None:
     observer = observing("/v1/messages", type_=SSE)
-    observer.on_response_body(named({"type": "message_start", "message": {"usage": A}}), 101.0)
+    observer.on_response_body(
+        named({"type": "message_start", "message": {"usage": MESSAGE_USAGE}}), 101.0
+    )
     observer.on_response_body(named({"type": "ping"}), 102.0)
     observer.on_response_body(named(text(0, "Yes")), 104.0)
     observer.on_response_body(named(text(0, " and"), {"type": "message_stop"}), 105.0)
@@ -406,7 +411,9 @@ def test_an_sse_line_of_ten_megabytes_is_survived() -> None:
     observer.on_response_body(b"data: ", 101.0)
     for _ in range(160):
         observer.on_response_body(b"x" * 65_536, 101.0)
-    observer.on_response_body(b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(U)), 102.0)
+    observer.on_response_body(
+        b"\n\n" + sse(delta(content="Yes"), delta("stop"), last(CHAT_USAGE)), 102.0
+    )
     exchange = observer.finish(Ending.COMPLETE, 103.0)
     assert (exchange.unreadable_reason, exchange.usage.input_tokens) == (None, 12)
 
@@ -443,7 +450,7 @@ def test_an_encoding_nobody_knows_makes_it_deaf_not_blind_to_the_status() -> Non
 def test_what_was_heard_before_it_went_deaf_is_kept() -> None:
     observer = observing("/v1/messages", type_=SSE, limits=ObserverLimits(line_bytes=500))
     observer.on_response_body(
-        named({"type": "message_start", "message": {"usage": A}}, text(0, "Yes")), 101.0
+        named({"type": "message_start", "message": {"usage": MESSAGE_USAGE}}, text(0, "Yes")), 101.0
     )
     observer.on_response_body(b"data: " + b"x" * 600, 102.0)
     exchange = observer.finish(Ending.COMPLETE, 103.0)

@@ -14,9 +14,9 @@ from proxy.capture.observer import CallObserver, ObserverLimits
 from proxy.capture.request import Conversations, RequestFacts, response_digest
 from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import (
+    MESSAGE_USAGE,
+    RESPONSE_USAGE,
     SSE,
-    A,
-    R,
     chat,
     delta,
     dump,
@@ -575,7 +575,7 @@ def test_a_response_in_the_background_is_pending_and_its_later_calls_are_known()
     said = {"type": "message", "content": [{"type": "output_text", "text": "Yes"}]}
     for answer, pending, finish in (
         (response(None, status="in_progress", id="resp_1"), True, None),
-        (response(R, said, id="resp_1"), False, "completed"),
+        (response(RESPONSE_USAGE, said, id="resp_1"), False, "completed"),
         (response(None, status="cancelled", id="resp_1"), False, "cancelled"),
     ):
         later = fetched("GET", RESPONSE, dump(answer))
@@ -583,7 +583,9 @@ def test_a_response_in_the_background_is_pending_and_its_later_calls_are_known()
         assert (later.finish_reason, later.cause) == (finish, None)
         assert later.response_digest == begun.response_digest is not None
         assert "resp_1" not in repr(later)
-    other = fetched("GET", "/v1/responses/resp_2", dump(response(R, said, id="resp_2")))
+    other = fetched(
+        "GET", "/v1/responses/resp_2", dump(response(RESPONSE_USAGE, said, id="resp_2"))
+    )
     assert other.response_digest not in (None, begun.response_digest)
     assert response_digest("resp_1", SALT) == begun.response_digest
 
@@ -656,7 +658,7 @@ def test_a_repeated_call_has_its_digest_also_when_it_succeeds() -> None:
     observer = CallObserver(call("/v1/messages", x_stainless_retry_count="2"), salt=SALT)
     observer.on_request_body(body)
     observer.on_response_head(200, head(SSE), 100.2)
-    observer.on_response_body(messages(A, text(0, "Yes"), end=A), 100.3)
+    observer.on_response_body(messages(MESSAGE_USAGE, text(0, "Yes"), end=MESSAGE_USAGE), 100.3)
     exchange = observer.finish(Ending.COMPLETE, 101.0)
     assert exchange.cause is None
     assert exchange.sdk_retry == 2

@@ -22,14 +22,14 @@ from proxy.wire.response import ReadLimits, ResponseReader
 from tests.proxy.wire.observing import head, observed
 from tests.proxy.wire.samples import (
     CHAT,
+    CHAT_USAGE,
     EVENTS,
     JSON,
     NDJSON,
+    RESPONSE_USAGE,
     SSE,
     STREAM_GENERATE,
     TEXT_DELTA,
-    R,
-    U,
     chat,
     delta,
     dump,
@@ -187,7 +187,8 @@ WHOLE = {
     "openrouter": (CHAT, dump({"choices": [{"message": {"content": ""}, "finish_reason": "error",
                                             "error": {"code": 503, "message": "Gone"}}]}),
                    told("Gone", status=503)),
-    "finish-reason": (CHAT, chat(U, finish="error", content=""), told(type_="finish_reason.error")),
+    "finish-reason": (CHAT, chat(CHAT_USAGE, finish="error", content=""),
+                      told(type_="finish_reason.error")),
     "responses": ("/v1/responses", dump(failing(error={"code": "c", "message": "Boom"})),
                   told("Boom", code="c")),
     "responses-null": ("/v1/responses", dump(failing()), told(type_="response.failed")),
@@ -256,14 +257,14 @@ def test_an_error_in_a_whole_answer_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("event", HARMLESS)
 def test_what_only_resembles_an_error_is_none(event: object) -> None:
-    body = YES + sse(event, delta("stop"), last(U))
+    body = YES + sse(event, delta("stop"), last(CHAT_USAGE))
     for pieces in ([body], [part + b"\n\n" for part in body.split(b"\n\n") if part]):
         assert read(pieces, CHAT, SSE) is None
         assert observed(pieces, CHAT, type_=SSE).cause is None
 
 
 def test_a_response_that_completed_is_no_error() -> None:
-    assert read([dump(response(R))], "/v1/responses", JSON) is None
+    assert read([dump(response(RESPONSE_USAGE))], "/v1/responses", JSON) is None
     queued = response(None, status="queued") | {"error": None}
     assert read([dump(queued)], "/v1/responses", JSON) is None
 
