@@ -709,7 +709,19 @@ def _named_status(text: str) -> int | None:
     return stated or (int(number) if number and (not phrase or len(phrase) < 4) else None)
 
 
-_PHRASES: Final = {each.phrase.lower(): each.value for each in HTTPStatus if each.value >= 400}
+_PHRASES: Final = {
+    **{each.phrase.lower(): each.value for each in HTTPStatus if each.value >= 400},
+    # RFC 9110 renamed these; Python 3.13 knows the new names only, an older one the old.
+    "request entity too large": 413,
+    "content too large": 413,
+    "payload too large": 413,
+    "request-uri too long": 414,
+    "uri too long": 414,
+    "requested range not satisfiable": 416,
+    "range not satisfiable": 416,
+    "unprocessable entity": 422,
+    "unprocessable content": 422,
+}
 _STATUS_LINE: Final = re.compile(
     r"\s*(?:HTTP/\d(?:\.\d)?\s+|(?:http )?error:?\s+(?:code:?\s+)?)?([45]\d\d)?[\s:,-]*"
     r"([A-Za-z' -]{0,40})[.!]?\s*",

@@ -21,6 +21,7 @@ from proxy.wire.provider_error import (
     stated_type,
     substantial,
     text_of,
+    with_stated_status,
 )
 from tests.tables import each
 
@@ -440,6 +441,24 @@ def test_the_longest_of_several_used_up_windows_counts() -> None:
         (b"anthropic-ratelimit-tokens-reset", b"2026-05-28T20:26:50Z"),
     ]
     assert retry_after(headers, now=NOW) == pytest.approx(20.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Request Entity Too Large", 413),
+        ("413 Content Too Large", 413),
+        ("Unprocessable Entity", 422),
+        ("Error: Unprocessable Content", 422),
+        ("429 Too Many Requests", 429),
+        ("The content is too large a subject", None),
+    ],
+)
+def test_a_reason_phrase_names_its_status_by_its_old_name_and_its_new(
+    text: str, status: int | None
+) -> None:
+    """RFC 7231 and RFC 9110; Python knows one of the two, by its version."""
+    assert with_stated_status(ProviderError(message=text)).status == status
 
 
 NAMES = st.sampled_from(
