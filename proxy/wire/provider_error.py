@@ -20,6 +20,7 @@ from typing import Final, TypeGuard
 from classifier.grammar import GRAMMAR
 from classifier.records import ProviderError
 from proxy.wire.dialect import Headers
+from proxy.wire.quoted_answer import quoted_answer
 
 # --- places of error objects in the bodies of each API -----------------------------------------
 
@@ -681,14 +682,20 @@ def read_error(
     if is_exception(event):
         return ProviderError(type=event, message=text_of(payload))
     if event in ERROR_EVENTS:
-        return ProviderError(message=text_of(payload))
+        return _of_sentence(payload) if isinstance(payload, str) else ProviderError()
     return None
 
 
 def read_text_error(text: str) -> ProviderError | None:
     """Take a short plain-text error body as the message; None for HTML or nothing."""
-    message = text.strip()[:MESSAGE_CAP]
-    return ProviderError(message=message) if message and not message.startswith("<") else None
+    text = text.strip()
+    return _of_sentence(text) if text and not text.startswith("<") else None
+
+
+def _of_sentence(text: str) -> ProviderError:
+    facts = _ErrorFacts()
+    _gather_sentence(text, facts, _DEPTH)
+    return facts.error()
 
 
 def with_stated_status(error: ProviderError) -> ProviderError:
@@ -806,7 +813,22 @@ def _gather_text(text: str, facts: _ErrorFacts, depth: int) -> None:
     for node in nodes:
         _gather(node, facts, depth - 1)
     if not nodes:
+        _gather_sentence(text, facts, depth)
+
+
+def _gather_sentence(text: str, facts: _ErrorFacts, depth: int) -> None:
+    """Gather a sentence, or the upstream's answer that it quotes."""
+    quoted = quoted_answer(text)
+    if quoted is None:
         facts.add_message(text)
+        return
+    refused = quoted.status is not None
+    bodies = _bodies(quoted.body)
+    nodes = [n for body in bodies for n in error_nodes(body, None, refused=refused)]
+    for node in nodes:
+        _gather(node, facts, depth - 1)
+    facts.status = facts.status or quoted.status
+    facts.add_message(quoted.remark if nodes else text)
 
 
 def _gather_object(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:
