@@ -32,6 +32,7 @@ from classifier.logical_calls import (
     with_continuations,
 )
 from classifier.records import (
+    READ_REQUEST_BYTES,
     AnswerState,
     Cause,
     Ending,
@@ -65,7 +66,8 @@ def main_lane_of(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> Main
 
     Registration names it by upstream, model and declared fallbacks; what no call went to
     binds nothing. Else it is the model whose calls carry tools, else the one with the most
-    request bytes, over any upstream.
+    request bytes, over any upstream. A request that is too long for its model to be read counts as
+    one to it.
     """
     pool: Sequence[LogicalCall] = _at(calls, rollout.upstream) or calls
     by_model: dict[str | None, list[LogicalCall]] = {}
@@ -77,8 +79,24 @@ def main_lane_of(calls: tuple[LogicalCall, ...], rollout: RolloutRecord) -> Main
     unseen = bool(models and calls) and not named and None not in _names(calls)
     if len(by_model) > 1:
         chosen = named or {max(by_model.items(), key=_weight)[0]}
-        pool = [call for call in pool if call.model in chosen]
+        pool = [call for call in pool if call.model in chosen or _may_be_to(call, chosen, by_model)]
     return MainLane(calls if len(pool) == len(calls) else tuple(pool), bound, unseen)
+
+
+def _may_be_to(
+    call: LogicalCall, chosen: set[str | None], by_model: dict[str | None, list[LogicalCall]]
+) -> bool:
+    """Return True if a request too long to be read went where ``chosen`` models are asked."""
+    if call.model is not None or call.asked.request_bytes <= READ_REQUEST_BYTES:
+        return False
+    if canonical(call.last.answered_model) not in (None, *chosen):
+        return False
+    place = call.asked.upstream, call.asked.api
+    return any(
+        place == (other.asked.upstream, other.asked.api)
+        for name in chosen
+        for other in by_model[name]
+    )
 
 
 def _at(calls: Iterable[LogicalCall], upstream: str | None) -> list[LogicalCall]:

@@ -116,6 +116,7 @@ class AnswerState(StrEnum):
     UNSEEN = "unseen"  # too long, encoded otherwise or no text: evidence is missing
 
 
+READ_REQUEST_BYTES = 8_388_608  # of a longer request's body neither model nor tools are read
 COUNT_LIMIT = 10**9  # tokens; no call has more, so a larger count is no count
 COST_LIMIT = 1e6  # US dollars; a billion tokens at the highest prices cost less
 Tokens: TypeAlias = Annotated[int | None, AtMost(COUNT_LIMIT)]

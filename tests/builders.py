@@ -23,7 +23,8 @@ head       a status (``200``, ``429``; from 400 on it fails as its status says),
            what it was: ``side`` (a small model, no tools), ``toolless``, ``small`` and
            ``large`` (a shorter and a longer request), ``again`` (the same request as before),
            ``override``, ``operators``, ``added`` (whose key), ``twice`` (two models in the
-           body), ``held`` (the agent sent or read nothing), ``beta`` (it chose a version),
+           body), ``huge`` (too long for it to be read), ``held`` (the agent sent or read
+           nothing), ``beta`` (it chose a version),
            ``judge``, ``embed``, ``probe``, ``media`` (images, audio, files, batches), ``other``,
            ``shaped`` (an inference call by its shape alone)
 ``@``      the model, ``>`` the one that answered, ``#`` the key's digest, ``%`` the upstream
@@ -45,6 +46,7 @@ from typing import Any
 
 from classifier.causes import status_only
 from classifier.records import (
+    READ_REQUEST_BYTES,
     AnswerState,
     Cause,
     Ending,
@@ -151,6 +153,7 @@ _WORDS: dict[str, dict[str, Any]] = {
     "added": {"key_source": KeySource.ADDED},
     "override": {"key_source": KeySource.OVERRIDE},
     "twice": {"model_ambiguous": True},
+    "huge": {"model": None, "has_tools": None, "request_bytes": READ_REQUEST_BYTES + 1},
     "held": {"held": True},
     "beta": {"selector_digest": "beta"},
     "probe": {"kind": Kind.PROBE},

@@ -14,6 +14,7 @@ from classifier.causes import Classify, classify
 from classifier.error_texts import MAY_TELL, reads_as
 from classifier.logical_calls import is_answer
 from classifier.records import (
+    READ_REQUEST_BYTES,
     AnswerState,
     Cause,
     Ending,
@@ -336,7 +337,7 @@ class ObserverLimits(ReadLimits):
     ``request_bytes`` of a request, encoded and decoded; the other limits of its response.
     """
 
-    request_bytes: int = 8_388_608
+    request_bytes: int = READ_REQUEST_BYTES
 
 
 _DEFAULT_LIMITS = ObserverLimits()

@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
 import orjson
@@ -50,6 +50,16 @@ _SPELLINGS = frozenset(
     "".join(letter.upper() if bits >> at & 1 else letter for at, letter in enumerate("model"))
     for bits in range(1, 32)
 )
+
+
+# What clients write that is no strict JSON, and servers read: halves of a character (a text cut in
+# the middle of an emoji), Python's numbers that JSON does not have, raw control characters, text
+# in another encoding than UTF-8, a byte order mark. What takes their place is as long.
+_LENIENT = (
+    (rb"\ud", rb"\uf"), (rb"\uD", rb"\uF"), (b"NaN", b"0.0"), (b"Infinity", b"0.000000"),
+)  # fmt: skip
+_BLANKS = bytes.maketrans(bytes(range(0x20)), b" " * 0x20)
+_BOM = b"\xef\xbb\xbf"
 
 
 def may_select(headers: Mapping[bytes, bytes]) -> bool:
@@ -190,7 +200,7 @@ class RequestReader:
         body = b"".join(self._pieces)
         try:
             undo = decoder(self._encodings, self._limit)
-            return part(orjson.loads(undo.feed(body) if undo else body))
+            return part(_parse(undo.feed(body) if undo else body)[0])
         except (Unreadable, orjson.JSONDecodeError):
             return {}
 
@@ -236,7 +246,7 @@ class RequestReader:
         """
         self.ambiguous = True
         try:
-            payload = orjson.loads(body)
+            payload, body = _parse(body)
         except orjson.JSONDecodeError:
             return UNKNOWN
         return self._of_object(payload, body) if isinstance(payload, dict) else UNKNOWN
@@ -284,6 +294,26 @@ def _has_tools(payload: Payload) -> bool:
 def _tools(payload: Payload) -> bool:
     configured = part(payload.get("toolConfig")).get("tools")
     return any((payload.get("tools"), payload.get("functions"), configured))
+
+
+def _parse(body: bytes) -> tuple[Any, bytes]:
+    """Parse JSON as lenient servers do; return its value, and the strict bytes that hold it."""
+    try:
+        return orjson.loads(body), body
+    except orjson.JSONDecodeError:
+        body = _strict(body)
+        return orjson.loads(body), body
+
+
+def _strict(body: bytes) -> bytes:
+    """Return a JSON body with all replaced that only lenient servers read.
+
+    A few passes of C: a hostile body of the longest length costs milliseconds.
+    """
+    body = body.removeprefix(_BOM).decode("utf-8", "replace").encode().translate(_BLANKS)
+    for lenient, strict in _LENIENT:
+        body = body.replace(lenient, strict)
+    return body
 
 
 # --- output limit in tokens --------------------------------------------------------------------

@@ -8,6 +8,8 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+import pytest
+
 from classifier import EVIDENCE, Subcategory, judge
 from classifier.evidence import Evidence, MainLane, Strength, UnresolvedFailures, ids, main_lane_of
 from classifier.logical_calls import CallState, calls_of, counted
@@ -127,6 +129,23 @@ def test_without_calls_or_readable_names_nothing_is_known_to_be_unseen() -> None
     seen = rollout("200", model="o5")
     nameless = tuple(call._replace(model=None) for call in calls_of(counted(seen.exchanges)))
     assert main_lane_of(nameless, seen).unseen is False
+
+
+@pytest.mark.parametrize(
+    ("text", "registered", "to_it"),
+    [
+        ("200+tool 401+huge*2", "gpt-5", 3),
+        ("200+tool 401+huge*2", None, 3),
+        ("200+tool 401+huge%groq", None, 1),
+        ("200+tool 503+huge+shaped", None, 1),
+        ("200+tool 200+huge>gpt-5", None, 2),
+        ("200+tool 200+huge>gpt-5-mini", None, 1),
+    ],
+)
+def test_a_request_too_long_for_its_model_to_be_read_counts_where_it_was_sent(
+    text: str, registered: str | None, to_it: int
+) -> None:
+    assert len(lane(text, model=registered).calls) == to_it
 
 
 def test_declared_fallbacks_are_part_of_it() -> None:

@@ -279,7 +279,9 @@ BODIES: tuple[tuple[bytes, bool], ...] = (
     (b'{"model":"model","x":"model"}', False),
     (b'{"model":"a","messages":[{"content":"{\\"model\\":\\"b\\"} caf\\u00e9 \\u0061"}]}', False),
     (b'{"messages":[]}', False),
-    (b'{"model":"a","x":NaN}', True),
+    (b'{"model":"a","x":NaN}', False),
+    (b'{"model":"a","model":"b","x":"\\ud83d"}', True),
+    (b'{"model":"a",}', True),
     (b'[{"model":"a"}, {}]}', True),
 )  # fmt: skip
 
@@ -290,6 +292,24 @@ def test_two_keys_that_spell_model_are_seen() -> None:
         reader.feed(body)
         reader.fields()
         assert reader.ambiguous is ambiguous, body
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        json.dumps("a text cut in an emoji: \ud83d, \udc80").encode(),
+        b'"\\\\ud83d and \\uD83D"',
+        b"[NaN, -Infinity, Infinity]",
+        b'"a\x01b\n"',
+        b'"caf\xe9"',
+    ],
+)
+def test_what_lenient_servers_read_is_read(value: bytes) -> None:
+    body = b'{"model":"m","stream":true,"tools":[{}],"x":' + value + b"}"
+    for written in (body, b"\xef\xbb\xbf" + body):
+        one = reader(written)
+        assert (one.fields(), one.ambiguous) == (("m", True, True), False)
+        assert one.payload()["model"] == "m"
 
 
 def test_a_compressed_body_is_looked_at_too_and_one_that_is_incomplete_is_not() -> None:
