@@ -244,9 +244,10 @@ def never_answered(facts: Evidence) -> Finding | None:
         return None
     if not facts.bound and continued_elsewhere(main, facts.calls, main):
         return None
+    calls = "its only call" if len(main) == 1 else f"each of its {plural(len(main), 'call')}"
     return _suspected(
         "never_answered",
-        f"the agent gave up each of its {plural(len(main), 'call')} before an answer came",
+        f"the agent gave up {calls} before an answer came",
         (call.last for call in main),
     )
 

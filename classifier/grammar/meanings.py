@@ -556,9 +556,16 @@ MEANINGS: Final = (
         predicates=_terms(
             "invalid missing required expected unknown not_found not_valid not_allowed too_long"
             " too_large"
-            " failed"
         ),
         on=_BODY,
+    ),
+    Meaning(
+        rank=GENERAL,
+        gives=REJECTED,
+        reason="malformed",
+        subjects=_terms("field"),
+        predicates=_terms("failed"),
+        on=statuses(400, 422) | NO_STATUS,  # at 500 it is the server that failed at something
     ),
     Meaning(
         rank=GENERAL,

@@ -573,6 +573,10 @@ def test_never_answered_names_each_call_that_was_given_up() -> None:
     )
     assert (verdict.rule, verdict.evidence) == ("never_answered", ("x1", "x2"))
     assert (verdict.fingerprint, verdict.retry.eligible) == ("suspected:never_answered", False)
+    only = judge(rollout("200+side left"))
+    assert only.error == (
+        "suspected_api_error: the agent gave up its only call before an answer came"
+    )
 
 
 def test_never_answered_waits_for_the_outcome_and_for_calls_in_flight() -> None:

@@ -253,6 +253,8 @@ LOOKALIKES = (
     (429, QUOTA, "Out of tokens for today"),
     (429, QUOTA, "Your plan's weekly allowance is used up"),
     (403, QUOTA, "Prepaid balance is empty"),
+    (500, PROVIDER, "loader: unable to map GPU_Heap"),
+    (400, REJECTED, "unable to map tool_spec"),
     (404, MODEL, "Deployment llm-a not found"),
     (404, MODEL, "There is no model named foo"),
     (400, MODEL, "foo is not a known model"),
