@@ -632,4 +632,6 @@ def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
     if first["type"] == "extra_forbidden":
         return f"unknown setting {label} (see docs/reference/settings.md)"
     message = first["msg"].removeprefix("Value error, ")
+    if message.startswith(f"{name}."):  # it says which part
+        return str(message)
     return f"{label}: {message[0].lower()}{message[1:]}"

@@ -192,13 +192,16 @@ def checked_url(url: str) -> str:
     """Return the URL if it can be an upstream's.
 
     Raises:
-        ValueError: it is not ``http(s)://host[:port][/prefix]``.
+        ValueError: it is not ``http(s)://host[:port][/prefix]``; the message does not repeat it,
+            for it may be a key that was given for a URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is not http(s)://host[:port][/prefix]")
+        raise ValueError(
+            "not http(s)://host[:port][/prefix]; a provider's key is given as TRUEZERO_KEY_<NAME>"
+        )
     if parts.username or parts.query or parts.fragment:
-        raise ValueError(f"{parts.hostname!r}: an upstream's URL has no user, query or fragment")
+        raise ValueError("an upstream's URL has no user, query or fragment")
     if not url.isascii():
         raise ValueError("an upstream's URL must be ASCII (write the host in its xn-- form)")
     _ = parts.port  # a port out of range raises here
@@ -248,7 +251,7 @@ def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
     for key, value in change.items():
         match key, value:
             case "url", str():
-                upstream = replace(upstream, url=checked_url(value))
+                upstream = replace(upstream, url=_url(upstream.name, value))
             case "auth", str():
                 upstream = replace(upstream, auth=_auth(upstream.name, value))
             case "key_env", str():
@@ -260,6 +263,13 @@ def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
             case _:
                 raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
     return upstream
+
+
+def _url(name: str, value: str) -> str:
+    try:
+        return checked_url(value)
+    except ValueError as error:
+        raise ValueError(f"upstreams.{name}.url: {error}") from None
 
 
 def _auth(name: str, value: str) -> Auth:

@@ -128,7 +128,12 @@ def test_secrets_are_not_printed() -> None:
         ({"WORKERS": "0"}, "TRUEZERO_WORKERS"),
         ({"LOG_LEVEL": "loud"}, "TRUEZERO_LOG_LEVEL"),
         ({"ADMIN_TOKEN": "  "}, "TRUEZERO_ADMIN_TOKEN"),
-        ({"UPSTREAM_X": "nowhere"}, "nowhere"),
+        ({"UPSTREAM_X": "nowhere"}, "upstreams.x.url: not http(s)://"),
+        ({"UPSTREAM_OPENAI_KEY": "sk-x"}, "a provider's key is given as TRUEZERO_KEY_<NAME>"),
+        (
+            {"UPSTREAM_X": "https://sk-x@x.example"},
+            "upstreams.x.url: an upstream's URL has",
+        ),
         ({"UPSTREAM_ROLLOUTS": "https://x.example"}, "rollouts"),
         ({"CONFIG": "missing.toml"}, "missing.toml"),
         ({"PUBLIC_URL": "here"}, "TRUEZERO_PUBLIC_URL"),
@@ -143,6 +148,7 @@ def test_what_cannot_be_is_one_sentence_that_names_it(
         read(None, {}, environment)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert "sk-x" not in str(caught.value), "it may be a key"
 
 
 @pytest.mark.parametrize("toml", ["prot = 1", "port = 'x'", "port = ", "[upstreams.x]\nulr='y'"])

@@ -135,20 +135,30 @@ class RolloutRequest(StrictRequest):
 class RoleAccess(BaseModel):
     """The key, URLs and variables of a role other than the agent's; the agent must not see them."""
 
-    key: str = Field(description="API key that identifies this rollout and role, `tz-…`")
-    base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
-    env: dict[str, str] = Field(description="variables that point common clients at the proxy")
+    # Keys, and URLs that hold them, are not in its `repr`, which may be logged.
+
+    key: str = Field(
+        repr=False, description="API key that identifies this rollout and role, `tz-…`"
+    )
+    base_urls: dict[str, str] = Field(repr=False, description="upstream → base_url for its clients")
+    env: dict[str, str] = Field(
+        repr=False, description="variables that point common clients at the proxy"
+    )
 
 
 class RolloutRegistered(BaseModel):
     """A registered rollout: where to point its agent, and with which key."""
 
+    # Keys, and URLs that hold them, are not in its `repr`, which may be logged.
+
     id: str = Field(description="as given, or generated")
-    key: str = Field(description="API key that identifies this rollout, `tz-…`")
+    key: str = Field(repr=False, description="API key that identifies this rollout, `tz-…`")
     admitted: bool = Field(description="false: an open breaker skips it; do not run the agent")
     error: str | None = Field(description="why it was not admitted: `skipped: …`")
-    base_urls: dict[str, str] = Field(description="upstream → base_url for its clients")
-    env: dict[str, str] = Field(description="variables that point common agents at the proxy")
+    base_urls: dict[str, str] = Field(repr=False, description="upstream → base_url for its clients")
+    env: dict[str, str] = Field(
+        repr=False, description="variables that point common agents at the proxy"
+    )
     roles: dict[str, RoleAccess] = Field(
         default_factory=dict, description="role → its key and base URLs"
     )
@@ -374,9 +384,9 @@ class KeyFacts(BaseModel):
 class KeyMinted(KeyFacts):
     """The answer to `POST /key/generate`."""
 
-    key: str = Field(description="the API key, `tz-…`; not shown again")
+    key: str = Field(repr=False, description="the API key, `tz-…`; not shown again")
     base_urls: dict[str, str] = Field(
-        description="upstream → base_url; works with or without the key"
+        repr=False, description="upstream → base_url; works with or without the key"
     )
 
 

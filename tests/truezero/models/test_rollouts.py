@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -15,6 +16,8 @@ from truezero.models.rollouts import (
     KeyDeletion,
     KeyRequest,
     OutcomeRequest,
+    RoleAccess,
+    RolloutRegistered,
     RolloutRequest,
 )
 
@@ -32,6 +35,21 @@ from truezero.models.rollouts import (
 def test_a_fault_strikes_the_calls_that_it_names(fault: dict[str, int], failing: list[int]) -> None:
     injected = Fault.model_validate({"kind": "auth", **fault})
     assert [call for call in range(1, 7) if injected.strikes(call)] == failing
+
+
+def test_what_is_registered_can_be_logged_without_its_keys() -> None:
+    shown: dict[str, Any] = {
+        "key": "tz-secret",
+        "base_urls": {"openai": "http://h/r/id~secret/openai/v1"},
+        "env": {"OPENAI_BASE_URL": "http://h/r/id~secret/openai/v1"},
+    }
+    judge = RoleAccess.model_validate(shown)
+    registered = RolloutRegistered.model_validate(
+        {**shown, "id": "id", "admitted": True, "error": None, "roles": {"judge": shown}}
+    )
+    assert "secret" not in repr(registered)
+    assert "secret" not in str(judge)
+    assert registered.key == "tz-secret"
 
 
 @pytest.mark.parametrize(
