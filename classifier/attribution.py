@@ -25,7 +25,7 @@ from classifier.logical_calls import (
     unsized,
 )
 from classifier.neighbours import BURST_S, corroborated
-from classifier.records import ABANDONED, Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.records import ABANDONED, USED_UP, Ending, Exchange, KeySource, Kind, Neighbours
 from classifier.references import (
     WITHOUT_KEY,
     NotRun,
@@ -53,6 +53,7 @@ from classifier.verdicts import (
 BURST = 20  # starts within BURST_S
 _BURST_SHARE = 0.8  # of the lane's
 _OPEN = 10  # calls at once, beyond which half of the lane's are a burst
+_NOBODY = Neighbours()
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
 _OURS = frozenset(("proxy.upstream_credentials_unavailable", "proxy.resources_exhausted"))
 _OPERATORS = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
@@ -62,13 +63,11 @@ _PERIODS = frozenset(("daily", "weekly", "monthly", "in_flight"))  # reasons of 
 class Attributed(NamedTuple):
     """The party that one failed call is attributed to, and the row that says so.
 
-    ``always``: whatever the agents' policy is. ``corroborated``: by reference calls, else by other
-    rollouts' calls.
+    ``corroborated``: by reference calls, else by other rollouts' calls.
     """
 
     to: AttributedTo
     row: str
-    always: bool = True
     corroborated: bool | None = None
 
 
@@ -80,12 +79,12 @@ class AttributionContext:
     """The facts of a rollout that help to attribute one of its failed calls.
 
     ``answered`` are the lanes that answered it, each with the spellings of the model's name that
-    it was called by, ``first_lane`` the first of them, with tools
-    where any call has some; ``first_key`` is the digest of the first key that was answered,
-    ``selections`` the digests of what its answered calls selected, ``requests`` of what was
-    answered. ``spans`` are the calls' starts and ends by lane, each in order. ``names`` are the
-    canonical registered models, of which ``named`` says whether any call named one. ``series`` are
-    the references with the end of the call that each was asked beside, in order.
+    it was called by, ``first_lane`` the first of them, with tools where any call has some;
+    ``first_key`` is the digest of the first key that was answered, ``selections`` the digests of
+    what its answered calls selected. ``spans`` are the calls' starts and ends by lane, each in
+    order. ``names`` are the canonical registered models, of which ``named`` says whether any call
+    named one. ``series`` are the references with the end of the call that each was asked beside,
+    in order.
     """
 
     upstream: str | None
@@ -96,7 +95,6 @@ class AttributionContext:
     first_lane: Lane | None
     first_key: str | None
     selections: frozenset[str | None]
-    requests: frozenset[str | None]
     spans: Mapping[Lane, tuple[Sequence[float], Sequence[float]]]
     neighbours: Mapping[str, Neighbours]
     references: Mapping[str, ReferenceSeries]
@@ -117,13 +115,12 @@ class AttributionContext:
         return cls(
             upstream=rollout.upstream,
             upstream_seen=any(x.upstream == rollout.upstream for x in exchanges),
-            names=names if rollout.models else frozenset(),
+            names=names,
             named=any(x.model and _names_one(x, names) for x in exchanges),
             answered=answered,
             first_lane=_first_lane(facts.calls),
             first_key=next((x.key_digest for x in answers), None),
             selections=frozenset(x.selector_digest for x in answers),
-            requests=frozenset(x.request_digest for x in answers) - {None},
             spans=_spans(exchanges),
             neighbours=rollout.neighbours,
             references=references,
@@ -131,19 +128,17 @@ class AttributionContext:
         )
 
     def outside(self, exchange: Exchange) -> bool:
-        """Return True if a call goes to an upstream or model other than those registered."""
-        if self.upstream is not None and exchange.upstream != self.upstream:
-            return True
-        return bool(self.names) and not _names_one(exchange, self.names)
-
-    def bound(self, exchange: Exchange) -> bool:
-        """Return True if the registration binds in the part from which a call differs.
+        """Return True if a call goes to an upstream or model other than those registered.
 
         A registered upstream binds if any call went to it, registered models if any call named one.
         """
-        if self.upstream is not None and exchange.upstream != self.upstream:
+        if self.upstream not in (None, exchange.upstream):
             return self.upstream_seen
-        return self.named
+        return self.named and not _names_one(exchange, self.names)
+
+    def near(self, failed: Exchange) -> Neighbours:
+        """Return what other rollouts got around a call."""
+        return self.neighbours.get(failed.id, _NOBODY)
 
     def reference(self, failed: Exchange) -> ReferenceSeries | None:
         """Return the series asked beside a call, else the one asked last before it ended.
@@ -215,10 +210,6 @@ def _ours(failed: Exchange, _: AttributionContext) -> bool:
     return failed.cause is not None and failed.cause.rule in _OURS
 
 
-def _outside_binding(failed: Exchange, setting: AttributionContext) -> bool:
-    return setting.outside(failed) and setting.bound(failed)
-
-
 def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the model is not found by this spelling, and answered by another one.
 
@@ -229,8 +220,7 @@ def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
     own = setting.answered.get(_lane(failed))
     if own:
         return failed.model not in own
-    near = setting.neighbours.get(failed.id)
-    return near is not None and near.respelled
+    return setting.near(failed).respelled
 
 
 def _withheld(failed: Exchange, _: AttributionContext) -> bool:
@@ -241,10 +231,6 @@ def _withheld(failed: Exchange, _: AttributionContext) -> bool:
 
 def _rejected_by_an_answering_lane(failed: Exchange, setting: AttributionContext) -> bool:
     return _explained_rejection(failed) and _lane(failed) in setting.answered
-
-
-def _other_key(failed: Exchange, setting: AttributionContext) -> bool:
-    return setting.first_key is not None and failed.key_digest != setting.first_key
 
 
 def _other_lane(failed: Exchange, setting: AttributionContext) -> bool:
@@ -265,10 +251,9 @@ def _own_burst(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the agent itself ran into the limit: most calls of the lane are its own."""
     if _subcategory(failed) is not Subcategory.RATE_LIMIT:
         return False
-    near = setting.neighbours.get(failed.id) or Neighbours()
     until, (starts, _) = ended_at(failed), setting.spans[_lane(failed)]
     own = bisect_left(starts, until) - bisect_left(starts, until - BURST_S)
-    return _in_burst(failed, setting) and own > _BURST_SHARE * (own + near.starts)
+    return _in_burst(failed, setting) and own > _BURST_SHARE * (own + setting.near(failed).starts)
 
 
 def _in_burst(failed: Exchange, setting: AttributionContext) -> bool:
@@ -281,13 +266,12 @@ def _in_burst(failed: Exchange, setting: AttributionContext) -> bool:
 
 def _crowds(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the agent started 20 calls in ten seconds, or holds most of the open ones."""
-    near = setting.neighbours.get(failed.id) or Neighbours()
     starts, ends = setting.spans[_lane(failed)]
     began, until = failed.timing.started_at, ended_at(failed)
     at_start = bisect_right(starts, began) - bisect_right(ends, began)
     at_end = bisect_right(starts, until) - bisect_right(ends, until) + 1  # and the one that failed
     own = max(at_start, at_end)
-    return _in_burst(failed, setting) or (own > _OPEN and own > near.open)
+    return _in_burst(failed, setting) or (own > _OPEN and own > setting.near(failed).open)
 
 
 def _unnamed_model(failed: Exchange, setting: AttributionContext) -> bool:
@@ -302,32 +286,32 @@ def _closed_on(failed: Exchange, _: AttributionContext) -> bool:
 
 
 class Row(NamedTuple):
-    """A row of a table: its name, and whose a failure is for which it holds."""
+    """A row of a table: its name, the failures for which it holds, and whose those are."""
 
     name: str
-    to: AttributedTo
     holds: Predicate
+    to: AttributedTo = AttributedTo.AGENT
 
 
 # The first that holds; where none does, `_rest`.
 ALWAYS: tuple[Row, ...] = (
-    Row("own_resources", AttributedTo.PROXY, _ours),
-    Row("outside_binding", AttributedTo.AGENT, _outside_binding),
-    Row("model_ambiguous", AttributedTo.AGENT, lambda failed, _: bool(failed.model_ambiguous)),
-    Row("withheld", AttributedTo.AGENT, _withheld),
-    Row("respelled", AttributedTo.AGENT, _respelled),
-    Row("explained_rejection", AttributedTo.AGENT, _rejected_by_an_answering_lane),
+    Row("own_resources", _ours, AttributedTo.PROXY),
+    Row("outside_binding", lambda failed, its: its.outside(failed)),
+    Row("model_ambiguous", lambda failed, _: bool(failed.model_ambiguous)),
+    Row("withheld", _withheld),
+    Row("respelled", _respelled),
+    Row("explained_rejection", _rejected_by_an_answering_lane),
 )
 # Where agents are untrusted; what none of them decides, `_by_reference` does.
 UNTRUSTED_ROWS: tuple[Row, ...] = (
-    Row("filtered", AttributedTo.AGENT, lambda failed, _: filtered(failed)),
-    Row("own_key", AttributedTo.AGENT, lambda failed, _: failed.key_source is KeySource.OVERRIDE),
-    Row("other_key", AttributedTo.AGENT, _other_key),
-    Row("other_lane", AttributedTo.AGENT, _other_lane),
-    Row("other_selection", AttributedTo.AGENT, _other_selection),
-    Row("own_burst", AttributedTo.AGENT, _own_burst),
-    Row("unnamed_model", AttributedTo.AGENT, _unnamed_model),
-    Row("closed_on", AttributedTo.AGENT, _closed_on),
+    Row("filtered", lambda failed, _: filtered(failed)),
+    Row("own_key", lambda failed, _: failed.key_source is KeySource.OVERRIDE),
+    Row("other_key", lambda failed, its: its.first_key not in (None, failed.key_digest)),
+    Row("other_lane", _other_lane),
+    Row("other_selection", _other_selection),
+    Row("own_burst", _own_burst),
+    Row("unnamed_model", _unnamed_model),
+    Row("closed_on", _closed_on),
 )
 
 
@@ -337,7 +321,7 @@ def attribute(
     """Return whose failure each failed call was, and each that its agent held up, by exchange id.
 
     Arguments:
-        rows: what is an untrusted agent's, whatever references say.
+        rows: what is an untrusted agent's, whatever references say; of a role's calls nothing is.
         asked: references decide what no row does; without them it takes the reward away.
     """
     held = [x for x in facts.exchanges if x.held and state_of(x) is CallState.UNANSWERED]
@@ -352,19 +336,19 @@ def attribute(
 def _attributed(
     failed: Exchange, setting: AttributionContext, table: Sequence[Row], asked: bool
 ) -> Attributed:
-    near = corroborated(setting.neighbours.get(failed.id))
+    near = corroborated(setting.near(failed))
     for row in table:
         if row.holds(failed, setting):
-            return Attributed(row.to, row.name, always=row in ALWAYS, corroborated=near)
+            return Attributed(row.to, row.name, near)
     return (asked and _by_reference(failed, setting, near)) or _rest(failed, near)
 
 
 def _rest(failed: Exchange, corroborated: bool | None) -> Attributed:
     if _subcategory(failed) in _OPERATORS:
-        return Attributed(AttributedTo.OPERATOR, "account", corroborated=corroborated)
+        return Attributed(AttributedTo.OPERATOR, "account", corroborated)
     if _explained_rejection(failed):
-        return Attributed(AttributedTo.OPERATOR, "never_accepted", corroborated=corroborated)
-    return Attributed(AttributedTo.PROVIDER, "rest", corroborated=corroborated)
+        return Attributed(AttributedTo.OPERATOR, "never_accepted", corroborated)
+    return Attributed(AttributedTo.PROVIDER, "rest", corroborated)
 
 
 # --- references ---
@@ -381,18 +365,28 @@ def _by_reference(
     if failed.injected:
         return None
     if series is None or series.not_run in WITHOUT_KEY:
-        return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, False, near)
+        return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, near)
     result = compare(series, _subcategory(failed), silent=failed.timed_out)
     if result is None:
-        return Attributed(AttributedTo.UNKNOWN, "pending", False)
+        return Attributed(AttributedTo.UNKNOWN, "pending")
     if result is Comparison.FAILED_ALIKE or _told_to_wait(failed, series):
         return _rest(failed, True)
-    settled = result is not Comparison.ANSWERED or not _limited(failed)
-    if result is Comparison.OTHERWISE or not (settled or _crowds(failed, setting)):
-        return Attributed(AttributedTo.UNKNOWN, "inconclusive", False)
-    if settled and (result is Comparison.PARTLY or _struck_others(failed, setting)):
-        return Attributed(AttributedTo.PROVIDER, "partly", False)
-    return Attributed(AttributedTo.AGENT, "request" if settled else "crowded", False, False)
+    if result is Comparison.OTHERWISE:
+        return Attributed(AttributedTo.UNKNOWN, "inconclusive")
+    if result is Comparison.ANSWERED and _limited(failed):
+        return _of_a_limit(failed, setting, near)
+    if result is Comparison.PARTLY or _struck_others(failed, setting):
+        return Attributed(AttributedTo.PROVIDER, "partly")
+    return Attributed(AttributedTo.AGENT, "request", False)
+
+
+def _of_a_limit(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
+    """Attribute a limit, of which an answered question says nothing: it is a small one."""
+    if _crowds(failed, setting):
+        return Attributed(AttributedTo.AGENT, "crowded", False)
+    if failed.cause is not None and failed.cause.reason == USED_UP:
+        return Attributed(AttributedTo.PROVIDER, USED_UP, near)
+    return Attributed(AttributedTo.UNKNOWN, "inconclusive")
 
 
 def _limited(failed: Exchange) -> bool:
@@ -409,13 +403,12 @@ def _told_to_wait(failed: Exchange, series: ReferenceSeries) -> bool:
 
 
 def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if two others were struck at once, or this very request was once answered.
+    """Return True if two other rollouts were struck at once.
 
     An agent repeats a trick in each rollout, and others are answered in between: no blip is that.
     """
-    near = setting.neighbours.get(failed.id)
-    blip = near is not None and near.at_once >= 2 and not near.answered_between
-    return blip or failed.request_digest in setting.requests
+    near = setting.near(failed)
+    return near.at_once >= 2 and not near.answered_between
 
 
 def wanted(
@@ -425,7 +418,7 @@ def wanted(
 
     Arguments:
         find: the first rule that fires on evidence.
-        rows: what is an untrusted agent's, whatever references say.
+        rows: as of `attribute`.
     """
     asked = _asked_about(facts, find, rows)
     return [_need(x, facts) for x in asked if x.id not in facts.rollout.references]
@@ -440,7 +433,7 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     if not facts.failures:
         return ends
     agents = _ids_of(attribute(facts, rows, asked=False), AttributedTo.AGENT)
-    finding = find(_without(facts, agents) if agents else facts)
+    finding = find(_without(facts, agents))
     deciding = [x for x in facts.failures if x.id in finding.evidence]
     return [*deciding[:1], *deciding[1:][-1:], *ends]
 
@@ -461,7 +454,6 @@ def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
         upstream=failed.upstream,
         model=facts.rollout.model or asked or failed.model,
         api=failed.api,
-        side_by_side=failed.timed_out,
     )
 
 
@@ -518,7 +510,7 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
 
     Arguments:
         find: the first rule that fires on evidence.
-        rows: what is an untrusted agent's, whatever references say.
+        rows: as of `attribute`.
     """
     untrusted = facts.untrusted
     found = find(facts)
@@ -526,7 +518,7 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
         return AttributedFinding(finding=found, facts=facts)  # nothing hangs on a failure
     attributed = attribute(facts, rows)
     agents = _ids_of(attributed, AttributedTo.AGENT)
-    kept = _without(facts, agents) if agents else facts
+    kept = _without(facts, agents)
     if agents.isdisjoint(found.evidence):
         weighed = AttributedFinding(finding=found, facts=kept)
     else:
@@ -564,6 +556,8 @@ def _ids_of(attributed: Mapping[str, Attributed], to: AttributedTo) -> frozenset
 
 
 def _without(facts: Evidence, calls: Collection[str]) -> Evidence:
+    if not calls:
+        return facts
     exchanges = tuple(x for x in facts.rollout.exchanges if x.id not in calls)
     return Evidence.of(replace(facts.rollout, exchanges=exchanges), facts.policy)
 
@@ -578,22 +572,18 @@ def _of_the_agent(
     """Find anew without the agent's failures, on which the first finding stood."""
     finding = find(kept)
     left_nothing = finding.unproven or (not kept.calls and not unprompted(facts.outcome))
-    if left_nothing and _counts(facts):
+    complete = facts.outcome is not None and not facts.rollout.gaps
+    if left_nothing and complete:
         finding = Finding(health=Health.HEALTHY, rule="healthy")
     weighed = AttributedFinding(finding=finding, facts=kept)
     if finding.health is not Health.HEALTHY:
         return weighed
-    always = frozenset(call for call, each in attributed.items() if each.always)
+    always = {row.name for row in ALWAYS}
     agents = _ids_of(attributed, AttributedTo.AGENT)
-    by_table = _without(facts, agents & always) if agents & always else facts
+    by_table = _without(facts, {call for call in agents if attributed[call].row in always})
     clear = find(by_table).health is Health.HEALTHY or not by_table.calls
     warning = FAILED_BY_AGENT if clear else PROVOKED_SUSPECTED
     return _kept(weighed, warning, found.evidence, attributed)
-
-
-def _counts(facts: Evidence) -> bool:
-    """Return True if the evidence is complete: nothing was lost, and the runner has reported."""
-    return facts.outcome is not None and not facts.rollout.gaps
 
 
 def _kept(

@@ -11,7 +11,15 @@ from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
 from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
 from classifier.cause_table.row import CauseRow
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
-from classifier.records import ABANDONED, Cause, Ending, FailureEvidence, Kind, ProviderError
+from classifier.records import (
+    ABANDONED,
+    USED_UP,
+    Cause,
+    Ending,
+    FailureEvidence,
+    Kind,
+    ProviderError,
+)
 from classifier.verdicts import Subcategory
 
 __all__ = (
@@ -135,7 +143,7 @@ def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
         or _by_rows(table.broad, answer, error, status, names)
     )
     assert decision is not None  # STATUSES has a row for every status, and for none
-    decision = _patient(decision, answer, error, status)
+    decision = _used_up(_quota_if_long_wait(decision, answer, error, status), answer)
     return _cause(_explained(decision, error, table.grammar), answer)
 
 
@@ -183,7 +191,7 @@ def _by_grammar(
     )
 
 
-def _patient(
+def _quota_if_long_wait(
     decision: _Decision, answer: FailureEvidence, error: ProviderError, status: int | None
 ) -> _Decision:
     """Call it an allotment where the stated wait is an hour or more, whatever its name."""
@@ -199,6 +207,13 @@ def _patient(
         reason="long_wait",
         transient=Subcategory.QUOTA.transient,
     )
+
+
+def _used_up(decision: _Decision, answer: FailureEvidence) -> _Decision:
+    """Give a rate limit its reason where the answer's headers say that nothing was left of it."""
+    if decision.gives is not Subcategory.RATE_LIMIT or decision.reason or not answer.used_up:
+        return decision
+    return replace(decision, reason=USED_UP)
 
 
 def _explained(decision: _Decision, error: ProviderError, grammar: Grammar) -> _Decision:

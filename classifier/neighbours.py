@@ -22,8 +22,9 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
         others: calls of any rollout; those of other times and lanes are passed over.
     """
     at = ended_at(failure)
-    alike: dict[str, float] = {}  # by rollout, the end that is nearest
-    answered: dict[str, list[float]] = {}
+    alike: dict[str, float] = {}  # by rollout, the nearest end, in seconds from the failure's
+    answers: list[float] = []
+    answered: set[str] = set()
     starts = still_open = 0
     at_once: set[str] = set()
     spellings: set[str | None] = set()  # of the model, that others were answered under
@@ -33,23 +34,23 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
         began, ended = other.timing.started_at, ended_at(other)
         starts += at - BURST_S <= began <= at
         still_open += began <= at < ended
-        if abs(ended - at) > NEAR_S:
+        away = ended - at
+        if abs(away) > NEAR_S:
             continue
         if state_of(other) is CallState.ANSWERED:
-            answered.setdefault(other.rollout_id, []).append(ended)
+            answers.append(away)
+            answered.add(other.rollout_id)
             spellings.add(other.model)
         elif _alike(failure, other):
-            nearest = alike.get(other.rollout_id)
-            if nearest is None or abs(ended - at) < abs(nearest - at):
-                alike[other.rollout_id] = ended
-            if abs(ended - at) <= AT_ONCE_S and not _same_request(failure, other):
+            alike[other.rollout_id] = min(alike.get(other.rollout_id, away), away, key=abs)
+            if abs(away) <= AT_ONCE_S and not _same_request(failure, other):
                 at_once.add(other.rollout_id)
-    together = [at, *sorted(alike.values(), key=lambda ended: abs(ended - at))[:2]]
+    together = [0.0, *sorted(alike.values(), key=abs)[:2]]
     first, last = min(together), max(together)
     return Neighbours(
         alike=len(alike),
         answered=len(answered),
-        answered_between=any(first <= end <= last for ends in answered.values() for end in ends),
+        answered_between=any(first <= away <= last for away in answers),
         at_once=len(at_once),
         starts=starts,
         open=still_open,
@@ -57,10 +58,8 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
     )
 
 
-def corroborated(failure: Neighbours | None) -> bool | None:
+def corroborated(failure: Neighbours) -> bool | None:
     """Return True if other rollouts prove a failure, False if they contradict it, else None."""
-    if failure is None:
-        return None
     if failure.alike >= 2 and not failure.answered_between:
         return True
     return False if failure.answered else None

@@ -180,7 +180,8 @@ class FailureEvidence:
     """The evidence for the cause of one call.
 
     ``silent_s`` is how long no content had come when the call ended; 0 where the request had
-    not been sent whole or the agent did not read. ``retry_after_s`` comes from headers.
+    not been sent whole or the agent did not read. ``retry_after_s`` comes from headers, and so does
+    ``used_up``: they say that nothing was left of some limit.
     ``stated_type`` is the exception name a header carries (``x-amzn-errortype``).
     """
 
@@ -193,6 +194,7 @@ class FailureEvidence:
     flaw: Flaw | None = None
     silent_s: float = 0.0
     retry_after_s: float | None = None
+    used_up: bool = False
     stated_type: str | None = None
 
 
@@ -212,6 +214,8 @@ class Cause:
     retry_after_s: float | None = None
 
 
+USED_UP = "used_up"
+"""The reason of a rate limit of which the answer's headers say that nothing was left."""
 _SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
 _TIMED_OUT = frozenset((408, 504, 524))
 

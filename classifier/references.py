@@ -94,7 +94,6 @@ class ReferenceSeries:
 class ReferenceNeed:
     """A failed call whose verdict hangs on a reference, and the lane to ask.
 
-    ``side_by_side``: the call fell silent or timed out, so that the questions are asked at once.
     ``api`` is the dialect of the failed call.
     """
 
@@ -102,7 +101,6 @@ class ReferenceNeed:
     upstream: str
     model: str | None
     api: str
-    side_by_side: bool = False
 
 
 def compare(

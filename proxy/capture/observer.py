@@ -32,7 +32,7 @@ from proxy.routing import headers as http_headers
 from proxy.wire import dialect, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
-from proxy.wire.provider_error import retry_after, stated_type
+from proxy.wire.provider_error import nothing_left, retry_after, stated_type
 from proxy.wire.response import PayloadReader, ReadLimits, ReadResult, ResponseReader
 from proxy.wire.written_call import WrittenCall
 
@@ -570,6 +570,7 @@ class CallObserver:
                 flaw=flaw,
                 silent_s=max(0.0, at - self._quiet_since) if self._awaited else 0.0,
                 retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),
+                used_up=nothing_left(head.headers),
                 stated_type=stated_type(head.headers),
             ),
             stall_s=causes.silence.limit(

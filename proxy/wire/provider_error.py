@@ -515,9 +515,25 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
     return max((w for w in waits if w is not None), default=None)
 
 
+def nothing_left(headers: Headers) -> bool:
+    """Return True if a rate-limit header says that nothing remains of its window.
+
+    Names are lower-case. Sources: as of `retry_after`.
+    """
+    return any(
+        b"ratelimit" in name and b"remaining" in name and _spent(value.decode("latin-1").strip())
+        for name, value in headers
+    )
+
+
+def _spent(value: str) -> bool:
+    remaining = _number(value)
+    return remaining is not None and remaining <= 0
+
+
 def _used_up(name: str, stated: Mapping[str, str]) -> bool:
-    remaining = _number(stated.get(name.replace("reset", "remaining")))
-    return remaining is None or remaining <= 0
+    remaining = stated.get(name.replace("reset", "remaining"), "")
+    return _number(remaining) is None or _spent(remaining)
 
 
 def _moment(value: str | None, now: float) -> float | None:

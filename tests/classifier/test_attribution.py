@@ -9,7 +9,7 @@ import pytest
 
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
-from classifier.records import Cause, Neighbours, RolloutRecord
+from classifier.records import USED_UP, Cause, Neighbours, RolloutRecord
 from classifier.references import NotRun
 from classifier.verdicts import EVIDENCE, AttributedTo, Policy, Subcategory
 from tests.builders import asked, calls, rollout, series
@@ -18,6 +18,7 @@ AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, Attribute
 UNKNOWN = AttributedTo.UNKNOWN
 BOUND: dict[str, Any] = {"model": "gpt-5", "upstream": "openai"}
 STARTS = " ".join(f"429[{n / 10:.1f}-{n / 10 + 0.05:.2f}]" for n in range(20))
+HELD = " ".join(f"200[{n / 100}-30]" for n in range(11))
 
 # The calls, what is registered, the row of the last failure under each policy.
 ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
@@ -70,7 +71,6 @@ BY_REFERENCE: tuple[tuple[str, str, AttributedTo, str, bool | None], ...] = (
     ("200 402", "ok ok ok", AGENT, "request", False),
     ("400+context_length", "ok ok ok", AGENT, "request", False),
     ("200 503", "ok provider_error", PROVIDER, "partly", None),
-    ("200 503+again", "ok ok ok", PROVIDER, "partly", None),
     ("200 503", "silent", UNKNOWN, "inconclusive", None),
     ("200 503", "auth", UNKNOWN, "inconclusive", None),
     ("200 400", "refused", UNKNOWN, "inconclusive", None),
@@ -131,10 +131,9 @@ def test_two_others_struck_at_once_make_it_a_provider_that_is_partly_down() -> N
 
 
 def test_a_rate_limit_is_the_agents_that_crowds_its_lane() -> None:
-    held = " ".join(f"200[{n / 100}-30]" for n in range(11))
     for text, others, row in (
-        (f"{held} 429[20-21]", 11, "crowded"),
-        (f"{held} 429[20-21]", 12, "inconclusive"),
+        (f"{HELD} 429[20-21]", 11, "crowded"),
+        (f"{HELD} 429[20-21]", 12, "inconclusive"),
         ("200[0-1] 429[20-21]", 0, "inconclusive"),
     ):
         seen = rollout(text)
@@ -144,6 +143,17 @@ def test_a_rate_limit_is_the_agents_that_crowds_its_lane() -> None:
         )
         found = attribute(Evidence.of(replace(seen, agents="untrusted"), EVIDENCE))
         assert found[last].row == row, (text, others)
+
+
+def test_a_rate_limit_is_the_providers_that_says_that_nothing_was_left() -> None:
+    for text, row in (("200 429", "used_up"), (f"{HELD} 429[20-21]", "crowded")):
+        seen = asked(rollout(text), "ok ok ok")
+        last = seen.exchanges[-1]
+        assert last.cause is not None
+        said = replace(last, cause=replace(last.cause, reason=USED_UP))
+        seen = replace(seen, exchanges=(*seen.exchanges[:-1], said))
+        found = whose(seen, "untrusted")
+        assert (found.to, found.row) == (PROVIDER if row == "used_up" else AGENT, row)
 
 
 def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> None:

@@ -93,12 +93,6 @@ def test_what_has_a_series_is_not_wanted_again() -> None:
     assert [need.exchange_id for need in references_wanted(known, UNTRUSTED)] == ["x4"]
 
 
-def test_silence_is_asked_about_side_by_side() -> None:
-    for text, side_by_side in (("504", True), ("timeout", True), ("stalled", True), ("503", False)):
-        (need,) = references_wanted(rollout(text), UNTRUSTED)
-        assert need.side_by_side is side_by_side, text
-
-
 def test_a_rollout_reads_back_with_its_series() -> None:
     written = RolloutRecord(
         id="r1",

@@ -23,7 +23,8 @@ class Honest:
     """A failure; ``blamed`` are those whose it may be called, ``transient`` if it is run again.
 
     ``streams``: agents stream. ``silent``: the agent gives up by itself. ``limit``: a rate limit.
-    ``gone``: nobody listens any more, so that no lane can behave so.
+    ``gone``: nobody listens any more, so that no lane can behave so. ``used_up``: it says that
+    nothing was left of its limit.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Honest:
     silent: bool = False
     limit: bool = False
     gone: bool = False
+    used_up: bool = False
 
 
 def _outage(name: str, fail: Failure, **more: bool) -> Honest:
@@ -118,7 +120,7 @@ ABORTS: tuple[Honest, ...] = (
 LIMITS: tuple[Honest, ...] = (
     Honest(name="429, tokens per minute", limit=True,
            fail=problem(429, "Rate limit reached on tokens per min (TPM).")),
-    Honest(name="429, tokens, none left", limit=True, blamed=PROVIDER,
+    Honest(name="429, tokens, none left", limit=True, used_up=True,
            fail=problem(429, "Rate limit reached on tokens per min (TPM).",
                         ("x-ratelimit-remaining-tokens", "0"),
                         ("anthropic-ratelimit-input-tokens-remaining", "0"))),

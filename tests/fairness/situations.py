@@ -77,8 +77,12 @@ def unsettled(_: Honest) -> Expected:
 
 
 def limited(failure: Honest) -> Expected:
-    """A small question passes where a large one does not: that settles no rate limit."""
-    del failure
+    """A small question passes where a large one does not: that settles no rate limit.
+
+    The provider's own word that nothing was left does.
+    """
+    if failure.used_up:
+        return proven(failure)
     return Expected(scoreable=NO | UNKNOWN, blamed=NOBODYS | PROVIDER, retried=True)
 
 

@@ -15,6 +15,7 @@ from proxy.wire.provider_error import (
     bare_exception,
     error_nodes,
     is_exception,
+    nothing_left,
     read_error,
     read_text_error,
     retry_after,
@@ -431,6 +432,23 @@ def test_only_a_window_that_is_used_up_counts() -> None:
     ]
     assert retry_after(headers, now=NOW) == pytest.approx(4.5)
     assert retry_after(headers[:2], now=NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "left"),
+    [
+        ("x-ratelimit-remaining-tokens", "0", False),
+        ("anthropic-ratelimit-input-tokens-remaining", " 0", False),
+        ("x-ratelimitbysize-remaining-minute", "0.0", False),
+        ("x-ratelimit-remaining-requests", "1", True),
+        ("x-ratelimit-remaining", "none", True),
+        ("x-ratelimit-limit-tokens", "0", True),
+        ("x-remaining-credits", "0", True),
+    ],
+)
+def test_an_answer_says_that_nothing_was_left_of_a_limit(name: str, value: str, left: bool) -> None:
+    other = (b"x-ratelimit-remaining-images", b"9")
+    assert nothing_left([other, (name.encode(), value.encode())]) is not left
 
 
 def test_the_longest_of_several_used_up_windows_counts() -> None:
