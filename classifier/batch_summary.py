@@ -26,6 +26,8 @@ from classifier.validity.serving import BatchFinding
 from classifier.verdicts import Level, plural
 
 SHOWN = 10  # names in one line
+MOST_EXCUSED = 0.05
+"""The share of slots, of a valid batch, of which it may be unknown whether they count."""
 _UNTESTED = Exclusion()
 
 
@@ -34,6 +36,25 @@ class NamedSlots(NamedTuple):
 
     first: Sequence[str]
     total: int
+
+
+class Excused(NamedTuple):
+    """The slots of which nobody can say if they measure, and all slots."""
+
+    slots: int = 0
+    of: int = 0
+
+    @property
+    def too_many(self) -> bool:
+        """True if over 5 % are: what is unknown excuses, so an agent may seek it."""
+        return self.slots > MOST_EXCUSED * self.of
+
+    @property
+    def sentence(self) -> str:
+        """The share, as a line of a check."""
+        share = f"{plural(self.slots, 'rollout')} of {self.of} ({100 * self.slots / self.of:.0f} %)"
+        too_many = ": more than 5 %, so the batch is no valid measurement" if self.too_many else ""
+        return f"not known if they measure: {share}{too_many}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,18 +142,25 @@ def summary_of(
     counts: Counts,
     shapes: Shapes,
     named: Named,
-    found: Exclusion,
+    excluded: Exclusion,
     across: Sequence[BatchFinding] = (),
 ) -> ScoredBatch:
     """Summarise a batch from its sums."""
     diagnosed = {
         kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
     }
-    check: Check = check_of(named.lines, named.counted, found, across, total=counts["lines"])
+    check: Check = check_of(
+        named.lines,
+        named.counted,
+        excluded,
+        across,
+        excused=Excused(counts["excused"], counts["slots"]),
+        total=counts["lines"],
+    )
     return ScoredBatch(
         scores=scores_of(counts, shapes, named.picked),
         check=check,
-        exclusion=found,
+        exclusion=excluded,
         summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
         health=_tally(counts, "health"),
         subcategory=_tally(counts, "subcategory"),
@@ -251,22 +279,27 @@ def _named(key: str, kind: str) -> str | None:
 
 # --- check ---
 
+_NONE_EXCUSED = Excused()
+
 
 def check_of(
     lines: Sequence[str],
     counted: Mapping[str, NamedSlots],
-    found: Exclusion = _UNTESTED,
+    excluded: Exclusion = _UNTESTED,
     across: Sequence[BatchFinding] = (),
     *,
+    excused: Excused = _NONE_EXCUSED,
     total: int | None = None,
 ) -> Check:
     """Return a check of the lines about slots, and what is known of the batch beside them.
 
     Arguments:
         counted: slots that count in spite of a finding, by its level.
+        excused: slots of which it is unknown whether they count.
         total: how many lines there are about slots, where only the first of them are given.
     """
-    biased = [_bias(each) for each in found.comparisons if each.significant]
+    spoilt = [_bias(each) for each in excluded.comparisons if each.significant]
+    spoilt += [excused.sentence] if excused.too_many else []
     after = [
         f"{level}, and counted all the same: {_some(*counted[level])}"
         for level in (Level.INVALID, Level.SUSPECT)
@@ -277,11 +310,12 @@ def check_of(
         for each in across
         if each.level is not Level.INFO
     ]
+    after += [excused.sentence] if excused.slots and not excused.too_many else []
     about = len(lines) if total is None else total
     return Check(
-        valid=not (biased or about),
-        lines=(*biased, *lines, *after),
-        total=len(biased) + about + len(after),
+        valid=not (spoilt or about),
+        lines=(*spoilt, *lines, *after),
+        total=len(spoilt) + about + len(after),
     )
 
 

@@ -324,6 +324,11 @@ def problems(entry: Entry, name: str) -> list[str]:
     return []
 
 
+def excused(slot: TaskRepeat) -> bool:
+    """Return True if nobody can say whether a slot's last word measures: neither yes nor no."""
+    return slot.counted.scoreable == "unknown" and not slot.counted.provisional
+
+
 def counted_with(slot: TaskRepeat) -> str | None:
     """Return the level of the worst finding of a slot that counts all the same."""
     validity = slot.counted.validity

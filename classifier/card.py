@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from classifier import batches, codec, commitments
 from classifier.__main__ import records_of
-from classifier.batch_summary import Check, NamedSlots, check_of
+from classifier.batch_summary import Check, Excused, NamedSlots, check_of
 from classifier.batches import Entry, Scores, TaskRepeat
 from classifier.commitments import Digest, canonical_json, leaf_hash, record_digest
 from classifier.records import Exchange, Kind, RolloutRecord
@@ -225,7 +225,13 @@ def _check(judged: Sequence[_CardRollout], slots: Sequence[TaskRepeat], found: E
         for way in each.servings:
             ways.setdefault(way, set()).add(ServingGroup(1, (each.entry.rollout_id,)))
     declared = [name for each in judged for name in each.fallbacks]
-    return check_of(lines, _counted(slots), found, compare_ways(ways, declared=declared))
+    return check_of(
+        lines,
+        _counted(slots),
+        found,
+        compare_ways(ways, declared=declared),
+        excused=Excused(sum(map(batches.excused, slots)), len(slots)),
+    )
 
 
 _PROBLEMS = 20  # of thousands, these are named

@@ -18,6 +18,7 @@ from classifier.batches import (
     Entry,
     TaskRepeat,
     counted_with,
+    excused,
     problems,
     repeat_of,
     scored_before,
@@ -235,6 +236,7 @@ def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float])
     counts, counted, first = part.counts, slot.counted, slot.attempts[0]
     counts["slots"] += 1
     counts["scoreable"] += counted.scoreable == "yes"
+    counts["excused"] += excused(slot)
     retried = len(slot.attempts) > 1
     for name, entry in (("scored", counted), ("first", first)):
         _add_score(counts, name, entry)

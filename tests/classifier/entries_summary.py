@@ -8,12 +8,13 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any
 
-from classifier.batch_summary import Check, NamedSlots, ScoredBatch, check_of
+from classifier.batch_summary import Check, Excused, NamedSlots, ScoredBatch, check_of
 from classifier.batches import (
     Entry,
     TaskRepeat,
     counted_check,
     counted_with,
+    excused,
     picked,
     problems,
     repeat_of,
@@ -84,7 +85,8 @@ def check(
         lines += problems(slot.counted, slot.name)
         if scored_before(slot):
             lines.append(picked(slot.name))
-    return check_of(lines, _counted_all_the_same(batch), found, across)
+    unknown = Excused(sum(map(excused, batch)), len(batch))
+    return check_of(lines, _counted_all_the_same(batch), found, across, excused=unknown)
 
 
 def _counted_all_the_same(batch: Sequence[TaskRepeat]) -> dict[str, NamedSlots]:

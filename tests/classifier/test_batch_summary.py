@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 
 from classifier.batch_summary import (
+    Excused,
     Named,
     ZeroCounts,
+    check_of,
     declared_in,
     exclusion_in,
     scores_of,
     summary_of,
 )
-from classifier.batches import Entry, reported_zeros, scores, task_repeats
+from classifier.batches import Entry, excused, reported_zeros, scores, task_repeats
 from classifier.rollup import CountedRollout, part_of
 from tests.classifier.entries_summary import summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
@@ -69,3 +71,33 @@ def test_a_zero_that_a_policy_leaves_out_is_excluded_and_not_healthy() -> None:
     zeros = ZeroCounts.of(part.counts)
     assert zeros is not None
     assert (zeros.reported, zeros.by_cause) == (1, {"excluded": 1})
+
+
+TOO_MANY = ": more than 5 %, so the batch is no valid measurement"
+
+
+@pytest.mark.parametrize(
+    ("unknown", "slots", "valid", "lines"),
+    [
+        (0, 40, True, []),
+        (2, 40, True, ["not known if they measure: 2 rollouts of 40 (5 %)"]),
+        (3, 40, False, ["not known if they measure: 3 rollouts of 40 (8 %)" + TOO_MANY]),
+    ],
+)
+def test_what_is_not_known_of_more_than_a_twentieth_of_a_batch_spoils_it(
+    unknown: int, slots: int, valid: bool, lines: list[str]
+) -> None:
+    check = check_of((), {}, excused=Excused(unknown, slots))
+    assert (check.valid, list(check.lines), check.total) == (valid, lines, len(lines))
+
+
+def test_the_last_attempt_of_a_slot_says_if_it_is_known() -> None:
+    failed = entry(task="t", attempt=0, scoreable="unknown")
+    slots = [
+        (failed,), (failed, entry(task="t", attempt=1, scoreable="unknown")),
+        (failed, entry(task="t", attempt=1, reward=0.0)),
+        (entry(task="t", scoreable="unknown", provisional=True),),
+    ]  # fmt: skip
+    assert [excused(slot) for each in slots for slot in task_repeats(each)] == [
+        True, True, False, False,
+    ]  # fmt: skip

@@ -133,6 +133,9 @@ def test_each_sum_says_how_many_calls_it_stands_on(service: Service) -> None:
     assert (got["calls"], got["tokens_known_calls"], got["cost_known_calls"]) == (3, 2, 1)
 
 
+TOO_MANY = ": more than 5 %, so the batch is no valid measurement"
+
+
 def test_a_check_names_what_ended_on_a_rejection_that_nothing_explains(service: Service) -> None:
     play(service, "r1", task="task-7", reward=1.0)
     service.http.post("/rollouts", json={"id": "r2", "batch": "b", "task": "task-8"})
@@ -144,7 +147,10 @@ def test_a_check_names_what_ended_on_a_rejection_that_nothing_explains(service: 
     got = service.get("/batches/b/check")
     assert (got["valid"], got["lines"]) == (
         False,
-        ["task-8: suspect measurement: its last request was rejected, and nothing explains why"],
+        [
+            "not known if they measure: 1 rollout of 2 (50 %)" + TOO_MANY,
+            "task-8: suspect measurement: its last request was rejected, and nothing explains why",
+        ],
     )
     assert service.get("/batches/b")["score_effective"] == 1.0
 
