@@ -26,8 +26,9 @@ import anyio.to_thread
 from truezero import AsyncClient, models
 from truezero.integrations.attempts import NotMeasured, check_service, finite, unmeasured_line
 from truezero.printable import plural, visible
+from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.current import DEFAULT_URL, is_service, key_header
+from truezero.sdk.current import is_service, key_header
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import is_away, outcomes_left, patience_s
 

@@ -10,8 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from truezero import models
-
-DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
+from truezero.sdk.addresses import DEFAULT_URL
 
 KEY_HEADER = "x-truezero-key"  # beside the provider's own key; the service does not pass it on
 _LOOPBACK = frozenset({"127.0.0.1", "::1"})

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import re
+import json
 from pathlib import Path
-
-import httpx
-
-from truezero import models
 
 UNREACHABLE = "unreachable"  # the connection was refused
 AWAY = "away"  # a balancer answered for it
@@ -49,21 +45,12 @@ class Undelivered(ServiceError):
         self.file = file
 
 
-def checked_url(url: str) -> str:
-    """Return the service's address; raise ServiceError if it is not an http:// or https:// URL."""
-    if re.match(r"https?://[^/]", url, re.IGNORECASE):
-        return url
-    mended = "" if "://" in url else f", for example http://{url}"
-    raise ServiceError(
-        f"the service's address {url!r} does not begin with http:// or https://: "
-        f"set TRUEZERO_URL to the whole URL{mended}",
-        code="bad_url",
-    )
+def unreachable(url: str, error: Exception, *, connected: bool) -> ServiceError:
+    """Return the error for a request without a response.
 
-
-def unreachable(url: str, error: Exception) -> ServiceError:
-    """Return the error for a request without a response."""
-    refused = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    Arguments:
+        connected: False if the connection could not be made, so the service got no request.
+    """
     _, untrusted, why = str(error).partition("certificate verify failed: ")
     if untrusted:  # OpenSSL's words
         return ServiceError(
@@ -74,21 +61,21 @@ def unreachable(url: str, error: Exception) -> ServiceError:
     return ServiceError(
         f"cannot reach a truezero service at {url} ({type(error).__name__}): "
         "start one with `truezero serve`, or set TRUEZERO_URL",
-        code=UNREACHABLE if refused else "no_answer",
+        code="no_answer" if connected else UNREACHABLE,
     )
 
 
 def refused(status: int, body: bytes, url: str) -> ServiceError:
     """Return the error that a service reported."""
     try:
-        problem = models.Problem.model_validate_json(body)
-    except ValueError:
+        problem = json.loads(body)
+        sentence, code, status = problem["detail"], problem["code"], int(problem["status"])
+    except (ValueError, TypeError, KeyError):
         return not_truezero(url, status)
-    sentence = problem.detail
-    if problem.code == "unauthorized":
-        told = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
-        sentence = f"{url}: {told}"
-    return ServiceError(sentence, status=problem.status, code=problem.code)
+    if code == "unauthorized":
+        reason = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
+        sentence = f"{url}: {reason}"
+    return ServiceError(sentence, status=status, code=code)
 
 
 def not_truezero(url: str, status: int) -> ServiceError:

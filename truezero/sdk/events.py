@@ -9,9 +9,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
-from truezero.sdk.errors import unreachable
+import httpx
+
+from truezero.sdk import rest
+from truezero.sdk.addresses import of_batch
 
 _LOST_AFTER = 5  # failed reconnections in a row before a stream is given up
 
@@ -32,7 +34,7 @@ class Events:
     """Parses a batch's event stream line by line, across reconnections."""
 
     def __init__(self, batch: str, after: int | None) -> None:
-        self.path = f"/batches/{quote(batch, safe='')}/events"
+        self.path = of_batch(batch, "/events")
         self._after = after
         self._lost = 0
         self._fields: dict[str, str] = {}
@@ -60,7 +62,7 @@ class Events:
             id=self._after, kind=read.get("event", "message"), data=json.loads(read["data"])
         )
 
-    def lost(self, url: str, error: Exception) -> None:
+    def lost(self, url: str, error: httpx.HTTPError) -> None:
         """Note that a connection broke.
 
         Raises:
@@ -69,4 +71,4 @@ class Events:
         self._lost += 1
         self._fields = {}
         if self._lost >= _LOST_AFTER:
-            raise unreachable(url, error) from error
+            raise rest.no_answer(url, error) from error

@@ -23,7 +23,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from truezero.printable import plural, visible
-from truezero.sdk.current import DEFAULT_URL
+from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
 
 log = logging.getLogger("truezero.outcomes")

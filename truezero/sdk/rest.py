@@ -1,27 +1,23 @@
-"""The REST API as both clients use it: addresses, paths, parameters and answers."""
+"""The REST API as both clients use it: connections, answers, and pages joined to one."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
 from truezero import models
-from truezero.sdk.errors import ServiceError, not_truezero
+from truezero.sdk.addresses import authorization
+from truezero.sdk.errors import ServiceError, not_truezero, unreachable
 
 M = TypeVar("M", bound=BaseModel)
 Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
 
-ROLLOUTS = "/rollouts"
-EXPORT = "/rollouts/export"
-CSV = {"accept": "text/csv"}
 # Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
@@ -41,29 +37,19 @@ async def async_sleep(seconds: float) -> None:
 
 def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """Return the arguments of an httpx client for a service."""
-    token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
     return {
         "base_url": url,
-        "headers": {"authorization": f"Bearer {token}"} if token else {},
+        "headers": authorization(token),
         "timeout": timeout_s,
         "limits": _LIMITS,
         "mounts": dict.fromkeys(DIRECT),
     }
 
 
-def present(**params: Any) -> dict[str, str | float]:
-    """Return the parameters of a query that have a value."""
-    return {name: value for name, value in params.items() if value is not None}
-
-
-def of_rollout(rollout_id: str, part: str = "") -> str:
-    """Return the path of a rollout, or of a part of it."""
-    return f"{ROLLOUTS}/{quote(rollout_id, safe='')}{part}"
-
-
-def of_batch(batch: str, part: str = "") -> str:
-    """Return the path of a batch, or of a part of it."""
-    return f"/batches/{quote(batch, safe='')}{part}"
+def no_answer(url: str, error: httpx.HTTPError) -> ServiceError:
+    """Return the error for a request without a response."""
+    unconnected = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+    return unreachable(url, error, connected=not unconnected)
 
 
 def parse(model: type[M], body: bytes, *, path: str, url: str, status: int = 200) -> M:
@@ -86,26 +72,6 @@ def parse(model: type[M], body: bytes, *, path: str, url: str, status: int = 200
             "the service may be another version",
             code="other_version",
         ) from error
-
-
-def check_version(alive: models.Alive) -> None:
-    """Check that a service is of this client's release.
-
-    Raises:
-        ServiceError: ``other_version`` if it is not.
-    """
-    ours = metadata.version("truezero")
-    if _release(alive.version) != _release(ours):
-        raise ServiceError(
-            f"the service is truezero {alive.version} and this is truezero {ours}: "
-            "install the same release on both sides",
-            code="other_version",
-        )
-
-
-def _release(version: str) -> list[str]:
-    """Return the part of a version that must match: before 1.0, the minor number too."""
-    return version.split(".")[:2]
 
 
 def joined_comparison(pages: Sequence[models.BatchComparison]) -> models.BatchComparison:

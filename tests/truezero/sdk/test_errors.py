@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from truezero.sdk.errors import refused, unreachable
+from truezero.sdk.errors import refused
+from truezero.sdk.rest import no_answer
 
 URL = "http://truezero.test"
 
@@ -18,8 +19,8 @@ URL = "http://truezero.test"
         (httpx.ReadTimeout("x"), "no_answer"),
     ],
 )
-def test_a_refused_connection_differs_from_a_silent_one(error: Exception, code: str) -> None:
-    assert unreachable(URL, error).code == code
+def test_a_refused_connection_differs_from_a_silent_one(error: httpx.HTTPError, code: str) -> None:
+    assert no_answer(URL, error).code == code
 
 
 def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:

@@ -14,6 +14,7 @@ from tests import sync_client
 from tests.truezero.sdk.test_client import RESULT
 from truezero import AsyncClient, Client, ServiceError, models
 from truezero.sdk import rest
+from truezero.sdk.addresses import present
 
 URL = "http://truezero.test"
 
@@ -83,7 +84,7 @@ def test_ids_are_encoded_and_absent_parameters_left_out() -> None:
 
 
 def test_a_parameter_that_is_nothing_is_left_out_and_zero_is_not() -> None:
-    assert rest.present(after=None, limit=0, text="") == {"limit": 0, "text": ""}
+    assert present(after=None, limit=0, text="") == {"limit": 0, "text": ""}
 
 
 def test_registrations_beyond_the_most_of_one_call_are_made_in_several() -> None:

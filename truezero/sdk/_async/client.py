@@ -5,7 +5,6 @@ A service that does not answer is an error, never a healthy verdict.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -17,11 +16,20 @@ from pydantic import BaseModel
 from truezero import models
 from truezero.sdk import outcomes, rest
 from truezero.sdk._async.batches import AsyncBatch
+from truezero.sdk.addresses import (
+    CSV,
+    EXPORT,
+    ROLLOUTS,
+    check_version,
+    of_batch,
+    of_rollout,
+    present,
+    service_url,
+)
 from truezero.sdk.arguments import DrillFacts, LaneFacts, OutcomeFacts, RolloutFilters
-from truezero.sdk.current import DEFAULT_URL
-from truezero.sdk.errors import ServiceError, checked_url, refused, unreachable
+from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
-from truezero.sdk.rest import Parameters, of_batch, of_rollout, present
+from truezero.sdk.rest import Parameters
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -60,7 +68,7 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[object]] = rest.async_sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.url = checked_url((url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/"))
+        self.url = service_url(url)
         self._terms = outcomes.DeliveryTerms(
             url=self.url,
             folder=outcomes.folder(),
@@ -97,12 +105,12 @@ class AsyncClient:
             ServiceError: ``other_version`` if it is not of this client's release.
         """
         alive = await self._get(models.Alive, "/healthz")
-        rest.check_version(alive)
+        check_version(alive.version)
         return alive
 
     async def register(self, **facts: Unpack[DrillFacts]) -> models.RolloutRegistered:
         """Register a rollout."""
-        return await self._post(models.RolloutRegistered, rest.ROLLOUTS, facts)
+        return await self._post(models.RolloutRegistered, ROLLOUTS, facts)
 
     async def register_many(self, rollouts: Sequence[DrillFacts]) -> list[models.BulkItem]:
         """Register any number of rollouts, and return the answer to each, in their order.
@@ -182,7 +190,7 @@ class AsyncClient:
     async def rollouts(self, **filters: Unpack[RolloutFilters]) -> list[models.RolloutItem]:
         """Return every rollout that matches the filters, oldest first unless asked otherwise."""
         params = present(**filters, limit=1000)
-        pages = await self._pages(models.RolloutPage, rest.ROLLOUTS, params)
+        pages = await self._pages(models.RolloutPage, ROLLOUTS, params)
         return [item for page in pages for item in page.items]
 
     async def rollout_page(
@@ -190,7 +198,7 @@ class AsyncClient:
     ) -> models.RolloutPage:
         """Return a page of rollouts; its ``next`` is the ``after`` of the following one."""
         params = present(**filters, after=after, limit=limit)
-        return await self._get(models.RolloutPage, rest.ROLLOUTS, params)
+        return await self._get(models.RolloutPage, ROLLOUTS, params)
 
     async def iter_rollouts(
         self, **filters: Unpack[RolloutFilters]
@@ -207,12 +215,12 @@ class AsyncClient:
 
     async def rollouts_csv(self, **filters: Unpack[RolloutFilters]) -> AsyncIterator[str]:
         """Yield rollouts that match the filters as a CSV file, a line at a time."""
-        async for line in self._lines(rest.ROLLOUTS, filters, rest.CSV):
+        async for line in self._lines(ROLLOUTS, filters, CSV):
             yield line
 
     async def export(self, *, batch: str | None = None) -> AsyncIterator[str]:
         """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
-        async for line in self._lines(rest.EXPORT, present(batch=batch), {}):
+        async for line in self._lines(EXPORT, present(batch=batch), {}):
             yield line
 
     # -- batches -----------------------------------------------------------------------
@@ -422,7 +430,7 @@ class AsyncClient:
                 method, path, params=params or {}, json=body, timeout=timeout, headers=headers
             )
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise rest.no_answer(self.url, error) from error
         if response.is_error:
             raise refused(response.status_code, response.content, self.url)
         return response
@@ -443,7 +451,7 @@ class AsyncClient:
                 async for line in response.aiter_lines():
                     yield line
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise rest.no_answer(self.url, error) from error
 
     async def _connection(self, reader: Events) -> AsyncIterator[Event]:
         async with self._http.stream(

@@ -6,7 +6,6 @@ A service that does not answer is an error, never a healthy verdict.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -18,11 +17,20 @@ from pydantic import BaseModel
 from truezero import models
 from truezero.sdk import outcomes, rest
 from truezero.sdk._sync.batches import Batch
+from truezero.sdk.addresses import (
+    CSV,
+    EXPORT,
+    ROLLOUTS,
+    check_version,
+    of_batch,
+    of_rollout,
+    present,
+    service_url,
+)
 from truezero.sdk.arguments import DrillFacts, LaneFacts, OutcomeFacts, RolloutFilters
-from truezero.sdk.current import DEFAULT_URL
-from truezero.sdk.errors import ServiceError, checked_url, refused, unreachable
+from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
-from truezero.sdk.rest import Parameters, of_batch, of_rollout, present
+from truezero.sdk.rest import Parameters
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
@@ -61,7 +69,7 @@ class Client:
         sleep: Callable[[float], object] = rest.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.url = checked_url((url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/"))
+        self.url = service_url(url)
         self._terms = outcomes.DeliveryTerms(
             url=self.url,
             folder=outcomes.folder(),
@@ -98,12 +106,12 @@ class Client:
             ServiceError: ``other_version`` if it is not of this client's release.
         """
         alive = self._get(models.Alive, "/healthz")
-        rest.check_version(alive)
+        check_version(alive.version)
         return alive
 
     def register(self, **facts: Unpack[DrillFacts]) -> models.RolloutRegistered:
         """Register a rollout."""
-        return self._post(models.RolloutRegistered, rest.ROLLOUTS, facts)
+        return self._post(models.RolloutRegistered, ROLLOUTS, facts)
 
     def register_many(self, rollouts: Sequence[DrillFacts]) -> list[models.BulkItem]:
         """Register any number of rollouts, and return the answer to each, in their order.
@@ -181,7 +189,7 @@ class Client:
     def rollouts(self, **filters: Unpack[RolloutFilters]) -> list[models.RolloutItem]:
         """Return every rollout that matches the filters, oldest first unless asked otherwise."""
         params = present(**filters, limit=1000)
-        pages = self._pages(models.RolloutPage, rest.ROLLOUTS, params)
+        pages = self._pages(models.RolloutPage, ROLLOUTS, params)
         return [item for page in pages for item in page.items]
 
     def rollout_page(
@@ -189,7 +197,7 @@ class Client:
     ) -> models.RolloutPage:
         """Return a page of rollouts; its ``next`` is the ``after`` of the following one."""
         params = present(**filters, after=after, limit=limit)
-        return self._get(models.RolloutPage, rest.ROLLOUTS, params)
+        return self._get(models.RolloutPage, ROLLOUTS, params)
 
     def iter_rollouts(self, **filters: Unpack[RolloutFilters]) -> Iterator[models.RolloutItem]:
         """Yield rollouts that match the filters, page by page as they are taken."""
@@ -203,11 +211,11 @@ class Client:
 
     def rollouts_csv(self, **filters: Unpack[RolloutFilters]) -> Iterator[str]:
         """Yield rollouts that match the filters as a CSV file, a line at a time."""
-        yield from self._lines(rest.ROLLOUTS, filters, rest.CSV)
+        yield from self._lines(ROLLOUTS, filters, CSV)
 
     def export(self, *, batch: str | None = None) -> Iterator[str]:
         """Export what `truezero classify` needs, as JSON lines: one batch, or all."""
-        yield from self._lines(rest.EXPORT, present(batch=batch), {})
+        yield from self._lines(EXPORT, present(batch=batch), {})
 
     # -- batches -----------------------------------------------------------------------
 
@@ -413,7 +421,7 @@ class Client:
                 method, path, params=params or {}, json=body, timeout=timeout, headers=headers
             )
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise rest.no_answer(self.url, error) from error
         if response.is_error:
             raise refused(response.status_code, response.content, self.url)
         return response
@@ -433,7 +441,7 @@ class Client:
                     raise refused(response.status_code, response.read(), self.url)
                 yield from response.iter_lines()
         except httpx.HTTPError as error:
-            raise unreachable(self.url, error) from error
+            raise rest.no_answer(self.url, error) from error
 
     def _connection(self, reader: Events) -> Iterator[Event]:
         with self._http.stream(

@@ -1,0 +1,75 @@
+"""The address of a service and the paths of its REST API; loads neither httpx nor pydantic."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import metadata
+from typing import Any
+from urllib.parse import quote
+
+from truezero.sdk.errors import ServiceError
+
+DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
+ROLLOUTS = "/rollouts"
+BATCHES = "/batches"
+EXPORT = "/rollouts/export"
+CSV = {"accept": "text/csv"}
+
+
+def service_url(url: str | None) -> str:
+    """Return the service's address: the one given, else ``TRUEZERO_URL``, else the default.
+
+    Raises:
+        ServiceError: ``bad_url`` if it is not an http:// or https:// URL.
+    """
+    url = (url or os.environ.get("TRUEZERO_URL") or DEFAULT_URL).rstrip("/")
+    if re.match(r"https?://[^/]", url, re.IGNORECASE):
+        return url
+    mended = "" if "://" in url else f", for example http://{url}"
+    raise ServiceError(
+        f"the service's address {url!r} does not begin with http:// or https://: "
+        f"set TRUEZERO_URL to the whole URL{mended}",
+        code="bad_url",
+    )
+
+
+def authorization(token: str | None) -> dict[str, str]:
+    """Return the header with the admin token: the one given, else ``TRUEZERO_ADMIN_TOKEN``."""
+    token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
+    return {"authorization": f"Bearer {token}"} if token else {}
+
+
+def present(**params: Any) -> dict[str, Any]:
+    """Return the parameters of a query that have a value."""
+    return {name: value for name, value in params.items() if value is not None}
+
+
+def of_rollout(rollout_id: str, part: str = "") -> str:
+    """Return the path of a rollout, or of a part of it."""
+    return f"{ROLLOUTS}/{quote(rollout_id, safe='')}{part}"
+
+
+def of_batch(batch: str, part: str = "") -> str:
+    """Return the path of a batch, or of a part of it."""
+    return f"{BATCHES}/{quote(batch, safe='')}{part}"
+
+
+def check_version(theirs: str) -> None:
+    """Check that a service is of this client's release.
+
+    Raises:
+        ServiceError: ``other_version`` if it is not.
+    """
+    ours = metadata.version("truezero")
+    if _release(theirs) != _release(ours):
+        raise ServiceError(
+            f"the service is truezero {theirs} and this is truezero {ours}: "
+            "install the same release on both sides",
+            code="other_version",
+        )
+
+
+def _release(version: str) -> list[str]:
+    """Return the part of a version that must match: before 1.0, the minor number too."""
+    return version.split(".")[:2]
