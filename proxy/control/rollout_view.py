@@ -33,6 +33,7 @@ class CallFilter(StrEnum):
     FOLDED = "folded"
     ALL = "all"
     FAILED = "failed"
+    PROOF = "proof"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +73,7 @@ def call_list(
     calls: Sequence[Facts],
     *,
     marked: Collection[str],
+    answered: Collection[str | None] = (),
     show: CallFilter = CallFilter.FOLDED,
     opened: tuple[int, int] | None = None,
     at: int = 1,
@@ -81,6 +83,7 @@ def call_list(
     Arguments:
         calls: the outline of all of a rollout's calls, oldest first.
         marked: ids that are evidence of the verdict or of a finding; they are never folded.
+        answered: ids that prove that the model answered; with ``marked`` they are the proof.
         opened: numbers of the first and last call of a fold to list one by one.
         at: the number of a call that the page shows.
     """
@@ -94,6 +97,9 @@ def call_list(
         CallFilter.FOLDED: folded,
         CallFilter.ALL: range(1, len(calls) + 1),
         CallFilter.FAILED: [n + 1 for n, call in enumerate(calls) if not _ok(call)],
+        CallFilter.PROOF: [
+            n + 1 for n, call in enumerate(calls) if call["id"] in {*marked, *answered}
+        ],
     }
     lines = shown[show]
     begins = [line.first if isinstance(line, CollapsedCalls) else line for line in lines]
@@ -215,7 +221,11 @@ async def rollout_detail(
         raise Refusal(404, "unknown_rollout", detail)
     outlined = await service.read(outline, rollout_id, limit=CALLS)
     calls, marked = outlined.calls, _marked(verdict)
-    listed = await run_in_thread(call_list, calls, marked=marked, show=show, opened=opened, at=at)
+    proof = verdict["proof"] or {}
+    answered = {proof.get("first"), proof.get("last")}
+    listed = await run_in_thread(
+        call_list, calls, marked=marked, answered=answered, show=show, opened=opened, at=at
+    )
     return RolloutDetail(
         facts=row,
         outcome=json.loads(row["outcome"]) if row["outcome"] else None,
@@ -239,15 +249,21 @@ async def call_detail(service: Service, rollout_id: str, call_id: str) -> Facts:
     if call_id not in calls:
         detail = f"rollout {rollout_id!r} has no call {call_id!r}"
         raise Refusal(404, "unknown_call", detail)
-    return calls[call_id]
+    number = await service.run(service.database.calls.number, rollout_id, call_id)
+    return {**calls[call_id], "number": number}
 
 
 async def _details(
     service: Service, rollout_id: str, calls: Sequence[Facts], listed: CallList
 ) -> Mapping[str, Facts]:
-    ids = [calls[line - 1]["id"] for line in listed.lines if not isinstance(line, CollapsedCalls)]
-    details = await _encoded(service, rollout_id, ids)
-    return {each: details[each] for each in ids if each in details}
+    shown = [line for line in listed.lines if not isinstance(line, CollapsedCalls)]
+    numbers = {calls[number - 1]["id"]: number for number in shown}
+    details = await _encoded(service, rollout_id, [*numbers])
+    return {
+        each: {**details[each], "number": number}
+        for each, number in numbers.items()
+        if each in details
+    }
 
 
 async def _encoded(service: Service, rollout_id: str, ids: Sequence[str]) -> Mapping[str, Facts]:

@@ -402,7 +402,9 @@ async def exchanges(
     page = await service.run(service.database.calls.page, rollout_id, after=after, limit=limit + 1)
     if page is None:
         raise unknown_rollout(rollout_id)
-    items = await service.run(service.prices.encode, page[:limit])
+    encoded = await service.run(service.prices.encode, page[:limit])
+    before = await service.run(service.database.calls.number, rollout_id, after) if after else 0
+    items = [{**call, "number": number} for number, call in enumerate(encoded, before + 1)]
     return {"items": items, "next": items[-1]["id"] if len(page) > limit else None}
 
 

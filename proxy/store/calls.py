@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select
+from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, union
 
 from classifier.fingerprints import Lane, plain
 from classifier.records import RESERVED, UNATTRIBUTED, Exchange, Kind
@@ -205,6 +205,15 @@ class Calls:
             ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
             open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] > after]
         return sorted(_merged(ended, open_), key=lambda e: e.id)[:limit]
+
+    def number(self, rollout_id: str, call_id: str) -> int:
+        """Return the number of calls of a rollout up to one, by id: its own number, from 1."""
+        ids = [
+            select(table.c.id).where(table.c.rollout_id == rollout_id, table.c.id <= call_id)
+            for table in (exchanges, open_calls)
+        ]
+        with self._connections.reading() as connection:
+            return connection.scalar(select(func.count()).select_from(union(*ids).subquery())) or 0
 
 
 def _begun(batch: CommitBatch) -> Sequence[Exchange]:

@@ -428,6 +428,11 @@ class Exchange(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     id: str = Field(description="also the response header `x-truezero-exchange`")
+    number: int | None = Field(
+        default=None,
+        description="its place among the rollout's calls, from 1: `call 3` on pages and in the "
+        "command line is number 3",
+    )
     status: int | None = Field(description="HTTP status; null where no response head came")
     ending: str | None = Field(
         description="how it stopped: `complete`, `cut_upstream`, `left_by_agent`, "

@@ -193,6 +193,13 @@ def test_the_failed_alone_are_those_without_an_answer() -> None:
     assert (lines(listed), listed.failed) == ([4, 8, 10], 3)
 
 
+def test_the_proof_alone_is_the_evidence_and_what_was_answered() -> None:
+    made = calls(50, x3="auth", x9="quota")
+    listed = call_list(made, marked={"x9"}, answered={"x0", None}, show=CallFilter.PROOF)
+    assert lines(listed) == [1, 10]
+    assert lines(call_list(made, marked=(), show=CallFilter.PROOF)) == []
+
+
 def test_a_page_beyond_the_last_call_is_the_last_page() -> None:
     assert lines(call_list(calls(45), marked=(), show=CallFilter.ALL, at=10**6)) == list(
         range(37, 46)

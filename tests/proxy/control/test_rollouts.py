@@ -137,8 +137,14 @@ def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
     made = [service.call().headers["x-truezero-exchange"] for _ in range(5)]
     first = service.get("/rollouts/r1/exchanges", limit=3)
     rest = service.get("/rollouts/r1/exchanges", limit=3, after=first["next"])
-    assert [call["id"] for call in first["items"] + rest["items"]] == made
+    calls = first["items"] + rest["items"]
+    assert [call["id"] for call in calls] == made
     assert rest["next"] is None
+    assert [call["number"] for call in calls] == [1, 2, 3, 4, 5]
+    page = service.http.get("/ui/rollouts/r1", params={"show": "all"}).text
+    for call in calls:
+        own = page.partition(f'id="call-{call["number"]}"')[2].partition("</li>")[0]
+        assert call["id"] in own, "the page calls it by the same number"
 
 
 def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: Service) -> None:

@@ -170,6 +170,7 @@ def test_a_page_of_exchanges_continues_after_an_id(database: Database) -> None:
     rest = database.calls.page("r1", after="x1", limit=5)
     assert rest == [ended[2], replace(BARE, id="x3")]
     assert database.calls.page("unknown", after=None, limit=2) is None
+    assert [database.calls.number("r1", name) for name in ("x0", "x1", "x3")] == [1, 2, 4]
 
 
 def test_a_value_no_database_takes_is_rejected_and_the_rest_of_the_store_works(

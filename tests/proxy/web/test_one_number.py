@@ -193,6 +193,8 @@ def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
 ) -> None:
     judged_by_a_dead_judge(service)
     (asked,) = service.get("/rollouts/r/verdict")["roles"]["judge"]["evidence"]
+    calls = [call["id"] for call in service.get("/rollouts/r/exchanges")["items"]]
+    assert calls.index(asked) + 1 == 2, "a call's number is its place in the rollout"
     shown = page(service, "/ui/rollouts/r")
     assert "Evidence: 1 call: 2 . Proof: call 1" in words(shown)
     assert re.findall(r'<li id="call-(\d)"[^>]* class="evidence"', shown) == ["2"]
