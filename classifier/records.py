@@ -274,6 +274,7 @@ class Exchange:
         None  # salted, of the text or the tool call; equal ones are the same
     )
     output_reads_as: Subcategory | None = None  # the failure that a short text tells of
+    held_s: float | None = None  # it waited before it was sent; None where none has to
     traceparent: str | None = field(default=None, metadata=IN_MEMORY)  # the agent's own (W3C)
 
     @property
@@ -385,6 +386,76 @@ class Neighbours:
     respelled: bool = False
 
 
+@record
+class LimitReached:
+    """The first limit that kept the agent from a call.
+
+    ``scope`` is "rollout" or "batch", ``limit`` one of calls, tokens, cost_usd and seconds,
+    ``most`` its amount and ``at`` when, in seconds since the epoch. ``spent`` is what all calls
+    that it counts had spent, ``own`` what the rollout's had, and ``callers`` how many rollouts had.
+    ``held_s``: a call waited for it before it was refused; it is on record nowhere else.
+    """
+
+    scope: str
+    limit: str
+    most: float
+    spent: float
+    own: float
+    callers: int
+    at: float
+    held_s: float | None = None
+
+    @property
+    def is_spent(self) -> bool:
+        """True if it was spent; otherwise calls in flight had reserved what was left of it."""
+        return self.spent >= self.most
+
+    def is_own_doing(self, *, untrusted: bool) -> bool:
+        """Return True if the rollout itself spent what was to be spent.
+
+        Of a batch's limit it did so alone; an untrusted agent also where it spent more than an
+        equal share, or where calls in flight had merely reserved what was left, which may be its
+        own: none is to be rid of a score by that.
+        """
+        if self.scope == "rollout" or self.callers <= 1:
+            return True
+        return untrusted and (self.own * self.callers > self.most or not self.is_spent)
+
+    def __str__(self) -> str:
+        """Return ``the batch's limit of 500 calls was spent``."""
+        amount = f"{self.most:g} US dollars" if self.limit == "cost_usd" else (
+            f"{self.most:,g} {self.limit}"
+        )  # fmt: skip
+        return f"the {self.scope}'s limit of {amount} was spent"
+
+
+class DriftMeasure(StrEnum):
+    """A figure of a lane's answers that may drift."""
+
+    EMPTY_OR_REFUSED = "empty_or_refused"  # share
+    CUT_AT_LIMIT = "cut_at_limit"  # share
+    OUTPUT_SPEED = "output_tokens_per_s"
+    FIRST_BYTE = "first_byte_s"
+
+
+@record
+class LaneDrift:
+    """A time in which answers of a lane were worse than in its seven days before.
+
+    ``figure`` and ``usual`` are shares, or medians in the unit of the measure. ``until`` is None
+    if it lasted as the rollout was judged; times are in seconds since the epoch.
+    """
+
+    upstream: str
+    model: str | None
+    key_digest: str | None
+    measure: DriftMeasure
+    since: float
+    until: float | None
+    figure: float
+    usual: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRecord:
     """Everything known of one rollout, as the classifier reads it.
@@ -394,14 +465,14 @@ class RolloutRecord:
     could not be recorded. ``outcome`` is None while the runner has not reported. An answer of
     one of ``fallbacks``, which the runner declared beside ``model``, counts as reaching it.
     ``began_at`` is when it was registered or first called, ``ended_at`` when its outcome was
-    reported, in seconds since the epoch. ``agents``, ``validity``, ``max_steps`` and
+    reported, in seconds since the epoch. ``agents``, ``validity``, ``max_steps``, ``budget`` and
     ``content_filter`` are its batch's policy; None: as the service's policy says. ``neighbours``
     are those of failed calls, by exchange id, as far as they were read. ``references`` are the
     series asked beside failed calls, by the id of the failed exchange; beside one without an entry
     none could be asked. ``unattributed_calls`` of agents named no rollout while this one ran,
-    counted where it made no call of its own.
+    counted where it made no call of its own. ``drifts`` are those of lanes while it called them.
     ``skipped`` is why an open breaker did not admit it: ``skipped: breaker open on auth:401 after
-    5 rollouts in a row``.
+    5 rollouts in a row``. ``limit_reached``: the limit that refused a call of its agent.
     """
 
     id: str
@@ -419,11 +490,14 @@ class RolloutRecord:
     validity: str | None = None
     max_steps: str | None = None
     content_filter: str | None = None
+    budget: str | None = None
     skipped: str | None = None
+    limit_reached: LimitReached | None = None
     began_at: float | None = None
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
     references: Mapping[str, ReferenceSeries] = field(default_factory=dict)
+    drifts: tuple[LaneDrift, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     outcome: Outcome | None = None
 

@@ -218,6 +218,7 @@ def finished_exchange(
         reading.system_fingerprint,
         reading.weight_version,
         state, payloads.inferred, digest, tells,
+        None,  # a call that waited for its turn adds how long
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(request_fields + answered + checked))

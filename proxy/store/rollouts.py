@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
@@ -10,6 +11,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, select, update
 
 from classifier.breakers import BreakerState
+from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
 from proxy.store.batch_totals import updating_totals
@@ -436,5 +438,11 @@ def record_of(row: Row | Mapping[str, Any], calls: Iterable[Exchange]) -> Rollou
     """
     values: dict[str, Any] = dict(zip(_OF_ROW, _IN_ORDER(row), strict=True))
     fallbacks = tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else ()
-    apart = {"exchanges": tuple(calls), "fallbacks": fallbacks, "outcome": None}
+    reached = row["limit_reached"]
+    apart = {
+        "exchanges": tuple(calls),
+        "fallbacks": fallbacks,
+        "limit_reached": decode_limit_reached(json.loads(reached)) if reached else None,
+        "outcome": None,
+    }
     return RolloutRecord(**(values | apart))

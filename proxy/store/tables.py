@@ -102,6 +102,8 @@ rollouts = Table(
     Column("repeats", Integer),  # how many samples of its task its batch is to have
     Column("content_filter", _text(16)),  # failure, answer: one for all of a batch
     Column("group_revision", Integer),  # how often its group has settled, where its end settled it
+    Column("budget", _text(16)),  # score, exclude: one for all of a batch
+    Column("limit_reached", Text),  # JSON of classifier.records.LimitReached
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
@@ -187,6 +189,7 @@ exchanges = Table(
     Column("inferred", Boolean),
     Column("output_digest", _text(32)),
     Column("output_reads_as", _text(20)),
+    Column("held_s", Float),
     Index("exchanges_started", "started_at"),
     Index("exchanges_failed", "started_at", sqlite_where=text(FAILED)),
     sqlite_with_rowid=False,
@@ -235,6 +238,9 @@ closings = Table(
     sqlite_with_rowid=False,
 )
 
+# Verdicts without a score, or with one that may change.
+UNSCORED = "(provisional OR scoreable <> 'yes' OR reward IS NULL)"
+
 verdicts = Table(
     "verdicts",
     metadata,
@@ -267,12 +273,16 @@ verdicts = Table(
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
     Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
     Column("reference_series", Text),  # JSON, what a final one stands on of reference calls
+    Column("drifts", Text),  # JSON, of lanes while it called them, that a final one stands on
+    Column("lost_s", Float),
+    Column("held_s", Float),
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
     *_listed_by("reward", known="reward IS NOT NULL"),
     *_listed_by("total_tokens", known="total_tokens IS NOT NULL"),
     *_listed_by("cost_usd", known="cost_usd IS NOT NULL"),
+    Index("verdicts_unscored", "batch", "began_at", "rollout_id", sqlite_where=text(UNSCORED)),
 )
 
 # Questions of the proxy's own to a lane, asked because calls to it failed. Every process sees in
@@ -314,6 +324,29 @@ breakers = Table(
     sqlite_with_rowid=False,
 )
 
+# What each process may use of a lane's rate limits, and the calls that wait there.
+pace_shares = Table(
+    "pace_shares",
+    metadata,
+    Column("upstream", _text(64), primary_key=True),
+    Column("model", _text(200), primary_key=True),
+    Column("key_digest", _text(16), primary_key=True),
+    Column("worker", _text(32), primary_key=True),
+    Column("share", Float, nullable=False),
+    Column("rollouts", Float, nullable=False),
+    Column("waiting", _COUNT, nullable=False),
+    Column("longest_s", Float, nullable=False),
+    Column("blocked_until", Float, nullable=False),
+    Column("expires_at", Float, nullable=False),
+    Column("in_flight", Float, nullable=False, server_default="0"),
+    Column("answered", Float, nullable=False, server_default="0"),  # calls a second
+    Column("rate", Float),  # of the whole lane, as 429s taught
+    Column("rate_at", Float),
+    Column("at_once", Float),
+    Column("at_once_at", Float),
+    sqlite_with_rowid=False,
+)
+
 # Who starts rollouts of a batch, and whether they have said that no more come.
 batch_runs = Table(
     "batch_runs",
@@ -322,6 +355,50 @@ batch_runs = Table(
     Column("run", _text(200), primary_key=True),  # empty: nobody said that they begin
     Column("begun_at", Float, nullable=False),
     Column("ended_at", Float),
+    sqlite_with_rowid=False,
+)
+
+# The limits of rollouts and batches, and what is spent of them. A rollout of a batch with limits
+# has a row without any of its own.
+budgets = Table(
+    "budgets",
+    metadata,
+    Column("kind", _text(8), primary_key=True),  # rollout, batch
+    Column("name", _text(200), primary_key=True),
+    Column("batch", _text(200)),  # of a rollout
+    Column("declared", Text),  # JSON, the limits as registered; those below may be raised since
+    Column("calls", _COUNT),
+    Column("tokens", _COUNT),
+    Column("cost_usd", Float),
+    Column("seconds", Float),
+    Column("on_limit", _text(8)),  # refuse, pause
+    Column("pause_s", Float),
+    Column("spent_calls", _COUNT, nullable=False, server_default="0"),
+    Column("spent_tokens", _COUNT, nullable=False, server_default="0"),
+    Column("spent_cost_usd", Float, nullable=False, server_default="0"),
+    Column("spent_seconds", Float, nullable=False, server_default="0"),
+    Column("largest_tokens", _COUNT, nullable=False, server_default="0"),  # of one call so far
+    Column("largest_cost_usd", Float, nullable=False, server_default="0"),
+    Column("largest_seconds", Float, nullable=False, server_default="0"),
+    Column("reached_at", Float),  # since when a limit is spent
+    Index("budgets_batch", "batch"),
+    sqlite_with_rowid=False,
+)
+
+# What calls in flight may spend of limits; a dead process's are settled by who buries it.
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("id", _text(32), primary_key=True),  # of the call
+    Column("rollout_id", _text(200)),  # null for a role other than agent
+    Column("batch", _text(200)),  # null where it has no limits
+    Column("worker", _text(32), nullable=False),
+    Column("tokens", _COUNT, nullable=False),
+    Column("cost_usd", Float, nullable=False),
+    Column("seconds", Float, nullable=False),
+    Index("reservations_rollout", "rollout_id"),
+    Index("reservations_batch", "batch"),
+    Index("reservations_worker", "worker"),
     sqlite_with_rowid=False,
 )
 

@@ -25,6 +25,13 @@ NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 
 SERIES = {"id": "s0", "upstream": "openai", "model": "gpt-5", "api": "openai.chat",
           "started_at": 1.0}  # fmt: skip
+UNUSED: dict[str, dict[str, Any]] = {  # tables that no code fills yet
+    "budgets": {"kind": "rollout", "name": "é", "tokens": 100, "cost_usd": 1 / 3},
+    "reservations": {"id": "flying", "worker": "w", "tokens": 7, "cost_usd": 0.5, "seconds": 1.25},
+    "pace_shares": {"upstream": "openai", "model": "gpt-5", "key_digest": "key-00000000",
+                    "worker": "w", "share": 2.5, "rollouts": 3, "waiting": 1, "longest_s": 1.25,
+                    "blocked_until": 40.5, "expires_at": 39.5},
+}  # fmt: skip
 
 
 def fill(url: str, *, calls: int = 3) -> Database:
@@ -54,6 +61,9 @@ def fill(url: str, *, calls: int = 3) -> Database:
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
+    with database._connections.writing() as connection:
+        for name, row in UNUSED.items():
+            connection.execute(_table(name).insert().values(row))
     return database
 
 

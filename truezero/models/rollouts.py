@@ -443,7 +443,12 @@ class Exchange(BaseModel):
     model: str | None = Field(description="the model, as the agent asked for it")
     role: str = Field(description="`agent`, or the role in the path (`judge`, `user`, …)")
     streamed: bool | None = Field(description="whether the response was a stream")
-    started_at: float = Field(description="seconds since the epoch")
+    started_at: float = Field(description="when it was sent, in seconds since the epoch")
+    held_s: float | None = Field(
+        default=None,
+        description="seconds that it waited before that, for its turn or for a limit; null where "
+        "none has to",
+    )
     first_byte_s: float | None = Field(description="seconds to the response's first byte")
     first_token_s: float | None = Field(description="seconds to a stream's first output token")
     duration_s: float | None = Field(description="seconds to the last byte; null while in flight")

@@ -31,6 +31,7 @@ from sqlalchemy import (
     update,
 )
 
+from classifier.codec import CodecError, decode_limit_reached
 from classifier.records import RESERVED, id_flaw
 from classifier.verdicts import plural
 from proxy.store import batch_totals, migrations
@@ -500,6 +501,11 @@ def _check_meaning(name: str, record_type: RecordType, row: Row) -> None:
         value = row[record_type.columns.index(column)]
         if value is not None and not _is_object(value):
             raise RecordError(f"{column}: not a JSON object")
+    if name == "rollout" and (reached := row[record_type.columns.index("limit_reached")]):
+        try:
+            decode_limit_reached(orjson.loads(reached))
+        except CodecError as error:
+            raise RecordError(str(error)) from None
 
 
 @cache

@@ -286,7 +286,9 @@ class RecordType:
 
 # In the order in which a rollout's records stand; breakers belong to batches and come last.
 RECORD_TYPES: Mapping[str, RecordType] = {
-    "rollout": RecordType(table=rollouts, owner="id", json=("metadata", "outcome", "fault")),
+    "rollout": RecordType(
+        table=rollouts, owner="id", json=("metadata", "outcome", "fault", "limit_reached")
+    ),
     "exchange": RecordType(table=exchanges, owner="rollout_id"),
     "verdict": RecordType(table=verdicts, owner="rollout_id", json=("verdict", "result")),
     "breaker": RecordType(table=breakers, owner="batch", json=("state",)),

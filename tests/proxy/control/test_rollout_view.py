@@ -31,6 +31,7 @@ from tests.proxy.store.records import FULL
 
 WHOLE = replace(
     FULL, rollout_id="long", ending=Ending.COMPLETE, status=200, cause=None, injected=False,
+    held_s=None,
     output_seen=True, content_seen=True, pending=None, written_call=None, answered_model=None,
     key_source=None, model_ambiguous=False,
 )  # fmt: skip

@@ -642,13 +642,21 @@ def test_a_record_that_is_none_of_ours_is_named(
 
 
 @pytest.mark.parametrize(
-    ("column", "value"), [("metadata", "{"), ("outcome", "[]"), ("fault", "not JSON")]
+    ("column", "value"),
+    [("metadata", "{"), ("outcome", "[]"), ("fault", "not JSON"), ("limit_reached", "1")],
 )
 def test_text_that_should_be_json_is_looked_at(full: str, column: str, value: str) -> None:
     record = records_of(exported(full), "rollout")[0]
     del record["type"]
     with pytest.raises(rows.RecordError, match=f"{column}: not a JSON object"):
         archive.row_of("rollout", {**record, column: value})
+
+
+def test_a_limit_that_nobody_could_judge_by_is_refused(full: str) -> None:
+    record = records_of(exported(full), "rollout")[0]
+    del record["type"]
+    with pytest.raises(rows.RecordError, match="scope"):
+        archive.row_of("rollout", {**record, "limit_reached": "{}"})
 
 
 def test_a_field_that_a_later_schema_adds_may_be_missing(full: str) -> None:

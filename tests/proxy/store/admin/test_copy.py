@@ -172,7 +172,7 @@ def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
     assert 1000 <= held <= 1300
     done = CliRunner().invoke(app, ["db", "copy", "--from", source, "--to", target])
     assert done.exit_code == 0, done.stderr
-    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["same"] * 12
+    assert [line.split()[-1] for line in done.stdout.splitlines()] == ["same"] * 15
     assert contents(target) == contents(source)
 
 
