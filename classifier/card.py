@@ -10,13 +10,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from classifier import batches, codec, commitments
 from classifier.__main__ import records_of
 from classifier.batch_summary import Check, Excused, NamedSlots, check_of
 from classifier.batches import Entry, Scores, TaskRepeat
-from classifier.commitments import Digest, canonical_json, leaf_hash, record_digest
+from classifier.commitments import canonical_json, leaf_hash, record_digest
 from classifier.records import Exchange, Kind, RolloutRecord
 from classifier.results import result
 from classifier.rules import judge
@@ -25,6 +25,7 @@ from classifier.totals import sum_known
 from classifier.validity.serving import ServingGroup, Way, compare_ways
 from classifier.verdicts import EVIDENCE, Policy
 
+T = TypeVar("T")
 CARD = "urn:truezero:measurement-card:v1"
 DISCLOSURE = "urn:truezero:disclosure:v1"
 SELF_REPORTED = "self-reported"
@@ -105,29 +106,48 @@ class CardMaker:
 
     def __init__(self, stated: Stated) -> None:
         self._stated = stated
-        self._digests: list[Digest] = []
+        self._digests = bytearray()  # one after another: of each record 32 bytes, and no object
         self._judged: list[_CardRollout] = []
-        self._calls: list[tuple[str, float, str, Digest]] = []
+        self._leaves: dict[str, bytes] = {}  # of each rollout's calls, in the tree's order
         self._ways = _Ways()
+        self._shared: dict[Any, Any] = {}  # of texts that rollouts have in common, one each
 
     def add(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Add the records of one rollout.
+        """Add the records of whole rollouts.
 
         Raises:
             ValueError: a record cannot be read or has no canonical form.
         """
-        self._digests += (record_digest(record) for record in records)
+        self._digests += b"".join(map(record_digest, records))
         for rollout in records_of(records):
-            self._judged.append(_card_rollout(rollout, self._stated.policy))
-            for exchange in calls_of(rollout):
-                self._calls.append((*_place(exchange), leaf_hash(leaf_of(exchange))))
+            self._judged.append(self._slim(_card_rollout(rollout, self._stated.policy)))
+            calls = sorted(calls_of(rollout), key=_place)
+            self._leaves[rollout.id] = b"".join(leaf_hash(leaf_of(call)) for call in calls)
+            for exchange in calls:
                 self._ways.add(exchange)
+
+    def _slim(self, judged: _CardRollout) -> _CardRollout:
+        entry = judged.entry
+        return judged._replace(
+            entry=entry._replace(
+                task=self._once(entry.task),
+                fingerprint=self._once(entry.fingerprint),
+                lane=self._once(entry.lane),
+            ),
+            findings=self._once(judged.findings),
+            servings=self._once(judged.servings),
+            agents=self._once(judged.agents),
+        )
+
+    def _once(self, value: T) -> T:
+        kept: T = self._shared.setdefault(value, value)
+        return kept
 
     def card(self) -> dict[str, Any]:
         """Return the card of what was added."""
         judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
         slots = batches.task_repeats(each.entry for each in judged)
-        leaves = [leaf for *_, leaf in sorted(self._calls)]
+        leaves = b"".join(leaves for _, leaves in sorted(self._leaves.items()))
         scores = batches.scores(slots)
         repeats = (batches.repeat_of(slot) for slot in slots)
         found = exclusion(repeat for repeat in repeats if repeat is not None)
@@ -148,9 +168,9 @@ class CardMaker:
         }
         request_ids = self._ways.request_ids
         roots = {
-            "export": commitments.digest_of(self._digests),
-            "calls": commitments.root_of(leaves).hex(),
-            "leaves": len(leaves),
+            "export": commitments.digest_of(commitments.split(self._digests)),
+            "calls": commitments.root_of(commitments.split(leaves)).hex(),
+            "leaves": len(leaves) // commitments.SIZE,
             "request_ids": request_ids,
             "provenance": PROVIDER_REQUEST_IDS if request_ids else SELF_REPORTED,
         }
@@ -401,7 +421,7 @@ class DisclosureMaker:
     _calls: list[tuple[str, float, str, bytes]] = field(default_factory=list)
 
     def add(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Add the records of one rollout.
+        """Add the records of whole rollouts.
 
         Raises:
             ValueError: a record cannot be read.

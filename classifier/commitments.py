@@ -6,13 +6,15 @@ root was made of can have.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from hashlib import sha256
+from json.encoder import encode_basestring as _quoted  # what `json.dumps` escapes by
 from typing import Any
 
 Digest = bytes
+SIZE = 32  # bytes of a digest, which is SHA-256's
 
 _WHOLE = 2**53  # beyond it JSON's numbers, which are doubles, skip whole numbers
 _DIGITS = 6  # behind the point: what machines add up in another order differs further back
@@ -27,10 +29,16 @@ def rounded(value: Any) -> Any:
     if isinstance(value, float):
         return round(value, _DIGITS) + 0.0  # and no negative zero
     if isinstance(value, Mapping):
-        return {key: rounded(each) for key, each in value.items()}
+        return {
+            key: each if type(each) in _WITHOUT_FRACTION else rounded(each)
+            for key, each in value.items()
+        }
     if isinstance(value, list | tuple):
         return [rounded(each) for each in value]
     return value
+
+
+_WITHOUT_FRACTION = frozenset((str, int, bool, type(None)))
 
 
 def canonical_json(value: object) -> bytes:
@@ -40,36 +48,44 @@ def canonical_json(value: object) -> bytes:
         CanonicalError: it has no canonical form.
     """
     try:
-        return "".join(_encoded(value)).encode()
+        return _text(value).encode()
     except UnicodeEncodeError:
         raise CanonicalError("half a surrogate pair") from None
 
 
-def _encoded(value: object) -> Iterator[str]:
+def _text(value: Any) -> str:
+    # Most values of an export are null or a string: those cost one comparison each.
+    if value is None:
+        return "null"
+    kind = type(value)
+    if kind is str:
+        return _quoted(value)
+    if kind is float:
+        return _number(value)
     match value:
-        case None | bool() | str():
-            yield json.dumps(value, ensure_ascii=False)
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return _quoted(value)
         case int():
             if abs(value) > _WHOLE:
                 raise CanonicalError(f"{value} is beyond 2^53")
-            yield str(value)
+            return str(value)
         case float():
-            yield _number(value)
+            return _number(value)
         case Mapping():
-            yield "{"
-            for place, key in enumerate(sorted(value, key=_utf_16)):
-                yield f"{',' if place else ''}{json.dumps(key, ensure_ascii=False)}:"
-                yield from _encoded(value[key])
-            yield "}"
+            members = [f"{name}{_text(value[key])}" for key, name in _members(tuple(value))]
+            return f"{{{','.join(members)}}}"
         case list() | tuple():
-            yield "["
-            for place, each in enumerate(value):
-                if place:
-                    yield ","
-                yield from _encoded(each)
-            yield "]"
+            return f"[{','.join(map(_text, value))}]"
         case _:
             raise CanonicalError(f"{type(value).__name__} is not in JSON")
+
+
+@lru_cache(maxsize=64)  # the records of an export have few sets of keys
+def _members(keys: tuple[Any, ...]) -> Sequence[tuple[Any, str]]:
+    """Return keys in the order of RFC 8785, each with the text before its value."""
+    return [(key, f"{_quoted(key)}:") for key in sorted(keys, key=_utf_16)]
 
 
 def _utf_16(key: object) -> bytes:
@@ -82,6 +98,8 @@ def _number(value: float) -> str:
     """Write a number as ECMAScript's ``Number::toString`` (RFC 8785 §3.2.2.3)."""
     if not math.isfinite(value):
         raise CanonicalError("not a finite number")
+    if 1e-4 <= abs(value) < 1e16:  # here Python writes the same digits, without an exponent
+        return repr(value).removesuffix(".0")
     if value == 0:
         return "0"
     sign = "-" if value < 0 else ""
@@ -116,6 +134,12 @@ def digest_of(records: Iterable[Digest]) -> str:
     return sha256(b"".join(sorted(records))).hexdigest()
 
 
+def split(digests: bytes | bytearray) -> Iterator[Digest]:
+    """Yield digests that stand one after another."""
+    for at in range(0, len(digests), SIZE):
+        yield bytes(digests[at : at + SIZE])
+
+
 # --- Merkle trees (RFC 6962 §2.1) ---
 
 
@@ -133,15 +157,25 @@ def _split(size: int) -> int:
     return 1 << (size - 1).bit_length() - 1
 
 
-def root_of(leaves: Sequence[Digest]) -> Digest:
-    """Return the root of a tree over hashed leaves; of no leaf it is the digest of nothing."""
-    if not leaves:
+def root_of(leaves: Iterable[Digest]) -> Digest:
+    """Return the root of a tree over hashed leaves; of no leaf it is the digest of nothing.
+
+    Of the tree only the roots of its whole left parts are held, as many as the number of leaves
+    has binary digits.
+    """
+    whole: list[tuple[int, Digest]] = []  # sizes and roots, the largest first
+    for leaf in leaves:
+        size, root = 1, leaf
+        while whole and whole[-1][0] == size:
+            root = _node(whole.pop()[1], root)
+            size *= 2
+        whole.append((size, root))
+    if not whole:
         return sha256(b"").digest()
-    level = list(leaves)
-    while len(level) > 1:  # an odd one goes up as it is: the same tree as by halves
-        pairs = [_node(*level[i : i + 2]) for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[len(level) - len(level) % 2 :]
-    return level[0]
+    _, root = whole.pop()
+    while whole:
+        root = _node(whole.pop()[1], root)
+    return root
 
 
 def path_of(leaves: Sequence[Digest], index: int) -> list[Digest]:

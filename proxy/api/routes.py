@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
@@ -12,6 +13,7 @@ from fastapi.responses import PlainTextResponse, StreamingResponse
 from classifier.card import card_bytes
 from classifier.groups import MIN_VALID, Method
 from proxy.api.problems import (
+    CLIENT_GONE,
     LIMITED,
     Authorized,
     CardPage,
@@ -22,6 +24,7 @@ from proxy.api.problems import (
     base_url,
     documented,
     json_answer,
+    while_connected,
 )
 from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
 from proxy.control.alerts import unexplained_calls
@@ -436,6 +439,7 @@ _CARD: dict[int | str, dict[str, Any]] = {
 )
 async def card(
     service: Service,
+    request: Request,
     page: CardPage,
     batch: Annotated[str, BATCH],
     harness: Annotated[
@@ -447,13 +451,43 @@ async def card(
 
     Canonical JSON (RFC 8785), made of the batch's export alone: `truezero card verify` makes it
     again offline. `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
+    `text/event-stream` gets events while it is made, `rollouts` with `read` and `of`, and last the
+    text of the JSON as `card`, and of the page as `page` if `text/html` is accepted too.
     """
-    made = await cards.card(service, batch, harness=harness)
+    making = await cards.card(service, batch, harness=harness)
+    if _SSE in accept:
+        events = _making(making, partial(_card_files, page=page, accept=accept))
+        return StreamingResponse(events, media_type=_SSE, headers=_LIVE)
+    made = await while_connected(request, making.result())
+    if made is None:
+        return Response(status_code=CLIENT_GONE)
     shown = await run_in_thread(page, made, accept)
     if shown is not None:
         return shown
     content = await run_in_thread(card_bytes, made)
     return Response(content, media_type="application/json", headers={"vary": "accept"})
+
+
+def _card_files(made: Mapping[str, Any], *, page: CardPage, accept: str) -> dict[str, str]:
+    """Return the texts of a card by the names of their events: its JSON, and a page if wanted."""
+    shown = page(made, accept)
+    files = {} if shown is None else {"page": bytes(shown.body).decode()}
+    return {**files, "card": card_bytes(made).decode()}
+
+
+async def _making(
+    making: cards.ExportReading, files: Callable[[Mapping[str, Any]], Mapping[str, str]]
+) -> AsyncIterator[bytes]:
+    async for read in making.steps:
+        yield _event("rollouts", {"read": read, "of": making.of})
+    made = await making.result()
+    for name, text in (await run_in_thread(files, made)).items():
+        yield _event(name, text)
+
+
+def _event(kind: str, data: object) -> bytes:
+    # As ASCII: a name may hold a character that a reader takes for the end of a line.
+    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 @reports_router.post(
@@ -462,14 +496,27 @@ async def card(
     operation_id="disclose_calls",
 )
 async def disclose(
-    service: Service, batch: Annotated[str, BATCH], request: models.DisclosureRequest
+    service: Service,
+    request: Request,
+    batch: Annotated[str, BATCH],
+    wanted: models.DisclosureRequest,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
     """Disclose some of a card's calls, drawn by a word that whoever asks chooses.
 
     Each has its request id and its path to the card's root, to be asked of the provider.
+    `Accept: text/event-stream` gets events as of a card, the last of them `disclosure`.
     """
-    disclosure = await cards.disclose(service, batch, seed=request.seed, leaves=request.leaves)
-    return await json_answer(disclosure)
+    making = await cards.disclose(service, batch, seed=wanted.seed, leaves=wanted.leaves)
+    if _SSE in accept:
+        events = _making(making, _disclosure_file)
+        return StreamingResponse(events, media_type=_SSE, headers=_LIVE)
+    made = await while_connected(request, making.result())
+    return Response(status_code=CLIENT_GONE) if made is None else await json_answer(made)
+
+
+def _disclosure_file(made: Mapping[str, Any]) -> dict[str, str]:
+    return {"disclosure": json.dumps(made)}
 
 
 @reports_router.get(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,6 +39,28 @@ from proxy.store.references import LONGEST_S as LONGEST_SERIES_S
 from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
 from proxy.store.verdicts import LastChange
 
+# --- what final verdicts stand on beside their rollouts ----------------------------------------
+
+
+class StoredEvidence:
+    """Evidence of other rollouts and of lanes that final verdicts keep, read once it is needed.
+
+    Judging an export gives the same verdicts, because what they stood on is in it.
+    """
+
+    def __init__(self, database: Database, rollout_ids: Collection[str]) -> None:
+        self._database = database
+        self._ids = rollout_ids
+        self._rows: Mapping[str, Row] | None = None
+
+    def of(self, rollout_id: str, name: str) -> Any:
+        """Return a column of `proxy.store.verdicts.Verdicts.evidence`; None if there is none."""
+        if self._rows is None:
+            self._rows = self._database.verdicts.evidence(self._ids)
+        row = self._rows.get(rollout_id)
+        return None if row is None else row[name]
+
+
 # --- neighbours of a failure -------------------------------------------------------------------
 # Results that other rollouts got around it, read with bounded work and cached.
 
@@ -49,7 +71,9 @@ _LONGEST_S = 300.0  # a neighbour that began longer before the failures is not s
 _ROWS = 1000  # calls read before and after the end of one span
 
 
-def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) -> RolloutRecord:
+def with_neighbours(
+    rollout: RolloutRecord, database: Database, evidence: StoredEvidence, *, agents: str
+) -> RolloutRecord:
     """Return a rollout with the neighbours of its last failures.
 
     A final verdict keeps its neighbours, so that judging an export gives the same.
@@ -64,7 +88,7 @@ def with_neighbours(rollout: RolloutRecord, database: Database, *, agents: str) 
     failures = [x for x in rollout.exchanges if _may_matter(x, untrusted=untrusted)]
     if not failures:
         return rollout
-    stored = database.verdicts.neighbours(rollout.id)
+    stored = evidence.of(rollout.id, "neighbours")
     if stored is not None:
         return replace(rollout, neighbours=codec.decode_neighbours(json.loads(stored)))
     last = sorted(failures, key=ended_at)[-_FAILURES:]
@@ -106,7 +130,9 @@ def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
 # --- reference calls asked beside its failures -------------------------------------------------
 
 
-def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
+def with_references(
+    service: Service, rollout: RolloutRecord, evidence: StoredEvidence
+) -> RolloutRecord:
     """Return a rollout with the series that were asked beside its failed calls.
 
     Of a call that one is wanted for and that has none, a series runs as long as the service may
@@ -115,7 +141,7 @@ def with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     """
     if not any(map(_may_want_reference, rollout.exchanges)):
         return rollout
-    stored = service.database.verdicts.references(rollout.id)
+    stored = evidence.of(rollout.id, "reference_series")
     known = codec.decode_references(json.loads(stored)) if stored else {}
     rows = service.database.references.of_rollout(rollout.id)
     known |= {call: series_of(row) for call, row in rows.items()}
@@ -164,7 +190,10 @@ _OWN = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.ACTIVITY))
 
 
 def with_unattributed(
-    rollout: RolloutRecord, database: Database, missing: Callable[[str], int]
+    rollout: RolloutRecord,
+    database: Database,
+    evidence: StoredEvidence,
+    missing: Callable[[str], int],
 ) -> RolloutRecord:
     """Return a rollout that made no call with the number of calls that may be its own.
 
@@ -178,7 +207,7 @@ def with_unattributed(
         return rollout
     if any(map(_is_own, rollout.exchanges)):
         return rollout
-    number = database.verdicts.unattributed_calls(rollout.id)
+    number: int | None = evidence.of(rollout.id, "unattributed_calls")
     if number is None:
         since = began_at if began_at < until else until - LONGEST_S
         number = database.calls.unattributed(since=since, until=until) + missing(UNATTRIBUTED)
@@ -210,25 +239,47 @@ class LoadedRollout(NamedTuple):
 
 
 def load(service: Service, rollout_id: str) -> LoadedRollout:
-    """Load a rollout as it stands, for judgement or export; blocking, so call it in a thread.
+    """Load one rollout as `load_some` does."""
+    (loaded,) = load_some(service, [rollout_id])
+    return loaded
+
+
+def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollout]:
+    """Load rollouts as they stand, for judgement or export; blocking, so call it in a thread.
 
     Raises:
         Refusal: 404 for an unknown rollout.
-        StoreError: the database is unavailable, and no unrecorded call of the rollout is known.
+        StoreError: the database is unavailable, and of one of the rollouts no unrecorded call is
+            known.
     """
     database, recorder = service.database, service.recorder
     # Counted before and after: the backlog may be written while the database is read, and a
     # call that ends meanwhile may join it.
-    missing = recorder.missing(rollout_id)
+    missing = {name: recorder.missing(name) for name in rollout_ids}
+    stored: Mapping[str, tuple[Row, RolloutRecord]] = {}
     try:
-        stored = database.rollouts.load(rollout_id)
+        stored = database.rollouts.load_some(rollout_ids)
         up_s = database.uptime_s()
-        missing = max(missing, recorder.missing(rollout_id))
+        missing = {name: max(known, recorder.missing(name)) for name, known in missing.items()}
     except StoreError:
-        missing = max(missing, recorder.missing(rollout_id))
-        if not missing:
+        missing = {name: max(known, recorder.missing(name)) for name, known in missing.items()}
+        if not all(missing.values()):
             raise
-        up_s = stored = None  # enough is known: evidence is missing
+        stored, up_s = {}, None  # enough is known: evidence is missing
+    evidence = StoredEvidence(database, rollout_ids)
+    return [
+        _loaded(service, name, stored.get(name), missing[name], up_s, evidence) for name in missing
+    ]
+
+
+def _loaded(
+    service: Service,
+    rollout_id: str,
+    stored: tuple[Row, RolloutRecord] | None,
+    missing: int,
+    up_s: float | None,
+    evidence: StoredEvidence,
+) -> LoadedRollout:
     # A restarted server may have lost its last commits; that doubt must not be stored.
     settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
     storable = settled and not missing
@@ -241,9 +292,9 @@ def load(service: Service, rollout_id: str) -> LoadedRollout:
     record = as_it_counts(row, rollout, service.now())
     late = len(rollout.exchanges) - len(record.exchanges)
     record = replace(record, gaps=rollout.gaps + missing + just_started)
-    record = with_neighbours(record, database, agents=service.policy.agents)
-    record = with_references(service, record)
-    record = with_unattributed(record, database, recorder.missing)
+    record = with_neighbours(record, service.database, evidence, agents=service.policy.agents)
+    record = with_references(service, record, evidence)
+    record = with_unattributed(record, service.database, evidence, service.recorder.missing)
     return LoadedRollout(record, storable, late, row["change"])
 
 

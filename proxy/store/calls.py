@@ -203,7 +203,7 @@ class Calls:
                 return None
             query = _EXCHANGES.where(exchanges.c.rollout_id == rollout_id, exchanges.c.id > after)
             ended = connection.execute(query.order_by(exchanges.c.id).limit(limit)).all()
-            open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] > after]
+            open_ = [row for row in _open_rows(connection, [rollout_id]) if row["id"] > after]
         return sorted(_merged(ended, open_), key=lambda e: e.id)[:limit]
 
     def number(self, rollout_id: str, call_id: str) -> int:
@@ -228,18 +228,27 @@ def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:
     ]
 
 
-def calls_of(connection: Connection, rollout_id: str) -> tuple[Exchange, ...]:
-    """Return a rollout's exchanges, calls in flight included, by the time they began."""
-    ended = connection.execute(_EXCHANGES.where(exchanges.c.rollout_id == rollout_id)).all()
-    calls = _merged(ended, _open_rows(connection, rollout_id))
-    return tuple(sorted(calls, key=lambda e: (e.timing.started_at, e.id)))
+def calls_of(
+    connection: Connection, rollout_ids: Collection[str]
+) -> dict[str, tuple[Exchange, ...]]:
+    """Return rollouts' exchanges, calls in flight included, by the time they began."""
+    named = exchanges.c.rollout_id.in_(rollout_ids)
+    ended = connection.execute(_EXCHANGES.where(named)).all()
+    calls: dict[str, list[Exchange]] = {rollout_id: [] for rollout_id in rollout_ids}
+    for call in _merged(ended, _open_rows(connection, rollout_ids)):
+        calls[call.rollout_id].append(call)
+    return {name: tuple(sorted(each, key=_began)) for name, each in calls.items()}
+
+
+def _began(call: Exchange) -> tuple[float, str]:
+    return call.timing.started_at, call.id
 
 
 def some_of(connection: Connection, rollout_id: str, ids: Collection[str]) -> dict[str, Exchange]:
     """Return these exchanges of a rollout by id, calls in flight included."""
     named = _EXCHANGES.where(exchanges.c.rollout_id == rollout_id, exchanges.c.id.in_(ids))
     ended = connection.execute(named).all()
-    open_ = [row for row in _open_rows(connection, rollout_id) if row["id"] in ids]
+    open_ = [row for row in _open_rows(connection, [rollout_id]) if row["id"] in ids]
     return {exchange.id: exchange for exchange in _merged(ended, open_)}
 
 
@@ -251,8 +260,8 @@ def _merged(ended: Iterable[Sequence[Any]], open_: Iterable[Row]) -> Iterable[Ex
     return by_id.values()
 
 
-def _open_rows(connection: Connection, rollout_id: str) -> Sequence[Row]:
-    query = select(open_calls).where(open_calls.c.rollout_id == rollout_id)
+def _open_rows(connection: Connection, rollout_ids: Collection[str]) -> Sequence[Row]:
+    query = select(open_calls).where(open_calls.c.rollout_id.in_(rollout_ids))
     return connection.execute(query).mappings().all()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
@@ -322,19 +322,22 @@ class Rollouts:
             return _row(connection, rollout_id)
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
-        """Return one rollout's columns, and its record with exchanges, calls in flight included.
+        """Return one rollout as `load_some` does; None if it is unknown."""
+        return self.load_some([rollout_id]).get(rollout_id)
 
-        Beside its columns there is ``change``, the last one that was not judged yet.
+    def load_some(self, rollout_ids: Collection[str]) -> dict[str, tuple[Row, RolloutRecord]]:
+        """Return the columns of rollouts, and their records with exchanges, by id.
+
+        Calls in flight are included. Beside the columns there is ``change``, the last one that was
+        not judged yet. Of however many rollouts it makes three queries.
         """
         last = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
         query = select(rollouts, last.scalar_subquery().label("change"))
         with self._connections.reading() as connection:
-            found = connection.execute(query.where(rollouts.c.id == rollout_id)).mappings()
-            row = found.one_or_none()
-            if row is None:
-                return None
-            calls = calls_of(connection, rollout_id)
-        return row, record_of(row, calls)
+            named = query.where(rollouts.c.id.in_(rollout_ids))
+            rows = {row["id"]: row for row in connection.execute(named).mappings()}
+            calls = calls_of(connection, rows) if rows else {}
+        return {name: (row, record_of(row, calls[name])) for name, row in rows.items()}
 
     def expire(self, rollout_id: str, *, at: float) -> None:
         """Make a rollout's key and secret invalid from then on; never later than before."""

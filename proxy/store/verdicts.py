@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
-    ColumnElement,
     Connection,
     Select,
     bindparam,
@@ -170,6 +169,9 @@ class Outdated(NamedTuple):
     again: int
 
 
+_OF_FINAL = ("neighbours", "reference_series", "unattributed_calls")
+
+
 class Verdicts:
     """Reads and writes the table `verdicts`."""
 
@@ -301,28 +303,20 @@ class Verdicts:
         with self._connections.reading() as connection:
             return list(connection.execute(query).scalars())
 
-    def neighbours(self, rollout_id: str) -> str | None:
-        """Return what a rollout's final verdict stands on of other rollouts, as JSON text."""
-        kept: str | None = self._kept(verdicts.c.neighbours, rollout_id)
-        return kept
+    def evidence(self, rollout_ids: Collection[str]) -> dict[str, Row]:
+        """Return what final verdicts stand on of other rollouts and of lanes, by rollout.
 
-    def references(self, rollout_id: str) -> str | None:
-        """Return the reference calls that a rollout's final verdict stands on, as JSON text."""
-        kept: str | None = self._kept(verdicts.c.reference_series, rollout_id)
-        return kept
-
-    def unattributed_calls(self, rollout_id: str) -> int | None:
-        """Return how many calls that named no rollout a final verdict stands on."""
-        kept: int | None = self._kept(verdicts.c.unattributed_calls, rollout_id)
-        return kept
-
-    def _kept(self, column: ColumnElement[Any], rollout_id: str) -> Any:
-        """Return a column of a rollout's final verdict; None if it has none."""
-        query = select(column).where(
-            verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
-        )
+        Returns:
+            ``neighbours`` and ``reference_series`` as JSON text, and ``unattributed_calls``; each
+            None where a verdict stands on none, or is not final. ``drifts`` as JSON text of any
+            verdict, and ``provisional``.
+        """
+        final = verdicts.c.provisional.is_(False)
+        columns = (case((final, verdicts.c[name])).label(name) for name in _OF_FINAL)
+        of_any = (verdicts.c.rollout_id, verdicts.c.drifts, verdicts.c.provisional)
+        query = select(*of_any, *columns).where(verdicts.c.rollout_id.in_(rollout_ids))
         with self._connections.reading() as connection:
-            return connection.scalar(query)
+            return {row["rollout_id"]: row for row in connection.execute(query).mappings()}
 
     def fingerprints(self) -> list[Row]:
         """List causes by how many rollouts they affect across batches, the most frequent first."""

@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse
 
 from classifier.reruns import Rerun, RerunCounts
 from proxy.api.lists import file_response, in_one
+from proxy.api.problems import CLIENT_GONE, while_connected
 from proxy.control import cards, dashboard, reports
 from proxy.control.batches import reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
@@ -230,8 +231,11 @@ async def _rerun(context: Context, batch: Text) -> Response:
 
 
 @router.get("/ui/batches/{batch:path}/card")
-async def _card(context: Context, batch: Name) -> Response:
-    made = await cards.card(context.service, batch)
+async def _card(context: Context, request: Request, batch: Name) -> Response:
+    making = await cards.card(context.service, batch)
+    made = await while_connected(request, making.result())
+    if made is None:
+        return Response(status_code=CLIENT_GONE)
     return await run_in_thread(printable, made)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PAYLOAD = "application/vnd.in-toto+json"
+_PROGRESS_EVERY = 1000  # records of an export
 
 
 class CardError(Exception):
@@ -89,6 +90,7 @@ def verify(
     disclosure: Any = None,
     envelope: Any = None,
     key: Ed25519PublicKey | None = None,
+    progress: Callable[[int], object] = lambda count: None,
 ) -> list[Checked]:
     """Verify a card against what was published beside it.
 
@@ -97,6 +99,7 @@ def verify(
         export: file of the batch's export; the card is made again of it.
         disclosure: of some of its calls.
         envelope: its signature, checked by ``key``.
+        progress: told now and then how many records of the export were read.
 
     Raises:
         CardError: a file cannot be read, or the card is none.
@@ -109,7 +112,7 @@ def verify(
         raise CardError(f"not a measurement card: {error}") from None
     parts: list[Checked] = []
     if export is not None:
-        parts.append(Checked("export", tuple(_against(export, card, stated))))
+        parts.append(Checked("export", tuple(_against(export, card, stated, progress))))
     if disclosure is not None:
         wrong = disclosed_wrongly(_object(disclosure, "the disclosure"), card)
         parts.append(Checked("disclosure", tuple(wrong)))
@@ -118,11 +121,22 @@ def verify(
     return parts
 
 
-def _against(export: Path, card: Mapping[str, Any], stated: Stated) -> list[str]:
+def _against(
+    export: Path, card: Mapping[str, Any], stated: Stated, progress: Callable[[int], object]
+) -> list[str]:
     try:
-        return differences(card, card_of(export_records(export), stated))
+        return differences(card, card_of(_counted(export_records(export), progress), stated))
     except ValueError as error:
         return [f"{export}: {error}"]
+
+
+def _counted(
+    records: Iterable[Mapping[str, Any]], progress: Callable[[int], object]
+) -> Iterator[Mapping[str, Any]]:
+    for count, record in enumerate(records, 1):
+        if count % _PROGRESS_EVERY == 0:
+            progress(count)
+        yield record
 
 
 # --- signature: DSSE (github.com/secure-systems-lab/dsse) over an in-toto Statement v1 ---

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import socket
+import threading
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from classifier.card import Stated, card_bytes, card_of, differences, disclosed_wrongly
+from proxy.control import cards, listing
+from proxy.web.cards import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem
@@ -79,12 +85,107 @@ def test_a_badge_names_the_score_and_what_it_stands_on(service: Service) -> None
     assert ">0.500, 2 of 3 measured</text>" in response.text
 
 
+@pytest.mark.parametrize(
+    ("score", "valid", "text", "colour"),
+    [
+        (0.6341, True, "0.634, 41 of 60 measured", "#00634a"),
+        (None, False, "no score, 41 of 60 measured", "#a33800"),
+    ],
+)
+def test_a_badge_speaks_and_shows_by_its_colour_if_the_batch_is_valid(
+    score: float | None, valid: bool, text: str, colour: str
+) -> None:
+    counts = {"score": score, "measured": 41, "repeats": 60}
+    shown = badge({"measured": {"score": counts, "valid": valid}})
+    assert f'aria-label="truezero: {text}"' in shown
+    assert f">{text}</text>" in shown
+    assert f'fill="{colour}"' in shown
+
+
 def test_a_name_that_looks_like_markup_stays_text(service: Service) -> None:
     play(service, "odd", batch="<script>alert(1)</script>", model="<b>m</b>")
     path = "/batches/%3Cscript%3Ealert(1)%3C%2Fscript%3E/card"
     page = service.http.get(path, headers={"accept": "text/html"}).text
     assert "<script>" not in page
     assert "<b>m" not in page
+
+
+# --- while it is made ----------------------------------------------------------------------------
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    found = []
+    for event in text.removesuffix("\n\n").split("\n\n"):
+        kind, data = event.split("\n")
+        found.append((kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
+    return found
+
+
+def test_a_card_says_how_far_it_is_while_it_is_made(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_TOGETHER", 2)
+    card = service.http.get("/batches/b/card").text
+    page = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
+    wanted = {"accept": "text/event-stream, text/html"}
+    assert events(service.http.get("/batches/b/card", headers=wanted).text) == [
+        ("rollouts", {"read": 2, "of": 3}),
+        ("rollouts", {"read": 3, "of": 3}),
+        ("page", page),
+        ("card", card),
+    ]
+    body, path = {"seed": "tuesday"}, "/batches/b/card/disclosure"
+    *told, (kind, text) = events(
+        service.http.post(path, json=body, headers={"accept": "text/event-stream"}).text
+    )
+    assert [data["read"] for _, data in told] == [2, 3]
+    assert (kind, json.loads(text)) == ("disclosure", service.http.post(path, json=body).json())
+
+
+def test_a_batch_that_is_none_is_refused_before_the_first_event(service: Service) -> None:
+    wanted = {"accept": "text/event-stream"}
+    problem(service.http.get("/batches/none/card", headers=wanted), 404, "unknown_batch")
+
+
+@pytest.mark.parametrize("accept", ["text/event-stream", "application/json", "text/html"])
+@pytest.mark.parametrize("path", ["/batches/b/card", "/ui/batches/b/card"])
+def test_no_card_is_made_for_a_client_that_has_left(
+    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, accept: str
+) -> None:
+    """Its first rollout is being read as the client leaves; the second never is."""
+    reading, go_on, stopped = threading.Event(), threading.Event(), threading.Event()
+    read: list[Sequence[str]] = []
+    records, steps = listing._records, cards._steps
+
+    def slow_records(control: Any, ids: Sequence[str]) -> list[dict[str, Any]]:
+        read.append(ids)
+        reading.set()
+        assert go_on.wait(30)
+        return records(control, ids)
+
+    async def seen_steps(*arguments: Any) -> AsyncIterator[int]:
+        try:
+            async for step in steps(*arguments):
+                yield step
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(listing, "_TOGETHER", 1)
+    monkeypatch.setattr(listing, "_records", slow_records)
+    monkeypatch.setattr(cards, "_steps", seen_steps)
+    address = service.http.base_url
+    try:
+        with socket.create_connection((address.host, address.port or 80)) as client:
+            head = f"GET {path} HTTP/1.1\r\nhost: {address.host}\r\naccept: {accept}\r\n\r\n"
+            client.sendall(head.encode())
+            assert reading.wait(30)
+        assert stopped.wait(30)
+    finally:
+        go_on.set()
+    assert len(read) == 1
+
+
+# --- disclosures ---------------------------------------------------------------------------------
 
 
 def test_disclosed_calls_lead_to_the_cards_root(service: Service) -> None:

@@ -7,7 +7,7 @@ import csv
 import io
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from classifier.codec import encode_verdict
 from classifier.records import UNATTRIBUTED, RolloutRecord
 from classifier.verdicts import Policy
 from proxy.control import judge
-from proxy.control.judge import LONGEST_S, with_neighbours
+from proxy.control.judge import LONGEST_S, StoredEvidence, with_neighbours
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
@@ -182,9 +182,9 @@ class MendedRollouts(Rollouts):
         self._away = away
         self.mended = False
 
-    def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
+    def load_some(self, rollout_ids: Collection[str]) -> dict[str, tuple[Row, RolloutRecord]]:
         away = self._away and not self.mended
-        found = None if away else super().load(rollout_id)
+        found = {} if away else super().load_some(rollout_ids)
         self._kept.owed = 0
         if away:
             raise DatabaseUnavailable("database is locked")
@@ -356,12 +356,13 @@ def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> No
     }  # fmt: skip
     calls = tuple(exchange(500, id=f"f{n}", at=100.0 + n, took=0.1) for n in range(30))
     failing = RolloutRecord(id="r1", exchanges=calls, outcome=outcome())
-    found = with_neighbours(failing, database, agents="untrusted").neighbours
+    evidence = StoredEvidence(database, ["r1"])
+    found = with_neighbours(failing, database, evidence, agents="untrusted").neighbours
     assert set(found) == {f"f{n}" for n in range(10, 30)}
     assert found["f10"].answered == 13  # of those before, one ended within a minute
     running = replace(failing, outcome=None)
-    assert with_neighbours(running, database, agents=Policy().agents) is running
-    assert with_neighbours(running, database, agents="untrusted").neighbours
+    assert with_neighbours(running, database, evidence, agents=Policy().agents) is running
+    assert with_neighbours(running, database, evidence, agents="untrusted").neighbours
     database.close()
 
 

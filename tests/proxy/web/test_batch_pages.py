@@ -121,6 +121,10 @@ def test_the_first_screen_answers_whether_it_can_be_published(service: Service) 
     play(service, "dead", DEAD, task="dead")
     html = page(service, "/ui/batches/b")
     assert "Not publishable yet: 1 of 3 measured (33.3%); the score over" in words(html)
+    assert '<a href="/ui/batches/b/card">Measurement card</a>' in html
+    assert "Measurement card 1.000" in words(page(service, "/ui/batches/b/card")).replace(
+        " b ", " "
+    )
     for kind, text in (
         ("transient", "<b>1</b> provider failure that can be run again now"),
         ("fix_first", "<b>1</b> failed for a cause that has to be fixed first"),

@@ -5,6 +5,7 @@ A service that does not answer is an error, never a healthy verdict.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -265,11 +266,42 @@ class AsyncClient:
         path = of_batch(batch, "/card")
         return (await self._send("GET", path, params, None, rest.CARD_S, headers)).content
 
-    async def disclose(self, batch: str, *, seed: str, leaves: int = 20) -> models.Disclosure:
-        """Disclose calls of a batch's card that a word draws, each with its path to the root."""
-        body = {"seed": seed, "leaves": leaves}
-        path = of_batch(batch, "/card/disclosure")
-        return await self._post(models.Disclosure, path, body, timeout_s=rest.CARD_S)
+    async def card_files(
+        self,
+        batch: str,
+        progress: Callable[[int, int], object],
+        *,
+        harness: str | None = None,
+        page: bool = False,
+    ) -> dict[str, bytes]:
+        """Return a batch's card as ``card``, canonical JSON, and with ``page`` as HTML too.
+
+        It is made once for both. If ``progress`` raises, the service stops making it.
+
+        Arguments:
+            progress: told how many rollouts were judged, and of how many.
+            harness: name and version of what ran the agents; it stands on the card.
+        """
+        kinds = ["text/html"] if page else []
+        params = present(harness=harness)
+        return await self._made("GET", of_batch(batch, "/card"), params, None, kinds, progress)
+
+    async def disclose(
+        self,
+        batch: str,
+        *,
+        seed: str,
+        leaves: int = 20,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> models.Disclosure:
+        """Disclose calls of a batch's card that a word draws, each with its path to the root.
+
+        Arguments:
+            progress: told how many rollouts were read, and of how many.
+        """
+        body, path = {"seed": seed, "leaves": leaves}, of_batch(batch, "/card/disclosure")
+        files = await self._made("POST", path, {}, body, [], progress)
+        return rest.parse(models.Disclosure, files["disclosure"], path=path, url=self.url)
 
     async def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
@@ -452,6 +484,41 @@ class AsyncClient:
                     yield line
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
+
+    async def _made(
+        self,
+        method: str,
+        path: str,
+        params: Parameters,
+        body: Mapping[str, Any] | None,
+        kinds: Sequence[str],
+        progress: Callable[[int, int], object] | None,
+    ) -> dict[str, bytes]:
+        """Follow what is made of an export; returns its texts by the names of their events."""
+        files: dict[str, bytes] = {}
+        fields: dict[str, str] = {}
+        headers = {"accept": ", ".join(("text/event-stream", *kinds))}
+        try:
+            async with self._http.stream(
+                method, path, params=params, json=body, headers=headers, timeout=rest.CARD_S
+            ) as response:
+                if response.is_error:
+                    raise refused(response.status_code, await response.aread(), self.url)
+                async for line in response.aiter_lines():
+                    name, _, value = line.partition(": ")
+                    fields[name] = value
+                    if name != "data":
+                        continue
+                    data = json.loads(value)
+                    if fields["event"] != "rollouts":
+                        files[fields["event"]] = data.encode()
+                    elif progress is not None:
+                        progress(data["read"], data["of"])
+        except httpx.HTTPError as error:
+            raise rest.no_answer(self.url, error) from error
+        if not files:
+            raise rest.no_answer(self.url, httpx.RemoteProtocolError("the events ended early"))
+        return files
 
     async def _connection(self, reader: Events) -> AsyncIterator[Event]:
         async with self._http.stream(
