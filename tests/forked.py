@@ -39,11 +39,12 @@ _LOADED = (
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
     "proxy.store.admin.archive", "proxy.store.admin.copy", "proxy.store.admin.copy",
     "proxy.store.admin.archive", "proxy.store.admin.parquet", "proxy.web", "psycopg",
-    "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.markdown", "rich.status",
+    "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.status",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
     "truezero.runner.drills", "truezero.cli.data", "truezero.cli.output", "truezero.runner.run",
-    "typer._adapters", "typer._click._textwrap", "typer._click.decorators", "typer.rich_utils",
+    "truezero.cli.batches", "truezero.cli.card", "truezero.cli.outcomes", "truezero.cli.rollouts",
+    "truezero.cli.service", "truezero.cli.traces", "truezero.cli.machine",
     "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop",
 )  # fmt: skip
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import typer
+import click
 
 import truezero
 from proxy.app import Application
@@ -66,19 +66,19 @@ def _plain(value: object) -> str:
 
 
 def commands() -> Iterator[tuple[str, Any]]:
-    """Yield each command as it is typed, and what Typer made of it."""
-    yield from _commands("truezero", typer.main.get_command(command_line))
+    """Yield each command as it is typed, and its object."""
+    yield from _commands("truezero", command_line)
 
 
-def _commands(typed: str, command: Any) -> Iterator[tuple[str, Any]]:
-    inner = getattr(command, "commands", None)
-    if inner is None:
+def _commands(typed: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group) or command.invoke_without_command:
         yield typed, command
-        return
-    if command.invoke_without_command and typed != "truezero":
-        yield typed, command
-    for name, each in inner.items():
-        yield from _commands(f"{typed} {name}", each)
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None, name
+            yield from _commands(f"{typed} {name}", inner)
 
 
 def command_overview() -> str:
@@ -98,18 +98,18 @@ def _command_page(typed: str, command: Any) -> str:
     flags = [each for each in command.params if each.param_type_name == "option"]
     places = " ".join(each.metavar or each.name.upper() for each in named)
     used = " ".join(filter(None, (typed, "[options]" if flags else "", places)))
-    rows = [(f"`{each.metavar or each.name.upper()}`", each.help) for each in named]
-    rows += [(f"`{'`, `'.join(each.opts)}`", _flag(each)) for each in flags]
-    text = re.sub(r"\b(TRUEZERO_<NAME>)", r"`\1`", command.help)
-    return f"## `{typed}`\n\n```text\n{used}\n```\n\n{text}\n\n{_table(('argument', ''), rows)}"
+    rows = [(f"`{'`, `'.join(each.opts)}`", _flag(each)) for each in flags]
+    text = re.sub(r"\b(TRUEZERO_<NAME>)", r"`\1`", inspect.cleandoc(command.help))
+    return f"## `{typed}`\n\n```text\n{used}\n```\n\n{text}\n\n{_table(('option', ''), rows)}"
 
 
 def _flag(flag: Any) -> str:
     said = re.sub(r"\s+\[default: ([^\]]+)\]", r" Default: \1.", flag.help)
     if flag.envvar:
         said += f" Variable: `{flag.envvar}`."
-    plain = flag.default not in (None, False) and not callable(flag.default)
-    return f"{said} Default: {_plain(flag.default)}." if plain and "Default" not in said else said
+    default = flag.to_info_dict()["default"]
+    plain = default not in (None, False, ()) and "Default" not in said
+    return f"{said} Default: {_plain(default)}." if plain else said
 
 
 def _first_line(text: str) -> str:

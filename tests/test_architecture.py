@@ -27,7 +27,6 @@ JUDGING = ("truezero.runner.audit", "truezero.runner.card")
 LAZY = (
     "truezero.cli",
     "truezero.runner.demo",
-    "truezero.runner.demo",
     "truezero.runner.doctor",
     "truezero.runner.drills",
     "truezero.runner.run",

@@ -56,7 +56,7 @@ _NEVER_ONE = re.compile(
     r"(?:LIMIT|MAX|MOST|_BYTES|bytes|\.limit|LINK_LIFE_S // 60)\}"
     r"|/\{verdict\.total_requests\} requests"
     r"|on \{len\(counts\.failures\)\} of "  # the policy seed speaks as the first release did
-    r"|\{decoder\.ratio:\.0f\} times"
+    r"|\{decoder\.ratio:\.0f\} times|\{:\.1f\} tokens a second"
     r"|\{repeated\} times|\{policy\.max_retries\} retries|\{(?:zeros|len\(runs\))\} "
 )
 _COUNTED = re.compile(

@@ -1,80 +1,179 @@
-"""The command `truezero`: one Typer application and the list of its commands.
+"""The command `truezero`: the list of its commands, each loaded when it is called.
 
-The service is loaded only by the commands that run it.
+A start loads click and the module of one command: https://click.palletsprojects.com, "Lazily
+Loading Subcommands".
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+from collections.abc import Mapping
+from typing import Any
 
-import typer
+import click
 
-from truezero.cli import batches, card, outcomes, rollouts, service, traces
-from truezero.cli.options import version_line
+# By heading: each command's name, its function below `truezero.cli`, and the first sentence of
+# its help, which `truezero --help` prints without loading it.
+COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Look": {
+        "list": (
+            "batches:rollouts",
+            "List rollouts, the newest first; filters as of `GET /rollouts`.",
+        ),
+        "verdict": (
+            "rollouts:verdict",
+            "Print a rollout's verdict and the calls that prove it.",
+        ),
+        "batches": (
+            "batches:batches",
+            "List batches, the newest first: coverage, score, cost, what runs, what failed.",
+        ),
+        "batch": (
+            "batches:batch",
+            "Print a batch's scores, coverage, failure causes and rollouts to run again.",
+        ),
+        "check": (
+            "batches:check",
+            "Check that a batch is a valid measurement; exit code 1 and the reasons if it is not.",
+        ),
+        "groups": (
+            "batches:groups",
+            "Print a batch's rollouts by task: measured, to run again, to drop.",
+        ),
+        "compare": (
+            "batches:compare",
+            "Compare two batches task by task: fixed, broken, not measured.",
+        ),
+        "rerun": (
+            "batches:rerun",
+            "List what to run again: now, once its cause is fixed, or after a look.",
+        ),
+        "watch": ("batches:watch", "Follow a batch live; stop with Ctrl-C."),
+        "status": (
+            "service:status",
+            "Print how each upstream, model and key is now, in a word with its evidence.",
+        ),
+        "card": ("card:cards", "Print a batch's measurement card: what its score stands on."),
+        "audit": (
+            "rollouts:audit",
+            "Find false zeros among finished runs of other harnesses; no service is needed.",
+        ),
+        "classify": (
+            "rollouts:classify",
+            "Judge an export or archive offline, one verdict per line; no service is needed.",
+        ),
+        "mask": (
+            "traces:mask",
+            "Mask somebody else's trace: print which of its rollouts are measurements.",
+        ),
+    },
+    "Run": {
+        "run": ("rollouts:run", "Run an agent and report whether its model was reached."),
+        "drill": (
+            "rollouts:drill",
+            "Inject each provider failure into an agent and report how it reacts.",
+        ),
+        "doctor": (
+            "rollouts:doctor",
+            "Check that the proxy is reachable, API keys work and models exist.",
+        ),
+        "outcomes": (
+            "outcomes:kept",
+            "List the outcomes that could not be delivered, the oldest first.",
+        ),
+        "demo": (
+            "rollouts:demo",
+            "Run sample agents against a provider that fails in known ways, and judge them.",
+        ),
+    },
+    "Operate": {
+        "serve": ("service:serve", "Run the proxy and its REST API."),
+        "token": (
+            "service:token",
+            "Print the service's admin token, or a sign-in link to its dashboard.",
+        ),
+        "export": (
+            "service:export",
+            "Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.",
+        ),
+        "import": (
+            "service:import_archive",
+            "Import an archive written by `truezero export --full` into a database.",
+        ),
+        "prune": (
+            "service:prune",
+            "Delete batches with no activity for the given period.",
+        ),
+        "db": ("service:database_group", "Manage the service's database."),
+    },
+}
+_INTERRUPTED = 130
 
-app = typer.Typer(
+
+class LazyGroup(click.Group):
+    """A group whose commands are loaded when they are called, and listed by heading."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, by heading."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command; None if there is none of that name."""
+        for commands in COMMANDS.values():
+            if cmd_name in commands:
+                module, _, function = commands[cmd_name][0].partition(":")
+                loaded = importlib.import_module(f"{__name__}.{module}")
+                command: click.Command = getattr(loaded, function)
+                return command
+        return None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write each command with its first sentence, under its heading."""
+        width = max(map(len, self.list_commands(ctx)))
+        for heading, commands in COMMANDS.items():
+            with formatter.section(heading):
+                formatter.write_dl(
+                    [(name.ljust(width), summary) for name, (_, summary) in commands.items()]
+                )
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; Ctrl-C ends it with 130, as a shell expects."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(_INTERRUPTED)
+
+
+def _print_version(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from truezero.cli.machine import version_line  # noqa: PLC0415
+
+        click.echo(version_line())
+        ctx.exit()
+
+
+@click.group(
+    cls=LazyGroup,
     name="truezero",
-    help="Is that zero true? A recording proxy tells an agent's failure from a provider's.",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "show_default": True,
+    },
 )
-database = typer.Typer(help="Manage the service's database.", no_args_is_help=True)
-kept = typer.Typer()
-cards = typer.Typer(
-    cls=card.CardGroup,
-    help="Print a batch's measurement card: what its score stands on.",
-    no_args_is_help=True,
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version.",
 )
-_AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-
-
-@app.callback(invoke_without_command=True)
-def _root(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
-    if version:
-        typer.echo(version_line())
-        raise typer.Exit
-
-
-app.command()(service.serve)
-app.command()(service.token)
-app.command()(rollouts.verdict)
-app.command(context_settings=_AGENT)(rollouts.run)
-app.command(context_settings=_AGENT)(rollouts.drill)
-app.command()(rollouts.doctor)
-app.command("list")(batches.rollouts)
-app.command()(batches.batches)
-app.command()(batches.batch)
-app.command()(batches.check)
-app.command()(batches.groups)
-app.command()(batches.compare)
-app.command()(batches.rerun)
-app.command()(batches.watch)
-app.command()(service.status)
-app.command()(service.export)
-app.command("import")(service.import_archive)
-app.command()(service.prune)
-app.command()(rollouts.classify)
-app.command()(rollouts.audit)
-app.command()(traces.mask)
-app.add_typer(kept, name="outcomes")
-app.add_typer(cards, name="card")
-app.command()(rollouts.demo)
-app.add_typer(database, name="db")
-cards.command()(card.show)
-cards.command()(card.disclose)
-cards.command()(card.verify)
-cards.command()(card.key)
-kept.callback(invoke_without_command=True)(outcomes.kept)
-kept.command()(outcomes.deliver)
-database.command()(service.upgrade)
-database.command()(service.copy)
-database.command()(service.backup)
-database.command()(service.recount)
+def app() -> None:
+    """Is that zero true? A recording proxy tells an agent's failure from a provider's."""
 
 
 def main() -> None:
     """Run the command line."""
-    app()
+    app(prog_name="truezero")

@@ -5,80 +5,105 @@ from __future__ import annotations
 import json
 import sys
 from contextlib import suppress
-from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import typer
+import click
+from click.exceptions import Exit
 
 import truezero
-from truezero.cli.options import MOST, AsJson, Token, Url, connected
+from truezero.cli.options import (
+    MOST,
+    batch_argument,
+    connected,
+    json_option,
+    print_json,
+    print_page,
+    reading,
+    service_options,
+)
 
 if TYPE_CHECKING:
     from truezero import models
 
 
-class RerunChoice(StrEnum):
-    """The lists of `GET /batches/{id}/rerun`."""
-
-    TRANSIENT = "transient"
-    FIX_FIRST = "fix_first"
-    SKIPPED = "skipped"
-    UNDECIDED = "undecided"
-    UNMEASURED = "unmeasured"
+# The lists of `GET /batches/{id}/rerun`.
+_RERUN_LISTS = ("transient", "fix_first", "skipped", "undecided", "unmeasured")
 
 
-BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
-
-
+@click.command()
+@batch_argument
+@service_options
+@json_option
 def batch(
-    name: Annotated[str, typer.Argument(metavar="ID", help="The batch.")],
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """Print a batch's scores, coverage, failure causes and rollouts to run again."""
     from truezero.cli import output  # noqa: PLC0415  tables are only loaded where they are printed
 
-    with connected(url, token) as client:
-        summary, breaker = client.summary(name), client.breaker(name)
+    with reading(url, token) as service:
+        summary, breaker = service.summary(name), service.breaker(name)
     if as_json:
-        typer.echo(json.dumps(summary.model_dump(mode="json"), indent=2))
+        print_json(summary)
     else:
         output.print_batch(summary, breaker)
+        print_page(service.url, "batches", name)
 
 
+@click.command()
+@batch_argument
+@service_options
+@json_option
 def check(
-    name: BatchName,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not."""
     from truezero.cli import output  # noqa: PLC0415
 
-    with connected(url, token) as client:
-        result = client.check(name)
+    with reading(url, token) as service:
+        result, breaker = service.check(name), service.breaker(name)
     if as_json:
-        typer.echo(json.dumps(result.model_dump(mode="json"), indent=2))
+        print_json(result)
     else:
-        output.print_check(result)
-    raise typer.Exit(0 if result.valid else 1)
+        output.print_check(result, breaker)
+        print_page(service.url, "batches", name)
+    raise Exit(0 if result.valid else 1)
 
 
+@click.command()
+@batch_argument
+@service_options
+@json_option
+@click.option(
+    "--method", default="grpo", help="Of the advantages: grpo, rloo (leave one out) or mean."
+)
+@click.option(
+    "--min-valid",
+    type=click.IntRange(min=1),
+    default=2,
+    help="Drop groups that cannot reach this many measured rollouts.",
+)
 def groups(
-    name: BatchName,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-    method: Annotated[
-        str, typer.Option(help="Of the advantages: grpo, rloo (leave one out) or mean.")
-    ] = "grpo",
-    min_valid: Annotated[
-        int, typer.Option(help="Drop groups that cannot reach this many measured rollouts.", min=1)
-    ] = 2,
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+    method: str,
+    min_valid: int,
 ) -> None:
-    """Print a batch's rollouts by task: measured, to run again, to drop; advantages with --json."""
+    """Print a batch's rollouts by task: measured, to run again, to drop.
+
+    With --json, each rollout's advantage too.
+    """
     from truezero.cli import output  # noqa: PLC0415
 
     with connected(url, token) as client:
@@ -86,47 +111,63 @@ def groups(
             name, method=cast("models.AdvantageMethod", method), min_valid=min_valid
         )
     if as_json:
-        typer.echo(json.dumps([group.model_dump(mode="json") for group in found], indent=2))
+        print_json(found)
     else:
         output.print_groups(found)
+        print_page(client.url, "batches", name, tab="tasks")
 
 
+@click.command()
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@service_options
+@json_option
+@click.option(
+    "--all", "everything", is_flag=True, help="List every task that differs or was not measured."
+)
 def compare(
-    a: Annotated[str, typer.Argument(metavar="A", help="The batch to compare with.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The batch that is compared.")],
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
-    everything: Annotated[
-        bool, typer.Option("--all", help="List every task that differs or was not measured.")
-    ] = False,
+    *,
+    a: str,
+    b: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+    everything: bool,
 ) -> None:
-    """Compare two batches task by task: fixed, broken, not measured; over what both measured."""
+    """Compare two batches task by task: fixed, broken, not measured.
+
+    A is the batch to compare with, B the one that is compared. Scores are over the tasks that
+    both measured.
+    """
     from truezero.cli import output  # noqa: PLC0415
 
     with connected(url, token) as client:
         found = client.compare(a, b)
     if as_json:
-        typer.echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        print_json(found)
     else:
         output.print_comparison(found, most=None if everything else MOST)
+        print_page(client.url, "compare", a=a, b=b)
 
 
+@click.command()
+@batch_argument
+@service_options
+@click.option(
+    "--only", multiple=True, type=click.Choice(_RERUN_LISTS), help="Only this list; repeatable."
+)
+@click.option("--ids", is_flag=True, help="Print the rollouts' IDs, one a line.")
+@click.option("--command", is_flag=True, help="Print a `truezero run … -- $AGENT` line for each.")
+@json_option
 def rerun(
-    name: BatchName,
-    url: Url = None,
-    token: Token = None,
-    only: Annotated[
-        list[RerunChoice] | None,
-        typer.Option("--only", help="Only this list; repeatable.", show_default=False),
-    ] = None,
-    ids: Annotated[
-        bool, typer.Option("--ids", help="Print the rollouts' IDs, one a line.")
-    ] = False,
-    command: Annotated[
-        bool, typer.Option("--command", help="Print a `truezero run … -- $AGENT` line for each.")
-    ] = False,
-    as_json: AsJson = False,
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    only: tuple[str, ...],
+    ids: bool,
+    command: bool,
+    as_json: bool,
 ) -> None:
     """List what to run again: now, once its cause is fixed, or after a look.
 
@@ -137,24 +178,27 @@ def rerun(
     with connected(url, token) as client:
         found = client.rerun(name)
     if as_json:
-        typer.echo(json.dumps(found.model_dump(mode="json"), indent=2))
+        print_json(found)
         return
-    chosen = [choice.value for choice in only or ()]
     if ids or command:
-        make = output.rerun_ids if ids else output.commands
-        for line in make(found, chosen or ["transient"]):
-            typer.echo(line)
+        wanted = only or ["transient"]
+        for line in output.rerun_ids(found, wanted) if ids else output.commands(found, wanted, url):
+            click.echo(line)
     else:
-        output.print_reruns(found, chosen, most=MOST)
+        output.print_reruns(found, only, most=MOST)
+        print_page(client.url, "batches", name, tab="again")
 
 
+@click.command()
+@batch_argument
+@service_options
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON.")
 def watch(
-    name: BatchName,
-    url: Url = None,
-    token: Token = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print each event as a line of JSON.")
-    ] = False,
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """Follow a batch live; stop with Ctrl-C."""
     with connected(url, token) as client, suppress(KeyboardInterrupt):
@@ -163,11 +207,13 @@ def watch(
             _print_events(client, name)
         else:
             _show_events(client, name)
+    if not as_json:
+        print_page(client.url, "batches", name)
 
 
 def _print_events(client: truezero.Client, batch_name: str) -> None:
     for event in client.events(batch_name):
-        typer.echo(json.dumps({"id": event.id, "event": event.kind, **event.data}))
+        click.echo(json.dumps({"id": event.id, "event": event.kind, **event.data}))
         sys.stdout.flush()
 
 
@@ -190,99 +236,99 @@ def _show_events(client: truezero.Client, batch_name: str) -> None:
 _MOST = 50  # rows of a table, unless more are asked for
 _MOST_BATCHES = 20
 
-Limit = Annotated[
-    int | None, typer.Option(min=1, help="Maximum number of rows.", show_default=False)
-]
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 
 
-def _several(text: str) -> Any:
-    return typer.Option(help=f"{text}; repeatable.", show_default=False)
-
-
+@click.command("list")
+@click.option("--batch", multiple=True, help="Of this batch; - is none; repeatable.")
+@click.option("--task", multiple=True, help="Of this task; repeatable.")
+@click.option(
+    "--repeat", multiple=True, type=int, help="This sample of a task, from 0; repeatable."
+)
+@click.option(
+    "--attempt", multiple=True, type=int, help="This try of a sample, from 0; repeatable."
+)
+@click.option("--model", multiple=True, help="Registered for this model, or called it; repeatable.")
+@click.option("--upstream", multiple=True, help="The same of this upstream; repeatable.")
+@click.option("--role", multiple=True, help="With a call in this role; repeatable.")
+@click.option("--health", multiple=True, help="With this health; repeatable.")
+@click.option("--subcategory", multiple=True, help="Failed for this reason; repeatable.")
+@click.option(
+    "--fingerprint", multiple=True, help="Failed with this, such as auth:401; repeatable."
+)
+@click.option("--cause", multiple=True, help="Failed for this cause; repeatable.")
+@click.option("--validity", multiple=True, help="By the worst finding, or by a check; repeatable.")
+@click.option("--reward", multiple=True, help="zero, nonzero, null or missing; repeatable.")
+@click.option("--scoreable", multiple=True, help="yes, no or unknown; repeatable.")
+@click.option("--text", help="Part of a name or a cause, such as quota.")
+@click.option("--since", help="Started at or after this time: ISO 8601, or seconds since 1970.")
+@click.option("--until", help="Started before this time.")
+@click.option("--failed-since", help="With a failed call started at or after this time.")
+@click.option("--failed-until", help="With a failed call started before this time.")
+@click.option(
+    "--sort", default="created_at", help="A column, such as created_at, task, reward or cost_usd."
+)
+@click.option("--order", default="desc", help="asc or desc.")
+@limit_option
+@service_options
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@json_option
 def rollouts(
-    batch: Annotated[list[str] | None, _several("Of this batch; - is none")] = None,
-    task: Annotated[list[str] | None, _several("Of this task")] = None,
-    repeat: Annotated[list[int] | None, _several("This sample of a task, from 0")] = None,
-    attempt: Annotated[list[int] | None, _several("This try of a sample, from 0")] = None,
-    model: Annotated[list[str] | None, _several("Registered for this model, or called it")] = None,
-    upstream: Annotated[list[str] | None, _several("The same of this upstream")] = None,
-    role: Annotated[list[str] | None, _several("With a call in this role")] = None,
-    health: Annotated[list[str] | None, _several("With this health")] = None,
-    subcategory: Annotated[list[str] | None, _several("Failed for this reason")] = None,
-    fingerprint: Annotated[list[str] | None, _several("Failed with this, such as auth:401")] = None,
-    cause: Annotated[list[str] | None, _several("Failed for this cause")] = None,
-    validity: Annotated[list[str] | None, _several("By the worst finding, or by a check")] = None,
-    reward: Annotated[list[str] | None, _several("zero, nonzero, null or missing")] = None,
-    scoreable: Annotated[list[str] | None, _several("yes, no or unknown")] = None,
-    text: Annotated[
-        str | None, typer.Option(help="Part of a name or a cause, such as quota.")
-    ] = None,
-    since: Annotated[
-        str | None,
-        typer.Option(help="Started at or after this time: ISO 8601, or seconds since 1970."),
-    ] = None,
-    until: Annotated[str | None, typer.Option(help="Started before this time.")] = None,
-    failed_since: Annotated[
-        str | None, typer.Option(help="With a failed call started at or after this time.")
-    ] = None,
-    failed_until: Annotated[
-        str | None, typer.Option(help="With a failed call started before this time.")
-    ] = None,
-    sort: Annotated[
-        str, typer.Option(help="created_at, task, reward, cost_usd or total_tokens.")
-    ] = "created_at",
-    order: Annotated[str, typer.Option(help="asc or desc.")] = "desc",
-    limit: Limit = None,
-    url: Url = None,
-    token: Token = None,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: AsJson = False,
+    *,
+    limit: int | None,
+    url: str | None,
+    token: str | None,
+    as_csv: bool,
+    as_json: bool,
+    **filters: Any,
 ) -> None:
     """List rollouts, the newest first; filters as of `GET /rollouts`.
 
     A table has 50 of them unless --limit says otherwise; --csv and --json print all.
     """
-    given = locals()
-    from truezero.sdk.arguments import RolloutFilters  # noqa: PLC0415  loads pydantic
-
-    asked: dict[str, Any] = {
-        name: given[name] for name in RolloutFilters.__annotations__ if given[name] is not None
-    }
+    asked = {name: value for name, value in filters.items() if value not in (None, ())}
     from truezero.cli import output  # noqa: PLC0415  tables are only loaded where printed
 
-    with connected(url, token) as client:
+    with reading(url, token) as service:
         if as_csv:
-            for line in islice(client.rollouts_csv(**asked), limit and limit + 1):
-                typer.echo(line)
+            for line in islice(service.rollouts_csv(**asked), limit and limit + 1):
+                click.echo(line)
             return
-        found = client.iter_rollouts(**asked)
+        found = service.iter_rollouts(**asked)
         if as_json:
-            items = [item.model_dump(mode="json") for item in islice(found, limit)]
-            typer.echo(json.dumps(items, indent=2))
+            print_json([*islice(found, limit)])
             return
         most = limit or _MOST
         shown = list(islice(found, most + 1))
     output.print_rollouts(shown[:most], more=len(shown) > most)
+    defaults = {"sort": "created_at", "order": "desc"}
+    chosen = {name: each for name, each in asked.items() if each != defaults.get(name)}
+    print_page(service.url, "rollouts", **chosen)
 
 
+@click.command()
+@limit_option
+@service_options
+@json_option
 def batches(
-    limit: Limit = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
+    *,
+    limit: int | None,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
-    """List batches, the newest first: coverage, score, cost, what is open and what failed.
+    """List batches, the newest first: coverage, score, cost, what runs, what failed.
 
     A table has 20 of them unless --limit says otherwise; --json prints all.
     """
     from truezero.cli import output  # noqa: PLC0415
 
-    with connected(url, token) as client:
-        found = client.iter_batches()
+    with reading(url, token) as service:
+        found = service.iter_batches()
         if as_json:
-            items = [item.model_dump(mode="json") for item in islice(found, limit)]
-            typer.echo(json.dumps(items, indent=2))
+            print_json([*islice(found, limit)])
             return
         most = limit or _MOST_BATCHES
         shown = list(islice(found, most + 1))
     output.print_batches(shown[:most], more=len(shown) > most)
+    print_page(service.url)

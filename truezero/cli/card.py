@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
+from click.exceptions import Exit
 
-from truezero.cli.options import AsJson, Token, Url, connected, fail, write_file
+from truezero.cli.options import (
+    FILE,
+    batch_argument,
+    connected,
+    fail,
+    json_option,
+    print_page,
+    progress,
+    service_options,
+    write_file,
+)
 from truezero.printable import plural, visible
 
 SHOW = "show"
 _SIGNATURE = ".intoto.json"  # behind a card's file name
 _KEY = Path("~/.config/truezero/card.pem")
-BatchName = Annotated[str, typer.Argument(metavar="BATCH", help="The batch.")]
-KeyFile = Annotated[Path, typer.Option("--key", help="Private key (Ed25519, PEM).")]
 
 
-class CardGroup(TyperGroup):
+class CardGroup(click.Group):
     """A group in which a name that is no command is a batch: `truezero card BATCH`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -29,23 +39,42 @@ class CardGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+@click.group("card", cls=CardGroup)
+def cards() -> None:
+    """Print a batch's measurement card: what its score stands on."""
+
+
+@cards.command()
+@batch_argument
+@click.option(
+    "--json",
+    "json_file",
+    type=FILE,
+    help="Write the card's canonical JSON to this file.",
+)
+@click.option(
+    "--html",
+    "html_file",
+    type=FILE,
+    help="Write the card as one printable page.",
+)
+@click.option("--harness", help="Name and version of what ran the agents.")
+@click.option(
+    "--sign",
+    "signing_key",
+    type=FILE,
+    help="Sign the JSON file with this key; see `truezero card key`.",
+)
+@service_options
 def show(
-    name: BatchName,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", help="Write the card's canonical JSON to this file.")
-    ] = None,
-    html_file: Annotated[
-        Path | None, typer.Option("--html", help="Write the card as one printable page.")
-    ] = None,
-    harness: Annotated[
-        str | None, typer.Option(help="Name and version of what ran the agents.")
-    ] = None,
-    signing_key: Annotated[
-        Path | None,
-        typer.Option("--sign", help="Sign the JSON file with this key; see `truezero card key`."),
-    ] = None,
-    url: Url = None,
-    token: Token = None,
+    *,
+    name: str,
+    json_file: Path | None,
+    html_file: Path | None,
+    harness: str | None,
+    signing_key: Path | None,
+    url: str | None,
+    token: str | None,
 ) -> None:
     """Print what a batch's score stands on; --json and --html write the card.
 
@@ -54,62 +83,79 @@ def show(
     """
     if signing_key is not None and json_file is None:
         fail("--sign signs a file: name one with --json", 2)
-    with connected(url, token) as client:
-        content = client.card(name, harness=harness)
-        page = None
-        if html_file is not None:
-            page = client.card(name, harness=harness, accept="text/html")
+    with connected(url, token) as client, _reading(name) as report:
+        files = client.card_files(name, report, harness=harness, page=html_file is not None)
+    content = files["card"]
     if json_file is not None:
         write_file(json_file, content)
-    if html_file is not None and page is not None:
-        write_file(html_file, page)
+    if html_file is not None:
+        write_file(html_file, files["page"])
     if json_file is not None and signing_key is not None:
         _sign(json.loads(content), json_file, signing_key)
     if json_file is None and html_file is None:
         from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
 
         output.print_card(json.loads(content))
+        print_page(client.url, "batches", name, "card")
 
 
+@cards.command()
+@batch_argument
+@click.option(
+    "--seed", required=True, help="Seed that selects the calls; chosen by whoever asks for them."
+)
+@click.option("--leaves", type=click.IntRange(min=1, max=1000), default=20, help="How many calls.")
+@click.option("--out", type=FILE, help="Write to this file.")
+@service_options
 def disclose(
-    name: BatchName,
-    seed: Annotated[
-        str, typer.Option(help="Seed that selects the calls; chosen by whoever asks for them.")
-    ],
-    leaves: Annotated[int, typer.Option(min=1, max=1000, help="How many calls.")] = 20,
-    out: Annotated[Path | None, typer.Option("--out", help="Write to this file.")] = None,
-    url: Url = None,
-    token: Token = None,
+    *,
+    name: str,
+    seed: str,
+    leaves: int,
+    out: Path | None,
+    url: str | None,
+    token: str | None,
 ) -> None:
     """Disclose some of a card's calls, each with its path to the card's root.
 
     A board gives the word; the request ids that it draws can be asked of the provider.
     """
-    with connected(url, token) as client:
-        disclosure = client.disclose(name, seed=seed, leaves=leaves)
+    with connected(url, token) as client, _reading(name) as report:
+        disclosure = client.disclose(name, seed=seed, leaves=leaves, progress=report)
     text = disclosure.model_dump_json(indent=2) + "\n"
     if out is None:
-        typer.echo(text, nl=False)
+        click.echo(text, nl=False)
     else:
         write_file(out, text.encode())
 
 
+@cards.command()
+@click.argument("card", metavar="CARD", type=FILE)
+@click.option(
+    "--export",
+    type=FILE,
+    help="The batch's export, to rebuild the card from.",
+)
+@click.option(
+    "--disclosure",
+    type=FILE,
+    help="Disclosed calls, to be checked against the card.",
+)
+@click.option(
+    "--signature",
+    type=FILE,
+    help="DSSE envelope.  [default: CARD.intoto.json, if --key is given]",
+)
+@click.option("--key", type=FILE, help="Public key to check the signature with.")
+@json_option
 def verify(
-    card: Annotated[Path, typer.Argument(metavar="CARD", help="The card's JSON file.")],
-    export: Annotated[
-        Path | None, typer.Option(help="The batch's export, to rebuild the card from.")
-    ] = None,
-    disclosure: Annotated[
-        Path | None, typer.Option(help="Disclosed calls, to be checked against the card.")
-    ] = None,
-    signature: Annotated[
-        Path | None,
-        typer.Option(help="DSSE envelope.  [default: CARD.intoto.json, if --key is given]"),
-    ] = None,
-    key: Annotated[
-        Path | None, typer.Option("--key", help="Public key to check the signature with.")
-    ] = None,
-    as_json: AsJson = False,
+    *,
+    card: Path,
+    export: Path | None,
+    disclosure: Path | None,
+    signature: Path | None,
+    key: Path | None,
+    as_json: bool,
 ) -> None:
     """Verify a card offline: print what holds and what differs; exit code 1 if anything does.
 
@@ -122,41 +168,53 @@ def verify(
     if export is None and disclosure is None and signature is None:
         fail("nothing to verify the card by: give --export, --disclosure or --key", 2)
     try:
-        parts = cards.verify(
-            cards.read_json(card),
-            export=export,
-            disclosure=None if disclosure is None else cards.read_json(disclosure),
-            envelope=None if signature is None else cards.read_json(signature),
-            key=None if key is None else cards.public_key(key),
-        )
+        with progress("reading") as show:
+            parts = cards.verify(
+                cards.read_json(card),
+                export=export,
+                disclosure=None if disclosure is None else cards.read_json(disclosure),
+                envelope=None if signature is None else cards.read_json(signature),
+                key=None if key is None else cards.public_key(key),
+                progress=lambda count: show(f"{plural(count, 'record')} of {export} read"),
+            )
     except cards.CardError as error:
         fail(str(error), 2)
     if as_json:
-        typer.echo(json.dumps({part.part: list(part.wrong) for part in parts}, indent=2))
+        click.echo(json.dumps({part.part: list(part.wrong) for part in parts}, indent=2))
     else:
         for part in parts:
-            typer.echo(_verified(part.part, part.wrong))
+            click.echo(_verified(part.part, part.wrong))
             for line in part.wrong:
-                typer.echo(visible(f"  {line}"))
-    raise typer.Exit(1 if any(part.wrong for part in parts) else 0)
+                click.echo(visible(f"  {line}"))
+    raise Exit(1 if any(part.wrong for part in parts) else 0)
+
+
+@contextmanager
+def _reading(batch: str) -> Iterator[Callable[[int, int], None]]:
+    """Show what takes long, and how far it is: the service reads each rollout of the batch."""
+    with progress(f"the service reads {batch}") as show:
+        yield lambda read, of: show(f"{read:,} of {plural(of, 'rollout')} of {batch} read")
 
 
 def _verified(part: str, wrong: tuple[str, ...]) -> str:
     return f"{part}: holds" if not wrong else f"{part}: {plural(len(wrong), 'difference')}"
 
 
-def key(
-    file: Annotated[
-        Path, typer.Option("--file", help="Private key; made if there is none.")
-    ] = _KEY,
-) -> None:
+@cards.command()
+@click.option(
+    "--file",
+    type=FILE,
+    default=_KEY,
+    help="Private key; made if there is none.",
+)
+def key(file: Path) -> None:
     """Print the public key that signs your cards, and make the key pair if there is none."""
     from truezero.runner import card as cards  # noqa: PLC0415  loads the classifier
 
     try:
         public = cards.private_key(file.expanduser(), make=True).public_key()
-        typer.echo(cards.public_pem(public), nl=False)
-        typer.echo(f"key id {cards.key_id(public)}\nprivate key {file.expanduser()}", err=True)
+        click.echo(cards.public_pem(public), nl=False)
+        click.echo(f"key id {cards.key_id(public)}\nprivate key {file.expanduser()}", err=True)
     except cards.CardError as error:
         fail(str(error), 1)
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import typer
+import click
 
 from truezero.cli.options import progress
 from truezero.printable import plural, visible
@@ -91,7 +91,7 @@ def copy(source: str, target: str, *, verify_only: bool) -> bool:
     for each in tables:
         held = f"{each.source.rows:>10,}  {each.source}"
         other = f"differs: the target has {each.target.rows:,}  {each.target}"
-        typer.echo(f"{each.table:12} {held}  {'same' if each.same else other}")
+        click.echo(f"{each.table:12} {held}  {'same' if each.same else other}")
     return all(each.same for each in tables)
 
 
@@ -232,7 +232,7 @@ def _print_rejections(taken: Any) -> None:
 
 
 def _say(sentence: str) -> None:
-    typer.echo(f"truezero: {visible(sentence)}", err=True)
+    click.echo(f"truezero: {visible(sentence)}", err=True)
 
 
 @contextmanager

@@ -1,46 +1,64 @@
-"""Options and first steps that several commands share, their progress, and `--version`."""
+"""Options and first steps that several commands share, and their progress."""
 
 from __future__ import annotations
 
+import json
 import os
-import shutil
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib import metadata, util
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
 
-import typer
+import click
+from click.exceptions import Exit
 
 import truezero  # its Client and ServiceError are loaded where they are first used
 from truezero.printable import visible, visible_lines
 
+if TYPE_CHECKING:
+    from truezero.cli.reader import Reader
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 MOST = 10  # lines of a list, unless all are asked for
 
-Url = Annotated[
-    str | None,
-    typer.Option("--url", help="Address of the service.", envvar="TRUEZERO_URL", show_envvar=True),
-]
-Token = Annotated[
-    str | None,
-    typer.Option("--token", help="Admin token of the service.", envvar="TRUEZERO_ADMIN_TOKEN"),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option("--database", help="SQLite file or SQLAlchemy URL.  [default: truezero.db]"),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", help="Settings file.  [default: truezero.toml, if it exists]"),
-]
-AgentCommand = Annotated[
-    list[str],
-    typer.Argument(metavar="-- CMD…", help="The agent's command line, unchanged."),
-]
+FILE = click.Path(path_type=Path)  # whose existence is the command's to check
+
+_url_option = click.option(
+    "--url", envvar="TRUEZERO_URL", show_envvar=True, help="Address of the service."
+)
+_token_option = click.option(
+    "--token",
+    envvar="TRUEZERO_ADMIN_TOKEN",
+    show_envvar=True,
+    help="Admin token of the service.",
+)
+_database_option = click.option(
+    "--database",
+    "database_url",
+    help="SQLite file or SQLAlchemy URL.  [default: truezero.db]",
+)
+_config_option = click.option(
+    "--config",
+    type=FILE,
+    help="Settings file.  [default: truezero.toml, if it exists]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+batch_argument = click.argument("name", metavar="BATCH")
+agent_argument = click.argument("command", metavar="-- CMD...", nargs=-1, required=True)
+FOR_AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def service_options(function: Function) -> Function:
+    """Add the options ``--url`` and ``--token``."""
+    return _url_option(_token_option(function))
+
+
+def database_options(function: Function) -> Function:
+    """Add the options ``--database`` and ``--config``."""
+    return _database_option(_config_option(function))
 
 
 @contextmanager
@@ -54,6 +72,42 @@ def connected(
             yield client
     except truezero.ServiceError as error:
         fail(str(error), 1)
+
+
+@contextmanager
+def reading(url: str | None, token: str | None) -> Iterator[Reader | truezero.Client]:
+    """Connect as ``connected`` does, by what loads fast if the service can be reached so."""
+    from truezero.cli.reader import Reader, is_direct  # noqa: PLC0415
+    from truezero.sdk.errors import ServiceError  # noqa: PLC0415
+
+    try:
+        with Reader(url, token) if is_direct(url) else truezero.Client(url, token) as service:
+            service.greet()
+            yield service
+    except ServiceError as error:
+        fail(str(error), 1)
+
+
+def print_page(url: str, *path: str, **query: str | None) -> None:
+    """Print the address of a page of the dashboard, below what a command has printed.
+
+    It goes to standard error where standard output is a pipe or a file: those get rows alone.
+
+    Arguments:
+        url: the service's address; a user in it is left out.
+        path: the parts of the page's path below ``/ui``; none of the list of batches.
+    """
+    parts = urlsplit(url)
+    place = "/".join(("/ui", *(quote(part, safe="") for part in path))) if path else "/"
+    filters = urlencode({name: value for name, value in query.items() if value}, doseq=True)
+    base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+    address = f"{base}{place}{'?' if filters else ''}{filters}"
+    click.echo(address, err=not sys.stdout.isatty())
+
+
+def print_json(value: object) -> None:
+    """Print records or models of the REST contract as JSON."""
+    click.echo(json.dumps(value, indent=2, default=lambda model: model.model_dump(mode="json")))
 
 
 def set_environment(flags: Mapping[str, Any]) -> None:
@@ -96,8 +150,8 @@ def database(url: str | None, config: Path | None) -> str:
 
 def fail(sentence: str, code: int) -> NoReturn:
     """Print an error to standard error and exit with ``code``."""
-    typer.echo(f"truezero: {visible_lines(sentence)}", file=sys.stderr)
-    raise typer.Exit(code)
+    click.echo(f"truezero: {visible_lines(sentence)}", file=sys.stderr)
+    raise Exit(code)
 
 
 def write_file(file: Path, content: bytes) -> None:
@@ -168,56 +222,3 @@ class _PipedProgress:
             self._out.write(f"truezero: {visible(self._text)}\n")
             self._out.flush()
             wait_s = self._each_s
-
-
-# --- version ---
-#
-# Release, commit, whether the hot path is compiled, schema.
-
-
-_COMMIT = "commit.txt"  # beside the package's __init__, written by setup.py into what it builds
-_PACKAGE = Path(__file__).resolve().parent.parent
-_PATIENCE_S = 5
-
-
-def version_line() -> str:
-    """Return the release, and in brackets what is known of this copy of it."""
-    noted = commit()
-    known = (
-        None if noted is None else f"commit {noted[:12]}",
-        "compiled" if compiled() else "plain Python",
-        f"schema {schema()}",
-    )
-    return f"truezero {metadata.version('truezero')} ({', '.join(filter(None, known))})"
-
-
-def commit(package: Path = _PACKAGE) -> str | None:
-    """Return the commit that a wheel was built from, or that a checkout is at."""
-    file = package / _COMMIT
-    if file.is_file():
-        return file.read_text("ascii").strip() or None
-    git = shutil.which("git")
-    if git is None or not (package.parent / ".git").exists():
-        return None
-    command = [git, "-C", str(package.parent), "rev-parse", "HEAD"]
-    try:
-        done = subprocess.run(  # noqa: S603  a fixed command
-            command, capture_output=True, text=True, check=True, timeout=_PATIENCE_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() or None
-
-
-def compiled() -> bool:
-    """Return True if the hot path is compiled to C (setup.py)."""
-    found = util.find_spec("proxy.relay.relay")
-    return found is not None and not str(found.origin).endswith(".py")
-
-
-def schema() -> str:
-    """Return the schema that this release brings a database to."""
-    found = util.find_spec("proxy")
-    assert found is not None and found.origin is not None, "every wheel holds it"
-    versions = Path(found.origin).parent / "store" / "migrations" / "versions"
-    return max(file.name.partition("_")[0] for file in versions.glob("[0-9]*_*.py"))

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from truezero.cli.options import AsJson, Token, Url, connected, fail
+from truezero.cli.options import FILE, connected, fail, json_option, service_options
 from truezero.printable import plural, visible
 
 if TYPE_CHECKING:
@@ -18,18 +18,25 @@ if TYPE_CHECKING:
     from truezero import models
     from truezero.sdk.outcomes import KeptOutcome
 
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        "--folder",
-        help="Where they are kept.  [default: .truezero/outcomes]",
-        envvar="TRUEZERO_OUTCOMES",
-        show_envvar=True,
-    ),
-]
+_folder_option = click.option(
+    "--folder",
+    type=FILE,
+    envvar="TRUEZERO_OUTCOMES",
+    show_envvar=True,
+    help="Where they are kept.  [default: .truezero/outcomes]",
+)
 
 
-def kept(context: typer.Context, folder: Folder = None, as_json: AsJson = False) -> None:
+@click.group("outcomes", invoke_without_command=True)
+@click.pass_context
+@_folder_option
+@json_option
+def kept(
+    context: click.Context,
+    *,
+    folder: Path | None,
+    as_json: bool,
+) -> None:
     """List the outcomes that could not be delivered, the oldest first.
 
     Each is what a harness or `truezero run` reported of one rollout while the service was away.
@@ -40,25 +47,31 @@ def kept(context: typer.Context, folder: Folder = None, as_json: AsJson = False)
     place = _folder(folder)
     files = list(_files(place))
     if as_json:
-        typer.echo(json.dumps([_listed(file, one) for file, one in files], indent=2))
+        click.echo(json.dumps([_listed(file, one) for file, one in files], indent=2))
     elif not files:
-        typer.echo(visible(f"no outcome is kept in {place}"))
+        click.echo(visible(f"no outcome is kept in {place}"))
     else:
         from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
 
         output.print_outcomes(files)
 
 
+@kept.command()
+@click.pass_context
+@_folder_option
+@click.option(
+    "--from", "moved_from", metavar="URL", help="Also those for this address: it has moved."
+)
+@service_options
+@json_option
 def deliver(
-    context: typer.Context,
-    folder: Folder = None,
-    moved_from: Annotated[
-        str | None,
-        typer.Option("--from", metavar="URL", help="Also those for this address: it has moved."),
-    ] = None,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
+    context: click.Context,
+    *,
+    folder: Path | None,
+    moved_from: str | None,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """Deliver the kept outcomes to their service, and print what its results are now.
 
@@ -71,20 +84,20 @@ def deliver(
     place = _folder(folder or context.obj)
     files = list(_files(place))
     if not files:
-        typer.echo("[]" if as_json else visible(f"no outcome is kept in {place}"))
+        click.echo("[]" if as_json else visible(f"no outcome is kept in {place}"))
         return
     with connected(url, token, keep_outcomes=False) as client:
         done: list[_Delivery] = []
         for one in _deliveries(client, files, moved_from):
             done.append(one)
             if not as_json:
-                typer.echo(visible(one.line))
+                click.echo(visible(one.line))
     if as_json:
-        typer.echo(json.dumps([one.record() for one in done], indent=2))
+        click.echo(json.dumps([one.record() for one in done], indent=2))
     left = sum(not one.delivered for one in done)
     if not as_json:
         differ = sum(one.differs for one in done)
-        typer.echo(
+        click.echo(
             f"{len(done) - left} of {len(done)} delivered, {differ} with another reward than "
             "reported; to a harness that waited in vain, each is an error until you correct it"
         )

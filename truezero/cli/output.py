@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from rich import box, markup
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
+from rich.console import Console, Group
 from rich.table import Table
 
-from truezero import models
 from truezero.cli.options import MOST
 from truezero.printable import exclusion_words, plural, reference_words, visible
-from truezero.runner.drills import INVALID_ANSWERS, DrillReport
-from truezero.sdk.events import Event
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a command that prints does not wait for pydantic
+    from truezero import models
+    from truezero.runner.drills import DrillReport
+    from truezero.sdk.events import Event
     from truezero.sdk.outcomes import KeptOutcome
 
 
@@ -38,15 +37,18 @@ _PROOFS = 10  # calls that are evidence shown: the first and last half of more
 
 _PIPED = 10_000  # columns: what reads a pipe gets whole lines
 _COLUMNS = ("call", "status", "ending", "model", "tokens", "seconds", "cause", "")
+_FOLDED_WIDTH = 24  # characters left to a column whose cells are folded
 _DISPENSABLE = ("seconds", "tokens", "model", "ending")  # where the terminal is narrow
-_FOLDED = ("cause", "")
 
 Marks = Mapping[str, Sequence[str]]
 
 
 def make_console(**options: Any) -> Console:
-    """Return a console of the terminal's width; of lines that are never cut where it is a pipe."""
-    made = Console(**options)
+    """Return a console of the terminal's width; of lines that are never cut where it is a pipe.
+
+    Digits are not coloured: an id would fall apart in five colours.
+    """
+    made = Console(highlight=False, **options)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = _PIPED
     return made
@@ -64,15 +66,57 @@ def print_calls(
     if not calls:
         return
     shown = range(len(calls)) if everything else chosen(calls, marks)
-    columns = list(_COLUMNS)
-    for name in (None, *_DISPENSABLE):
-        columns = [each for each in columns if each != name]
-        table = _table(calls, shown, marks, columns)
-        if to.measure(table, options=to.options.update(width=_PIPED)).maximum <= to.width:
-            break
-    to.print(table)
+    rows: list[Mapping[str, str]] = []
+    after = 0
+    for n in [*shown, len(calls)]:
+        if n > after:
+            rows.append({"call": "…", "cause": f"[dim]{_left_out(calls[after:n])}[/dim]"})
+        if n < len(calls):
+            rows.append({"call": str(n + 1), **_row(calls[n], marks)})
+        after = n + 1
+    print_columns(to, _COLUMNS, rows, dispensable=_DISPENSABLE, foldable=("cause", ""))
     if len(shown) < len(calls):
         to.print(f"[dim]{len(shown)} of {plural(len(calls), 'call')}: --all lists them[/dim]")
+
+
+def print_columns(
+    to: Console,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, str]],
+    *,
+    dispensable: Sequence[str],
+    foldable: Sequence[str] = (),
+) -> None:
+    """Print a table whose ids stay whole: where the terminal is narrow, columns are left out.
+
+    Arguments:
+        rows: cells by the names of their columns, in rich's markup.
+        dispensable: names of columns, in the order in which they go.
+        foldable: names of columns whose cells are folded if it is too narrow still.
+    """
+
+    def table(of: Sequence[str], empty: Sequence[str] = ()) -> Table:
+        made = Table(box=None, header_style="dim", pad_edge=False)
+        for column in of:
+            whole = column not in foldable
+            made.add_column(column, no_wrap=whole, overflow="ignore" if whole else "fold")
+        for row in rows:
+            made.add_row(*("" if column in empty else row.get(column, "") for column in of))
+        return made
+
+    def width(of: Table) -> int:
+        return to.measure(of, options=to.options.update(width=_PIPED)).maximum
+
+    left = list(columns)
+    for name in dispensable:
+        if width(table(left)) <= to.width:
+            break
+        left = [each for each in left if each != name]
+    terminal = to.width
+    least = width(table(left, empty=foldable)) + _FOLDED_WIDTH * bool(foldable)
+    to.width = max(terminal, least)  # the terminal wraps what is longer
+    to.print(table(left), soft_wrap=False)
+    to.width = terminal
 
 
 def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
@@ -106,28 +150,9 @@ def chosen(calls: Sequence[models.Exchange], marks: Marks) -> Sequence[int]:
     return sorted(n for n in near if 0 <= n < len(calls))
 
 
-def _table(
-    calls: Sequence[models.Exchange], shown: Sequence[int], marks: Marks, columns: Sequence[str]
-) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for name in columns:
-        table.add_column(name, no_wrap=name not in _FOLDED, overflow="fold")
-    after = 0
-    for n in [*shown, len(calls)]:
-        if n > after:
-            row = {"call": "…", "cause": _left_out(calls[after:n])}
-            table.add_row(*(row.get(name, "") for name in columns), style="dim")
-        if n < len(calls):
-            row = _row(calls[n], marks)
-            table.add_row(*(row[name] for name in columns))
-        after = n + 1
-    return table
-
-
 def _row(call: models.Exchange, marks: Marks) -> dict[str, str]:
     seconds = "–" if call.duration_s is None else f"{call.duration_s:.2f}"
     cells = {
-        "call": call.id[-8:],
         "status": str(call.status or "–"),
         "ending": call.ending or "in flight",
         "model": call.model or "–",
@@ -186,7 +211,7 @@ def _reason(verdict: models.Verdict) -> str:
     if verdict.recovered_requests:
         return f"({plural(verdict.recovered_requests, 'failed call')}, recovered)"
     reached = verdict.health == "healthy" and verdict.total_requests
-    return "" if reached else f"({verdict.rule})"
+    return "" if reached or verdict.rule == verdict.health else f"({verdict.rule})"
 
 
 def print_verdict(
@@ -198,14 +223,14 @@ def print_verdict(
         everything: print every call, not only the evidence and the calls around it.
     """
     console = make_console()
-    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}")
+    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}", soft_wrap=True)
     facts = {
         "rule": verdict.rule,
         "fingerprint": verdict.fingerprint,
         "lane": verdict.lane,
         "scoreable": verdict.scoreable,
-        "proof": _proof(verdict.proof),
-        "asked": _asked(verdict),
+        "proof": _proof(verdict.proof, calls),
+        "asked": asked_at_the_time(verdict),
         "retry": f"{'yes' if verdict.retry.eligible else 'no'}: {verdict.retry.reason}",
         "tokens": _tokens(verdict),
         "time": _time(verdict),
@@ -213,11 +238,9 @@ def print_verdict(
         "not looked at": _unseen(verdict),
         "provisional": _provisional(verdict),
     }
-    grid = Table.grid(padding=(0, 2))
-    for name, value in facts.items():
-        if value is not None:
-            grid.add_row(f"[dim]{name}[/dim]", escape(value))
-    console.print(grid)
+    known = {name: escape(value) for name, value in facts.items() if value is not None}
+    for line in _fact_lines(known):
+        console.print(line, soft_wrap=True)
     for found in verdict.validity:
         style = LEVEL_STYLE[found.level]
         line = escape(finding_line(found).removeprefix(found.level))
@@ -240,17 +263,24 @@ def _role_line(role: str, verdict: models.RoleVerdict) -> str:
     return f"{escape(role)}: {health} ({escape(why or calls)})"
 
 
-def _proof(proof: models.Proof | None) -> str | None:
+def _fact_lines(facts: Mapping[str, str]) -> list[str]:
+    """Return names and values as lines that nothing but the terminal itself wraps."""
+    width = max(map(len, facts)) + 2
+    return [f"[dim]{name.ljust(width)}[/dim]{value}" for name, value in facts.items()]
+
+
+def _proof(proof: models.Proof | None, calls: Sequence[models.Exchange]) -> str | None:
     """Name the calls that prove that the model answered, as the table of calls does."""
     if proof is None:
         return None
-    calls = dict.fromkeys(call[-8:] for call in (proof.first, proof.last) if call)
-    if not calls:
+    numbers = {call.id: str(number) for number, call in enumerate(calls, start=1)}
+    ends = [call for call in (proof.first, proof.last) if call]
+    if not ends:
         return "reported by the runner, not seen in a call"
-    return f"call {' and '.join(calls)}"
+    return f"call {' and '.join(dict.fromkeys(numbers.get(call, call) for call in ends))}"
 
 
-def _asked(verdict: models.Verdict) -> str | None:
+def asked_at_the_time(verdict: models.Verdict) -> str | None:
     """Say how the proxy's own questions beside failed calls ended; a series once."""
     series = {each.series: each for each in verdict.references}.values()
     words = [reference_words(x.result, answered=x.answered, calls=x.calls) for x in series]
@@ -308,7 +338,8 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
 def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
     """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
     console = make_console(soft_wrap=True)
-    console.print(batch_table(summary, breaker))
+    for line in batch_lines(summary, breaker):
+        console.print(line)
     across, name = summary.validity_across or [], shlex.quote(summary.batch)
     for found in across[:MOST]:
         style = LEVEL_STYLE[found.level]
@@ -329,19 +360,19 @@ def _print_more(console: Console, count: int, command: str) -> None:
 
 def print_groups(groups: Sequence[models.Group]) -> None:
     """Print a line for each task: how many of its repeats count, and what becomes of the group."""
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("task", "measured", "baseline", "std", "run again", ""):
-        table.add_column(column)
-    for group in groups:
-        table.add_row(
-            escape(group.task),
-            f"{sum(group.valid)} of {group.wanted}",
-            _score(group.baseline),
-            _score(group.std),
-            str(group.resample or "–"),
-            _state(group),
-        )
-    make_console().print(table)
+    rows = [
+        {
+            "task": escape(group.task),
+            "measured": f"{sum(group.valid)} of {group.wanted}",
+            "baseline": _score(group.baseline),
+            "std": _score(group.std),
+            "run again": str(group.resample or "–"),
+            "": _state(group),
+        }
+        for group in groups
+    ]
+    columns = ("task", "measured", "baseline", "std", "run again", "")
+    print_columns(make_console(), columns, rows, dispensable=("std", "baseline"))
 
 
 def _state(group: models.Group) -> str:
@@ -350,18 +381,23 @@ def _state(group: models.Group) -> str:
     return "" if group.settled else "[dim]running[/dim]"
 
 
-def batch_table(summary: models.BatchSummary, breaker: models.Breaker) -> RenderableType:
-    """Return a batch's numbers and its open breakers as a table."""
-    grid = Table.grid(padding=(0, 2))
-    for name, value in _batch_facts(summary).items():
-        if value:
-            grid.add_row(f"[dim]{name}[/dim]", value)
-    parts: list[RenderableType] = [f"[bold]{escape(summary.batch)}[/bold]", grid]
-    stopped = _stopped(breaker)
-    parts += [f"[red]{escape(_lane_line(lane))}[/red]" for lane in stopped[:MOST]]
+def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[str]:
+    """Return a batch's numbers and its open breakers as lines, in rich's markup."""
+    facts = {name: value for name, value in _batch_facts(summary).items() if value}
+    return [
+        f"[bold]{escape(summary.batch)}[/bold]",
+        *_fact_lines(facts),
+        *_breaker_lines(breaker),
+    ]
+
+
+def _breaker_lines(breaker: models.Breaker) -> list[str]:
+    """Return a line for each breaker that is not closed."""
+    stopped = [lane for lane in breaker.lanes if lane.phase != "closed"]
+    lines = [f"[red]{escape(_lane_line(lane))}[/red]" for lane in stopped[:MOST]]
     if len(stopped) > MOST:
-        parts.append(f"[dim]and {plural(len(stopped) - MOST, 'more breaker')}[/dim]")
-    return Group(*parts)
+        lines.append(f"[dim]and {plural(len(stopped) - MOST, 'more breaker')}[/dim]")
+    return lines
 
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
@@ -369,7 +405,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     bounds = f"between {_score(summary.score_worst)} and {_score(summary.score_best)}"
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
-        "rollouts": f"{summary.rollouts}, {summary.pending} pending, {summary.skipped} skipped",
+        "rollouts": f"{summary.rollouts}, {summary.pending} running, {summary.skipped} skipped",
         "zeros": zeros_line(summary.zeros),
         "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
@@ -397,10 +433,6 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
     causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
     are = "is no measurement" if zeros.not_measured == 1 else "are not measurements"
     return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
-
-
-def _stopped(breaker: models.Breaker) -> list[models.BreakerLane]:
-    return [lane for lane in breaker.lanes if lane.phase != "closed"]
 
 
 def _lane_line(lane: models.BreakerLane) -> str:
@@ -461,22 +493,24 @@ def _score(score: float | None) -> str:
     return "unknown" if score is None else f"{score:.3f}"
 
 
-def print_check(check: models.Check) -> None:
-    """Print whether a batch is a valid measurement, and each objection on a line."""
-    console = make_console(soft_wrap=True, highlight=False)
+def print_check(check: models.Check, breaker: models.Breaker) -> None:
+    """Print if a batch is a valid measurement, each objection on a line, and open breakers."""
+    console = make_console(soft_wrap=True)
     for line in check.lines:
         console.print(escape(line))
     if (total := check.lines_total or 0) > len(check.lines):
         console.print(f"[dim]and {plural(total - len(check.lines), 'more rollout')}[/dim]")
     if check.exclusion_p is not None:
         console.print(exclusion_words(check.exclusion_bias, check.exclusion_p))
+    for line in _breaker_lines(breaker):
+        console.print(line)
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
     console.print(f"{escape(check.batch)}: {result}")
 
 
 def print_card(card: Mapping[str, Any]) -> None:
     """Print a measurement card: the score, what is no measurement, the calls and the roots."""
-    console = make_console(soft_wrap=True, highlight=False)
+    console = make_console(soft_wrap=True)
     for line in card_lines(card):
         console.print(escape(line))
 
@@ -528,23 +562,39 @@ def live_batch(
     Arguments:
         load: fetches the batch; called at most every ``every_s`` seconds, after new events.
     """
+    from rich.live import Live  # noqa: PLC0415  only `watch` needs it
+
+    def state() -> list[str]:
+        summary, breaker = load()
+        return [*batch_lines(summary, breaker), "", f"[dim]{waiting_line(summary)}[/dim]"]
+
     lines: list[str] = []
-    table = batch_table(*load())
+    shown = state()
     changed, loaded_at = False, clock()
-    with Live(table, console=Console(), auto_refresh=False, transient=False) as live:
+    console = Console(highlight=False)
+    with Live(Group(*shown), console=console, auto_refresh=False, transient=False) as live:
 
         def follow(event: Event) -> None:
-            nonlocal table, changed, loaded_at
+            nonlocal shown, changed, loaded_at
             if event.kind != "alive":
                 changed = True
                 lines.append(event_line(event))
                 del lines[:-8]
             if changed and clock() - loaded_at >= every_s:
-                table = batch_table(*load())
+                shown = state()
                 changed, loaded_at = False, clock()
-            live.update(Group(table, "", *map(escape, lines)), refresh=True)
+            live.update(Group(*shown, *map(escape, lines)), refresh=True)
 
         yield follow
+
+
+def waiting_line(summary: models.BatchSummary) -> str:
+    """Return what a watched batch has to do next, and how to stop watching it."""
+    if summary.pending:
+        waiting = f"waiting for {plural(summary.pending, 'running rollout')} to end"
+    else:
+        waiting = "no rollout is running: waiting for the next one to begin"
+    return f"{waiting}; Ctrl-C stops watching"
 
 
 def event_line(event: Event) -> str:
@@ -580,8 +630,8 @@ def print_comparison(found: models.BatchComparison, *, most: int | None) -> None
     Arguments:
         most: how many tasks are listed of each change; None lists all.
     """
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(_sides(found))
+    console = make_console(soft_wrap=True)
+    _print_sides(console, found)
     console.print(_difference(found))
     for change, style in _CHANGES.items():
         count = found.counts.get(change, 0)
@@ -595,19 +645,19 @@ def print_comparison(found: models.BatchComparison, *, most: int | None) -> None
         )
 
 
-def _sides(found: models.BatchComparison) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("", "batch", "score", "95 %", "measured"):
-        table.add_column(column)
-    for letter, side in (("A", found.a), ("B", found.b)):
-        table.add_row(
-            letter,
-            escape(side.batch),
-            _report_score(side.score_effective),
-            _interval(side.score_ci),
-            f"{side.scored} of {side.total}",
-        )
-    return table
+def _print_sides(console: Console, found: models.BatchComparison) -> None:
+    rows = [
+        {
+            "": letter,
+            "batch": escape(side.batch),
+            "score": _report_score(side.score_effective),
+            "95 %": _interval(side.score_ci),
+            "measured": f"{side.scored} of {side.total}",
+        }
+        for letter, side in (("A", found.a), ("B", found.b))
+    ]
+    columns = ("", "batch", "score", "95 %", "measured")
+    print_columns(console, columns, rows, dispensable=("95 %", "measured"))
 
 
 def _difference(found: models.BatchComparison) -> str:
@@ -668,7 +718,7 @@ def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> Non
         only: names of lists; none prints all of them.
         most: how many rollouts are listed of one cause.
     """
-    console = Console(soft_wrap=True, highlight=False)
+    console = make_console(soft_wrap=True)
     for name, words in _RERUNS.items():
         kind = found.kind(name)
         if only and name not in only:
@@ -702,8 +752,14 @@ def rerun_ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
             yield visible(item.rollout_id)
 
 
-def commands(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
-    """Yield a command for each repeat in these lists; ``$AGENT`` stands for the agent's own."""
+def commands(found: models.Reruns, only: Sequence[str], url: str | None = None) -> Iterator[str]:
+    """Yield a command for each repeat in these lists; ``$AGENT`` stands for the agent's own.
+
+    The policy is the batch's: whoever registers a rollout in it later cannot change it.
+
+    Arguments:
+        url: address of the service; None leaves it out.
+    """
     for item in _items(found, only):
         words = ["truezero", "run", "--batch", found.batch]
         if item.task is not None:
@@ -731,22 +787,31 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
     Arguments:
         more: whether there are others.
     """
-    table = _list_table("rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost",
-                   "began (UTC)")  # fmt: skip
-    for item in items:
-        sample = "" if item.repeat is None else f" #{item.repeat}"
-        table.add_row(
-            escape(item.id),
-            escape(item.batch or "–"),
-            escape(f"{item.task}{sample}" if item.task else "–"),
-            _health(item.health),
-            escape(item.fingerprint or ""),
-            _reward(item),
-            _number(item.total_tokens, ",d"),
-            _number(item.cost_usd, ".4f", "$"),
-            _moment(item.created_at),
-        )
-    _print(table, len(items), "rollouts", more=more)
+    rows = [
+        {
+            "rollout": escape(item.id),
+            "batch": escape(item.batch or "–"),
+            "task": escape(f"{item.task}{_repeat(item)}" if item.task else "–"),
+            "health": _health(item.health),
+            "cause": escape(item.fingerprint or ""),
+            "reward": _reward(item),
+            "tokens": _number(item.total_tokens, ",d"),
+            "cost": _number(item.cost_usd, ".4f", "$"),
+            "began (UTC)": _moment(item.created_at),
+        }
+        for item in items
+    ]
+    _print(_ROLLOUT_COLUMNS, rows, _ROLLOUT_DISPENSABLE, "rollouts", more=more)
+
+
+_ROLLOUT_COLUMNS = (
+    "rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost", "began (UTC)",
+)  # fmt: skip
+_ROLLOUT_DISPENSABLE = ("tokens", "cost", "began (UTC)", "batch", "task", "cause", "health")
+
+
+def _repeat(item: models.RolloutItem) -> str:
+    return "" if item.repeat is None else f" #{item.repeat}"
 
 
 def _reward(item: models.RolloutItem) -> str:
@@ -758,24 +823,26 @@ def _reward(item: models.RolloutItem) -> str:
 
 def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
     """Print a line for each outcome that is kept."""
-    table = _list_table(
-        "rollout", "batch", "task", "reported", "kept since (UTC)", "for the service"
-    )
+    rows: list[Mapping[str, str]] = []
     for file, kept in files:
         if kept is None:
-            table.add_row(f"[red]no outcome: {escape(file.name)}[/red]", *5 * [""])
+            rows.append({"rollout": f"[red]no outcome: {escape(file.name)}[/red]"})
             continue
-        said = kept.outcome
-        reported = said.get("status") if said.get("rewards") is None else said["rewards"]
-        table.add_row(
-            escape(kept.rollout_id),
-            escape(str(said.get("batch") or "–")),
-            escape(str(said.get("task") or "–")),
-            escape(str(reported)),
-            _moment(kept.kept_at),
-            escape(kept.service),
+        outcome = kept.outcome
+        reward = outcome.get("rewards")
+        rows.append(
+            {
+                "rollout": escape(kept.rollout_id),
+                "batch": escape(str(outcome.get("batch") or "–")),
+                "task": escape(str(outcome.get("task") or "–")),
+                "reported": escape(str(outcome.get("status") if reward is None else reward)),
+                "kept since (UTC)": _moment(kept.kept_at),
+                "for the service": escape(kept.service),
+            }
         )
-    _print(table, len(files), "outcomes", more=False)
+    columns = ("rollout", "batch", "task", "reported", "kept since (UTC)", "for the service")
+    dispensable = ("batch", "task", "kept since (UTC)", "for the service")
+    _print(columns, rows, dispensable, "outcomes", more=False)
 
 
 _WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
@@ -783,20 +850,21 @@ _WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
 
 def print_status(lanes: Sequence[models.LaneStatus]) -> None:
     """Print a line for each lane, with the evidence of its word."""
-    table = _list_table(
-        "upstream · model · key", "word", "since (UTC)", "cause", "failed", "waiting"
-    )
-    for lane in lanes:
-        style = _WORD_STYLE.get(lane.word, "dim")
-        table.add_row(
-            escape(lane_name(lane)),
-            f"[{style}]{lane.word}[/{style}]",
-            "" if lane.since is None else _moment(lane.since),
-            escape(lane.cause or ""),
-            f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
-            f"{lane.waiting:,d}" if lane.waiting else "",
-        )
-    _print(table, len(lanes), "calls within the last hour", more=False)
+    rows = [
+        {
+            "upstream · model · key": escape(lane_name(lane)),
+            "word": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
+            "since (UTC)": "" if lane.since is None else _moment(lane.since),
+            "cause": escape(lane.cause or ""),
+            "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
+            "waiting": f"{lane.waiting:,d}" if lane.waiting else "",
+        }
+        for lane in lanes
+    ]
+    columns = ("upstream · model · key", "word", "since (UTC)", "cause", "failed", "waiting")
+    dispensable = ("waiting", "failed", "since (UTC)")
+    what = "calls within the last hour"
+    _print(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
 
 def lane_name(lane: models.LaneStatus) -> str:
@@ -818,23 +886,32 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
     Arguments:
         more: whether there are others.
     """
-    table = _list_table("batch", "rollouts", "open", "measured", "not measurements", "score",
-                   "95 %", "valid", "cost", "last began (UTC)")  # fmt: skip
-    for item in items:
-        interval = item.score_ci
-        table.add_row(
-            escape(item.batch),
-            f"{item.rollouts:,d}",
-            f"{item.pending:,d}",
-            f"{item.scored} of {item.total}",
-            _false_zeros(item.zeros),
-            _number(item.score_effective, ".3f"),
-            "" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}",
-            "[green]yes[/green]" if item.valid else "[red]no[/red]",
-            _number(item.cost_usd, ".4f", "$"),
-            _moment(item.last_at),
-        )
-    _print(table, len(items), "batches", more=more)
+    rows = [
+        {
+            "batch": escape(item.batch),
+            "rollouts": f"{item.rollouts:,d}",
+            "running": f"{item.pending:,d}",
+            "measured": f"{item.scored} of {item.total}",
+            "not measurements": _false_zeros(item.zeros),
+            "score": _number(item.score_effective, ".3f"),
+            "95 %": "" if item.score_ci is None else _interval(item.score_ci),
+            "valid": "[green]yes[/green]" if item.valid else "[red]no[/red]",
+            "cost": _number(item.cost_usd, ".4f", "$"),
+            "last began (UTC)": _moment(item.last_at),
+        }
+        for item in items
+    ]
+    _print(_BATCH_COLUMNS, rows, _BATCH_DISPENSABLE, "batches", more=more)
+
+
+_BATCH_COLUMNS = (
+    "batch", "rollouts", "running", "measured", "not measurements", "score", "95 %", "valid",
+    "cost", "last began (UTC)",
+)  # fmt: skip
+_BATCH_DISPENSABLE = (
+    "cost", "95 %", "last began (UTC)", "rollouts", "running", "measured", "not measurements",
+    "score",
+)  # fmt: skip
 
 
 def _false_zeros(zeros: models.ReportedZeros | None) -> str:
@@ -843,17 +920,18 @@ def _false_zeros(zeros: models.ReportedZeros | None) -> str:
     return f"{zeros.not_measured or 'none'} of {plural(zeros.reported, 'zero')}"
 
 
-def _list_table(*columns: str) -> Table:
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _print(table: Table, shown: int, what: str, *, more: bool) -> None:
-    console = make_console(highlight=False)
-    if shown:
-        console.print(table)
+def _print(
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, str]],
+    dispensable: Sequence[str],
+    what: str,
+    *,
+    more: bool,
+    foldable: Sequence[str] = (),
+) -> None:
+    console = make_console()
+    if rows:
+        print_columns(console, columns, rows, dispensable=dispensable, foldable=foldable)
     else:
         console.print(f"no {what}")
     if more:
@@ -912,6 +990,8 @@ def _spoils(verdict: models.Verdict) -> bool:
 
 
 def _lessons(drilled: Sequence[DrillReport]) -> Iterator[str]:
+    from truezero.runner.drills import INVALID_ANSWERS  # noqa: PLC0415  loads pydantic
+
     hidden = [one for one in drilled if one.hidden]
     failures = ", ".join(one.drill for one in hidden if one.drill not in INVALID_ANSWERS)
     spoilt = ", ".join(one.drill for one in hidden if one.drill in INVALID_ANSWERS)

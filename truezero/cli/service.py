@@ -8,21 +8,22 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+from click.exceptions import Exit
 
 from truezero.cli.options import (
-    AsJson,
-    Config,
-    DatabaseUrl,
-    Token,
-    Url,
+    FILE,
     connected,
     database,
+    database_options,
     fail,
+    json_option,
+    print_page,
     progress,
     server,
+    service_options,
     set_environment,
     settings,
 )
@@ -31,32 +32,28 @@ if TYPE_CHECKING:
     from truezero import models
 
 
+@click.command()
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=int, help="Port to listen on; 0 picks a free one.  [default: 8383]")
+@click.option(
+    "--certfile", metavar="FILE", help="Speak TLS only, by this certificate and chain (PEM)."
+)
+@click.option("--keyfile", metavar="FILE", help="The certificate's private key (PEM).")
+@click.option("--workers", type=int, help="Number of worker processes.  [default: 1]")
+@database_options
+@click.option("--log-level", help="debug, info, warning or error.  [default: info]")
+@click.option("--make-token", is_flag=True, help="Make an admin token if none is set, and keep it.")
 def serve(
-    host: Annotated[
-        str | None, typer.Option(help="Address to listen on.  [default: 127.0.0.1]")
-    ] = None,
-    port: Annotated[
-        int | None, typer.Option(help="Port to listen on; 0 picks a free one.  [default: 8383]")
-    ] = None,
-    certfile: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Speak TLS only, by this certificate and chain (PEM)."),
-    ] = None,
-    keyfile: Annotated[
-        str | None, typer.Option(metavar="FILE", help="The certificate's private key (PEM).")
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Number of worker processes.  [default: 1]")
-    ] = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
-    log_level: Annotated[
-        str | None, typer.Option(help="debug, info, warning or error.  [default: info]")
-    ] = None,
-    make_token: Annotated[
-        bool,
-        typer.Option("--make-token", help="Make an admin token if none is set, and keep it."),
-    ] = False,
+    *,
+    host: str | None,
+    port: int | None,
+    certfile: str | None,
+    keyfile: str | None,
+    workers: int | None,
+    database_url: str | None,
+    config: Path | None,
+    log_level: str | None,
+    make_token: bool,
 ) -> None:
     """Run the proxy and its REST API.
 
@@ -86,18 +83,18 @@ def serve(
         fail(str(error), error.exit_code)
 
 
+@click.command()
+@click.option("--link", is_flag=True, help="Print a link that signs in once, within ten minutes.")
+@click.option("--make", is_flag=True, help="Make a token if none is set, and keep it.")
+@click.option("--port", type=int, help="The service's port, for --link.  [default: 8383]")
+@database_options
 def token(
-    link: Annotated[
-        bool, typer.Option("--link", help="Print a link that signs in once, within ten minutes.")
-    ] = False,
-    make: Annotated[
-        bool, typer.Option("--make", help="Make a token if none is set, and keep it.")
-    ] = False,
-    port: Annotated[
-        int | None, typer.Option(help="The service's port, for --link.  [default: 8383]")
-    ] = None,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    link: bool,
+    make: bool,
+    port: int | None,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
     """Print the service's admin token, or a sign-in link to its dashboard.
 
@@ -111,7 +108,7 @@ def token(
     if found.admin_token is None:
         fail("no admin token is set, and `truezero serve --make-token` has made none here", 1)
     try:
-        typer.echo(service.invite(found) if link else found.admin_token.get_secret_value())
+        click.echo(service.invite(found) if link else found.admin_token.get_secret_value())
     except service.StartError as error:
         fail(str(error), 1)
 
@@ -138,15 +135,20 @@ _DEGRADED, _DOWN = 75, 76  # as `truezero run` exits: transient, permanent
 _EACH_S = 5.0
 
 
+@click.command()
+@click.option("--upstream", help="Only this upstream.")
+@click.option("--model", help="Only this model.")
+@click.option("--watch", is_flag=True, help="Go on, and print each change of a word.")
+@service_options
+@json_option
 def status(
-    upstream: Annotated[str | None, typer.Option(help="Only this upstream.")] = None,
-    model: Annotated[str | None, typer.Option(help="Only this model.")] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Go on, and print each change of a word.")
-    ] = False,
-    url: Url = None,
-    token: Token = None,
-    as_json: AsJson = False,
+    *,
+    upstream: str | None,
+    model: str | None,
+    watch: bool,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
 ) -> None:
     """Print how each upstream, model and key is now, in a word with its evidence.
 
@@ -160,9 +162,10 @@ def status(
         lanes = _chosen(report.items, upstream, model)
         if as_json:
             shown = report.model_copy(update={"items": lanes})
-            typer.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
+            click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
         else:
             output.print_status(lanes)
+            print_page(client.url, "upstreams")
         with suppress(KeyboardInterrupt):
             while watch:
                 time.sleep(_EACH_S)
@@ -170,9 +173,9 @@ def status(
                 lanes = _chosen(client.status().items, upstream, model)
                 for lane in lanes:
                     if known.get(output.lane_name(lane), "unknown") != lane.word:
-                        typer.echo(output.lane_line(lane))
+                        click.echo(output.lane_line(lane))
     words = {lane.word for lane in lanes}
-    raise typer.Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
+    raise Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
 
 
 def _chosen(
@@ -183,26 +186,27 @@ def _chosen(
     ]
 
 
+@click.command()
+@click.option("--batch", "batch_name", help="Only this batch.  [default: all]")
+@click.option("--out", type=FILE, help="Write to this file.  [default: standard output]")
+@service_options
+@click.option(
+    "--full", is_flag=True, help="Read the database and write an archive for `truezero import`."
+)
+@click.option(
+    "--format", "form", default="jsonl", help="With --full: jsonl, or parquet (a folder)."
+)
+@database_options
 def export(
-    batch_name: Annotated[
-        str | None, typer.Option("--batch", help="Only this batch.  [default: all]")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write to this file.  [default: standard output]")
-    ] = None,
-    url: Url = None,
-    token: Token = None,
-    full: Annotated[
-        bool,
-        typer.Option(
-            "--full", help="Read the database and write an archive for `truezero import`."
-        ),
-    ] = False,
-    form: Annotated[
-        str, typer.Option("--format", help="With --full: jsonl, or parquet (a folder).")
-    ] = "jsonl",
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    batch_name: str | None,
+    out: Path | None,
+    url: str | None,
+    token: str | None,
+    full: bool,
+    form: str,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
     """Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.
 
@@ -218,7 +222,7 @@ def export(
         lines = client.export(batch=batch_name)
         if out is None:
             for line in lines:
-                typer.echo(line)
+                click.echo(line)
         else:
             _write(out, lines)
 
@@ -245,17 +249,18 @@ def _write(out: Path, lines: Iterable[str]) -> None:
         part.unlink(missing_ok=True)
 
 
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@database_options
 def import_archive(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE", help="JSON lines, a Parquet folder, or - for standard input."
-        ),
-    ],
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    source: str,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
     """Import an archive written by `truezero export --full` into a database.
+
+    FILE is JSON lines, a Parquet folder, or - for standard input.
 
     Each rollout is imported whole or not at all. Rollouts that already exist with the same
     content are skipped, so an interrupted import can be repeated; rollouts that exist with
@@ -266,22 +271,24 @@ def import_archive(
 
     with _data_errors():
         complete = data.take(database(database_url, config), source)
-    raise typer.Exit(0 if complete else 1)
+    raise Exit(0 if complete else 1)
 
 
+@click.command()
+@click.option("--older-than", required=True, help="Age in days or weeks: 90d, 12w.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted and change nothing.")
+@database_options
 def prune(
-    older_than: Annotated[
-        str, typer.Option("--older-than", help="Age in days or weeks: 90d, 12w.")
-    ],
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print what would be deleted and change nothing.")
-    ] = False,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    older_than: str,
+    dry_run: bool,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
-    """Delete batches with no activity for the given period. Safe while the service is running.
+    """Delete batches with no activity for the given period.
 
-    On PostgreSQL whole months are dropped, so up to one month more is kept.
+    Safe while the service is running. On PostgreSQL whole months are dropped, so up to one month
+    more is kept.
     """
     from truezero.cli import data  # noqa: PLC0415
 
@@ -289,7 +296,18 @@ def prune(
         data.prune(database(database_url, config), older_than, dry_run=dry_run)
 
 
-def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
+@click.group("db")
+def database_group() -> None:
+    """Manage the service's database."""
+
+
+@database_group.command()
+@database_options
+def upgrade(
+    *,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
     """Upgrade the database schema, as `truezero serve` does on start."""
     set_environment({"database_url": database_url, "config": config})
     service = server()
@@ -298,17 +316,20 @@ def upgrade(database_url: DatabaseUrl = None, config: Config = None) -> None:
             before, now = service.upgrade(settings())
     except service.StartError as error:
         fail(str(error), 1)
-    typer.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
+    click.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
 
 
+@database_group.command()
+@click.option("--from", "source", required=True, help="SQLite file or SQLAlchemy URL.")
+@click.option(
+    "--to", "target", required=True, help="Target; empty, or an interrupted copy of the source."
+)
+@click.option("--verify-only", is_flag=True, help="Only compare; write nothing.")
 def copy(
-    source: Annotated[str, typer.Option("--from", help="SQLite file or SQLAlchemy URL.")],
-    target: Annotated[
-        str, typer.Option("--to", help="Target; empty, or an interrupted copy of the source.")
-    ],
-    verify_only: Annotated[
-        bool, typer.Option("--verify-only", help="Only compare; write nothing.")
-    ] = False,
+    *,
+    source: str,
+    target: str,
+    verify_only: bool,
 ) -> None:
     """Copy a whole database, secrets included, and verify the copy; exit code 1 if they differ.
 
@@ -321,13 +342,17 @@ def copy(
 
     with _data_errors():
         same = data.copy(source, target, verify_only=verify_only)
-    raise typer.Exit(0 if same else 1)
+    raise Exit(0 if same else 1)
 
 
+@database_group.command()
+@click.argument("file", metavar="FILE", type=FILE)
+@database_options
 def backup(
-    file: Annotated[Path, typer.Argument(help="File to create.")],
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    file: Path,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
     """Back up an SQLite database while the service runs, and check the backup's integrity.
 
@@ -339,12 +364,14 @@ def backup(
         data.back_up(database(database_url, config), file)
 
 
+@database_group.command()
+@click.option("--verify-only", is_flag=True, help="Only compare; write nothing.")
+@database_options
 def recount(
-    verify_only: Annotated[
-        bool, typer.Option("--verify-only", help="Only compare; write nothing.")
-    ] = False,
-    database_url: DatabaseUrl = None,
-    config: Config = None,
+    *,
+    verify_only: bool,
+    database_url: str | None,
+    config: Path | None,
 ) -> None:
     """Recount the stored sums of calls and batches, and correct those that differ.
 
@@ -354,7 +381,7 @@ def recount(
 
     with _data_errors():
         right = data.recount(database(database_url, config), verify_only=verify_only)
-    raise typer.Exit(0 if right else 1)
+    raise Exit(0 if right else 1)
 
 
 @contextmanager

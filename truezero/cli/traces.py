@@ -4,33 +4,44 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from truezero.cli.options import Token, Url, connected, fail, write_file
+from truezero.cli.options import FILE, connected, fail, service_options, write_file
 from truezero.printable import visible
 
 
+@click.command()
+@click.argument("trace", metavar="TRACE", type=FILE)
+@click.option("--batch", required=True, help="The batch under which its rollouts ran.")
+@click.option(
+    "--shared",
+    multiple=True,
+    metavar="ROLLOUT",
+    help="A rollout with the calls of several; repeatable.",
+)
+@click.option(
+    "--write",
+    type=FILE,
+    metavar="COPY",
+    help="Write the masked records to this file.",
+)
+@service_options
 def mask(
-    trace: Annotated[
-        Path, typer.Argument(metavar="TRACE", help="The trace: JSON lines, or one JSON list.")
-    ],
-    batch: Annotated[str, typer.Option(help="The batch under which its rollouts ran.")],
-    shared: Annotated[
-        list[str] | None,
-        typer.Option(metavar="ROLLOUT", help="A rollout with the calls of several; repeatable."),
-    ] = None,
-    write: Annotated[
-        Path | None, typer.Option(metavar="COPY", help="Write the masked records to this file.")
-    ] = None,
-    url: Url = None,
-    token: Token = None,
+    *,
+    trace: Path,
+    batch: str,
+    shared: tuple[str, ...],
+    write: Path | None,
+    url: str | None,
+    token: str | None,
 ) -> None:
     """Mask somebody else's trace: print which of its rollouts are measurements.
 
-    The records are joined with the calls that were recorded. With --write a copy of them is
-    written whose own mask, valid flag or reward says so; the trace itself is not changed.
+    TRACE is a file of JSON lines, or of one JSON list. Its records are joined with the calls that
+    were recorded. With --write a copy of them is written whose own mask, valid flag or reward says
+    so; the trace itself is not changed.
     """
     from truezero.integrations import traces  # noqa: PLC0415  loaded where it is needed
 
@@ -39,12 +50,12 @@ def mask(
         fail("--write names the trace itself: choose another file", 2)
     with connected(url, token) as client:
         try:
-            wire = traces.fetch(client, batch, records, shared=shared or ())
+            wire = traces.fetch(client, batch, records, shared=shared)
             masked = traces.mask(records, wire)
         except ValueError as error:
             fail(f"{trace}: {error}", 2)
     for line in traces.summary(masked):
-        typer.echo(visible(line))
+        click.echo(visible(line))
     if write is not None:
         texts = (json.dumps(each, ensure_ascii=False) for each in masked.records)
         whole = json.dumps(masked.records, ensure_ascii=False, indent=1)

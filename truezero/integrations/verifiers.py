@@ -11,6 +11,7 @@ import importlib
 import inspect
 import json
 import logging
+import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import typer
+import click
 
 from truezero import Client, models
 from truezero.integrations.attempts import check_service
@@ -277,23 +278,26 @@ def _settled(client: Client, trace: Mapping[str, Any]) -> Settled:
     return Settled(trace_id=rollout_id, task=task_of(trace), result=result, verdict=verdict)
 
 
-def main(run_dir: Path, batch: str = "") -> None:
+@click.command()
+@click.argument("run_dir", type=click.Path(path_type=Path))
+@click.option("--batch", help="Batch of the rollouts.  [default: the folder's name]")
+def main(run_dir: Path, batch: str | None) -> None:
     """Report a run's traces; print each that is not a measurement, and exit with 1 if any."""
     try:
         check_service()
         with Client() as client:
             settled = list(settle_run(client, run_dir, batch=batch or run_dir.resolve().name))
     except ServiceError as error:
-        typer.echo(visible(f"truezero: not reported: {error}"), err=True)
-        raise typer.Exit(1) from None
+        click.echo(visible(f"truezero: not reported: {error}"), err=True)
+        sys.exit(1)
     lost = [one for one in settled if not one.measured]
     if lost and all(one.verdict.total_requests == 0 for one in settled):
-        typer.echo("no call of this run came through truezero: was its base_url the service's?")
-        raise typer.Exit(1)
+        click.echo("no call of this run came through truezero: was its base_url the service's?")
+        sys.exit(1)
     for one in lost:
-        typer.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.why}"))
-    typer.echo(f"measured: {len(settled) - len(lost)} of {plural(len(settled), 'trace')}")
-    raise typer.Exit(1 if lost else 0)
+        click.echo(visible(f"{one.task or '–'} {one.trace_id}: {one.why}"))
+    click.echo(f"measured: {len(settled) - len(lost)} of {plural(len(settled), 'trace')}")
+    sys.exit(1 if lost else 0)
 
 
 def _unscore(trace: Any, *, health: str | None, error: str | None) -> None:
@@ -350,4 +354,4 @@ def _reason(trace: Mapping[str, Any]) -> models.TerminationReason:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    main()

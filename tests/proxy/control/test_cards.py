@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from classifier.card import Stated, card_bytes, card_of, differences, disclosed_wrongly
 from proxy.control import cards, listing

@@ -15,12 +15,12 @@ from typing import Any
 
 import httpx
 import pytest
+from click.testing import CliRunner
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
-from typer.testing import CliRunner
 
 from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.rules import judge

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from proxy.web.format import dollars
 from tests.fakes import answers, replies
@@ -201,7 +201,10 @@ def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
     assert "<s>0</s> <b>null</b>" in shown
     for path in ("/ui/rollouts?batch=j", "/ui/batches/j?tab=rollouts"):
         assert "<s>0</s> <b>null</b>" in page(service, path), path
-    (line,) = re.findall(rf"{asked[-8:]} 401 .*", printed(service, "verdict", "r"))
+    proof = page(service, "/ui/rollouts/r?show=proof")
+    assert re.findall(r'<li id="call-(\d)"', proof) == ["1", "2"], "what the panel shows"
+    assert "<s>0</s> <b>null</b>" in proof
+    (line,) = re.findall(r" 2 401 .*", printed(service, "verdict", "r"))
     assert "evidence" in line
     assert "null (0)" in printed(service, "list", "--batch", "j")
 

@@ -15,7 +15,7 @@ from typing import IO, Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from tests import forked
 from tests.truezero.driving import call, service
@@ -65,7 +65,7 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     done = truezero("batch", "mixed/1", url=url)
     assert done.returncode == 0, done.stderr
     assert "not valid" in done.stdout
-    assert "6, 0 pending, 1 skipped" in done.stdout
+    assert "6, 0 running, 1 skipped" in done.stdout
     assert "0.500 over measured tasks (2 scored, 2 scoreable of 6)" in done.stdout
     assert "2 auth:401" in done.stdout
     assert "breaker open on openai/gpt-5/key-" in done.stdout
@@ -124,12 +124,14 @@ def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert any(line.startswith("dead-0: not a measurement: no model ever") for line in lines)
+    assert lines[-2].startswith("breaker open on openai/gpt-5/key-")
     assert lines[-1] == "mixed/1: not a valid measurement"
 
 
 def test_a_check_passes_where_all_is_measured(url: str) -> None:
     done = truezero("check", "clean", url=url)
     assert (done.returncode, done.stdout) == (0, "clean: valid\n")
+    assert done.stderr == f"{url}/ui/batches/clean\n"
     as_json = truezero("check", "clean", "--json", url=url)
     untested = dict.fromkeys(("exclusion_bias", "exclusion_p", "exclusion_fisher_p"))
     clean: dict[str, object] = {

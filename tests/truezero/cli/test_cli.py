@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pytest
+
 from tests import forked
+from truezero.cli import COMMANDS, app
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -38,35 +43,49 @@ def told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-def test_help_names_every_command(tmp_path: Path) -> None:
-    said = truezero("--help", folder=tmp_path)
-    assert said.returncode == 0
-    for command in (
-        "serve",
-        "run",
-        "verdict",
-        "batch",
-        "check",
-        "watch",
-        "export",
-        "import",
-        "demo",
-        "db",
-    ):
-        assert command in said.stdout
+def test_help_lists_each_command_by_heading_with_the_first_sentence_of_its_own() -> None:
+    context = click.Context(app)
+    help_text = app.get_help(context)
+    assert re.findall(r"^(\w+):$", help_text, re.MULTILINE) == ["Options", "Look", "Run", "Operate"]
+    for heading, commands in COMMANDS.items():
+        _, _, listed = help_text.partition(f"\n{heading}:\n")
+        for name, (_, summary) in commands.items():
+            assert re.search(rf"^  {name} ", listed, re.MULTILINE), name
+            command = app.get_command(context, name)
+            assert command is not None and command.help is not None
+            assert command.name == name
+            assert command.help.partition("\n")[0] == summary
 
 
-COMMANDS = [
-    ["serve"], ["run"], ["verdict"], ["batch"], ["check"], ["watch"], ["export"], ["demo"],
-    ["import"], ["db", "upgrade"], ["db", "copy"], ["db", "backup"],
-]  # fmt: skip
+def test_a_word_that_is_no_command_is_an_error(tmp_path: Path) -> None:
+    said = truezero("chek", folder=tmp_path)
+    assert said.returncode == 2
+    assert "No such command 'chek'" in said.stderr
 
 
-def test_each_command_explains_itself(tmp_path: Path) -> None:
-    for command in COMMANDS:
-        said = truezero(*command, "--help", folder=tmp_path)
-        assert said.returncode == 0, command
-        assert len(said.stdout.splitlines()) > 5, command
+# A start loads click and one command; what takes longer to load than a command to run, it does not.
+_SLOW = ("httpx", "pydantic", "typer", "rich.markdown", "asyncio", "proxy", "classifier")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["verdict"]])
+def test_a_command_loads_no_more_than_it_needs(words: list[str], tmp_path: Path) -> None:
+    modules = loaded(*words, folder=tmp_path)
+    assert "truezero.cli" in modules
+    assert not {name for name in modules if name.startswith(_SLOW)}
+    assert len(modules) < 200
+
+
+def loaded(*words: str, folder: Path, **more: str) -> set[str]:
+    """Return the modules that a started command has loaded when it ends."""
+    program = (
+        "import sys, atexit; atexit.register(lambda: print(*sys.modules, file=sys.stderr)); "
+        "from truezero.__main__ import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *words], cwd=folder, env=environment(**more),
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return set(done.stderr.splitlines()[-1].split())
 
 
 def test_the_version_is_the_packages(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from tests import forked
 from tests.forked import ROOT

@@ -26,6 +26,27 @@ def test_a_pipe_gets_each_rollout_in_one_line(
     assert line.split()[:2] == ["r" * 200, "b" * 100]
 
 
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120])
+def test_a_narrow_terminal_leaves_out_columns_and_breaks_no_name(
+    width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    facts = {
+        "id": "swe-nightly-2026-11-24-task-123-0", "batch": "swe-nightly-2026-11-24",
+        "task": "task-123", "health": "suspected_api_error", "fingerprint": "suspected:zero_signal",
+        "total_tokens": 12_345, "cost_usd": 0.5,
+    }  # fmt: skip
+    output.print_rollouts([models.RolloutItem.model_validate({**BARE, **facts})], more=False)
+    head, line = capsys.readouterr().out.splitlines()
+    names = head.split()
+    assert names[0] == "rollout"
+    assert "reward" in names
+    assert line.startswith("swe-nightly-2026-11-24-task-123-0 ")
+    for column, cell in (("batch", facts["batch"]), ("health", facts["health"])):
+        assert (f" {cell} " in line) is (column in names)
+    assert len(line) <= max(width, len("swe-nightly-2026-11-24-task-123-0  reward"))
+
+
 def test_a_rollout_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     facts = {
         "id": "r[1]\x1b", "batch": "b", "task": "t", "repeat": 2, "health": "api_error",

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
-from truezero.cli import rollouts
+from truezero.cli import machine
 
 SECRETS = {
     "TRUEZERO_ADMIN_TOKEN": "t0ken-value", "TRUEZERO_KEY_OPENAI": "sk-value",
@@ -19,16 +19,16 @@ SECRETS = {
 
 
 def test_variables_are_named_and_their_values_are_not_told() -> None:
-    facts = dict(rollouts.machine_facts({**SECRETS, "TRUEZERO_PUBLIC_URL": ""}))
+    facts = dict(machine.machine_facts({**SECRETS, "TRUEZERO_PUBLIC_URL": ""}))
     assert facts["variables"] == (
         "TRUEZERO_ADMIN_TOKEN, TRUEZERO_DATABASE_URL, TRUEZERO_KEY_OPENAI, https_proxy"
     )
     assert "value" not in "".join(facts.values())
-    assert dict(rollouts.machine_facts({}))["variables"] == "none of truezero's are set"
+    assert dict(machine.machine_facts({}))["variables"] == "none of truezero's are set"
 
 
 def test_versions_are_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    facts = dict(rollouts.machine_facts({}))
+    facts = dict(machine.machine_facts({}))
     assert f"sqlalchemy {metadata.version('sqlalchemy')}" in facts["packages"]
     assert facts["release"].startswith("truezero ")
 
@@ -38,18 +38,18 @@ def test_versions_are_those_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
         return "1"
 
     monkeypatch.setattr(metadata, "version", light)
-    assert dict(rollouts.machine_facts({}))["packages"] == "httpx 1, pydantic 1"
+    assert dict(machine.machine_facts({}))["packages"] == "httpx 1, pydantic 1"
 
 
 def test_a_settings_file_is_present_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert dict(rollouts.machine_facts({}))["settings file"] == "none"
+    assert dict(machine.machine_facts({}))["settings file"] == "none"
     (tmp_path / "truezero.toml").write_text("")
-    assert dict(rollouts.machine_facts({}))["settings file"] == "present"
+    assert dict(machine.machine_facts({}))["settings file"] == "present"
     (tmp_path / "mine.toml").write_text("")
     for name, told in (("mine.toml", "present"), ("no.toml", "none")):
         environment = {"TRUEZERO_CONFIG": str(tmp_path / name)}
-        assert dict(rollouts.machine_facts(environment))["settings file"] == told
+        assert dict(machine.machine_facts(environment))["settings file"] == told
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_settings_file_is_present_or_not(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_a_url_loses_its_user_and_password(text: str, told: str) -> None:
-    assert rollouts.without_credentials(text) == told
+    assert machine.without_credentials(text) == told
 
 
 def test_the_whole_screen_holds_no_secret(tmp_path: Path) -> None:

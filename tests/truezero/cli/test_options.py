@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-import typer
+from click.exceptions import Exit
 
 from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
@@ -35,7 +35,7 @@ def test_a_flag_names_the_database_before_the_environment_does() -> None:
 
 def test_a_wrong_setting_is_one_sentence_and_exit_2(capsys: pytest.CaptureFixture[str]) -> None:
     os.environ["TRUEZERO_WORKERS"] = "many"
-    with pytest.raises(typer.Exit) as exit_:
+    with pytest.raises(Exit) as exit_:
         options.settings()
     assert exit_.value.exit_code == 2
     assert capsys.readouterr().err.startswith("truezero: TRUEZERO_WORKERS")
@@ -52,7 +52,7 @@ def test_without_the_service_the_sentence_says_what_to_install(
     for name in [name for name in sys.modules if name.partition(".")[0] == "proxy"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
-    with pytest.raises(typer.Exit) as exit_:
+    with pytest.raises(Exit) as exit_:
         options.server()
     assert exit_.value.exit_code == 1
     assert "(uvicorn is missing): pip install 'truezero[server]'" in capsys.readouterr().err
@@ -60,7 +60,7 @@ def test_without_the_service_the_sentence_says_what_to_install(
 
 def test_a_service_that_is_not_there_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://127.0.0.1:{closed_port()}"
-    with pytest.raises(typer.Exit) as exit_, options.connected(url, None):
+    with pytest.raises(Exit) as exit_, options.connected(url, None):
         pytest.fail("nobody answered")
     assert exit_.value.exit_code == 1
     assert capsys.readouterr().err.startswith(f"truezero: cannot reach a truezero service at {url}")

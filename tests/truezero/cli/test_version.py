@@ -10,22 +10,22 @@ from pathlib import Path
 import pytest
 
 from proxy.store import migrations
-from truezero.cli import options
+from truezero.cli import machine
 
 
 def test_it_says_release_commit_whether_compiled_and_schema() -> None:
-    said = options.version_line()
+    said = machine.version_line()
     assert said.startswith(f"truezero {metadata.version('truezero')} (")
     assert re.search(r"\((commit [0-9a-f]{12}, )?(compiled|plain Python), schema \d{4}\)$", said)
 
 
 def test_the_schema_is_the_newest() -> None:
-    assert options.schema() == migrations.HEAD
+    assert machine.schema() == migrations.HEAD
 
 
 def test_a_wheel_says_what_it_was_built_from(tmp_path: Path) -> None:
     (tmp_path / "commit.txt").write_text("0123456789abcdef\n")
-    assert options.commit(tmp_path) == "0123456789abcdef"
+    assert machine.commit(tmp_path) == "0123456789abcdef"
 
 
 def test_a_checkout_says_where_it_is(tmp_path: Path) -> None:
@@ -33,12 +33,12 @@ def test_a_checkout_says_where_it_is(tmp_path: Path) -> None:
     for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
         subprocess.run([*git, *words], check=True)
     head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    assert options.commit(tmp_path / "truezero") == head.stdout.strip()
+    assert machine.commit(tmp_path / "truezero") == head.stdout.strip()
 
 
 def test_what_is_neither_says_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert options.commit(tmp_path / "truezero") is None
+    assert machine.commit(tmp_path / "truezero") is None
     (tmp_path / ".git").mkdir()
-    assert options.commit(tmp_path / "truezero") is None, "git does not know it"
+    assert machine.commit(tmp_path / "truezero") is None, "git does not know it"
     monkeypatch.setenv("PATH", "")
-    assert options.commit(tmp_path / "truezero") is None, "there is no git"
+    assert machine.commit(tmp_path / "truezero") is None, "there is no git"

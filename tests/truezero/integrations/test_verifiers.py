@@ -9,8 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from tests.fakes.provider import Provider
 from tests.truezero import driving
@@ -134,8 +133,6 @@ def test_a_live_trace_with_a_model_stays_as_it_is(url: str) -> None:
 def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = typer.Typer()
-    app.command()(main)
     saved = tmp_path / "run"
     saved.mkdir()
     lines = [{"traces": [trace("good")]}, {"traces": [trace("dead"), trace("mute")]}]
@@ -144,7 +141,7 @@ def test_a_saved_run_is_reported_and_says_what_is_no_measurement(
     call(url, "good", "sk-good")
     call(url, "dead", "sk-dead")
     for _ in range(2):  # reporting again is harmless
-        done = CliRunner().invoke(app, [str(saved)])
+        done = CliRunner().invoke(main, [str(saved)])
         assert done.exit_code == 1, done.output
         assert "task-dead dead: api_error [auth, permanent]: HTTP 401" in done.output
         assert "task-mute mute: suspected_api_error: a prompt" in done.output
@@ -298,12 +295,10 @@ def test_a_trace_that_an_open_breaker_does_not_admit_is_not_run(tmp_path: Path) 
 def test_a_saved_run_without_any_call_or_service_is_one_sentence(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, served: bool
 ) -> None:
-    app = typer.Typer()
-    app.command()(main)
     lines = [{"traces": [trace(f"saved-{number}")]} for number in range(3)]
     (tmp_path / "traces.jsonl").write_text("\n".join(map(json.dumps, lines)))
     monkeypatch.setenv("TRUEZERO_URL", url if served else "http://127.0.0.1:9")
-    done = CliRunner().invoke(app, [str(tmp_path)])
+    done = CliRunner().invoke(main, [str(tmp_path)])
     [said] = done.output.splitlines()
     assert done.exit_code == 1
     assert said.startswith(

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
-from typer.testing import CliRunner
 
 from proxy.store.admin import copy as copy_module
 from proxy.store.admin import maintenance

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, func, select, text
-from typer.testing import CliRunner, Result
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.store import sqlite
