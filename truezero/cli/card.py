@@ -25,7 +25,7 @@ from truezero.cli.options import (
 from truezero.printable import plural, visible
 
 SHOW = "show"
-_SIGNATURE = ".intoto.json"  # behind a card's file name
+_SIGNATURE, _BUNDLE = ".intoto.json", ".sigstore.json"  # behind a card's file name
 _KEY = Path("~/.config/truezero/card.pem")
 
 
@@ -65,6 +65,11 @@ def cards() -> None:
     type=FILE,
     help="Sign the JSON file with this key; see `truezero card key`.",
 )
+@click.option(
+    "--sigstore",
+    is_flag=True,
+    help="Sign the JSON file without a key, by sigstore's client, into a public log.",
+)
 @service_options
 def show(
     *,
@@ -73,16 +78,18 @@ def show(
     html_file: Path | None,
     harness: str | None,
     signing_key: Path | None,
+    sigstore: bool,
     url: str | None,
     token: str | None,
 ) -> None:
     """Print what a batch's score stands on; --json and --html write the card.
 
     The JSON is the same on every machine that holds the batch's export: `truezero card verify`
-    makes it again. --sign writes a DSSE envelope beside it, into FILE.intoto.json.
+    makes it again. --sign writes a DSSE envelope beside it, into FILE.intoto.json, and --sigstore
+    a Sigstore bundle into FILE.sigstore.json.
     """
-    if signing_key is not None and json_file is None:
-        fail("--sign signs a file: name one with --json", 2)
+    if (signing_key is not None or sigstore) and json_file is None:
+        fail(f"{'--sigstore' if sigstore else '--sign'} signs a file: name one with --json", 2)
     with connected(url, token) as client, _reading(name) as report:
         files = client.card_files(name, report, harness=harness, page=html_file is not None)
     content = files["card"]
@@ -92,6 +99,8 @@ def show(
         write_file(html_file, files["page"])
     if json_file is not None and signing_key is not None:
         _sign(json.loads(content), json_file, signing_key)
+    if json_file is not None and sigstore:
+        _sign_keyless(json.loads(content), json_file)
     if json_file is None and html_file is None:
         from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
 
@@ -147,6 +156,11 @@ def disclose(
     help="DSSE envelope.  [default: CARD.intoto.json, if --key is given]",
 )
 @click.option("--key", type=FILE, help="Public key to check the signature with.")
+@click.option(
+    "--identity",
+    help="Account that signed with --sigstore; checks CARD.sigstore.json.  [needs --issuer]",
+)
+@click.option("--issuer", help="Address of whoever vouches for the account.")
 @json_option
 def verify(
     *,
@@ -155,6 +169,8 @@ def verify(
     disclosure: Path | None,
     signature: Path | None,
     key: Path | None,
+    identity: str | None,
+    issuer: str | None,
     as_json: bool,
 ) -> None:
     """Verify a card offline: print what holds and what differs; exit code 1 if anything does.
@@ -162,11 +178,17 @@ def verify(
     Needs no service. Without --export only the disclosure and the signature can be checked.
     """
     from truezero.runner import card as cards  # noqa: PLC0415  loads the classifier
+    from truezero.runner import keyless  # noqa: PLC0415
 
-    if key is not None and signature is None:
-        signature = card.with_name(card.name + _SIGNATURE)
+    signer = None
+    if identity is not None or issuer is not None:
+        if identity is None or issuer is None:
+            fail("--identity and --issuer are given together", 2)
+        signer = keyless.SigningIdentity(identity, issuer)
+    if signature is None and (key is not None or signer is not None):
+        signature = card.with_name(card.name + (_SIGNATURE if signer is None else _BUNDLE))
     if export is None and disclosure is None and signature is None:
-        fail("nothing to verify the card by: give --export, --disclosure or --key", 2)
+        fail("nothing to verify the card by: give --export, --disclosure, --key or --identity", 2)
     try:
         with progress("reading") as show:
             parts = cards.verify(
@@ -175,6 +197,7 @@ def verify(
                 disclosure=None if disclosure is None else cards.read_json(disclosure),
                 envelope=None if signature is None else cards.read_json(signature),
                 key=None if key is None else cards.public_key(key),
+                signer=signer,
                 progress=lambda count: show(f"{plural(count, 'record')} of {export} read"),
             )
     except cards.CardError as error:
@@ -227,3 +250,14 @@ def _sign(card: Any, file: Path, key_file: Path) -> None:
     except cards.CardError as error:
         fail(str(error), 1)
     write_file(file.with_name(file.name + _SIGNATURE), json.dumps(envelope).encode())
+
+
+def _sign_keyless(card: Any, file: Path) -> None:
+    from truezero.runner import card as cards  # noqa: PLC0415  loads the classifier
+    from truezero.runner import keyless  # noqa: PLC0415
+
+    try:
+        bundle = keyless.sign_keyless(cards.statement_bytes(card))
+    except keyless.KeylessError as error:
+        fail(str(error), 1)
+    write_file(file.with_name(file.name + _BUNDLE), json.dumps(bundle).encode())

@@ -8,13 +8,14 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from classifier.card import CARD, Stated, card_bytes, card_of, differences, disclosed_wrongly
+from truezero.runner.keyless import KeylessError, SigningIdentity, verify_keyless
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -90,6 +91,7 @@ def verify(
     disclosure: Any = None,
     envelope: Any = None,
     key: Ed25519PublicKey | None = None,
+    signer: SigningIdentity | None = None,
     progress: Callable[[int], object] = lambda count: None,
 ) -> list[Checked]:
     """Verify a card against what was published beside it.
@@ -98,7 +100,8 @@ def verify(
         card: as JSON has it.
         export: file of the batch's export; the card is made again of it.
         disclosure: of some of its calls.
-        envelope: its signature, checked by ``key``.
+        envelope: its signature: a DSSE envelope, checked by ``key``, or a Sigstore bundle that is
+            to be ``signer``'s.
         progress: told now and then how many records of the export were read.
 
     Raises:
@@ -116,7 +119,9 @@ def verify(
     if disclosure is not None:
         wrong = disclosed_wrongly(_object(disclosure, "the disclosure"), card)
         parts.append(Checked("disclosure", tuple(wrong)))
-    if envelope is not None:
+    if isinstance(envelope, dict) and _IN_BUNDLE in envelope:
+        parts.append(Checked("signature", tuple(_bundled_wrongly(envelope, card, signer))))
+    elif envelope is not None:
         parts.append(Checked("signature", tuple(_signed_wrongly(envelope, card, key))))
     return parts
 
@@ -155,6 +160,11 @@ def statement(card: Mapping[str, Any], *, predicate: str = CARD) -> dict[str, An
         "predicateType": predicate,
         "predicate": _test_result(card) if predicate == TEST_RESULT else dict(card),
     }
+
+
+def statement_bytes(card: Mapping[str, Any]) -> bytes:
+    """Return the canonical bytes of a card's statement, which are signed."""
+    return card_bytes(statement(card))
 
 
 def _test_result(card: Mapping[str, Any]) -> dict[str, Any]:
@@ -196,16 +206,13 @@ def sign(statement: Mapping[str, Any], key: Ed25519PrivateKey) -> dict[str, Any]
     }
 
 
-def _signed_wrongly(
-    envelope: Any, card: Mapping[str, Any], key: Ed25519PublicKey | None
-) -> Iterator[str]:
+def _content_wrongly(envelope: Any, card: Mapping[str, Any]) -> Iterator[str]:
+    """Name what an envelope signs other than the card; its signatures are not checked."""
     try:
-        payload = _decoded(envelope["payload"])
-        signatures: Sequence[Any] = envelope["signatures"]
-        signed = json.loads(payload)
+        signed = json.loads(_decoded(envelope["payload"]))
         kind, predicate = envelope["payloadType"], signed["predicateType"]
         expected = statement(card, predicate=predicate)
-        texts = [_decoded(each["sig"]) for each in signatures]
+        _ = [_decoded(each["sig"]) for each in envelope["signatures"]]
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
         yield f"not a DSSE envelope of a card: {error}"
         return
@@ -213,6 +220,17 @@ def _signed_wrongly(
         yield f"signs something else: {kind}, {predicate}"
         return
     yield from (f"what was signed differs: {line}" for line in differences(signed, expected))
+
+
+def _signed_wrongly(
+    envelope: Any, card: Mapping[str, Any], key: Ed25519PublicKey | None
+) -> Iterator[str]:
+    wrong = list(_content_wrongly(envelope, card))
+    yield from wrong
+    if wrong and not wrong[0].startswith("what was signed differs"):
+        return
+    payload, signatures = _decoded(envelope["payload"]), envelope["signatures"]
+    texts = [_decoded(each["sig"]) for each in signatures]
     if set(envelope) != {"payload", "payloadType", "signatures"} or not texts:
         yield "not a DSSE envelope of a card: other fields, or no signature"
     if key is None:
@@ -223,6 +241,25 @@ def _signed_wrongly(
             yield f"signed by another key: {each.get('keyid')}"
         elif not _is_by(key, text, _pre_authentication(payload)):
             yield "the signature does not match"
+
+
+_IN_BUNDLE = "dsseEnvelope"
+
+
+def _bundled_wrongly(
+    bundle: Mapping[str, Any], card: Mapping[str, Any], signer: SigningIdentity | None
+) -> Iterator[str]:
+    """Name what is wrong with a Sigstore bundle: by the card, and by sigstore's client."""
+    yield from _content_wrongly(bundle[_IN_BUNDLE], card)
+    if signer is None:
+        yield "no account is given that it is to be signed by"
+        return
+    try:
+        wrong = verify_keyless(bundle, signer)
+    except KeylessError as error:
+        raise CardError(str(error)) from None
+    if wrong is not None:
+        yield f"the signature does not hold: {wrong}"
 
 
 def _decoded(text: str) -> bytes:
