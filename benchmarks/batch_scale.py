@@ -104,7 +104,7 @@ def _began(number: int) -> float:
 
 def _rollout(number: int) -> tuple[Any, ...]:
     began = _began(number)
-    outcome = as_json({"status": "success", "rewards": {"reward": number % 3 == 0}})
+    outcome = as_json({"status": "success", "rewards": {"reward": float(number % 3 == 0)}})
     task, repeat = divmod(number, REPEATS)
     ended = began + 60
     return f"r{number:07}", BATCH, f"task-{task}", repeat, began, outcome, ended, ended

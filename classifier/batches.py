@@ -189,6 +189,12 @@ def _slot(attempts: list[Entry]) -> TaskRepeat:
     return TaskRepeat(slot_name(first), tuple(ordered), next(scored, ordered[-1]))
 
 
+def by_number(slot: TaskRepeat) -> tuple[bool, int]:
+    """Return the place of a slot among those of its task: by its repeat, the last without one."""
+    repeat = slot.counted.repeat
+    return (True, 0) if repeat is None else (False, repeat)
+
+
 def slot_name(entry: Entry) -> str:
     """Return what a slot is called: by its task, and its repeat where it has one."""
     if entry.task is None:

@@ -6,13 +6,13 @@ A rollout that was not measured is masked: it shifts no baseline and has no adva
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import NamedTuple
 
-from classifier.batches import Entry, TaskRepeat, task_repeats
+from classifier.batches import Entry, TaskRepeat, by_number, task_repeats
 from classifier.statistics import Interval, paired_interval
 
 MIN_VALID = 2  # one rollout compares with nothing
@@ -130,7 +130,7 @@ def group(
         ended: whether the batch has been declared over: repeats that have not begun will not.
     """
     by_id = {member.entry.rollout_id: member for member in members}
-    repeats = sorted(task_repeats(member.entry for member in by_id.values()), key=_by_number)
+    repeats = sorted(task_repeats(member.entry for member in by_id.values()), key=by_number)
     counted = [by_id[slot.counted.rollout_id] for slot in repeats]
     closed = [_is_closed(slot, by_id) for slot in repeats]
     rewards = tuple(member.reward for member in counted)
@@ -159,11 +159,6 @@ def group(
         resample=resample,
         drop=len(rewards) + missing - lost < min_valid,
     )
-
-
-def _by_number(slot: TaskRepeat) -> tuple[bool, int]:
-    repeat = slot.counted.repeat
-    return (True, 0) if repeat is None else (False, repeat)
 
 
 def _is_closed(slot: TaskRepeat, by_id: Mapping[str, Member]) -> bool:
@@ -222,29 +217,30 @@ class ChangeKind(StrEnum):
     UNCHANGED = "unchanged"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskScore:
-    """The result of a task in one batch: the mean ``score`` of the ``measured`` ``repeats``.
+class TaskTotal(NamedTuple):
+    """One task of a batch: its repeats, those with a score, and the mean of these.
 
-    ``rollout_ids`` are the attempts that count, one for each repeat. No repeat: the batch does
-    not have the task.
+    ``repeats`` are those it was registered for or has, the greater number; ``score`` is None
+    without any.
     """
 
-    score: float | None
-    measured: int
+    task: str
     repeats: int
-    rollout_ids: tuple[str, ...]
+    measured: int
+    score: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskChange:
-    """One task in both batches; ``difference`` is second minus first, where both measured it."""
+class TaskChange(NamedTuple):
+    """One task in both batches, None in one that does not have it.
+
+    ``difference`` is second minus first, where both measured it.
+    """
 
     task: str
     change: ChangeKind
     difference: float | None
-    a: TaskScore
-    b: TaskScore
+    a: TaskTotal | None
+    b: TaskTotal | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,8 +249,7 @@ class BatchComparison:
 
     ``score_a`` and ``score_b`` are means over the ``compared`` tasks, which both measured: each
     task counts once, however many repeats it has. ``difference`` is second minus first, with
-    its 95 % interval. ``counts`` are of tasks by change. ``without_task`` are rollouts that name
-    no task, and so compare with nothing.
+    its 95 % interval. ``counts`` are of tasks by change.
     """
 
     compared: int
@@ -263,71 +258,46 @@ class BatchComparison:
     difference: float | None
     difference_ci: Interval | None
     counts: dict[str, int]
-    without_task: int
     tasks: tuple[TaskChange, ...]
 
 
-_ABSENT = TaskScore(score=None, measured=0, repeats=0, rollout_ids=())
-
-
-def compare_batches(first: Sequence[TaskRepeat], second: Sequence[TaskRepeat]) -> BatchComparison:
-    """Compare the slots of two batches; broken tasks come first, then by name."""
-    a, b = _by_task(first), _by_task(second)
-    tasks = [_compared(task, a.get(task, _ABSENT), b.get(task, _ABSENT)) for task in a | b]
-    order = {change: place for place, change in enumerate(ChangeKind)}
-    tasks.sort(key=lambda each: (order[each.change], each.task))
-    pairs = [(each.a.score, each.b.score) for each in tasks]
+def compare_batches(first: Iterable[TaskTotal], second: Iterable[TaskTotal]) -> BatchComparison:
+    """Compare the tasks of two batches; broken tasks come first, then by name."""
+    a, b = ({each.task: each for each in batch} for batch in (first, second))
+    by_change: dict[ChangeKind, list[TaskChange]] = {change: [] for change in ChangeKind}
+    for task in sorted(a | b):
+        change = _compared(task, a.get(task), b.get(task))
+        by_change[change.change].append(change)
+    tasks = tuple(chain.from_iterable(by_change.values()))
+    pairs = [
+        (each.a.score, each.b.score) for each in tasks if each.a is not None and each.b is not None
+    ]
     both = [(before, after) for before, after in pairs if before is not None and after is not None]
-    counts = Counter(each.change.value for each in tasks)
     return BatchComparison(
         compared=len(both),
         score_a=_mean([before for before, _ in both]),
         score_b=_mean([after for _, after in both]),
         difference=_mean([after - before for before, after in both]),
         difference_ci=paired_interval(both),
-        counts={change.value: counts[change.value] for change in ChangeKind},
-        without_task=sum(slot.counted.task is None for slot in (*first, *second)),
-        tasks=tuple(tasks),
+        counts={change.value: len(several) for change, several in by_change.items()},
+        tasks=tasks,
     )
 
 
-def _by_task(batch: Sequence[TaskRepeat]) -> dict[str, TaskScore]:
-    grouped: dict[str, list[TaskRepeat]] = {}
-    for slot in batch:
-        if slot.counted.task is not None:
-            grouped.setdefault(slot.counted.task, []).append(slot)
-    return {task: _task(each) for task, each in grouped.items()}
-
-
-def _task(repeats: Sequence[TaskRepeat]) -> TaskScore:
-    counted = [slot.counted for slot in sorted(repeats, key=_by_number)]
-    known = [entry.score for entry in counted if entry.score is not None]
-    return TaskScore(
-        score=_mean(known),
-        measured=len(known),
-        repeats=len(counted),
-        rollout_ids=tuple(entry.rollout_id for entry in counted),
-    )
-
-
-def _compared(task: str, a: TaskScore, b: TaskScore) -> TaskChange:
-    difference = None if a.score is None or b.score is None else b.score - a.score
-    return TaskChange(task=task, change=_change(a, b, difference), difference=difference, a=a, b=b)
-
-
-def _change(a: TaskScore, b: TaskScore, difference: float | None) -> ChangeKind:
-    if difference is None:
-        return _unmeasured(a, b)
+def _compared(task: str, a: TaskTotal | None, b: TaskTotal | None) -> TaskChange:
+    if a is None or b is None:
+        missing = ChangeKind.ONLY_SECOND if a is None else ChangeKind.ONLY_FIRST
+        return TaskChange(task, missing, None, a, b)
+    if a.score is None or b.score is None:
+        return TaskChange(task, _unmeasured(a, b), None, a, b)
+    difference = b.score - a.score
+    change = ChangeKind.FIXED if difference > 0 else ChangeKind.BROKEN
     if abs(difference) <= _TIE:
-        return ChangeKind.UNCHANGED
-    return ChangeKind.FIXED if difference > 0 else ChangeKind.BROKEN
+        change = ChangeKind.UNCHANGED
+    return TaskChange(task, change, difference, a, b)
 
 
-def _unmeasured(a: TaskScore, b: TaskScore) -> ChangeKind:
-    if not b.repeats:
-        return ChangeKind.ONLY_FIRST
-    if not a.repeats:
-        return ChangeKind.ONLY_SECOND
+def _unmeasured(a: TaskTotal, b: TaskTotal) -> ChangeKind:
     if a.score is None and b.score is None:
         return ChangeKind.UNMEASURED_BOTH
     return ChangeKind.UNMEASURED_FIRST if a.score is None else ChangeKind.UNMEASURED_SECOND

@@ -16,6 +16,8 @@ from classifier.batch_summary import (
     exclusion_in,
     summary_of,
 )
+from classifier.batches import Scores
+from classifier.groups import TaskTotal
 from classifier.reruns import RerunCounts
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
@@ -31,6 +33,7 @@ from proxy.control.queries import (
     unknown_batch,
 )
 from proxy.routing.errors import Refusal
+from proxy.store import batch_totals
 from proxy.store.batches import BatchCursor, ServedAlike, newest, outdated
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
@@ -135,6 +138,29 @@ async def objections(service: Service, batch: str) -> int:
     state = await _state(service, batch)
     biased = sum(each.significant for each in state.summary.exclusion.comparisons)
     return biased + max(0, state.counts["lines"] - state.counts["pending"])
+
+
+async def scores(service: Service, batch: str) -> Scores:
+    """Return a batch's scores, as its summary has them.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    return (await _state(service, batch)).summary.scores
+
+
+async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
+    """Return the totals of each task of a batch, in no order; read once for each state of it.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    version = await current_version(service, batch)
+    totals = service.task_totals.current(batch, version)
+    if totals is None:
+        totals = await service.read(batch_totals.task_totals, batch)
+        service.task_totals.store(batch, version, totals)
+    return totals
 
 
 async def breaker(service: Service, batch: str) -> dict[str, Any]:

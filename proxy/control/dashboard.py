@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from classifier.batches import TaskRepeat, task_repeats
-from classifier.groups import Member
+from classifier.batches import TaskRepeat, by_number, task_repeats
+from classifier.groups import Member, TaskTotal
 from proxy.control import batches
 from proxy.control.judge import current_version
 from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
-from proxy.store.batch_totals import TaskTotal, task_totals
+from proxy.store.batch_totals import task_totals
 from proxy.store.batches import mean_scores, newest
 from proxy.store.listing import ITEM
 from proxy.store.statistics import InFlight
@@ -400,9 +400,4 @@ def _earlier(newest: Sequence[str], batches: Sequence[str]) -> dict[str, list[st
 def _row(task: str, members: Sequence[Member]) -> TaskRow:
     by_id = {member.entry.rollout_id: member for member in members}
     repeats = task_repeats(member.entry for member in by_id.values())
-    return TaskRow(task, sorted(repeats, key=_by_number), by_id)
-
-
-def _by_number(slot: TaskRepeat) -> tuple[bool, int]:
-    repeat = slot.counted.repeat
-    return (True, 0) if repeat is None else (False, repeat)
+    return TaskRow(task, sorted(repeats, key=by_number), by_id)

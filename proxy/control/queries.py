@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
+from classifier.groups import TaskTotal
 from classifier.records import Exchange
 from classifier.statistics import Exclusion
 from classifier.verdicts import Policy, Verdict
@@ -24,7 +25,6 @@ from proxy.control.pricing import PriceTable
 from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
-from proxy.store.batch_totals import TaskTotal
 from proxy.store.batches import BatchVersion
 from proxy.store.database import Database
 from proxy.store.errors import StoreError

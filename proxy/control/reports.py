@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from classifier.batches import Entry, Scores, scores, task_repeats
-from classifier.groups import BatchComparison, Method, TaskChange, compare_batches, group
+from classifier.batches import Scores, by_number, task_repeats
+from classifier.groups import (
+    BatchComparison,
+    Method,
+    TaskChange,
+    TaskTotal,
+    compare_batches,
+    group,
+)
 from classifier.reruns import (
     Rerun,
     RerunItem,
@@ -23,6 +30,7 @@ from classifier.reruns import (
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
 from proxy.control import judge
+from proxy.control.batches import scores, task_totals
 from proxy.control.judge import current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
@@ -34,6 +42,7 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
+    run_in_thread,
     unknown_batch,
 )
 from proxy.store import groups, statistics
@@ -44,15 +53,18 @@ _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "sco
 
 
 class ComparedBatches(NamedTuple):
-    """Two batches compared, and each by itself."""
+    """Two batches compared, and each by itself; ``without_task`` are rollouts that name none."""
 
     a: Scores
     b: Scores
+    without_task: int
     comparison: BatchComparison
 
 
 async def compare(service: Service, a: str, b: str) -> ComparedBatches:
     """Compare batch ``b`` with batch ``a``, once for each state that they are in.
+
+    It reads a row for each task, and no rollouts.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
@@ -61,9 +73,13 @@ async def compare(service: Service, a: str, b: str) -> ComparedBatches:
     cached: ComparedBatches | None = service.comparisons.current((a, b), versions)
     if cached is not None:
         return cached
-    first = await service.read(groups.entries, a)
-    second = await service.read(groups.entries, b)
-    compared = await service.run(_compared, first, second)
+    first, second = await task_totals(service, a), await task_totals(service, b)
+    compared = ComparedBatches(
+        await scores(service, a),
+        await scores(service, b),
+        await service.read(groups.without_task, a) + await service.read(groups.without_task, b),
+        await service.run(compare_batches, first, second),
+    )
     service.comparisons.store((a, b), versions, compared)
     return compared
 
@@ -74,6 +90,7 @@ async def comparison_page(
     b: str,
     *,
     changes: Collection[str] = (),
+    ordered: Callable[[Sequence[TaskChange]], Sequence[TaskChange]] | None = None,
     after: str | None = None,
     limit: int = 1000,
 ) -> dict[str, Any]:
@@ -81,32 +98,24 @@ async def comparison_page(
 
     Arguments:
         changes: only tasks with one of these changes; empty takes all.
+        ordered: chooses and sorts them further; without it they stand by their change.
         after: the `next` of the page before.
 
     Raises:
         Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
     """
     compared = await compare(service, a, b)
-    return await service.run(_comparison_page, a, b, compared, frozenset(changes), after, limit)
-
-
-def _compared(first: Sequence[Entry], second: Sequence[Entry]) -> ComparedBatches:
-    a, b = task_repeats(first), task_repeats(second)
-    return ComparedBatches(scores(a), scores(b), compare_batches(a, b))
-
-
-def _comparison_page(
-    a: str,
-    b: str,
-    compared: ComparedBatches,
-    changes: Collection[str],
-    after: str | None,
-    limit: int,
-) -> dict[str, Any]:
     comparison = compared.comparison
-    tasks = [each for each in comparison.tasks if not changes or each.change in changes]
+    tasks: Sequence[TaskChange] = [
+        each for each in comparison.tasks if not changes or each.change in changes
+    ]
+    if ordered is not None:
+        tasks = await run_in_thread(ordered, tasks)
     begin = _tasks_up_to(tasks, after)
     shown = tasks[begin : begin + limit]
+    names = [each.task for each in shown]
+    first = await service.read(_counted_ids, a, names)
+    second = await service.read(_counted_ids, b, names)
     return {
         "a": _of_batch(a, compared.a),
         "b": _of_batch(b, compared.b),
@@ -116,10 +125,26 @@ def _comparison_page(
         "difference": comparison.difference,
         "difference_ci": comparison.difference_ci,
         "counts": comparison.counts,
-        "without_task": comparison.without_task,
-        "tasks": [asdict(each) for each in shown],
+        "without_task": compared.without_task,
+        "tasks": [
+            {
+                **each._asdict(),
+                "a": _of_task(each.a, first.get(each.task, ())),
+                "b": _of_task(each.b, second.get(each.task, ())),
+            }
+            for each in shown
+        ],
         "next": shown[-1].task if begin + limit < len(tasks) else None,
     }
+
+
+def _counted_ids(connection: Connection, batch: str, tasks: Sequence[str]) -> dict[str, list[str]]:
+    """Return the attempts that count of some tasks, by the numbers of their repeats."""
+    counted: dict[str, list[str]] = {}
+    repeats = task_repeats(groups.entries(connection, batch, tasks))
+    for slot in sorted(repeats, key=by_number):
+        counted.setdefault(slot.counted.task or "", []).append(slot.counted.rollout_id)
+    return counted
 
 
 def _tasks_up_to(tasks: Sequence[TaskChange], after: str | None) -> int:
@@ -133,6 +158,16 @@ def _tasks_up_to(tasks: Sequence[TaskChange], after: str | None) -> int:
 
 def _of_batch(name: str, scored: Scores) -> dict[str, Any]:
     return {"batch": name, **{field: getattr(scored, field) for field in _OF_BATCH}}
+
+
+def _of_task(total: TaskTotal | None, rollout_ids: Sequence[str]) -> dict[str, Any]:
+    """Return a task's score in one batch, with the ``rollout_ids`` that count."""
+    return {
+        "score": total and total.score,
+        "measured": total.measured if total else 0,
+        "repeats": len(rollout_ids),
+        "rollout_ids": rollout_ids,
+    }
 
 
 # --- repeats to run again ----------------------------------------------------------------------

@@ -35,6 +35,7 @@ from sqlalchemy.types import NULLTYPE
 from classifier import codec
 from classifier.batches import Entry, reward_in
 from classifier.diagnostics import Diagnostic, diagnose
+from classifier.groups import TaskTotal
 from classifier.rollup import (
     UNIT,
     CountedRollout,
@@ -312,36 +313,39 @@ def task_sums(row: Any) -> TaskSums:
     )
 
 
-class TaskTotal(NamedTuple):
-    """One task of a batch: its repeats, those with a score, and the mean of these.
-
-    ``repeats`` are those it was registered for or has, the greater number; ``score`` is None
-    without any.
-    """
-
-    task: str
-    repeats: int
-    measured: int
-    score: float | None
-
-
 def task_totals(connection: Connection, batch: str) -> list[TaskTotal]:
     """Return the totals of each task of a batch, in no order."""
-    names = select(rollouts.c.task).where(rollouts.c.batch == batch, rollouts.c.task.is_not(None))
-    known = {
-        row.task: _task_total(row)
-        for row in connection.execute(select(batch_tasks).where(batch_tasks.c.batch == batch))
-    }
+    known = select(*_TOTAL).where(batch_tasks.c.batch == batch)
+    totals = [_task_total(*row) for row in connection.execute(known)]
     # A task of which nothing has been judged yet need not have a row.
-    begun = connection.execute(names.distinct()).scalars()
-    return [known.get(name) or TaskTotal(name, 1, 0, None) for name in begun]
+    waiting = unjudged.join(rollouts, rollouts.c.id == unjudged.c.rollout_id)
+    begun = select(rollouts.c.task).select_from(waiting)
+    begun = begun.where(unjudged.c.batch == batch, rollouts.c.task.is_not(None))
+    summed = select(batch_tasks.c.task).where(batch_tasks.c.batch == batch)
+    rest = connection.execute(begun.except_(summed)).scalars()
+    return [*totals, *(TaskTotal(name, 1, 0, None) for name in rest)]
 
 
-def _task_total(row: Any) -> TaskTotal:
-    wanted = json.loads(row.wanted)
-    repeats = max(row.repeats, sum(wanted.values()), *map(int, wanted), 1)
-    score = int(row.score) / UNIT / row.kept if row.kept else None
-    return TaskTotal(row.task, repeats, row.kept, score)
+_TOTAL = (
+    batch_tasks.c.task,
+    batch_tasks.c.repeats,
+    batch_tasks.c.kept,
+    batch_tasks.c.score,
+    batch_tasks.c.wanted,
+)
+
+
+def _task_total(task: str, repeats: int, kept: int, score: str, wanted: str) -> TaskTotal:
+    registered = _registered_for(wanted)
+    mean = int(score) / UNIT / kept if kept else None
+    return TaskTotal(task, max(repeats, registered, 1), kept, mean)
+
+
+@lru_cache(512)  # thousands of tasks have few texts
+def _registered_for(wanted: str) -> int:
+    """Return how many repeats a task was registered for or has, of `batch_tasks.wanted`."""
+    counts: dict[str, int] = json.loads(wanted)
+    return max(sum(counts.values()), *map(int, counts), 0)
 
 
 def _count_task(changed: Changed, task: TaskSums, times: int) -> None:

@@ -332,10 +332,20 @@ _COUNTING = (
 )  # fmt: skip
 
 
-def entries(connection: Connection, batch: str) -> list[Entry]:
-    """List every rollout of a batch as it counts, oldest first; tokens and causes are left out."""
-    query = select(*_COUNTING).select_from(JOINED).where(rollouts.c.batch == batch)
+def entries(connection: Connection, batch: str, tasks: Sequence[str]) -> list[Entry]:
+    """List the rollouts of some tasks of a batch as they count, oldest first.
+
+    Tokens and causes are left out.
+    """
+    query = select(*_COUNTING).select_from(JOINED)
+    query = query.where(rollouts.c.batch == batch, rollouts.c.task.in_(tasks))
     return [_counting(row) for row in connection.execute(query.order_by(*OLDEST_FIRST))]
+
+
+def without_task(connection: Connection, batch: str) -> int:
+    """Count the rollouts of a batch that name no task."""
+    own = (rollouts.c.batch == batch, rollouts.c.task.is_(None))
+    return connection.scalar(select(func.count()).where(*own)) or 0
 
 
 def _counting(row: Sequence[Any]) -> Entry:

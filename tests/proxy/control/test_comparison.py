@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
+from classifier.batches import Entry
+from proxy.control import reports
 from proxy.control.queries import Service as ControlService
+from proxy.store import groups
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, DOWN, play
 
@@ -71,6 +76,38 @@ def test_a_comparison_is_made_anew_when_something_changed(
     assert control.comparisons["last", "tonight"] is before
     play(service, "fake-again", DOWN, batch="tonight", task="new")
     assert compared(service)["counts"]["only_b"] == 1
+
+
+def test_a_task_is_the_mean_of_the_attempts_that_count(service: Service) -> None:
+    for repeat, reward, answer in ((0, 1.0, None), (1, 0.0, None), (2, 0.0, DEAD)):
+        play(
+            service, f"last-{repeat}", answer, reward=reward, batch="last", task="t", repeat=repeat
+        )
+    play(service, "first", DEAD, reward=0.0, batch="tonight", task="t", repeat=0, attempt=0)
+    play(service, "again", reward=1.0, batch="tonight", task="t", repeat=0, attempt=1)
+    play(service, "nameless", reward=1.0, batch="tonight")
+    told = compared(service)
+    (task,) = told["tasks"]
+    assert task["a"] == {
+        "score": 0.5, "measured": 2, "repeats": 3, "rollout_ids": ["last-0", "last-1", "last-2"],
+    }  # fmt: skip
+    assert task["b"] == {"score": 1.0, "measured": 1, "repeats": 1, "rollout_ids": ["again"]}
+    assert (task["difference"], task["change"], told["without_task"]) == (0.5, "fixed", 1)
+
+
+def test_of_all_rollouts_only_those_of_the_tasks_on_a_page_are_read(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nights(service)
+    read: list[tuple[str, list[str]]] = []
+
+    def entries(connection: Connection, batch: str, tasks: Sequence[str]) -> list[Entry]:
+        read.append((batch, list(tasks)))
+        return groups.entries(connection, batch, tasks)
+
+    monkeypatch.setattr(reports, "groups", SimpleNamespace(**{**vars(groups), "entries": entries}))
+    compared(service, limit=2)
+    assert read == [("last", ["down", "up"]), ("tonight", ["down", "up"])]
 
 
 def test_a_batch_that_does_not_exist_is_a_problem(service: Service) -> None:

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.batches import task_repeats
+from classifier.batches import Entry, task_repeats
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
 from proxy.web import badges, charts
 from proxy.web.charts import difference, sparkline, strip
-from tests.classifier.test_comparison import entry
+
+
+def entry(name: str, task: str | None, repeat: int | None, score: float | None) -> Entry:
+    return Entry(
+        rollout_id=name, task=task, repeat=repeat, attempt=0,
+        health="healthy" if score is not None else "api_error", subcategory=None,
+        fingerprint=None, scoreable="no" if score is None else "yes", provisional=False,
+        reward=0.0 if score is None else score, input_tokens=None, output_tokens=None,
+        total_tokens=None, cost_usd=None,
+    )  # fmt: skip
 
 
 def test_a_night_without_a_score_is_a_gap_in_the_line() -> None:
