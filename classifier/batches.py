@@ -18,7 +18,7 @@ from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at
 from classifier.verdicts import Health, ValidityFinding
 
 # Where a runner puts the one number that counts, in order of preference.
-_REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
+REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 
 
 class Entry(NamedTuple):
@@ -147,7 +147,7 @@ def reward_in(
     """
     rewards = rewards or {}
     for values in (rewards, eval_ or {}):
-        named = (values.get(name) for name in _REWARD_NAMES)
+        named = (values.get(name) for name in REWARD_NAMES)
         number = next((value for value in named if isinstance(value, int | float)), None)
         if number is not None:
             return float(number)

@@ -103,7 +103,8 @@ async def beside(
     ``sort`` is unknown.
     """
     query = query_of(parameters)
-    rows = await service.read(listing.items_of, [rollout_id])
+    columns = listing.with_place(query)
+    rows = await service.read(listing.items_of, [rollout_id], columns=columns)
     if not rows:
         return None, None
     place = listing.position(query, rows[0])
@@ -248,6 +249,13 @@ def cursor_of(query: RolloutQuery, row: Facts) -> str:
     return encode_cursor(parts)
 
 
+# By the type of a value in a cursor, its check; and by that of a column, its types of numbers.
+_CURSOR_VALUES: Mapping[type, Callable[[Any], str | float | bool]] = {
+    str: cursor_name, int: cursor_number, float: cursor_number, bool: bool,
+}  # fmt: skip
+_NUMBERS: Mapping[type, type] = {int: float}
+
+
 def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     """Return the place that a cursor names; None if there is no cursor.
 
@@ -259,13 +267,12 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     try:
         created_at, name, *order = decode_cursor(cursor)
         sort, value = order or ("created_at", None)
-        read = cursor_name if isinstance(value, str) else cursor_number
-        known = None if value is None else read(value)
+        known = None if value is None else _CURSOR_VALUES[type(value)](value)
         place = Position(cursor_number(created_at), cursor_name(name), known)
-    except (ValueError, TypeError, OverflowError):
+    except (ValueError, TypeError, OverflowError, KeyError):
         raise invalid_cursor() from None
-    expected = str if sort == "task" else float
-    if sort != query.sort or not (known is None or isinstance(known, expected)):
+    kind = listing.SORTS[query.sort].type.python_type
+    if sort != query.sort or not (known is None or isinstance(known, _NUMBERS.get(kind, kind))):
         raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")
     return place
 

@@ -14,7 +14,9 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Connection,
+    Float,
     Select,
+    Table,
     and_,
     exists,
     func,
@@ -23,9 +25,14 @@ from sqlalchemy import (
     select,
     true,
     tuple_,
+    union,
     union_all,
 )
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.functions import FunctionElement
 
+from classifier.batches import REWARD_NAMES
 from proxy.store.tables import JOINED, batch_tasks, batches, exchanges, rollouts, verdicts
 
 Value = str | int | None  # None: rollouts without one
@@ -36,14 +43,69 @@ _OF_VERDICTS = ("health", "subcategory", "fingerprint", "cause", "scoreable")
 _OF_CALLS = ("model", "upstream", "role")
 # A verdict's index has these in order, rarest first; `reward` where it is one number.
 _WALKED = ("fingerprint", "subcategory", "health")
-_SORTED = ("reward", "total_tokens", "cost_usd")
+
+
+class _ReportedReward(FunctionElement[float]):
+    """The reward in an outcome (JSON text), as `classifier.batches.reward_in` reads it."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(_ReportedReward, "sqlite")
+def _read_by_sqlite(of: _ReportedReward, compiler: SQLCompiler, **options: Any) -> str:
+    outcome = compiler.process(of.clauses, **options)
+    numbers = "'integer', 'real', 'true', 'false'"
+    named = (
+        f"CASE WHEN json_type({outcome}, '$.{part}.{name}') IN ({numbers})"
+        f" THEN CAST(json_extract({outcome}, '$.{part}.{name}') AS REAL) END"
+        for part in ("rewards", "eval")
+        for name in REWARD_NAMES
+    )
+    sole = f"SELECT max(value) FROM json_each({outcome}, '$.rewards') HAVING count(*) = 1"
+    return f"coalesce({', '.join(named)}, CAST(({sole}) AS REAL))"
+
+
+@compiles(_ReportedReward, "postgresql")
+def _read_by_postgresql(of: _ReportedReward, compiler: SQLCompiler, **options: Any) -> str:
+    outcome = compiler.process(of.clauses, **options)
+    named = (
+        f"CASE jsonb_typeof(o -> '{part}' -> '{name}')"
+        f" WHEN 'number' THEN (o -> '{part}' ->> '{name}')::double precision"
+        f" WHEN 'boolean' THEN (o -> '{part}' ->> '{name}')::boolean::int END"
+        for part in ("rewards", "eval")
+        for name in REWARD_NAMES
+    )
+    given = "CASE jsonb_typeof(o -> 'rewards') WHEN 'object' THEN o -> 'rewards' END"
+    sole = f"SELECT max(value)::double precision FROM jsonb_each_text({given}) HAVING count(*) = 1"
+    # Parsed once: a subquery with an offset is not merged into the one around it.
+    parsed = f"SELECT {outcome}::jsonb AS o OFFSET 0"
+    return f"(SELECT coalesce({', '.join(named)}, ({sole})) FROM ({parsed}) AS parsed)"
+
+
+_REPORTED = _ReportedReward(rollouts.c.outcome)
+# Each order's column. An index has those of time, `batch`, `task`, `health`, `subcategory`,
+# `fingerprint`, `reward`, `total_tokens` and `cost_usd` in order, within a batch too; the others
+# are read over once for a page, which holds no more of them than it shows.
+SORTS: Mapping[str, ColumnElement[Any]] = {
+    **{name: rollouts.c[name] for name in (
+        "created_at", "id", "batch", "task", "repeat", "attempt", "model", "upstream", "registered",
+    )},
+    "reported_at": rollouts.c.outcome_at,
+    "reported_reward": _REPORTED,
+    **{name: verdicts.c[name] for name in (
+        "health", "subcategory", "fingerprint", "cause", "provisional", "scoreable", "reward",
+        "total_tokens", "cost_usd", "validity",
+    )},
+}  # fmt: skip
 _SEARCHED = (
     (rollouts.c.id, rollouts.c.batch, rollouts.c.task, rollouts.c.model),
     (verdicts.c.fingerprint, verdicts.c.subcategory, verdicts.c.cause),
 )
 _WALKS = 64  # at once; for more values than that, their union is sorted
 
-JUDGED = frozenset((*_OF_VERDICTS, *_SORTED, "validity", "text"))
+_OF_VERDICT = frozenset(name for name, by in SORTS.items() if by in {*verdicts.c})
+JUDGED = _OF_VERDICT | {"text"}
 ITEM = (
     *(rollouts.c[name] for name in (
         "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
@@ -58,6 +120,10 @@ ITEM = (
 )  # fmt: skip
 
 
+# The second as the database reads the number, whose last bit may differ from Python's.
+_SHOWN_AS = {"validity": "findings", "reported_reward": "place_by_report"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutQuery:
     """The filters and the order of a list of rollouts.
@@ -65,8 +131,7 @@ class RolloutQuery:
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
     upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
     ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
-    a call began that failed. ``sort`` is ``created_at``, ``task``,
-    ``reward``, ``total_tokens`` or ``cost_usd``; rollouts without that value come last.
+    a call began that failed. ``sort`` is one of `SORTS`; rollouts without that value come last.
     """
 
     filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -81,8 +146,8 @@ class RolloutQuery:
     @property
     def by_verdict(self) -> bool:
         """True if the filters or the order depend on verdicts."""
-        asked = {*self.filters, self.sort, *(["text"] if self.text else [])}
-        return not asked.isdisjoint(JUDGED)
+        fields = {*self.filters, self.sort, *(["text"] if self.text else [])}
+        return not fields.isdisjoint(JUDGED)
 
 
 class Position(NamedTuple):
@@ -90,7 +155,7 @@ class Position(NamedTuple):
 
     created_at: float
     id: str
-    value: str | float | None = None
+    value: str | float | bool | None = None
 
 
 def page(
@@ -105,10 +170,20 @@ def page(
 
     Arguments:
         after: the place of the rollout before the page.
-        columns: of ``JOINED``; with the ``id``, ``created_at`` and what is sorted by.
+        columns: of ``JOINED``; with the ``id``, ``created_at`` and what is sorted by, but for
+            ``reported_reward``.
     """
     ids = [row.id for row in _keys(connection, query, after, limit)]
-    return items_of(connection, ids, columns=columns)
+    return items_of(connection, ids, columns=with_place(query, columns))
+
+
+def with_place(
+    query: RolloutQuery, columns: Sequence[ColumnElement[Any]] = ITEM
+) -> Sequence[ColumnElement[Any]]:
+    """Return the columns, and those that the `position` of a rollout in the list is made of."""
+    if query.sort != "reported_reward":
+        return columns
+    return (*columns, _REPORTED.label(_SHOWN_AS[query.sort]))
 
 
 def items_of(
@@ -116,8 +191,8 @@ def items_of(
 ) -> list[Facts]:
     """Return the columns of rollouts in the order of their ids, without those that are unknown."""
     wanted = select(*columns).select_from(JOINED).where(rollouts.c.id.in_(ids))
-    found = {row["id"]: dict(row) for row in connection.execute(wanted).mappings()} if ids else {}
-    return [found[name] for name in ids if name in found]
+    rows = {row["id"]: dict(row) for row in connection.execute(wanted).mappings()} if ids else {}
+    return [rows[name] for name in ids if name in rows]
 
 
 def conditions(query: RolloutQuery) -> list[ColumnElement[bool]]:
@@ -127,8 +202,8 @@ def conditions(query: RolloutQuery) -> list[ColumnElement[bool]]:
 
 
 def position(query: RolloutQuery, row: Mapping[str, Any]) -> Position:
-    """Return the place of a listed rollout."""
-    value = None if query.sort == "created_at" else row[query.sort]
+    """Return the place of a listed rollout, a row `with_place`."""
+    value = None if query.sort == "created_at" else row[_SHOWN_AS.get(query.sort, query.sort)]
     return Position(row["created_at"], row["id"], value)
 
 
@@ -141,7 +216,7 @@ class _Walk(NamedTuple):
     id: Column[Any]
     at: Column[Any]
     lead: Mapping[Column[Any], Sequence[Value]]
-    known: Column[Any] | None = None  # which orders before `at`, and is not null
+    known: ColumnElement[Any] | None = None  # which orders before `at`, and is not null
 
     @property
     def judged(self) -> bool:
@@ -154,18 +229,18 @@ def _keys(
     """Return the ids of a page; those for which `sort` is unknown follow by their time."""
     if query.sort == "created_at":
         return _read(connection, query, _by_time(query), after, limit)
-    found: list[Any] = []
+    keys: list[Any] = []
     if after is None or after.value is not None:
-        found = _read(connection, query, _by_value(query), after, limit)
+        keys = _read(connection, query, _by_value(query), after, limit)
         after = None
-    if len(found) < limit:
-        found += _read(connection, query, _by_time(query), after, limit - len(found))
-    return found
+    if len(keys) < limit:
+        keys += _read(connection, query, _by_time(query), after, limit - len(keys))
+    return keys
 
 
 def _by_value(query: RolloutQuery) -> _Walk:
-    column = rollouts.c.task if query.sort == "task" else verdicts.c[query.sort]
-    return _walk(query, column.table, known=column)
+    table = verdicts if query.sort in _OF_VERDICT else rollouts
+    return _walk(query, table, known=SORTS[query.sort])
 
 
 def _by_time(query: RolloutQuery) -> _Walk:
@@ -179,7 +254,7 @@ def _by_time(query: RolloutQuery) -> _Walk:
 
 
 def _walk(
-    query: RolloutQuery, table: Any, *leading: str, known: Column[Any] | None = None
+    query: RolloutQuery, table: Any, *leading: str, known: ColumnElement[Any] | None = None
 ) -> _Walk:
     named = [name for name in ("batch", *leading) if name in query.filters]
     lead = {table.c[name]: query.filters[name] for name in named}
@@ -211,7 +286,7 @@ def _in_order(
     walk: _Walk, query: RolloutQuery, conditions: Sequence[ColumnElement[bool]]
 ) -> Select[Any]:
     named = [walk.id.label("id"), walk.at.label("at")]
-    order = [walk.at, walk.id]
+    order: list[ColumnElement[Any]] = [walk.at, walk.id]
     if walk.known is not None:
         named, order = [*named, walk.known.label("value")], [walk.known, *order]
     return _ordered(select(*named).where(*conditions), query, order)
@@ -242,6 +317,8 @@ def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[Co
         conditions.append(_failed(walk, query.failed_since, query.failed_until))
     if walk.known is not None:
         conditions.append(walk.known.is_not(None))
+        if walk.known is verdicts.c.cause:  # an index has the few that have a fingerprint
+            conditions.append(verdicts.c.fingerprint.is_not(None))
     elif query.sort != "created_at":
         conditions.append(_unknown(walk, query.sort))
     if after is not None:
@@ -257,8 +334,10 @@ def _filtered(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[
     if name in _OF_CALLS:
         return _called(walk, name, values)
     if name == "validity":
-        found = (verdicts.c.validity.contains(f" {value} ", autoescape=True) for value in values)
-        return _verdict(walk, or_(*found))
+        conditions = (
+            verdicts.c.validity.contains(f" {value} ", autoescape=True) for value in values
+        )
+        return _verdict(walk, or_(*conditions))
     return or_(*(_rewarded(walk, str(value)) for value in values))
 
 
@@ -297,9 +376,10 @@ def _rewarded(walk: _Walk, kind: str) -> ColumnElement[bool]:
 
 
 def _unknown(walk: _Walk, name: str) -> ColumnElement[bool]:
-    if name == "task":
-        return _rollout(walk, rollouts.c.task.is_(None))
-    return not_(_verdict(walk, verdicts.c[name].is_not(None)))
+    column = SORTS[name]
+    if name not in _OF_VERDICT:
+        return _rollout(walk, column.is_(None))
+    return not_(_verdict(walk, column.is_not(None)))
 
 
 def _mentions(walk: _Walk, text: str, batches: Sequence[Value]) -> ColumnElement[bool]:
@@ -318,7 +398,8 @@ def _mentions(walk: _Walk, text: str, batches: Sequence[Value]) -> ColumnElement
 
 
 def _beyond(walk: _Walk, query: RolloutQuery, after: Position) -> ColumnElement[bool]:
-    mine, place = [walk.at, walk.id], [after.created_at, after.id]
+    mine: list[ColumnElement[Any]] = [walk.at, walk.id]
+    place: list[Any] = [after.created_at, after.id]
     if walk.known is not None:
         mine, place = [walk.known, *mine], [after.value, *place]
     return tuple_(*mine) < tuple_(*place) if query.descending else tuple_(*mine) > tuple_(*place)
@@ -352,7 +433,7 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
         Rows of ``value`` (None: of none), ``rollouts``, ``scoreable`` ones, their mean ``reward``,
         ``total_tokens`` and ``cost_usd`` (None if no verdict says), ``priced`` verdicts.
     """
-    found = select(rollouts.c.id).where(*conditions(query)).subquery()
+    matching = select(rollouts.c.id).where(*conditions(query)).subquery()
     value = GROUPS[by].label("value")
     counted = func.count().label("rollouts")
     measured = verdicts.c.scoreable == "yes"
@@ -366,7 +447,7 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
             func.sum(verdicts.c.cost_usd).label("cost_usd"),
             func.count(verdicts.c.cost_usd).label("priced"),
         )
-        .select_from(found.join(JOINED, rollouts.c.id == found.c.id))
+        .select_from(matching.join(JOINED, rollouts.c.id == matching.c.id))
         .group_by(value)
         .order_by(counted.desc(), value)
         .limit(limit)
@@ -409,14 +490,24 @@ def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]
 def find_tasks(connection: Connection, text: str, *, limit: int) -> list[tuple[str, str]]:
     """List tasks and their batches by the words of a text, as for rollouts.
 
-    Those of exactly that name come first, then those with the shortest names.
+    Those of exactly that name come first, then those with the shortest names. Of a batch that
+    nobody has opened yet, whose tasks are not summed up, a whole name is found.
     """
-    words, task = text.split() or [text], batch_tasks.c.task
-    anywhere = [_holds(word, (task, batch_tasks.c.batch)) for word in words]
-    query = (
-        select(task, batch_tasks.c.batch)
-        .where(*anywhere, or_(*(_holds(word, (task,)) for word in words)))
-        .order_by(func.lower(task) != text.lower(), func.length(task), task, batch_tasks.c.batch)
+    words = text.split() or [text]
+
+    def matching(of: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
+        named, anywhere = (of.c.task,), (of.c.task, of.c.batch)
+        return select(*anywhere).where(
+            *(_holds(word, anywhere) for word in words),
+            or_(*(_holds(word, named) for word in words)),
+            *conditions,
+        )
+
+    whole = rollouts.c.task.in_({text, *words}) & rollouts.c.batch.is_not(None)
+    both = union(matching(batch_tasks), matching(rollouts, whole)).subquery()
+    task, batch = both.c.task, both.c.batch
+    query = select(task, batch).order_by(
+        func.lower(task) != text.lower(), func.length(task), task, batch
     )
     return [(row.task, row.batch) for row in connection.execute(query.limit(limit))]
 

@@ -318,7 +318,12 @@ class BatchRuns(BaseModel):
 
 RewardKind = Literal["zero", "nonzero", "null", "missing"]
 Scoreable = Literal["yes", "no", "unknown"]
-Sort = Literal["created_at", "task", "reward", "cost_usd", "total_tokens"]
+Sort = Literal[
+    "created_at", "task", "reward", "cost_usd", "total_tokens", "id", "batch", "repeat", "attempt",
+    "model", "upstream", "registered", "health", "subcategory", "fingerprint", "cause",
+    "provisional", "scoreable", "reported_at", "validity",
+    "reported_reward",
+]  # fmt: skip
 Order = Literal["asc", "desc"]
 
 NO_BATCH = "-"  # as a `batch`: rollouts without one

@@ -72,7 +72,7 @@ def test_quota_finds_what_failed_for_quota(service: Service) -> None:
         ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
         ("until=inf", "until", "takes a time from 1970 to 9998"),
         ("since=-1", "since", "takes a time from 1970 to 9998"),
-        ("sort=id", "sort", "'created_at', 'task'"),
+        ("sort=error", "sort", "'created_at', 'task'"),
         ("order=up", "order", "'asc' or 'desc'"),
         ("limit=0", "limit", "greater than or equal to 1"),
         ("limit=1001", "limit", "less than or equal to 1000"),

@@ -48,8 +48,8 @@ def cursor(*parts: Any) -> str:
 
 def test_a_cursor_leads_back_to_the_rollout_it_was_made_of() -> None:
     row: dict[str, Any] = {"created_at": 5.25, "id": "é/1", "task": "t", "reward": 0.5}
-    row |= {"cost_usd": None, "total_tokens": 7}
-    for sort in ("created_at", "task", "reward", "cost_usd", "total_tokens"):
+    row |= {"cost_usd": None, "total_tokens": 7, "registered": True, "repeat": 0, "health": "h"}
+    for sort in row:
         query = RolloutQuery(sort=sort)
         expected = Position(5.25, "é/1", None if sort == "created_at" else row[sort])
         assert position_of(cursor_of(query, row), query) == expected
@@ -64,11 +64,15 @@ def test_what_is_no_cursor_of_this_list_is_refused() -> None:
         "junk", "", "é", cursor(), cursor(1), cursor("x", "r"), cursor(None, "r"), cursor(1, 2),
         cursor(1, "\x00"), cursor(10**400, "r"), cursor(1, "r", "reward"),
         cursor(1, "r", "reward", 1), cursor(1, "r", "task", 5), cursor(1, "r", "task", [1]),
-        cursor(1, "r", "task", 10**400), base64.urlsafe_b64encode(b"7").decode(),
+        cursor(1, "r", "task", 10**400), cursor(1, "r", "task", True),
+        base64.urlsafe_b64encode(b"7").decode(),
     ):  # fmt: skip
         with pytest.raises(Refusal) as refused:
             position_of(wrong, RolloutQuery(sort="task"))
         assert (refused.value.status, refused.value.detail[:6]) == (422, "after:"), wrong
+    for value in (1, "x"):
+        with pytest.raises(Refusal, match="not a cursor of a list by registered"):
+            position_of(cursor(1, "r", "registered", value), RolloutQuery(sort="registered"))
     with pytest.raises(Refusal, match="not a cursor of a list by cost_usd"):
         position_of(cursor(1, "r", "reward", 0.5), RolloutQuery(sort="cost_usd"))
 

@@ -14,9 +14,11 @@ from sqlalchemy import Engine, event, insert, text
 
 from classifier.records import Exchange
 from proxy.store import listing
+from proxy.store.batch_totals import reported_reward
 from proxy.store.database import Database
 from proxy.store.listing import (
     GROUPS,
+    SORTS,
     Facts,
     Position,
     RolloutQuery,
@@ -39,6 +41,15 @@ SEEN: dict[str, Any] = {
 CAUSES = (
     ("auth", "auth:401", "invalid_api_key"), ("quota", "quota:429", "insufficient_quota"),
     ("rate_limit", "rate_limit:429", "rate_limit"),
+)  # fmt: skip
+# As a runner may report them, and as no service stores them.
+OUTCOMES = (
+    '{"rewards": {"reward": 0.1}}', '{"rewards": {"reward": 0}}', '{"rewards": {"score": 1e-3}}',
+    '{"rewards": {"style": 0.7}}', '{"rewards": {"style": 0.7, "speed": 0.2}}',
+    '{"rewards": {"style": 0.7, "success": 1, "score": 0.4}}', '{"rewards": null, "eval": null}',
+    '{"rewards": {}, "eval": {"resolved": true}}', '{"eval": {"passed": false, "reward": [1]}}',
+    '{"rewards": {"style": -2.5}, "eval": {"accuracy": 0.875}}', '{"eval": {"note": "1"}}', "{}",
+    '{"rewards": {"style": 0.5}, "eval": {"reward": "1", "score": {"of": 2}}}',
 )  # fmt: skip
 
 
@@ -65,6 +76,9 @@ def made(number: int, chance: random.Random) -> Facts:
         "findings": chance.choice((None, " suspect starved ", " info serving_changed "))
         if health else None,
         "reported_at": 200.0 if reward is not None or number % 3 == 0 else None,
+        "outcome": chance.choice(OUTCOMES) if reward is not None or number % 3 == 0 else None,
+        "registered": number % 2 == 0,
+        "provisional": number % 5 == 0 if health else None,
         "calls": [(chance.choice(("gpt-5", "mini")), chance.choice(("openai", "local")), role)
                   for role in ("agent", "judge")[: chance.randrange(3)]],
     }  # fmt: skip
@@ -72,16 +86,18 @@ def made(number: int, chance: random.Random) -> Facts:
 
 def fill(database: Database, listed: Sequence[Facts]) -> None:
     """Write rows as a service leaves them."""
-    of_rollouts = ("id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at")
+    of_rollouts = ("id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at",
+                   "registered")  # fmt: skip
     judged = ("health", "subcategory", "fingerprint", "cause", "scoreable", "reward", "cost_usd",
-              "total_tokens")  # fmt: skip
+              "total_tokens", "provisional")  # fmt: skip
     rows = [
-        {**{name: row[name] for name in of_rollouts}, "outcome_at": row["reported_at"]}
+        {**{name: row[name] for name in of_rollouts}, "outcome_at": row["reported_at"],
+         "outcome": row["outcome"]}
         for row in listed
-    ]
+    ]  # fmt: skip
     given = [
         {**{name: row[name] for name in judged}, "rollout_id": row["id"], "batch": row["batch"],
-         "began_at": row["created_at"], "validity": row["findings"], "provisional": False,
+         "began_at": row["created_at"], "validity": row["findings"],
          "given_at": 1.0, "verdict": "{}"}
         for row in listed if row["health"]
     ]  # fmt: skip
@@ -176,9 +192,16 @@ def expected(rows: Sequence[Facts], query: RolloutQuery) -> list[str]:
                      reverse=query.descending)  # fmt: skip
     if query.sort == "created_at":
         return [row["id"] for row in by_time]
-    known = [row for row in by_time if row[query.sort] is not None]
-    known.sort(key=lambda row: row[query.sort], reverse=query.descending)
-    return [row["id"] for row in (*known, *(r for r in by_time if r[query.sort] is None))]
+    values = {row["id"]: value_of(row, query.sort) for row in by_time}
+    known = [row for row in by_time if values[row["id"]] is not None]
+    known.sort(key=lambda row: values[row["id"]], reverse=query.descending)
+    return [row["id"] for row in (*known, *(r for r in by_time if values[r["id"]] is None))]
+
+
+def value_of(row: Facts, sort: str) -> Any:
+    if sort == "reported_reward":
+        return reported_reward(row["outcome"]) if row["outcome"] else None
+    return row["findings" if sort == "validity" else sort]
 
 
 FILTERS: Sequence[dict[str, Any]] = (
@@ -217,6 +240,28 @@ def test_a_list_holds_what_was_asked_for_in_its_order(
             assert found == expected(listed, query), query
             some += bool(found)
     assert some == (len(FILTERS) - 1) * len(ORDERS), "nobody's batch alone is empty"
+
+
+def test_every_column_is_an_order_and_its_pages_join(
+    database: Database, listed: list[Facts]
+) -> None:
+    for sort in SORTS:
+        for filters in ({}, {"batch": ["one", None]}, {"health": ["api_error", "healthy"]}):
+            for descending in (False, True):
+                query = RolloutQuery(filters=filters, sort=sort, descending=descending)
+                found = [row["id"] for row in paged(database, query, 29)]
+                assert found == expected(listed, query), query
+
+
+def test_a_database_reads_the_reported_reward_as_python_does(
+    database: Database, listed: list[Facts]
+) -> None:
+    rows = paged(database, RolloutQuery(sort="reported_reward"), 200)
+    read = {row["outcome"]: row["place_by_report"] for row in rows}
+    assert read.keys() == {None, *OUTCOMES}
+    for outcome, value in read.items():
+        meant = outcome and reported_reward(outcome)
+        assert value is meant is None or value == pytest.approx(meant, rel=1e-12), outcome
 
 
 @pytest.mark.parametrize("limit", [1, 7])
@@ -374,11 +419,21 @@ PLANS: Sequence[tuple[dict[str, Any], str, str]] = (
     ({}, "task", "rollouts_task"),
     *(
         (filters, sort, f"verdicts_{within}{sort}")
-        for sort in ("reward", "cost_usd", "total_tokens")
+        for sort in (
+            "reward", "cost_usd", "total_tokens", "health", "subcategory", "fingerprint",
+        )
         for within, filters in (("", {}), ("batch_", {"batch": ["one"]}))
     ),
+    ({}, "batch", "rollouts_batch"),
+    ({"batch": ["one"]}, "batch", "rollouts_batch"),
 )  # fmt: skip
-VALUES: dict[str, Any] = {"task": "x50", "reward": 0.5, "cost_usd": 0.5, "total_tokens": 500}
+VALUES: dict[str, Any] = {
+    "task": "x50", "reward": 0.5, "cost_usd": 0.5, "total_tokens": 500, "health": "healthy",
+    "subcategory": "quota", "fingerprint": "quota:429", "batch": "one", "id": "r5", "repeat": 1,
+    "attempt": 1, "model": "gpt-5", "upstream": "openai", "registered": True, "cause": "quota",
+    "provisional": True, "scoreable": "no", "reported_at": 200.0, "validity": " info ",
+    "reported_reward": 0.5,
+}  # fmt: skip
 
 
 def test_a_page_is_read_in_the_order_of_an_index(
@@ -397,6 +452,26 @@ def test_a_page_is_read_in_the_order_of_an_index(
     keys, _ = plans(many, RolloutQuery(filters=filters), told, None)
     assert keys.count("verdicts_batch_health") == 4, "one walk for each, joined"
     assert many.is_sqlite or keys.count("Limit") == 5, "and a page of each, not all that match"
+
+
+def test_an_order_without_an_index_reads_the_list_once_for_a_page(
+    many: Database, told: list[tuple[str, Any]]
+) -> None:
+    """Twice if the page ends beyond the rollouts whose value is known, and then its rows."""
+    indexed = {sort for _, sort, _ in PLANS}
+    for sort in SORTS.keys() - indexed:
+        for place in (None, Position(MANY / 2, "r", VALUES[sort])):
+            query = RolloutQuery(filters={"batch": ["one"]}, sort=sort)
+            read = plans(many, query, told, place)
+            assert len(read) in (2, 3), (sort, read)
+            if sort == "cause" and many.is_sqlite:
+                assert "verdicts_batch_fingerprint" in read[0], "the few that have one"
+            for plan in read[:-1]:
+                looked = "SCAN" if many.is_sqlite else "Seq Scan"
+                own = plan.replace("SCAN json_each", "")  # of one outcome
+                assert looked not in own, (sort, "the batch's rollouts, and no others", plan)
+            keys = [said for said, _ in told if said.startswith("SELECT")][:-1]
+            assert all("LIMIT" in said for said in keys), keys
 
 
 def walked(plan: str, *, ordered: bool) -> bool:

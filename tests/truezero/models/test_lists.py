@@ -47,7 +47,7 @@ def test_a_moment_is_seconds_or_iso_8601_in_utc(said: object, seconds: float) ->
     [
         {"since": "soon"}, {"since": "nan"}, {"since": []}, {"until": None, "colour": "red"},
         {"health": ["healthy,"]}, {"health": "healthy"}, {"repeat": [2**31]}, {"batch": ["\x00"]},
-        {"text": "\x00"}, {"limit": 0}, {"limit": 1001}, {"order": "ASC"}, {"sort": "id"},
+        {"text": "\x00"}, {"limit": 0}, {"limit": 1001}, {"order": "ASC"}, {"sort": "error"},
     ],
 )  # fmt: skip
 def test_what_has_no_meaning_is_invalid(wrong: dict[str, Any]) -> None:
