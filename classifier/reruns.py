@@ -132,7 +132,7 @@ class RerunEntry(NamedTuple):
 
     ``entry.health`` is None if it was not judged yet. ``skipped`` says why it was not
     admitted, ``warnings`` are the verdict's, ``excluded_by`` for what the policy leaves its score
-    out.
+    out. ``model``, ``upstream`` and ``repeats`` are those that it was registered with.
     """
 
     entry: Entry
@@ -143,6 +143,9 @@ class RerunEntry(NamedTuple):
     skipped: str | None = None
     warnings: tuple[str, ...] = ()
     excluded_by: tuple[str, ...] = ()
+    model: str | None = None
+    upstream: str | None = None
+    repeats: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +153,8 @@ class RerunItem:
     """One repeat of a task to run again.
 
     ``rollout_id`` is its last attempt, None of one that was never started; ``attempt`` is the
-    number that the next one has. ``after_s``: not before so many seconds.
+    number that the next one has. ``after_s``: not before so many seconds. ``model``, ``upstream``
+    and ``repeats`` are to be registered as before.
     """
 
     task: str | None
@@ -158,6 +162,9 @@ class RerunItem:
     rollout_id: str | None
     attempt: int
     after_s: float | None = None
+    model: str | None = None
+    upstream: str | None = None
+    repeats: int | None = None
 
 
 class RerunReason(NamedTuple):
@@ -176,11 +183,16 @@ class UnscoredRepeat(NamedTuple):
 
 
 class MissingRepeats(NamedTuple):
-    """A task with fewer repeats than it was registered to have, and which it has."""
+    """A task with fewer repeats than it was registered to have, and which it has.
+
+    ``model`` and ``upstream`` are those of all its rollouts, None if they differ.
+    """
 
     task: str
     wanted: int
     repeats: Collection[int]
+    model: str | None = None
+    upstream: str | None = None
 
 
 def without_score(attempts: Iterable[RerunEntry]) -> Iterator[tuple[RerunEntry, ...]]:
@@ -211,7 +223,10 @@ def never_started(lacking: MissingRepeats, *, after: int = -1) -> Iterator[Unsco
     free = (repeat for repeat in range(lacking.wanted) if repeat not in lacking.repeats)
     for repeat in islice(free, lacking.wanted - len(lacking.repeats)):
         if repeat > after:
-            item = RerunItem(task=lacking.task, repeat=repeat, rollout_id=None, attempt=0)
+            item = RerunItem(
+                task=lacking.task, repeat=repeat, rollout_id=None, attempt=0,
+                model=lacking.model, upstream=lacking.upstream, repeats=lacking.wanted,
+            )  # fmt: skip
             yield UnscoredRepeat(reason, item)
 
 
@@ -225,6 +240,9 @@ def _item(tried: Sequence[RerunEntry]) -> RerunItem:
         # A rollout that was not admitted made no attempt: it is registered again as it is.
         attempt=max(numbers) + (last.skipped is None),
         after_s=last.after_s,
+        model=last.model,
+        upstream=last.upstream,
+        repeats=last.repeats,
     )
 
 

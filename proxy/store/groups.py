@@ -6,13 +6,16 @@ judged. A rollout that has no outcome when they say so is given up.
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
     Row,
@@ -20,9 +23,12 @@ from sqlalchemy import (
     and_,
     bindparam,
     case,
+    exists,
     func,
+    not_,
     or_,
     select,
+    text,
     tuple_,
     update,
 )
@@ -36,6 +42,7 @@ from proxy.store.tables import (
     ENTRY_COLUMNS,
     JOINED,
     OLDEST_FIRST,
+    UNSCORED,
     batch_runs,
     insert_into,
     rollouts,
@@ -376,24 +383,53 @@ def unscored(
         after: the place of the slot before.
         at_once: how many rollouts are looked at by one query.
     """
-    while first := connection.execute(_first_attempts(batch, after, at_once)).all():
-        places = [SlotCursor(row.created_at, row.id) for row in first]
-        yield from _slots(connection, batch, first, frozenset(places))
-        after = places[-1]
-        if len(first) < at_once:
-            return
-
-
-def _first_attempts(batch: str, after: SlotCursor | None, limit: int) -> Select[Any]:
-    """Select rollouts without a score: every attempt at a slot is one where the slot has none."""
-    query = (
-        select(*OLDEST_FIRST, rollouts.c.task, rollouts.c.repeat, rollouts.c.attempt)
-        .select_from(JOINED)
-        .where(rollouts.c.batch == batch, _UNSCORED)
+    # Every attempt at a slot is without a score where the slot has none.
+    attempts = heapq.merge(
+        _in_pages(connection, _judged_unscored(batch), _PLACE, after, at_once),
+        _in_pages(connection, _not_judged(batch), OLDEST_FIRST, after, at_once),
+        key=lambda row: (row.created_at, row.id),
     )
-    if after is not None:
-        query = query.where(tuple_(*OLDEST_FIRST) > after)
-    return query.order_by(*OLDEST_FIRST).limit(limit)
+    while first := list(islice(attempts, at_once)):
+        places = frozenset(SlotCursor(row.created_at, row.id) for row in first)
+        yield from _slots(connection, batch, first, places)
+
+
+_ATTEMPT = (*OLDEST_FIRST, rollouts.c.task, rollouts.c.repeat, rollouts.c.attempt)
+_PLACE = (verdicts.c.began_at, verdicts.c.rollout_id)
+
+
+def _judged_unscored(batch: str) -> Select[Any]:
+    """Select rollouts whose verdict has no score, by the index that holds no others."""
+    judged = verdicts.join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+    return select(*_ATTEMPT).select_from(judged).where(verdicts.c.batch == batch, text(UNSCORED))
+
+
+def _not_judged(batch: str) -> Select[Any]:
+    judged = exists().where(verdicts.c.rollout_id == rollouts.c.id)
+    return select(*_ATTEMPT).where(rollouts.c.batch == batch, not_(judged))
+
+
+def _in_pages(
+    connection: Connection,
+    query: Select[Any],
+    order: Sequence[Column[Any]],
+    after: SlotCursor | None,
+    at_once: int,
+) -> Iterator[Row[Any]]:
+    """Yield the rows of a query in their order, so many by one statement."""
+    while True:
+        rows = connection.execute(_page_of(query, order, after, at_once)).all()
+        yield from rows
+        if len(rows) < at_once:
+            return
+        after = SlotCursor(rows[-1].created_at, rows[-1].id)
+
+
+def _page_of(
+    query: Select[Any], order: Sequence[Column[Any]], after: SlotCursor | None, limit: int
+) -> Select[Any]:
+    rest = query if after is None else query.where(tuple_(*order) > after)
+    return rest.order_by(*order).limit(limit)
 
 
 def _slots(
@@ -447,12 +483,15 @@ _COLUMNS = (
     rollouts.c.skipped,
     case((_UNSCORED, verdicts.c.cause)).label("cause"),
     case((_UNSCORED, verdicts.c.verdict)).label("verdict"),
+    rollouts.c.model,
+    rollouts.c.upstream,
+    rollouts.c.repeats,
 )
 
 
 def _attempt(row: Sequence[Any]) -> RerunEntry:
-    *judged, skipped, cause, text = row
-    verdict = orjson.loads(text) if text else {}
+    *judged, skipped, cause, stored, model, upstream, repeats = row
+    verdict = orjson.loads(stored) if stored else {}
     return RerunEntry(
         entry=Entry._make((*judged, ())),
         transient=verdict.get("transient"),
@@ -462,6 +501,9 @@ def _attempt(row: Sequence[Any]) -> RerunEntry:
         skipped=skipped,
         warnings=tuple(verdict.get("warnings", ())),
         excluded_by=tuple(verdict.get("excluded_by", ())),
+        model=model,
+        upstream=upstream,
+        repeats=repeats,
     )
 
 
@@ -475,22 +517,26 @@ def lacking(
         at_once: how many tasks are looked at by one query.
     """
     begun = rollouts.c.task >= since
-    while found := connection.execute(_lacking(batch, begun, at_once)).all():
-        repeats: dict[str, set[int]] = {row.task: set() for row in found}
+    while rows := connection.execute(_lacking(batch, begun, at_once)).all():
+        repeats: dict[str, set[int]] = {row.task: set() for row in rows}
         for task, repeat in connection.execute(_repeats(batch, list(repeats))):
             repeats[task].add(repeat)
-        for row in found:
-            yield MissingRepeats(row.task, row.wanted, repeats[row.task])
-        begun = rollouts.c.task > found[-1].task
-        if len(found) < at_once:
+        for row in rows:
+            yield MissingRepeats(row.task, row.wanted, repeats[row.task], row.model, row.upstream)
+        begun = rollouts.c.task > rows[-1].task
+        if len(rows) < at_once:
             return
 
 
-def _lacking(batch: str, begun: ColumnElement[bool], limit: int) -> Select[str, int]:
+def _lacking(batch: str, begun: ColumnElement[bool], limit: int) -> Select[Any]:
     r = rollouts.c
     wanted = func.max(r.repeats)
+    same = (
+        case((func.min(column) == func.max(column), func.min(column))).label(column.name)
+        for column in (r.model, r.upstream)
+    )
     return (
-        select(r.task, wanted.label("wanted"))
+        select(r.task, wanted.label("wanted"), *same)
         .where(r.batch == batch, begun, r.repeats.is_not(None), r.repeat.is_not(None))
         .group_by(r.task)
         .having(wanted > func.count(r.repeat.distinct()))

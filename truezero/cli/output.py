@@ -765,7 +765,11 @@ def commands(found: models.Reruns, only: Sequence[str], url: str | None = None) 
         if item.task is not None:
             words += ["--task", item.task]
             words += [] if item.repeat is None else ["--repeat", str(item.repeat)]
+            words += [] if item.repeats is None else ["--repeats", str(item.repeats)]
             words += ["--attempt", str(item.attempt)]
+        words += [] if item.model is None else ["--model", item.model]
+        words += [] if item.upstream is None else ["--upstream", item.upstream]
+        words += [] if url is None else ["--url", url]
         yield visible(shlex.join([*words, "--"])) + " $AGENT"
 
 

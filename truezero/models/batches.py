@@ -591,6 +591,9 @@ class RerunItem(BaseModel):
     rollout_id: str | None = Field(description="its last attempt; null if it was never started")
     attempt: int = Field(description="the number that the next attempt has")
     after_s: float | None = Field(description="not before so many seconds")
+    model: str | None = Field(default=None, description="model to register it with, as before")
+    upstream: str | None = Field(default=None, description="upstream to register it with")
+    repeats: int | None = Field(default=None, description="repeats that its task is to have")
 
 
 class RerunGroup(BaseModel):

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select, text
+from sqlalchemy import Connection, Select, event, insert, select, text
 
 from classifier.breakers import Admission
 from classifier.groups import group
@@ -16,7 +16,7 @@ from classifier.reruns import MissingRepeats, RerunEntry
 from proxy.store import groups
 from proxy.store.database import Database
 from proxy.store.groups import SlotCursor, settled_by
-from proxy.store.tables import Registration, rollouts, verdicts
+from proxy.store.tables import OLDEST_FIRST, Registration, rollouts, verdicts
 from tests.proxy.store.test_verdicts import verdict
 
 REFUSED = Admission(error="skipped: the breaker is open")
@@ -394,23 +394,30 @@ def test_a_page_is_read_in_the_order_of_an_index(database: Database) -> None:
         for n in range(4000)
     ]  # fmt: skip
     judged = [
-        verdict(row["id"], batch=row["batch"], reward=1.0 if row["attempt"] else None)
-        for row in rows
+        {**verdict(row["id"], batch=row["batch"], reward=1.0 if row["attempt"] else None),
+         "began_at": row["created_at"]}
+        for row in rows if row["id"] != "r80"
     ]  # fmt: skip
     for table, given in ((rollouts, rows), (verdicts, judged)):
         database.change(lambda connection, *of: connection.execute(*of), insert(table), given)
     if not database.is_sqlite:
         database.change(lambda connection: connection.execute(text("ANALYZE rollouts, verdicts")))
-    first = database.read(
-        lambda connection: connection.execute(groups._first_attempts("b", None, 60)).all()
-    )
+    judged_, waiting = groups._judged_unscored("b"), groups._not_judged("b")
+    first = database.read(lambda connection: connection.execute(judged_.limit(60)).all())
     several, tasks, single = groups._attempts("b", first)
-    keys = [groups._first_attempts("b", place, 5) for place in (None, SlotCursor(2000.0, "r"))]
+    keys = [
+        (groups._page_of(query, order, place, 5), index, others)
+        for place in (None, SlotCursor(2000.0, "r"))
+        for query, order, index, others in (
+            (judged_, groups._PLACE, "verdicts_unscored", ("TEMP B-TREE", "Sort ")),
+            (waiting, OLDEST_FIRST, "rollouts_", ("TEMP B-TREE",)),  # few: PostgreSQL sorts them
+        )
+    ]
     named = [
         groups._lacking("b", rollouts.c.task >= "t2", 5), groups._repeats("b", ["t1", "t2"]),
     ]  # fmt: skip
     wanted = (
-        *((query, "rollouts_batch", ("TEMP B-TREE", "Sort ")) for query in keys),
+        *keys,
         (several, "rollouts_repeat", ()), (tasks, "rollouts_", ()), (single, "rollouts_", ()),
         (named[0], "rollouts_", ("B-TREE FOR GROUP", "B-TREE FOR ORDER")),
         (named[1], "rollouts_", ()),
@@ -420,6 +427,24 @@ def test_a_page_is_read_in_the_order_of_an_index(database: Database) -> None:
         assert index in plan, plan
         for other in ("Seq Scan", "SCAN rollouts\n", "SCAN verdicts", *others):
             assert other not in f"{plan}\n", plan
+
+
+def test_what_waits_for_a_verdict_is_looked_for_until_there_is_no_more(database: Database) -> None:
+    """Its statement looks at all of a batch where everything is judged."""
+    for number in range(40):
+        begin_at(database, float(number), f"r{number:02}", task=f"t{number}", repeat=0)
+        if number < 30:
+            reward = 1.0 if number % 3 else None
+            end(database, f"r{number:02}", reward=reward, batch="b", began_at=float(number))
+
+    def read(connection: Connection) -> tuple[int, int, int]:
+        asked: list[str] = []
+        event.listen(connection, "before_cursor_execute", lambda *heard: asked.append(heard[2]))
+        slots = len(list(groups.unscored(connection, "b", at_once=6)))
+        waiting, judged = (sum(each in said for said in asked) for each in ("NOT (EXISTS", "<>"))
+        return slots, waiting, judged
+
+    assert database.read(read) == (20, 2, 2), "pages of six: of ten each"
 
 
 def _plan(connection: Connection, query: Select[Any]) -> str:

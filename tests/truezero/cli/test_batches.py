@@ -116,7 +116,10 @@ def test_what_to_run_again_is_a_list_ids_or_commands(url: str) -> None:
     both = ("--only", "fix_first", "--only", "skipped")
     assert len(truezero("rerun", "mixed/1", "--ids", *both, url=url).stdout.splitlines()) == 3
     command = truezero("rerun", "mixed/1", "--command", url=url).stdout
-    assert command.startswith("truezero run --batch mixed/1 --task down --attempt 1 -- $AGENT")
+    assert command == (
+        "truezero run --batch mixed/1 --task down --attempt 1 --model gpt-5 --upstream openai"
+        f" --url {url} -- $AGENT\n"
+    )
 
 
 def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
