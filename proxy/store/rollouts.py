@@ -158,6 +158,7 @@ class _Work:
 
 
 _ATTRIBUTES = tuple(Registration(id="").attributes)
+_PLACE = frozenset({"batch", "task", "repeat"})  # of an attribute, as answers state it
 
 
 def _rows(connection: Connection, ids: Iterable[str]) -> dict[str, Columns]:
@@ -187,11 +188,31 @@ def terms(standing: Mapping[str, str | None], policy: PolicyTerms) -> dict[str, 
 
 
 def fill_in(connection: Connection, attributes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Register rollouts that exist, with attributes by id; their verdicts are then outdated."""
+    """Register rollouts that exist, with attributes by id; what is not final is then outdated."""
     rows = [{**row, "registered": True, "of": name} for name, row in attributes.items()]
     connection.execute(update(rollouts).where(rollouts.c.id == bindparam("of")), rows)
-    outdated = update(verdicts).where(verdicts.c.rollout_id.in_(list(attributes))).values(calls=-1)
-    connection.execute(outdated)
+    outdated = verdicts.c.rollout_id.in_(list(attributes)), verdicts.c.provisional
+    connection.execute(update(verdicts).where(*outdated).values(calls=-1))
+    _place_verdicts(connection, attributes)
+
+
+def _place_verdicts(connection: Connection, attributes: Mapping[str, Mapping[str, Any]]) -> None:
+    """Put stored verdicts where their rollouts are now: a final one is not judged again."""
+    columns = verdicts.c.rollout_id, verdicts.c.batch, verdicts.c.verdict, verdicts.c.result
+    stored = select(*columns).where(verdicts.c.rollout_id.in_(list(attributes)))
+    for row in connection.execute(stored).mappings().all():
+        given = attributes[row["rollout_id"]]
+        placed = {"batch": given.get("batch", row["batch"])}
+        for name in ("verdict", "result"):
+            placed[name] = row[name] and _with_place(row[name], given)
+        own = verdicts.c.rollout_id == row["rollout_id"]
+        connection.execute(update(verdicts).where(own).values(placed))
+
+
+def _with_place(text: str, given: Mapping[str, Any]) -> str:
+    document = json.loads(text)
+    document |= {name: given[name] for name in _PLACE & given.keys() & document.keys()}
+    return json.dumps(document, separators=(",", ":"))
 
 
 class _Admissions:

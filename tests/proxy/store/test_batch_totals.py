@@ -262,6 +262,23 @@ def test_it_is_what_a_recount_gives_after_any_history(history: History, data: An
         _check(history.database, step.__name__)
 
 
+@pytest.mark.parametrize("provisional", [False, True])
+@pytest.mark.parametrize("step", [register, report])
+def test_a_verdict_goes_with_its_rollout_into_a_batch(
+    history: History, step: Callable[[History, Any], None], provisional: bool
+) -> None:
+    """An agent called before its runner registered it, and a verdict was given in between."""
+    of = history
+    of.database.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id="r0")]), worker="w")
+    of.database.verdicts.store(verdict_row("r0", batch=None, provisional=provisional), known=None)
+    placed: dict[str, Any] = {"batch": "b", "task": "t", "repeat": 0}
+    if step is register:
+        of.database.rollouts.register(Registration(id="r0", **placed), now=of.tick())
+    else:
+        of.database.rollouts.report("r0", "{}", now=of.tick(), attributes=placed)
+    _check(of.database, step.__name__)
+
+
 def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each as a process of its own: what they add to is the same few rows."""
     for limit in ("_BUSY_S", "_RECORDING_BUSY_S"):  # however slow the machine
