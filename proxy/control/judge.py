@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from classifier import breakers, codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
+from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
 from classifier.logical_calls import ended_at, is_abort
 from classifier.neighbours import NEAR_S, neighbours_of
@@ -485,6 +486,8 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         verdict = with_advice(verdict, rollout, policy, earlier)
     if service.recorder.failing or not loaded.storable:
         return verdict
+    if _is_being_asked(service, rollout, verdict, now):
+        return replace(verdict, provisional=True, judged_at=None)
     feed = partial(
         breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
     )
@@ -518,12 +521,39 @@ def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:
     rollout = loaded.rollout
     wanted = {call for call, series in rollout.references.items() if series.running}
     if may_open:
-        verdict, now = _judge(service, loaded, service.policy), service.now()
-        seen = _seen(service, verdict)
-        after = breakers.feed(states, verdict, now=now, policy=service.policy, seen=seen)
-        if any(state.opened_at == now for state in after):
+        verdict = _judge(service, loaded, service.policy)
+        if _completes_streak(service, states, verdict, service.now()):
             wanted |= set(verdict.evidence[-1:])
     return [each for each in rollout.exchanges if each.id in wanted]
+
+
+def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> bool:
+    """Return True if a breaker hangs on a verdict whose last failure is being asked about.
+
+    A series may begin while the answer to the outcome waits for it; one that runs is no answer
+    until it ends. Meanwhile a page may want to show the verdict.
+    """
+    if not service.asks_references or verdict.provisional or verdict.batch is None:
+        return False
+    if rollout.ended_at is None or not verdict.evidence:
+        return False
+    series = rollout.references.get(verdict.evidence[-1])
+    if series is not None and not series.running:
+        return False
+    waits_s = _REFERENCES_S if series is None else LONGEST_SERIES_S
+    if not rollout.ended_at <= now < rollout.ended_at + waits_s:
+        return False
+    states = service.database.breakers.of_batch(verdict.batch)
+    return _completes_streak(service, states, verdict, now)
+
+
+def _completes_streak(
+    service: Service, states: Sequence[BreakerState], verdict: Verdict, now: float
+) -> bool:
+    """Return True if a verdict opens a breaker, or would but for a reference call."""
+    seen = _seen(service, verdict)
+    after = breakers.feed(states, verdict, now=now, policy=service.policy, seen=seen)
+    return any(now in (state.opened_at, state.answered_at) for state in after)
 
 
 def _seen(service: Service, verdict: Verdict) -> bool:

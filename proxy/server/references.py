@@ -90,7 +90,13 @@ class _Waiting:
     looked_at: float = -1.0
 
     def add(self, failure: _Failure) -> None:
-        """Add a failure in place of an earlier one of its rollout that nobody waits for."""
+        """Add a failure in place of an earlier one of its rollout that nobody waits for.
+
+        One that somebody waits for stays as it is, however often it comes.
+        """
+        known = self.failures.get(failure.exchange_id)
+        if known is not None and known.awaited:
+            return
         for each in [*self.failures.values()]:
             if each.rollout_id == failure.rollout_id and not each.awaited:
                 del self.failures[each.exchange_id]

@@ -260,6 +260,40 @@ def test_a_breaker_asks_before_it_opens(service: Service, provider: Provider, mo
     assert (lane["phase"], lane["answered_at"]) == ("open", None)
 
 
+def test_who_looks_while_a_breaker_is_asked_about_does_not_open_it(
+    service: Service, provider: Provider, model: str
+) -> None:
+    denied = answers.whole({"error": {"message": "denied", "code": "invalid_api_key"}}, 401)
+    may_answer = threading.Event()
+
+    def denied_to_agents(request: Request) -> Answer:
+        if not is_question(request):
+            return denied
+        may_answer.wait(60)
+        return answers.healthy(request)
+
+    provider.plays(denied_to_agents)
+    batch = f"looked-at-{model}"
+    names = [f"{model}-looked-at-{number}" for number in range(5)]
+    for name in names:
+        service.register(id=name, batch=batch, model=model, policy={"agents": "trusted"})
+        call(service, name, model)
+    for name in names[:-1]:
+        outcome(service, name)
+    with ThreadPoolExecutor(1) as pool:
+        last = pool.submit(outcome, service, names[-1])
+        until(lambda: questions(provider))
+        looked_at = service.verdict(names[-1])
+        assert (looked_at["subcategory"], looked_at["provisional"]) == ("auth", True)
+        (lane,) = service.get(f"/batches/{batch}/breaker")["lanes"]
+        assert (lane["phase"], lane["streak"]) == ("closed", 4)
+        may_answer.set()
+        assert last.result()["provisional"] is False
+    (lane,) = service.get(f"/batches/{batch}/breaker")["lanes"]
+    assert (lane["phase"], lane["streak"]) == ("closed", 5)
+    assert lane["answered_at"] is not None
+
+
 @pytest.mark.slow  # the answer to the outcome is waited for
 def test_a_series_that_ends_late_has_the_verdict_judged_anew(
     service: Service, provider: Provider, rollout: str, model: str
