@@ -406,6 +406,7 @@ class Application:
             worker=worker,
             close_here=self._closer.close,
             ask_references=self._asker.ask if settings.reference_calls else ask_nothing,
+            ask_reference=self._asker.ask_now,
             reference_key=partial(has_reference_key, context),
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,

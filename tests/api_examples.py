@@ -22,6 +22,7 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "agent_s": 9.3,
     "created_at": _BEGAN,
     "duration_s": 0.41,
+    "ended_at": _BEGAN + 0.6,
     "expires": "2026-09-22T14:13:20Z",
     "first_at": _BEGAN,
     "first_byte_at": _BEGAN + 0.5,
@@ -65,6 +66,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
         "status": "success", "termination_reason": "agent_stop", "prompts_executed": 1,
         "rewards": {"reward": 0.0},
     },
+    "POST /upstreams/{upstream}/reference": {"model": "gpt-5"},
     "POST /digests": {"response_ids": ["chatcmpl-1", "resp_1"]},
     "POST /batches/{batch}/card/disclosure": {"seed": "word", "leaves": 20},
     "POST /batches/{batch}/begin": {"run": "shift-1"},
@@ -86,6 +88,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "GET /rollouts/{rollout_id}/result": ("open: GET /rollouts/quota/result", _all),
     "GET /rollouts/{rollout_id}/exchanges": ("open: GET /rollouts/quota/exchanges", _first),
     "POST /digests": ("open: POST /digests", _all),
+    "POST /upstreams/{upstream}/reference": ("keyed: POST /upstreams/openai/reference", _all),
     "GET /batches": ("open: GET /batches", _all),
     "GET /batches/{batch}/check": ("open: GET /batches/nightly/check", _all),
     "POST /batches/{batch}/breaker/reset": ("open: POST /batches/broken/breaker/reset", _all),
@@ -172,6 +175,9 @@ PASSING: Final[Mapping[str, Any]] = {
                         "first_byte_p50_s": 0.7, "first_byte_p95_s": 1.1,
                     }
                 ],
+                "questions": {
+                    "calls": 18, "failures": 12, "total_tokens": 216, "cost_usd": 0.00048,
+                },
             }
         ],
     },

@@ -31,7 +31,7 @@ from proxy.control.alerts import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
-from proxy.control.upstreams import upstream_report
+from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.batches import Moment
@@ -597,6 +597,25 @@ async def report(
     sample of inference calls.
     """
     return await json_answer((await upstream_report(service, since)).to_dict())
+
+
+@upstreams_router.post(
+    "/upstreams/{upstream}/reference",
+    response_model=models.ReferenceSeries,
+    tags=["service"],
+    operation_id="ask_reference",
+)
+async def reference(
+    service: Service,
+    upstream: Annotated[str, Path(description="its name in a base URL")],
+    request: models.ReferenceRequest,
+) -> dict[str, Any]:
+    """Ask a model the proxy's own question, as beside an untrusted agent's failure.
+
+    With the operator's key, up to three times: the series ends with the first that is not answered.
+    Its calls are recorded under `_reference`; some 100 tokens in all.
+    """
+    return await ask_reference(service, upstream, request.model)
 
 
 @upstreams_router.get(

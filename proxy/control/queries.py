@@ -177,6 +177,11 @@ async def ask_nothing(_failures: Sequence[Exchange], _within_s: float) -> None:
     """Ask no reference calls, in a process that has no upstreams."""
 
 
+async def no_lane_to_ask(_upstream: str, _model: str) -> str:
+    """Refuse to ask a reference, in a process that has no upstreams."""
+    raise Refusal(404, "unknown_upstream", "this process has no upstreams")
+
+
 async def nothing_to_close(_rollout_id: str, _number: int) -> bool:
     """Report all calls as ended, in a process that relays none."""
     return True
@@ -201,6 +206,7 @@ class Service:
             them ended.
         ask_references: has failed calls of one rollout asked about that no series was asked beside
             yet, and waits up to so many seconds until those have ended.
+        ask_reference: asks a model of an upstream one series now, and returns its id once it ended.
         reference_key: returns True if reference calls to an upstream have a key, or need none.
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
@@ -223,6 +229,7 @@ class Service:
     worker: str = ""
     close_here: Callable[[str, int], Awaitable[bool]] = nothing_to_close
     ask_references: Callable[[Sequence[Exchange], float], Awaitable[None]] = ask_nothing
+    ask_reference: Callable[[str, str], Awaitable[str]] = no_lane_to_ask
     reference_key: Callable[[str], bool] = lambda _upstream: True
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
@@ -270,12 +277,7 @@ class Service:
         try:
             return await run_in_thread(query, *args, **kwargs)
         except StoreError as error:
-            raise Refusal(
-                503,
-                "storage_unavailable",
-                f"database unavailable ({error.kind})",
-                RETRY_SOON,
-            ) from error
+            raise storage_unavailable(error) from error
 
     async def read(self, query: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Run a query that takes a connection first, as those of `proxy.store.statistics` do.
@@ -297,6 +299,12 @@ async def readiness(service: Service) -> dict[str, Any]:
         "gaps": recorder.gaps_counted,
         "waiting": recorder.waiting,
     }
+
+
+def storage_unavailable(error: StoreError) -> Refusal:
+    """Return the refusal of a request while the database is unavailable."""
+    detail = f"database unavailable ({error.kind})"
+    return Refusal(503, "storage_unavailable", detail, RETRY_SOON)
 
 
 def unknown_rollout(rollout_id: str) -> Refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -10,9 +11,17 @@ from dataclasses import asdict, dataclass, replace
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
 
-from proxy.control.queries import Service, run_in_thread
-from proxy.routing.errors import Refusal
+from classifier.records import Exchange
+from classifier.references import REFERENCE
+from proxy.control.pricing import PriceTable
+from proxy.control.queries import Service, run_in_thread, storage_unavailable
+from proxy.control.reports import CallTotals, call_totals
+from proxy.routing.errors import RETRY_SOON, Refusal
+from proxy.routing.upstreams import normalised
 from proxy.store import statistics
+from proxy.store.batches import CallSum, question_sums
+from proxy.store.calls import some_of
+from proxy.store.errors import StoreError
 from proxy.store.statistics import Slice
 
 # --- figures of upstreams and their models -----------------------------------------------------
@@ -380,6 +389,54 @@ def round_step(wanted_s: float, *, at_least: int = 1) -> int:
     return next((step for step in _ROUND_S if step >= needed), whole)
 
 
+# --- a reference that somebody asks for --------------------------------------------------------
+
+
+async def ask_reference(service: Service, upstream: str, model: str) -> dict[str, Any]:
+    """Ask a model one series of reference calls: return the answer to the POST.
+
+    Raises:
+        Refusal: 404 for an unknown upstream, 429 where too many were asked within a minute, 503
+            while the database is unavailable.
+    """
+    name = normalised(upstream)
+    if name not in service.upstreams:
+        raise Refusal(404, "unknown_upstream", f"there is no upstream {upstream!r}")
+    try:
+        series_id = await service.ask_reference(name, model)
+    except StoreError as error:
+        raise storage_unavailable(error) from error
+    row = await service.run(service.database.references.of_id, series_id)
+    if row is None:
+        raise Refusal(503, "storage_unavailable", "the series is gone", RETRY_SOON)
+    asked = json.loads(row["calls"])
+    ids = [call["exchange_id"] for call in asked]
+    exchanges = await service.read(some_of, REFERENCE, ids)
+    return {
+        "series": row["id"],
+        **{name: row[name] for name in _OF_SERIES},
+        "calls": [_reference_call(service, call, exchanges) for call in asked],
+    }
+
+
+_OF_SERIES = ("upstream", "model", "api", "started_at", "ended_at", "not_run")
+
+
+def _reference_call(
+    service: Service, call: dict[str, Any], exchanges: Mapping[str, Exchange]
+) -> dict[str, Any]:
+    exchange = exchanges.get(call["exchange_id"])
+    if exchange is None:  # deleted meanwhile, with all that is as old
+        return call
+    return call | {
+        "status": exchange.status,
+        "answered_model": exchange.answered_model,
+        "input_tokens": exchange.usage.input_total,
+        "output_tokens": exchange.usage.output_total,
+        "cost_usd": service.prices.cost(exchange),
+    }
+
+
 # --- reports for REST and pages ----------------------------------------------------------------
 
 
@@ -395,12 +452,16 @@ UpstreamFacts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
-    """All upstreams called in a window; ``sampled`` calls of ``calls`` gave latencies and keys."""
+    """All upstreams called in a window; ``sampled`` calls of ``calls`` gave latencies and keys.
+
+    ``questions`` are the proxy's own calls among them, by upstream.
+    """
 
     window: Window
     items: Sequence[UpstreamStats]
     calls: int
     sampled: int
+    questions: Mapping[str, CallTotals]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response to `GET /upstreams`."""
@@ -410,7 +471,10 @@ class WindowReport:
             "step_s": self.window.step_s,
             "calls": self.calls,
             "sampled_calls": self.sampled,
-            "items": [_item(each) for each in self.items],
+            "items": [
+                {**_item(each), "questions": _questions(self.questions.get(each.name))}
+                for each in self.items
+            ],
         }
 
 
@@ -431,6 +495,7 @@ async def upstream_report(
     if window.step_s > _MINUTE:
         recent = await _counted(service, window.fine_from, window.end, _MINUTE)
     sampled = await service.read(statistics.samples, _slices(window, rows))
+    asked = await service.read(question_sums, since=window.start, until=window.end)
     origins = {name: each.origin if each.url else "" for name, each in service.upstreams.items()}
     items = await run_in_thread(
         upstream_stats, window, rows, sampled, recent=recent, origins=origins
@@ -440,7 +505,15 @@ async def upstream_report(
         items=[await _dated(service, item, window) for item in items],
         calls=sum(item.stats.calls for item in items),
         sampled=len(sampled),
+        questions=await service.run(_totals_of_questions, service.prices, asked),
     )
+
+
+def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[str, CallTotals]:
+    by_upstream: defaultdict[str, list[CallSum]] = defaultdict(list)
+    for each in sums:
+        by_upstream[each.upstream].append(each)
+    return {name: call_totals(prices, parts) for name, parts in by_upstream.items()}
 
 
 _DAY = 86_400
@@ -550,6 +623,17 @@ def _item(upstream: UpstreamStats) -> dict[str, Any]:
             for each in upstream.keys
         ],
         "points": [asdict(point) for point in upstream.points],
+    }
+
+
+def _questions(totals: CallTotals | None) -> dict[str, Any]:
+    if totals is None:
+        return {"calls": 0, "failures": 0, "total_tokens": None, "cost_usd": None}
+    return {
+        "calls": totals.calls,
+        "failures": totals.failures,
+        "total_tokens": totals.total_tokens,
+        "cost_usd": totals.cost_usd,
     }
 
 

@@ -54,6 +54,7 @@ RefusalCode: TypeAlias = Literal[
     "too_many_calls",
     "too_many_calls_of_rollout",
     "too_many_connections",
+    "too_many_references",
     "too_many_registrations",
     "unauthorized",
     "unconfigured_upstream",

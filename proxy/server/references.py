@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +20,9 @@ from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.clock import epoch_s
 from proxy.relay.context import RelayContext
 from proxy.relay.references import AskedLane, Questioner
+from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
-from proxy.routing.upstreams import asks_for_no_key
+from proxy.routing.upstreams import Auth, asks_for_no_key
 from proxy.store.errors import StoreError
 from proxy.store.references import LONGEST_S, ReferenceLane, References
 from proxy.store.rollouts import Rollouts
@@ -44,6 +45,27 @@ _HOUR_S: Final = 3600.0
 _NAME_MAX: Final = 200  # characters of a model's name
 _END_TRIES: Final = 10
 _POLL_S: Final = 0.1  # how often somebody who waits looks if a series has ended
+
+
+# The API of a model that was never answered, by where its provider expects the key. Paths of Azure
+# and Vertex name a deployment or a project: only an answered call tells them.
+_USUAL_API: Final[Mapping[Auth, str]] = {
+    Auth.BEARER: "openai.chat",
+    Auth.NONE: "openai.chat",
+    Auth.X_API_KEY: "anthropic.messages",
+    Auth.X_GOOG_API_KEY: "gemini.generateContent",
+    Auth.AWS: "bedrock.converse",
+}
+_USUAL_APIS_OF: Final[Mapping[str, str]] = {
+    "cohere": "cohere.v2.chat",  # by Bearer too: docs.cohere.com/reference/chat
+}
+_ASKED_TOO_OFTEN: Final = Refusal(
+    429,
+    "too_many_references",
+    f"reference calls: at most {_LANE_A_MINUTE} series a minute to one model, "
+    f"{_ALL_A_MINUTE} in all",
+    ((b"retry-after", b"10"),),
+)
 
 
 class _Registered(NamedTuple):
@@ -302,11 +324,11 @@ class ReferenceAsker:
 
     async def _share_reason(
         self, lane: AskedLane, reason: NotRun, failures: Iterable[_Failure], calls: str = "[]"
-    ) -> None:
-        """Store why no question is asked: once a minute, lane and reason."""
+    ) -> str:
+        """Store why no question is asked, once a minute, lane and reason; returns the series."""
         now = self._wall()
-        asked = ReferenceLane(lane.upstream, lane.model)
-        rows = await asyncio.to_thread(self._references.recent, asked, since=now - _MINUTE_S)
+        of_model = ReferenceLane(lane.upstream, lane.model)
+        rows = await asyncio.to_thread(self._references.recent, of_model, since=now - _MINUTE_S)
         series_id = next((row["id"] for row in rows if row["not_run"] == reason), None)
         if series_id is None:
             series_id = self._context.new_id()
@@ -315,6 +337,50 @@ class ReferenceAsker:
                 self._references.end, series_id, at=now, calls=calls, not_run=reason.value
             )
         await self._share(series_id, failures)
+        return str(series_id)
+
+    # --- a series that somebody asks for ------------------------------------------------------
+
+    async def ask_now(self, upstream: str, model: str) -> str:
+        """Ask one series whether anything failed or not; returns its id once it has ended.
+
+        It is one of its lane's: failures that end beside it share it.
+
+        Raises:
+            Refusal: 429 if the lane, or the service, has had its series of this minute.
+            StoreError: the database is unavailable.
+        """
+        registered = _Registered(None, None, upstream, (model,))
+        answered = await asyncio.to_thread(
+            self._references.last_answered, upstream, registered.models, now=self._wall()
+        )
+        api = self._usual_api(upstream) if answered is None else api_asked(answered.api)
+        lane = AskedLane(
+            upstream=upstream,
+            model=model[:_NAME_MAX],
+            api=api or "",
+            answered_as=() if answered is None else answered.answered_as,
+        )
+        reason = NotRun.FAILED_TO_RUN if not api or len(model) > _NAME_MAX else None
+        reason = reason or await self._reason_against(lane, registered)
+        if reason is not None:
+            return await self._share_reason(lane, reason, [])
+        await self._require_turn(lane)
+        return await self._run(_Waiting(lane))
+
+    def _usual_api(self, name: str) -> str | None:
+        upstream = self._context.upstreams.get(name)
+        if upstream is None:
+            return None
+        return _USUAL_APIS_OF.get(name) or _USUAL_API.get(upstream.auth)
+
+    async def _require_turn(self, lane: AskedLane) -> None:
+        since = self._wall() - _MINUTE_S
+        asked = ReferenceLane(lane.upstream, lane.model)
+        rows = await asyncio.to_thread(self._references.recent, asked, since=since)
+        in_all = await asyncio.to_thread(self._references.started, since=since)
+        if len(_run_series(rows)) >= _LANE_A_MINUTE or in_all >= _ALL_A_MINUTE:
+            raise _ASKED_TOO_OFTEN
 
     # --- series of a lane --------------------------------------------------------------------
 
@@ -374,8 +440,8 @@ class ReferenceAsker:
             await self._share(row["id"], fits)
             waiting.drop(fits)
 
-    async def _run(self, waiting: _Waiting) -> None:
-        """Ask one series, which the failures share that end before it does."""
+    async def _run(self, waiting: _Waiting) -> str:
+        """Ask one series, which the failures share that end before it does; returns its id."""
         lane, series_id = waiting.lane, self._context.new_id()
         first = list(waiting.failures.values())
         side_by_side = any(each.side_by_side for each in first)
@@ -399,6 +465,7 @@ class ReferenceAsker:
         during = [each for each in waiting.failures.values() if each.at <= at]
         await self._share(series_id, during)
         waiting.drop(during)
+        return series_id
 
     async def _begin(self, series_id: str, lane: AskedLane, at: float) -> None:
         await asyncio.to_thread(
@@ -479,7 +546,7 @@ def due_at(rows: Sequence[Row], now: float, *, awaited: bool = False) -> float:
         rows: the lane's series, the newest first.
         awaited: somebody waits, so that series that fail alike are at most five seconds apart.
     """
-    run = [row for row in rows if row["not_run"] is None or row["not_run"] == NotRun.STOPPED]
+    run = _run_series(rows)
     due = 0.0
     if len(run) >= _LANE_A_MINUTE and run[_LANE_A_MINUTE - 1]["started_at"] > now - _MINUTE_S:
         due = run[_LANE_A_MINUTE - 1]["started_at"] + _MINUTE_S
@@ -489,6 +556,11 @@ def due_at(rows: Sequence[Row], now: float, *, awaited: bool = False) -> float:
         distance = min(2.0 ** (alike - 1), _AWAITED_S if awaited else _FARTHEST_S)
         due = max(due, run[0]["started_at"] + distance)
     return due
+
+
+def _run_series(rows: Sequence[Row]) -> list[Row]:
+    """Return the series in which something was asked."""
+    return [row for row in rows if row["not_run"] is None or row["not_run"] == NotRun.STOPPED]
 
 
 def _failed_as(row: Row) -> str | None:

@@ -16,6 +16,7 @@ import orjson
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    FromClause,
     Integer,
     RowMapping,
     and_,
@@ -30,6 +31,7 @@ from sqlalchemy import (
 
 from classifier.batch_summary import Named, NamedSlots, score_in
 from classifier.batches import counted_check, picked, problems, slot_name
+from classifier.references import REFERENCE
 from classifier.rollup import Counts, Note, NoteKind, Shapes, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.connections import Connections
@@ -285,6 +287,7 @@ def mean_scores(connection: Connection, names: Sequence[str]) -> dict[str, float
 
 
 _DAY_S, _DAY_MINUTES = 86_400, 1440
+_CLOCKS_APART_S = 60.0  # an id is made before its call begins, on the same host
 _KINDS = ("inference", "continuation")
 # Input tokens up to which every price is the same for each token; a longer call is read alone.
 FLAT_TOKENS = schema.TIERS[0]
@@ -404,6 +407,36 @@ def call_sums(connection: Connection, batch: str, by: Sequence[str]) -> list[Cal
     Arguments:
         by: names of `DIMENSIONS`.
     """
+    of_rollouts = rollouts.join(exchanges, exchanges.c.rollout_id == rollouts.c.id)
+    return _sums_of(connection, by, of_rollouts, rollouts.c.batch == batch)
+
+
+def question_sums(connection: Connection, *, since: float, until: float) -> list[CallSum]:
+    """Add up reference calls by upstream, one by one: no batch and no rollout has them.
+
+    Arguments:
+        since: began then or later, and before ``until``, in epoch seconds.
+    """
+    x = exchanges.c
+    return _sums_of(
+        connection,
+        ("upstream",),
+        exchanges,
+        x.rollout_id == REFERENCE,
+        x.id >= _first_id(since),  # the table is ordered by it
+        x.started_at >= since,
+        x.started_at < until,
+    )
+
+
+def _first_id(at: float) -> str:
+    """Return a text that ids of exchanges come after which began at a time or later."""
+    return f"{max(0, int((at - _CLOCKS_APART_S) * 1e6)):013x}"
+
+
+def _sums_of(
+    connection: Connection, by: Sequence[str], source: FromClause, *which: ColumnElement[bool]
+) -> list[CallSum]:
     x = exchanges.c
     group = [DIMENSIONS[name] for name in by]
     failed = x.subcategory.is_not(None)
@@ -443,9 +476,9 @@ def call_sums(connection: Connection, batch: str, by: Sequence[str]) -> list[Cal
             of_priceable(_sound(x.cache_write_tokens)),
             of_priceable(outputs),
         )
-        .select_from(rollouts.join(exchanges, x.rollout_id == rollouts.c.id))
+        .select_from(source)
         .where(
-            rollouts.c.batch == batch,
+            *which,
             x.ending.is_not(None),
             x.pending.is_not(True),
             x.kind.in_(_KINDS),

@@ -91,6 +91,12 @@ class References:
                 add(connection, reference_failures, row)
             _judged_before(connection, series_id)
 
+    def of_id(self, series_id: str) -> Row | None:
+        """Return one series; None if there is none of this id."""
+        query = select(reference_series).where(reference_series.c.id == series_id)
+        with self._connections.reading() as connection:
+            return connection.execute(query).mappings().one_or_none()
+
     def recent(self, lane: ReferenceLane, *, since: float) -> list[Row]:
         """List the series of a lane that started since then (epoch seconds), the newest first."""
         query = (

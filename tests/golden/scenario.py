@@ -94,6 +94,8 @@ class Scenario:
             with self._scene("strict", REQUIRE_REGISTRATION="1", REGISTRATIONS_PER_S="0.0001",
                              BODY_LIMIT="200"):  # fmt: skip
                 self._strict()
+            with self._scene("keyed", KEY_OPENAI="sk-operator"):
+                self._references()
 
     def _unexplained(self) -> None:
         error = {"message": "Something is off.", "type": "odd", "code": "E1042"}
@@ -395,3 +397,13 @@ class Scenario:
         ask.post("/rollouts", {"id": "newer"}, title="registered too fast")
         self._call("new")
         ask.post(f"/r/new{CHAT}", {**ASK, "user": "u" * 300}, headers=SK, title="a large body")
+
+    def _references(self) -> None:
+        ask = self.player
+        self.provider.plays(answers.chat())
+        ask.post("/upstreams/openai/reference", {"model": "gpt-5"})
+        self.provider.plays(answers.FAILURES[Api.CHAT][Fault.QUOTA])
+        ask.post("/upstreams/openai/reference", {"model": "gpt-5-mini"}, title="one that fails")
+        ask.post("/upstreams/anthropic/reference", {"model": "claude-x"}, title="without a key")
+        ask.post("/upstreams/nope/reference", {"model": "gpt-5"})
+        ask.post("/upstreams/openai/reference", {})

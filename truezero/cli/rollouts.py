@@ -291,7 +291,8 @@ def drill(
 @click.option(
     "--ask",
     is_flag=True,
-    help="Call each --model once; costs a few tokens.",
+    help="Have the service run a reference call of each --model, with its own key, as "
+    "beside an untrusted agent's failure; costs some 100 tokens.",
 )
 @service_options
 @json_option

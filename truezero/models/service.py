@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from truezero.models.base import PrintableText, StrictRequest
 
 
 class Alive(BaseModel):
@@ -93,6 +95,15 @@ class UpstreamStep(BaseModel):
     first_byte_p95_s: float | None = Field(description="95th percentile of the same")
 
 
+class Questions(BaseModel):
+    """The proxy's own reference calls among an upstream's calls, and what they cost."""
+
+    calls: int = Field(description="reference calls that have ended")
+    failures: int = Field(description="of them, failed ones")
+    total_tokens: int | None = Field(description="tokens read and written; null: none is known")
+    cost_usd: float | None = Field(description="US dollars; null: no price is known")
+
+
 class UpstreamItem(UpstreamCalls):
     """The statistics of the calls to one upstream, also by model, by key and over time."""
 
@@ -101,6 +112,7 @@ class UpstreamItem(UpstreamCalls):
     models: list[UpstreamModel] = Field(description="the busiest first")
     keys: list[UpstreamKey] = Field(description="the busiest first")
     points: list[UpstreamStep] = Field(description="every step of the window, oldest first")
+    questions: Questions = Field(description="the proxy's own among its calls")
 
 
 class UpstreamReport(BaseModel):
@@ -115,6 +127,55 @@ class UpstreamReport(BaseModel):
     calls: int = Field(description="ended calls that began in the window")
     sampled_calls: int = Field(description="inference calls that latencies and keys stand on")
     items: list[UpstreamItem] = Field(description="the busiest first")
+
+
+# --- references ---
+#
+# A question of the proxy's own, asked because somebody wants to see it.
+
+
+class ReferenceRequest(StrictRequest):
+    """`POST /upstreams/{upstream}/reference`: the model that is asked."""
+
+    model: Annotated[str, Field(min_length=1, max_length=200), PrintableText] = Field(
+        description="as an agent would ask for it"
+    )
+
+
+class ReferenceCall(BaseModel):
+    """One reference call; times in seconds since the epoch."""
+
+    exchange_id: str = Field(description="of its exchange, under the rollout id `_reference`")
+    started_at: float = Field(description="when it was asked")
+    ended_at: float = Field(description="when it was answered or had failed")
+    answered: bool | None = Field(
+        description="null: no evidence (a cache, another model, a service that stopped)"
+    )
+    subcategory: str | None = Field(default=None, description="why it failed")
+    reason: str | None = Field(default=None, description="the same, finer")
+    explained: bool = Field(default=False, description="the question itself was refused")
+    timed_out: bool = Field(default=False, description="it ended in silence or a time-out")
+    retry_after_s: float | None = Field(default=None, description="the wait that was stated")
+    status: int | None = Field(default=None, description="HTTP status of the answer")
+    answered_model: str | None = Field(default=None, description="the model that the answer names")
+    input_tokens: int | None = Field(default=None, description="tokens read; null: not known")
+    output_tokens: int | None = Field(default=None, description="tokens written; the same")
+    cost_usd: float | None = Field(default=None, description="US dollars; the same")
+
+
+class ReferenceSeries(BaseModel):
+    """A series of at most three reference calls, which ends with the first that fails."""
+
+    series: str = Field(description="its id")
+    upstream: str = Field(description="its name in a base URL")
+    model: str = Field(description="as it was asked for")
+    api: str = Field(description="the dialect, such as `openai.chat`; empty if none is known")
+    started_at: float = Field(description="seconds since the epoch")
+    ended_at: float | None = Field(description="the same")
+    not_run: str | None = Field(
+        description="why nothing was asked: `no_key`, `off`, `too_dear`, …; null if it was"
+    )
+    calls: list[ReferenceCall] = Field(description="in order")
 
 
 # --- status ---

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -43,7 +43,7 @@ class Wanted:
     """The upstreams and models to check besides the service.
 
     ``upstreams``: checked even without a key in the environment, because the service may
-    hold one. ``models``: pairs of upstream and model. ``ask``: call each model once.
+    hold one. ``models``: pairs of upstream and model. ``ask``: run a reference of each model.
     """
 
     upstreams: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ class ProbedProvider:
 
     ``keys``: environment variables its clients read the key from. ``header``: header that
     carries the key. ``list``: path that only a valid key can read. ``one``: path of a model
-    by name. ``ask``: path and body of the smallest inference call.
+    by name.
     """
 
     keys: tuple[str, ...]
@@ -84,20 +84,6 @@ class ProbedProvider:
     extra: Mapping[str, str] = field(default_factory=dict)
     list: str = "/models"
     one: str | None = "/models/{model}"
-    ask: Callable[[str], tuple[str, dict[str, Any]]] = lambda model: (
-        "/chat/completions",
-        {"model": model, "messages": [{"role": "user", "content": "Say ok."}]},
-    )
-
-
-def _ask_anthropic(model: str) -> tuple[str, dict[str, Any]]:
-    message = {"role": "user", "content": "Say ok."}
-    return "/v1/messages", {"model": model, "max_tokens": 16, "messages": [message]}
-
-
-def _ask_gemini(model: str) -> tuple[str, dict[str, Any]]:
-    body = {"contents": [{"role": "user", "parts": [{"text": "Say ok."}]}]}
-    return f"/v1beta/models/{quote(model, safe='')}:generateContent", body
 
 
 # Providers that differ from OpenAI. docs.claude.com/en/api/models-list, ai.google.dev/api/models;
@@ -111,14 +97,12 @@ _PROVIDERS: Mapping[str, ProbedProvider] = {
         extra={"anthropic-version": "2023-06-01"},
         list="/v1/models?limit=1000",
         one="/v1/models/{model}",
-        ask=_ask_anthropic,
     ),
     "gemini": ProbedProvider(
         keys=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         header="x-goog-api-key",
         list="/v1beta/models?pageSize=1000",
         one="/v1beta/models/{model}",
-        ask=_ask_gemini,
     ),
     "openrouter": ProbedProvider(keys=("OPENROUTER_API_KEY",), list="/key", one=None),
 }
@@ -284,9 +268,6 @@ class _Probe:
     def get(self, path: str) -> httpx.Response:
         return self.http.get(self.base_url + path, headers=dict(self.headers))
 
-    def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
-        return self.http.post(self.base_url + path, json=body, headers=dict(self.headers))
-
 
 def examine_upstreams(
     rollout: models.RolloutRegistered,
@@ -306,9 +287,7 @@ def examine_upstreams(
             yield DoctorCheck(name=upstream, health="failed", told=detail)
             continue
         probe = _probe(upstream, rollout, environment, http)
-        yield from _check_upstream(
-            probe, [m for name, m in wanted.models if name == upstream], wanted.ask
-        )
+        yield from _check_upstream(probe, [m for name, m in wanted.models if name == upstream])
 
 
 def _key(provider: ProbedProvider, environment: Mapping[str, str]) -> str | None:
@@ -340,7 +319,7 @@ def _probe(
     )
 
 
-def _check_upstream(probe: _Probe, named: Sequence[str], ask: bool) -> Iterator[DoctorCheck]:
+def _check_upstream(probe: _Probe, named: Sequence[str]) -> Iterator[DoctorCheck]:
     name = f"{probe.upstream} key"
     try:
         answer = probe.get(probe.provider.list)
@@ -356,8 +335,6 @@ def _check_upstream(probe: _Probe, named: Sequence[str], ask: bool) -> Iterator[
     yield DoctorCheck(name=name, health="ok", told=f"{held} is valid{count}")
     for model in named:
         yield _model(probe, model, there)
-        if ask:
-            yield _call(probe, model)
 
 
 def _explain(answer: httpx.Response, probe: _Probe) -> str:
@@ -367,10 +344,9 @@ def _explain(answer: httpx.Response, probe: _Probe) -> str:
         return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
     detail = _STATUS.get(answer.status_code, "unexpected response of the provider")
     if answer.status_code in (401, 403) and probe.held:
-        variable = f"TRUEZERO_KEY_{probe.upstream.upper().replace('-', '_')}"
         detail = (
             f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
-            f"service ({variable})"
+            f"service ({_held_key(probe.upstream)})"
         )
     return f"HTTP {answer.status_code}: {detail}"
 
@@ -423,17 +399,65 @@ def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
     return DoctorCheck(name=name, health="failed", told=f"the account has no such model{hint}")
 
 
-def _call(probe: _Probe, model: str) -> DoctorCheck:
-    """Call a model once: this also shows an account without credit, which a list does not."""
-    name = f"{probe.upstream}/{model} asked"
-    path, body = probe.provider.ask(model)
+# --- references ---
+#
+# The proxy's own question, as it is asked beside an untrusted agent's failure.
+
+
+def ask_reference(client: Client, upstream: str, model: str) -> DoctorCheck:
+    """Have the service ask a model its own question, with its own key."""
+    name = f"{upstream}/{model} reference"
     try:
-        answer = probe.post(path, body)
-    except httpx.HTTPError as error:
-        return DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
-    if answer.status_code == 200:
-        return DoctorCheck(name=name, health="ok", told="the model answers")
-    return DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
+        series = client.ask_reference(upstream, model)
+    except ServiceError as error:
+        return DoctorCheck(name=name, health="failed", told=str(error))
+    if series.not_run is not None:
+        reason = _NOT_RUN.get(series.not_run, f"it could not be asked ({series.not_run})")
+        told = f"nothing was asked: {reason.format(variable=_held_key(upstream))}"
+        return DoctorCheck(name=name, health="failed", told=told)
+    answered = sum(call.answered is True for call in series.calls)
+    last = series.calls[-1]
+    health: Health = "ok" if answered == len(series.calls) else "failed"
+    asked = f"{answered} of {plural(len(series.calls), 'question')} answered"
+    told = "; ".join([asked, *_ended(last), _evidence(series)])
+    return DoctorCheck(name=name, health=health, told=told)
+
+
+def _held_key(upstream: str) -> str:
+    return f"TRUEZERO_KEY_{upstream.upper().replace('-', '_')}"
+
+
+_NOT_RUN: Mapping[str, str] = {
+    "no_key": "the service holds no key for this upstream: set {variable} where it runs",
+    "off": "reference_calls is off",
+    "too_dear": "16 tokens of this model cost over $0.01",
+    "websocket_only": "this model was only ever answered over a WebSocket",
+    "failed_to_run": "no answered call tells where this upstream is asked: let an agent call it",
+}
+
+
+def _ended(last: models.ReferenceCall) -> Iterator[str]:
+    """Say how a series ended, where its last question was not answered, and how to fix it."""
+    if last.answered:
+        return
+    if last.answered is None:
+        yield "a cache, another model or a fallback answered: that proves nothing"
+        return
+    status = "no answer" if last.status is None else f"HTTP {last.status}"
+    yield f"failed as {last.subcategory} ({status})"
+    if last.explained:
+        yield "the question itself was refused: an agent's failure stays unexplained here"
+    if (fix := _STATUS.get(last.status or 0)) is not None:
+        yield fix
+
+
+def _evidence(series: models.ReferenceSeries) -> str:
+    calls = series.calls
+    tokens = [(call.input_tokens or 0) + (call.output_tokens or 0) for call in calls]
+    costs = [call.cost_usd for call in calls if call.cost_usd is not None]
+    spent = plural(sum(tokens), "token") + (f", ${sum(costs):.6f}" if costs else "")
+    ids = ", ".join(call.exchange_id for call in calls)
+    return f"asked by {series.api}, {spent}; exchanges of _reference: {ids}"
 
 
 # --- all checks ---
@@ -478,3 +502,6 @@ def examine(
         finally:
             with suppress(ServiceError):
                 client.report(rollout.id, status="setup_failed", prompts_executed=0)
+        if wanted.ask:
+            for upstream, model in wanted.models:
+                yield ask_reference(client, upstream, model)

@@ -22,6 +22,7 @@ Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
 CARD_S = 3600.0  # the service judges every rollout of the batch anew
+REFERENCE_S = 120.0  # the longest series: three questions, each within 20 s, some asked twice
 RECONNECT_S = 1.0
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
 

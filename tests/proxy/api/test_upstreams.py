@@ -8,8 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from tests.fakes import answers
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import ASK, Service, problem
 from tests.proxy.control.test_batches import DEAD, play
+from tests.proxy.web.test_pages import page, words
 from truezero.models import UpstreamReport
 
 
@@ -39,3 +40,25 @@ def test_a_window_that_cannot_be_is_422(service: Service) -> None:
     assert "since" in problem(service.http.get("/upstreams?since=0"), 422, "invalid")["detail"]
     for since in ("nan", "yesterday"):
         assert service.http.get("/upstreams", params={"since": since}).status_code == 422
+
+
+def test_what_the_proxys_own_questions_cost_is_told_beside_their_upstream(
+    on_both: Callable[..., Service],
+) -> None:
+    service = on_both(KEY_OPENAI="sk-operator")
+    play(service, "fine", answers.chat())
+    # A role of this name is anybody's: none of the proxy's own.
+    service.http.post("/r/mine/as/reference/openai/v1/chat/completions", json=ASK)
+    asked = [{"model": "gpt-5"}, {"model": "gpt-5-mini"}]
+    series = [service.http.post("/upstreams/openai/reference", json=asked[0]).json()]
+    service.provider.plays(DEAD)
+    series.append(service.http.post("/upstreams/openai/reference", json=asked[1]).json())
+    calls = [call for each in series for call in each["calls"]]
+    (item,) = UpstreamReport.model_validate(service.get("/upstreams")).items
+    assert (item.questions.calls, item.questions.failures) == (4, 1)
+    tokens = [call["input_tokens"] + call["output_tokens"] for call in calls if call["answered"]]
+    assert item.questions.total_tokens == sum(tokens) > 0
+    assert item.questions.cost_usd == pytest.approx(sum(call["cost_usd"] or 0 for call in calls))
+    shown = words(page(service, "/ui/upstreams"))
+    assert "4 calls of them are the proxy's own reference calls , 1 failed:" in shown
+    assert f"{sum(tokens)} tokens, $0.0002" in shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from classifier.records import Exchange
 from classifier.references import NotRun
 from proxy.outbound.transport import Http1Transport
+from proxy.routing.errors import Refusal
 from proxy.server.references import ReferenceAsker, due_at, may_need_one
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
@@ -130,4 +132,83 @@ def test_a_failure_is_asked_about_once_however_often_it_is_told(tmp_path: Path) 
     with Provider(DOWN) as provider:
         asyncio.run(ask(provider.url, failure))
         assert len(provider.requests) == 1
+    database.close()
+
+
+def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+    first, second = calls("503*2")
+    looked, may_begin = threading.Event(), threading.Event()
+    recent = database.references.recent
+
+    def held_up(*args: Any, **kwargs: Any) -> Any:
+        looked.set()
+        may_begin.wait(60)
+        return recent(*args, **kwargs)
+
+    monkeypatch.setattr(database.references, "recent", held_up)
+    put: list[str] = []
+
+    async def ask(provider: str) -> None:
+        async with Http1Transport() as transport:
+            context = make_context(
+                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
+            )
+            asker = ReferenceAsker(
+                context, database.references, database.rollouts, worker="w", agents="untrusted",
+                cost=lambda _upstream, model: put.append(model),
+            )  # fmt: skip
+
+            async def waits_for(failure: Exchange, number: int) -> asyncio.Task[None]:
+                waiting = asyncio.create_task(asker.ask([failure], 20))
+                while len(put) < number:
+                    await asyncio.sleep(0.01)
+                return waiting
+
+            waiting = [await waits_for(first, 1)]
+            while not looked.is_set():
+                await asyncio.sleep(0.01)
+            others = len(asyncio.all_tasks())
+            asker.failed(first)
+            while len(put) < 2 or len(asyncio.all_tasks()) > others:
+                await asyncio.sleep(0.01)
+            waiting.append(await waits_for(second, 3))
+            may_begin.set()
+            await asyncio.gather(*waiting)
+            await asker.aclose()
+
+    with Provider(DOWN) as provider:
+        asyncio.run(ask(provider.url))
+    asked = database.references.of_rollout(first.rollout_id)
+    assert sorted(asked) == sorted([first.id, second.id])
+    database.close()
+
+
+def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path) -> None:
+    database = Database(str(tmp_path / "t.db"))
+    database.prepare()
+
+    async def ask(provider: str) -> list[str]:
+        async with Http1Transport() as transport:
+            context = make_context(
+                provider, Book(), transport=transport, real_keys={"openai": "sk-operator"}
+            )
+            asker = ReferenceAsker(
+                context, database.references, database.rollouts, worker="w", agents="trusted",
+            )  # fmt: skip
+            series = [await asker.ask_now("openai", "gpt-5") for _ in range(12)]
+            with pytest.raises(Refusal, match="at most 12 series a minute"):
+                await asker.ask_now("openai", "gpt-5")
+            return [*series, await asker.ask_now("vertex", "gemini-3-pro")]
+
+    with Provider(answers.healthy) as provider:
+        series = asyncio.run(ask(provider.url))
+        assert len(provider.requests) == 36
+    found = [database.references.of_id(each) for each in series]
+    assert [None if row is None else row["not_run"] for row in found] == [
+        *[None] * 12, NotRun.FAILED_TO_RUN,
+    ]  # fmt: skip
     database.close()

@@ -59,6 +59,6 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
     assert strict == {
         "BatchBegin", "BatchEnd", "BatchPolicy", "BulkRequest", "DigestRequest",
         "DisclosureRequest", "Fault", "KeyDeletion",
-        "ListParameters", "OutcomeRequest", "RerunParameters", "RolloutRequest",
+        "ListParameters", "OutcomeRequest", "ReferenceRequest", "RerunParameters", "RolloutRequest",
     }  # fmt: skip
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
@@ -375,6 +376,11 @@ class AsyncClient:
     async def status(self) -> models.StatusReport:
         """Return the health of each upstream, model and key now, in a word with its evidence."""
         return await self._get(models.StatusReport, "/status")
+
+    async def ask_reference(self, upstream: str, model: str) -> models.ReferenceSeries:
+        """Ask a model the proxy's own question, as beside an untrusted agent's failure."""
+        path, body = f"/upstreams/{quote(upstream, safe='')}/reference", {"model": model}
+        return await self._post(models.ReferenceSeries, path, body, timeout_s=rest.REFERENCE_S)
 
     async def fingerprints(self) -> list[models.Fingerprint]:
         """Return the causes of failures across batches, with the rollouts each affected."""

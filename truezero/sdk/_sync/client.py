@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
@@ -368,6 +369,11 @@ class Client:
     def status(self) -> models.StatusReport:
         """Return the health of each upstream, model and key now, in a word with its evidence."""
         return self._get(models.StatusReport, "/status")
+
+    def ask_reference(self, upstream: str, model: str) -> models.ReferenceSeries:
+        """Ask a model the proxy's own question, as beside an untrusted agent's failure."""
+        path, body = f"/upstreams/{quote(upstream, safe='')}/reference", {"model": model}
+        return self._post(models.ReferenceSeries, path, body, timeout_s=rest.REFERENCE_S)
 
     def fingerprints(self) -> list[models.Fingerprint]:
         """Return the causes of failures across batches, with the rollouts each affected."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.fakes import answers
 from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
-from tests.truezero.runner.doctor.looking import OPENAI, listed, lists, look
+from tests.truezero.runner.doctor.looking import OPENAI, lists, look
 from truezero import Client
-from truezero.runner.doctor import Wanted
+from truezero.runner.doctor import DoctorCheck, Wanted
 
 
 def test_a_dead_key(client: Client) -> None:
@@ -48,15 +51,47 @@ def test_a_model_by_its_alias(client: Client) -> None:
     assert found["openai/an-alias"].health == "ok"
 
 
-def test_asking_for_a_word_finds_an_empty_account(client: Client, service: Service) -> None:
+@pytest.fixture(scope="module")
+def keyed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("keyed"), KEY_OPENAI="sk-held") as running:
+        yield running
+
+
+def ask(service: Service, environment: dict[str, str] | None = None) -> DoctorCheck:
     wanted = Wanted(models=(("openai", "gpt-5"),), ask=True)
-    found = look(client, OPENAI, wanted)
-    assert found["openai/gpt-5"].health == "ok"
-    assert found["openai/gpt-5 asked"].health == "failed"
-    assert "billing" in found["openai/gpt-5 asked"].told
-    assert [r.method for r in service.provider.requests] == ["GET", "POST"]
-    service.provider.plays(lambda r: answers.chat() if r.method == "POST" else listed(r))
-    assert look(client, OPENAI, wanted)["openai/gpt-5 asked"].health == "ok"
+    with Client(str(service.http.base_url)) as client:
+        return look(client, environment, wanted)["openai/gpt-5 reference"]
+
+
+def test_a_reference_that_is_answered_is_the_proxys_own_question(keyed: Service) -> None:
+    keyed.provider.plays(lambda r: answers.chat() if r.method == "POST" else lists(r))
+    keyed.provider.requests.clear()
+    check = ask(keyed, OPENAI)  # the key of whoever asks is not used
+    assert check.health == "ok"
+    assert check.told.startswith("3 of 3 questions answered; asked by openai.chat, ")
+    questions = [each for each in keyed.provider.requests if each.method == "POST"]
+    assert {each.header("authorization") for each in questions} == {"Bearer sk-held"}
+    assert all(b"Reply with the word ready." in each.body for each in questions)
+    recorded = keyed.get("/rollouts/_reference/exchanges")["items"]
+    assert [each["role"] for each in recorded] == ["reference"] * 3
+    assert all(each["id"] in check.told for each in recorded)
+
+
+def test_a_reference_that_fails_says_how_and_what_to_do(keyed: Service) -> None:
+    keyed.provider.plays(lists)
+    check = ask(keyed)
+    assert check.health == "failed"
+    for words in ("0 of 1 question answered", "failed as quota (HTTP 429)", "billing",
+                  keyed.get("/rollouts/_reference/exchanges")["items"][-1]["id"]):  # fmt: skip
+        assert words in check.told, check.told
+
+
+def test_no_reference_is_asked_without_the_services_own_key(service: Service) -> None:
+    check = ask(service, OPENAI)
+    assert check.health == "failed"
+    assert "nothing was asked: the service holds no key" in check.told
+    assert "TRUEZERO_KEY_OPENAI" in check.told
+    assert {each.method for each in service.provider.requests} == {"GET"}
 
 
 def test_an_upstream_that_nobody_knows(client: Client) -> None:
