@@ -104,7 +104,8 @@ class ScoredBatch:
     ``diagnostics`` counts them by the result field of what is wrong with them, ``validity`` by
     the worst level of what was found, ``validity_checks`` by check.
     Of ``calls`` that used tokens, ``tokens_known_calls`` are in the sums of tokens and
-    ``cost_known_calls`` in the cost. ``across`` is what differs between its rollouts.
+    ``cost_known_calls`` in the cost. ``lost_s`` and ``held_s`` sum up the seconds of those verdicts
+    that state them. ``across`` is what differs between its rollouts.
     """
 
     scores: Scores
@@ -127,6 +128,8 @@ class ScoredBatch:
     cost_known_calls: int | None = None
     across: tuple[BatchFinding, ...] = ()
     zeros: ZeroCounts | None = None
+    lost_s: float | None = None
+    held_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +171,9 @@ def summary_of(
         input_tokens=_sum(counts, "input_tokens"),
         output_tokens=_sum(counts, "output_tokens"),
         total_tokens=_sum(counts, "total_tokens"),
-        cost_usd=_cost(counts),
+        cost_usd=_fraction(counts, "cost_usd"),
+        lost_s=_fraction(counts, "lost_s"),
+        held_s=_fraction(counts, "held_s"),
         pending=counts["pending"],
         diagnostics={kind.field: count for kind, count in diagnosed.items()},
         validity=_tally(counts, "level"),
@@ -259,9 +264,9 @@ def _sum(counts: Counts, name: str) -> int | None:
     return total if counts[f"known:{name}"] and total <= EXACT else None
 
 
-def _cost(counts: Counts) -> float | None:
-    total = counts["sum:cost_usd"]
-    return total / UNIT if counts["known:cost_usd"] and total <= EXACT * UNIT else None
+def _fraction(counts: Counts, name: str) -> float | None:
+    total = counts[f"sum:{name}"]
+    return total / UNIT if counts[f"known:{name}"] and total <= EXACT * UNIT else None
 
 
 def _tally(counts: Counts, kind: str) -> dict[str, int]:

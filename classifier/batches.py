@@ -50,6 +50,8 @@ class Entry(NamedTuple):
     summed_calls: int | None = None
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
+    lost_s: float | None = None
+    held_s: float | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property

@@ -84,14 +84,15 @@ def classify(
 
     A status from 400 on is a cause for every kind of call; an error inside a 200 for all but
     probes, a flaw only for inference and its continuations. A redirect is no failure: the client
-    follows it, and the next call is classified by itself. LOST is left to the rollout's rules.
+    follows it, and the next call is classified by itself. LOST and LEFT_WHILE_HELD are left to the
+    rollout's rules.
 
     Args:
         answer: the evidence of one call.
         stall_s: seconds of silence after which an agent's hang-up is the provider's failure.
         table: what errors mean; another one than the default measures it.
     """
-    if answer.ending is Ending.LOST:
+    if answer.ending in (Ending.LOST, Ending.LEFT_WHILE_HELD):
         return None
     if answer.status is not None and answer.status >= 400:
         return _read(answer, table)

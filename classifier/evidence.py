@@ -491,6 +491,17 @@ class Evidence:
         return [] if continued_elsewhere(self.main, self.calls, left) else left
 
     @property
+    def left_held(self) -> list[LogicalCall]:
+        """The calls to the model under test given up while the proxy had them wait.
+
+        Without those that an answer followed, or that another model went on with.
+        """
+        if not self.any(CallState.HELD):
+            return []
+        left = _left(self.main, CallState.HELD)
+        return [] if continued_elsewhere(self.main, self.calls, left) else left
+
+    @property
     def untrusted(self) -> bool:
         """True if the rollout's agent may fail calls to rid itself of a score."""
         return (self.rollout.agents or self.policy.agents) == UNTRUSTED

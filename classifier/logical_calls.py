@@ -9,7 +9,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
-from classifier.records import AnswerState, Ending, Exchange, Kind
+from classifier.records import ABANDONED, AnswerState, Ending, Exchange, Kind
 
 # --- model names ---
 #
@@ -108,6 +108,7 @@ class CallState(Enum):
     UNANSWERED = auto()  # no output, and nobody's failure: the agent did not wait for it
     PENDING = auto()
     LOST = auto()
+    HELD = auto()  # the agent did not wait for it, and most of the wait was the proxy's
 
 
 class LogicalCall(NamedTuple):
@@ -260,6 +261,8 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
         return CallState.PENDING
     if ending is Ending.LOST:
         return CallState.LOST
+    if left_while_held(exchange):
+        return CallState.HELD
     if exchange.pending:
         return CallState.UNANSWERED if settled else CallState.PENDING
     whole = ending is Ending.COMPLETE and (
@@ -274,6 +277,19 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
     if whole and exchange.answer_state is AnswerState.UNREAD and not refused(exchange):
         return CallState.UNREAD
     return CallState.ANSWERED if whole or has_output(exchange) else CallState.UNANSWERED
+
+
+def left_while_held(exchange: Exchange) -> bool:
+    """Return True if the proxy had a call wait that its agent gave up.
+
+    Either it was not sent yet, or it had waited for its turn longer than for its answer.
+    """
+    if exchange.ending is Ending.LEFT_WHILE_HELD:
+        return True
+    held_s = exchange.held_s
+    if not held_s or exchange.ending not in ABANDONED or has_output(exchange):
+        return False
+    return held_s > (exchange.timing.duration_s or 0.0)
 
 
 def proves(exchange: Exchange) -> bool:

@@ -23,6 +23,7 @@ class Ending(StrEnum):
     COMPLETE = "complete"
     CUT_UPSTREAM = "cut_upstream"  # the provider's connection broke before the answer was whole
     LEFT_BY_AGENT = "left_by_agent"  # the agent hung up first
+    LEFT_WHILE_HELD = "left_while_held"  # the agent hung up while the proxy let the call wait
     CLOSED_AT_OUTCOME = "closed_at_outcome"  # in flight when the rollout ended, and cut then
     TIMED_OUT = "timed_out"  # the proxy's own connect, read or write limit
     NEVER_CONNECTED = "never_connected"  # refused, unresolvable, TLS failure: no byte was sent

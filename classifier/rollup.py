@@ -35,6 +35,7 @@ Counts: TypeAlias = Counter[str]  # by kind and name, `health:healthy`
 _TALLIES = ("health", "subcategory", "fingerprint")
 _SUMS = ("input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
          "cost_known_calls")  # fmt: skip
+_FRACTIONS = ("cost_usd", "lost_s", "held_s")
 _ZEROS = {(True, True): "excluded_zero", (True, False): "excluded_other",
           (False, True): "kept_zero", (False, False): "kept_other"}  # fmt: skip
 
@@ -224,10 +225,10 @@ def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
         if (value := getattr(entry, name)) is not None:
             counts[f"known:{name}"] += 1
             counts[f"sum:{name}"] += value
-    cost = whole(entry.cost_usd)
-    if cost is not None:
-        counts["known:cost_usd"] += 1
-        counts["sum:cost_usd"] += cost
+    for name in _FRACTIONS:
+        if (value := whole(getattr(entry, name))) is not None:
+            counts[f"known:{name}"] += 1
+            counts[f"sum:{name}"] += value
     if attempt.servings is not None:
         part.served.setdefault(attempt.servings, set()).add(entry.rollout_id)
 

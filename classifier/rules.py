@@ -476,6 +476,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("truncated_by_max_tokens", _any_answer(cut_short)),
     ("empty_answers", _any_answer(proven_empty)),
     ("left_by_agent", lambda facts: Ending.LEFT_BY_AGENT in {x.ending for x in facts.exchanges}),
+    ("left_while_held", lambda facts: facts.any(CallState.HELD)),
     ("closed_at_outcome", _closed_at_outcome),
     ("request_repeated", _repeats),
     ("usage_missing", _usage_missing),
@@ -507,10 +508,24 @@ def _kept_out(facts: Evidence) -> bool:
 
 def _undecided(facts: Evidence) -> Finding | None:
     lost = [call.last for call in facts.calls if call.state is CallState.LOST]
+    lost += [] if _is_own_leaving(facts) else [call.last for call in facts.left_held]
     if lost or facts.rollout.gaps or _nothing_yet(facts):
         return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(lost))
     unseen = facts.unseen_answers if _wants_proof(facts) else ()
     return _unproven(unseen) if unseen else None
+
+
+def _is_own_leaving(facts: Evidence) -> bool:
+    """Return True if calls that were given up while held leave nothing undecided.
+
+    Of an untrusted agent they do not: it could rid itself of a zero by hanging up. Where a limit
+    held them they count as refused, and the limit decides, unless the calls in flight of a trusted
+    agent had only reserved what was left.
+    """
+    reached = facts.rollout.limit_reached
+    if facts.untrusted:
+        return True
+    return reached is not None and (reached.is_spent or not reached.is_own_doing(untrusted=False))
 
 
 def _wants_proof(facts: Evidence) -> bool:
@@ -589,7 +604,12 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     rollout, exchanges, unfetched = facts.rollout, facts.exchanges, _unfetched(facts)
     failures = facts.failures
     top = totals.dominant(finding.strongest or finding.failures or failures)
-    time = time_account(facts.calls, began_at=rollout.began_at, ended_at=rollout.ended_at)
+    time = time_account(
+        facts.calls,
+        began_at=rollout.began_at,
+        ended_at=rollout.ended_at,
+        limit_reached=rollout.limit_reached,
+    )
     roles = role_verdicts(rollout, facts.policy, _first)
     if roles and facts.untrusted and _judge_asked_about(rollout):
         weighed = replace(weighed, doubtful=True, pending=True)
@@ -627,6 +647,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         roles=roles,
         provider_s=time.provider_s,
         agent_s=time.agent_s,
+        held_s=time.held_s,
         excluded_by=excluded_by,
         proof=kept.proof,
         references=tuple(references_of(facts)) if rollout.references else (),

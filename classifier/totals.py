@@ -15,7 +15,7 @@ from typing import TypeAlias, TypeVar
 
 from classifier.fingerprints import status_name
 from classifier.logical_calls import LogicalCall, ended_at, output_tokens
-from classifier.records import Cause, Exchange, Kind, Usage
+from classifier.records import Cause, Exchange, Kind, LimitReached, Usage
 
 T = TypeVar("T", int, float)
 Counted = TypeVar("Counted")
@@ -229,17 +229,23 @@ class TimeAccount:
     """Seconds that add up to a rollout's wall time; a moment in two of them counts in the first.
 
     ``provider_s``: a call that did not fail was waited for. ``lost_s``: a failed one was, or the
-    next try of it. ``agent_s``: neither; None before the outcome, or where when it began is not
+    next try of it. ``held_s``: a call waited at the proxy; None where none has to.
+    ``agent_s``: none of these; None before the outcome, or where when it began is not
     known. All are None if no call's duration is known.
     """
 
     provider_s: float | None = None
     lost_s: float | None = None
+    held_s: float | None = None
     agent_s: float | None = None
 
 
 def time_account(
-    calls: Sequence[LogicalCall], *, began_at: float | None, ended_at: float | None
+    calls: Sequence[LogicalCall],
+    *,
+    began_at: float | None,
+    ended_at: float | None,
+    limit_reached: LimitReached | None = None,
 ) -> TimeAccount:
     """Account for the time of a rollout.
 
@@ -247,6 +253,7 @@ def time_account(
         calls: its logical calls by role agent.
         began_at: when it was registered or first called, in seconds since the epoch.
         ended_at: when its outcome was reported; None before.
+        limit_reached: the limit that refused its calls, which may have waited for that.
     """
     lost = lost_spans(calls)
     if lost is None:
@@ -254,11 +261,31 @@ def time_account(
     waited = _within(_waited(calls), began_at, ended_at)
     provider_s = covered(waited)
     busy_s = covered([*waited, *_within(lost, began_at, ended_at)]) if lost else provider_s
+    lost_s = round(busy_s - provider_s, 6)
+    held_s = None
+    held = _held(calls, limit_reached)
+    if held is not None:
+        spans = _within(held, began_at, ended_at)
+        both = covered([*waited, *_within(lost, began_at, ended_at), *spans])
+        held_s = round(both - busy_s, 6)
+        busy_s = both
     agent_s = None
     if began_at is not None and ended_at is not None:
         agent_s = round(max(0.0, ended_at - began_at - busy_s), 6)
-    lost_s = round(busy_s - provider_s, 6)
-    return TimeAccount(provider_s=provider_s, lost_s=lost_s, agent_s=agent_s)
+    return TimeAccount(provider_s=provider_s, lost_s=lost_s, held_s=held_s, agent_s=agent_s)
+
+
+def _held(calls: Iterable[LogicalCall], reached: LimitReached | None) -> list[Span] | None:
+    """Return when calls waited for their turn, or for a limit; None where none has to."""
+    held = [
+        (attempt.timing.started_at - attempt.held_s, attempt.timing.started_at)
+        for call in calls
+        for attempt in call.attempts
+        if attempt.held_s is not None
+    ]
+    if reached is not None and reached.held_s is not None:
+        held.append((reached.at - reached.held_s, reached.at))
+    return held or None
 
 
 def _waited(calls: Iterable[LogicalCall]) -> list[Span]:

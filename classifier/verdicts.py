@@ -239,11 +239,13 @@ class Verdict:
     validity: tuple[ValidityFinding, ...] = ()  # the worst first
     validity_coverage: dict[str, Coverage] = field(default_factory=dict)  # by check
     roles: dict[str, RoleVerdict] = field(default_factory=dict)
-    provider_s: float | None = None  # waited for answers; with lost_s and agent_s the wall time
+    # Waited for answers; with lost_s, held_s and agent_s the wall time.
+    provider_s: float | None = None
     agent_s: float | None = None
     excluded_by: tuple[str, ...] = ()
     proof: Proof | None = None
     references: tuple[VerdictReference, ...] = ()  # by the start of the call each was asked beside
+    held_s: float | None = None  # calls waited at the proxy; None where none has to
     # Asked for by the deciding failure, and the ways in which main calls were served.
     provider_wait_s: float | None = field(default=None, metadata=IN_MEMORY)
     servings: tuple[tuple[str | None, ...], ...] = field(default=(), metadata=IN_MEMORY)

@@ -92,6 +92,7 @@ _HEADS: dict[str, dict[str, Any]] = {
     "stalled": {"ending": Ending.LEFT_BY_AGENT, "status": None, "why": "stalled"},
     "pending": {"ending": None, "status": None, "output": None},
     "lost": {"ending": Ending.LOST, "status": None, "output": None},
+    "held": {"ending": Ending.LEFT_WHILE_HELD, "status": None, "output": None},
 }
 _SPOKEN = Usage(
     input_tokens=10,

@@ -133,11 +133,13 @@ def _told(name: str, role: RoleVerdict) -> str:
 # Agents spend most of their time waiting for a model, so that alone is worth knowing and no more.
 # It is suspect where the time was lost to failures, or where so little came that the provider was
 # slow whatever the model wrote: engines and APIs write tens to hundreds of tokens a second
-# (artificialanalysis.ai/models, output speed).
+# (artificialanalysis.ai/models, output speed). Where the proxy had calls wait for a tenth of the
+# time, the time-out is not the model's, and the measurement is invalid.
 
 
 STARVED = "starved"
 _MOST = 0.5  # of the wall time
+_HELD = 0.1  # of the wall time: the task had that much less of it, and the wait was ours
 _SLOW = 5.0  # output tokens a second
 _LONGEST_CALLS = 10
 
@@ -155,21 +157,26 @@ def starved(measured: Measurement) -> CheckResult | None:
     if provider is None or lost is None or agent is None:
         return CheckResult(coverage=Coverage(looked=0, of=of))
     coverage = Coverage(looked=of, of=of)
-    wall = provider + lost + agent
-    if provider + lost <= wall * _MOST:
+    held = time.held_s or 0.0
+    wall = provider + lost + held + agent
+    if provider + lost + held <= wall * _MOST and held <= wall * _HELD:
         return CheckResult(coverage=coverage)
     made = _made(facts)
     slow = made is not None and made < provider * _SLOW
+    level = Level.SUSPECT if slow or lost > wall * _MOST else Level.INFO
+    about: dict[str, object] = {
+        "provider_s": provider, "lost_s": lost, "agent_s": agent, "output_tokens": made,
+    }  # fmt: skip
     return CheckResult(
         coverage=coverage,
         finding=ValidityFinding(
             check=STARVED,
-            level=Level.SUSPECT if slow or lost > wall * _MOST else Level.INFO,
+            level=Level.INVALID if held > wall * _HELD else level,
             calls=of,
             of=of,
             evidence=ids_of(_longest(facts)),
-            sentence=_sentence(provider, lost, wall, made),
-            about={"provider_s": provider, "lost_s": lost, "agent_s": agent, "output_tokens": made},
+            sentence=_sentence(provider, lost, held, wall, made),
+            about={**about, "held_s": held} if held else about,
         ),
     )
 
@@ -192,11 +199,13 @@ def _longest(facts: Evidence) -> list[Exchange]:
     return [x for x in facts.exchanges if x.id in ids]
 
 
-def _sentence(provider: float, lost: float, wall: float, made: int | None) -> str:
-    told = f"the task timed out after {wall:,.0f} s, of which the provider took {provider:,.0f} s"
+def _sentence(provider: float, lost: float, held: float, wall: float, made: int | None) -> str:
+    text = f"the task timed out after {wall:,.0f} s, of which the provider took {provider:,.0f} s"
     if lost:
-        told += f" and its failures {lost:,.0f} s"
-    return told if made is None else f"{told} for {plural(made, 'token')} of output"
+        text += f" and its failures {lost:,.0f} s"
+    if held:
+        text += f", after calls had waited {held:,.0f} s at the proxy"
+    return text if made is None else f"{text} for {plural(made, 'token')} of output"
 
 
 # --- usage mismatch ---

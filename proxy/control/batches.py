@@ -41,7 +41,7 @@ from truezero.models.batches import BatchItem
 _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
-    "cost_known_calls", "diagnostics", "validity", "validity_checks",
+    "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
 )  # fmt: skip
 
 

@@ -599,6 +599,8 @@ def _verdict_row(
         "servings": _servings(verdict),
         "reward": reward_of(record),
         **_counts_behind_sums(rollout, verdict, prices),
+        "lost_s": verdict.lost_s,
+        "held_s": verdict.held_s,
         "price_table": None if verdict.cost_usd is None else prices.version,
         "given_at": now,
         "began_at": rollout.began_at,

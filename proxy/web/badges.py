@@ -186,6 +186,7 @@ def of_call(call: Mapping[str, Any]) -> Badge:
 
 _ENDINGS: Mapping[str, Badge] = {
     "left_by_agent": LEFT,
+    "left_while_held": UNDECIDED,
     "closed_at_outcome": CLOSED,
     "lost": UNDECIDED,
 }

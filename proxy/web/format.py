@@ -168,6 +168,7 @@ WARNINGS: Mapping[str, str] = {
     "truncated_by_max_tokens": "responses were truncated by their token limit",
     "empty_answers": "some responses had no output",
     "left_by_agent": "the agent disconnected during calls",
+    "left_while_held": "the agent disconnected while calls waited at the proxy",
     "closed_at_outcome": "calls were still in flight when the rollout ended",
     "request_repeated": "the same failing request was sent many times",
     "usage_missing": "some responses had no token counts",

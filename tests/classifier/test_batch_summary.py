@@ -73,6 +73,17 @@ def test_a_zero_that_a_policy_leaves_out_is_excluded_and_not_healthy() -> None:
     assert (zeros.reported, zeros.by_cause) == (1, {"excluded": 1})
 
 
+def test_time_that_was_lost_or_waited_is_summed_up_where_it_is_known() -> None:
+    entries = [entry("a", lost_s=0.1, held_s=2.5), entry("b", lost_s=0.2), entry("c")]
+    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
+    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
+    assert found.lost_s == pytest.approx(0.3)
+    assert found.held_s == 2.5
+    unknown = part_of([CountedRollout(entry("c"), 0.0)])
+    found = summary_of(unknown.counts, shapes(unknown), Named(), exclusion_in(unknown.counts, {}))
+    assert (found.lost_s, found.held_s) == (None, None)
+
+
 TOO_MANY = ": more than 5 %, so the batch is no valid measurement"
 
 

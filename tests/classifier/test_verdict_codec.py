@@ -62,6 +62,7 @@ CONTRACT_VERDICT = [
     "excluded_by",
     "proof",
     "references",
+    "held_s",
 ]
 
 

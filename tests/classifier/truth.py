@@ -444,6 +444,13 @@ fair("200+tool", "the verifier crashed", status="evaluation_failed", verifier_er
 # What the agent left by itself is nobody's failure.
 fair("200+tool left", "killed by its runner while it waited")
 fair("left 200", "cancelled and asked anew")
+
+# What the agent left while the proxy had it wait is the proxy's.
+untold("200+tool held", "undecided", "healthy", "it gave up what it might have been answered")
+untold("held", "undecided", QUIET, "it waited for its turn, and for nothing else")
+fair("200+tool held 200", "it asked again, and was answered")
+fair("held 200+tool 200", "the same at the beginning")
+
 fair("left+text", "left in the middle of an answer")
 fair("200+tool left+text", "the last answer read as far as it was needed")
 lost("left", "never_answered suspected:never_answered", QUIET,

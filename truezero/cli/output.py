@@ -298,6 +298,7 @@ def _time(verdict: models.Verdict) -> str | None:
     parts = (
         (verdict.provider_s, "waiting for answers"),
         (verdict.lost_s, "lost to failures"),
+        (verdict.held_s or None, "waiting at the proxy"),
         (verdict.agent_s, "the agent's own"),
     )
     return ", ".join(f"{spent:.1f} s {what}" for spent, what in parts if spent is not None) or None
@@ -416,6 +417,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "cost": _with(
             _dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
         ),
+        "time": _batch_time(summary),
         "rerun although scored": _first(
             summary.retried_after_score, summary.retried_after_score_total
         ),
@@ -464,6 +466,12 @@ def _batch_tokens(summary: models.BatchSummary) -> str | None:
         return None
     told = f"{_count(summary.input_tokens)} in, {_count(summary.output_tokens)} out"
     return _with(told, _without(summary, summary.tokens_known_calls, "counts"))
+
+
+def _batch_time(summary: models.BatchSummary) -> str | None:
+    """Return the seconds of its rollouts that were lost and waited; None if none was."""
+    parts = ((summary.lost_s, "lost to failures"), (summary.held_s, "waiting at the proxy"))
+    return ", ".join(f"{seconds:,.1f} s {what}" for seconds, what in parts if seconds) or None
 
 
 def _found(summary: models.BatchSummary) -> str | None:

@@ -92,6 +92,15 @@ class BatchSummary(Exclusions):
     cost_known_calls: int | None = Field(
         default=None, description="of `calls`, those whose cost is in `cost_usd`"
     )
+    lost_s: float | None = Field(
+        default=None,
+        description="seconds of its rollouts that failed calls took, summed; null: none is known",
+    )
+    held_s: float | None = Field(
+        default=None,
+        description="seconds of its rollouts that calls waited at the proxy, summed; null where "
+        "none has to",
+    )
     diagnostics: dict[str, int] | None = Field(
         default=None, description="rollouts by the field of a result that says what is wrong"
     )

@@ -436,7 +436,8 @@ class Exchange(BaseModel):
     status: int | None = Field(description="HTTP status; null where no response head came")
     ending: str | None = Field(
         description="how it stopped: `complete`, `cut_upstream`, `left_by_agent`, "
-        "`closed_at_outcome`, `timed_out`, `never_connected`, `lost`; null while in flight"
+        "`left_while_held`, `closed_at_outcome`, `timed_out`, `never_connected`, `lost`; null "
+        "while in flight"
     )
     upstream: str = Field(description="name of the upstream")
     api: str = Field(description="the provider's API, such as `openai.chat`")

@@ -223,7 +223,13 @@ class Verdict(BaseModel):
     roles: Roles
     provider_s: ProviderSeconds = None
     agent_s: float | None = Field(
-        default=None, description="the rest of the wall time, beside `provider_s` and `lost_s`"
+        default=None,
+        description="the rest of the wall time, beside `provider_s`, `lost_s` and `held_s`",
+    )
+    held_s: float | None = Field(
+        default=None,
+        description="seconds that calls waited at the proxy, for their turn or for a limit; null "
+        "where none has to",
     )
     excluded_by: list[str] = Field(
         default_factory=list,

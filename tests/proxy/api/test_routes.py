@@ -152,7 +152,7 @@ def test_a_verdict_has_the_contracts_fields(service: Service) -> None:
         "input_tokens", "output_tokens", "total_tokens", "tool_calls", "cost_usd", "lost_s",
         "scoreable", "doomed", "provisional", "retry", "warnings", "evidence", "classifier",
         "late_calls", "judged_at", "attributed_to", "corroborated", "validity",
-        "validity_coverage", "roles", "provider_s", "agent_s", "excluded_by", "proof",
+        "validity_coverage", "roles", "provider_s", "agent_s", "held_s", "excluded_by", "proof",
         "references",
     ]  # fmt: skip
     assert (verdict["health"], verdict["subcategory"]) == ("api_error", "quota")

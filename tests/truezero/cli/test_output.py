@@ -146,6 +146,11 @@ def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
     known = {**summary, "calls": 7, "cost_known_calls": 7, "cost_usd": 0.5, "validity": {}}
     output.print_batch(models.BatchSummary.model_validate(known), breaker)
     printed = capsys.readouterr().out
+    assert "time" not in printed
+    output.print_batch(
+        models.BatchSummary.model_validate({**known, "lost_s": 0.5, "held_s": 1234.56}), breaker
+    )
+    assert "0.5 s lost to failures, 1,234.6 s waiting at the proxy" in capsys.readouterr().out
     assert "without" not in printed
     assert "beside health" not in printed
 
