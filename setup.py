@@ -115,6 +115,7 @@ _HOT = tuple(
             "call",
             "context",
             "handshake",
+            "held_call",
             "references",
             "relay",
             "websocket",

@@ -85,7 +85,7 @@ class Stated:
 
 
 # What of a policy decides which rewards count.
-_POLICY = ("name", "agents", "validity", "max_steps", "content_filter", "stall_s")
+_POLICY = ("name", "agents", "validity", "max_steps", "budget", "content_filter", "stall_s")
 
 
 class _CardRollout(NamedTuple):

@@ -12,6 +12,7 @@ from classifier.declarations import record
 from classifier.records import TerminationReason
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
+    BUDGET,
     ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
     ENDED_ON_UNREAD_ANSWERS,
@@ -106,7 +107,12 @@ def rollouts(count: int) -> str:
 # --- kinds ---
 
 
-_OUT_OF_STEPS = "the agent ran out of steps, which the policy leaves out (max_steps)"
+# Why a score is left out, beside findings; by the name in a verdict's `excluded_by`.
+_LEFT_OUT = {
+    TerminationReason.MAX_STEPS.value: "the agent ran out of steps, which the policy leaves out "
+    "(max_steps)",
+    BUDGET: "a limit of its batch, or one that the policy leaves out, refused its calls (budget)",
+}
 
 
 def kinds() -> tuple[type[Diagnostic], ...]:
@@ -145,7 +151,7 @@ def why_unscored(verdict: Verdict) -> str | None:
     if verdict.scoreable != "no" or verdict.error:
         return verdict.error
     early = NotJudgedInfo.of(verdict)
-    reasons = [_OUT_OF_STEPS] if TerminationReason.MAX_STEPS in verdict.excluded_by else []
+    reasons = [_LEFT_OUT[name] for name in verdict.excluded_by if name in _LEFT_OUT]
     reasons += [early.reason] if early else _spoilt_by(verdict)
     return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
 

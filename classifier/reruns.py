@@ -17,6 +17,7 @@ from classifier.diagnostics import tells_of_missing
 from classifier.retries import repetitions
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
+    BUDGET,
     EVIDENCE,
     NOTHING_READ,
     Health,
@@ -64,6 +65,7 @@ _NOT_MEASURED = {
     "not_known": "no model is known to have answered: look at the calls",
     NEVER_STARTED: "registered as repeats of the task and never started",
     "max_steps": "the agent ran out of steps, and the batch's policy leaves that out",
+    BUDGET: "a limit was spent: raise it, then run it again",
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
 _SKIPPED = "fix the cause and reset the breaker, then register again"
@@ -258,7 +260,8 @@ def _why(last: RerunEntry, kind: Rerun) -> RerunReason:
         case Rerun.UNMEASURED, Health.HEALTHY:
             return RerunReason(kind, *_left_out(last))
         case Rerun.UNMEASURED, _:
-            return RerunReason(kind, "not_judged", _NOT_MEASURED["not_judged"])
+            cause = BUDGET if BUDGET in last.excluded_by else "not_judged"
+            return RerunReason(kind, cause, _NOT_MEASURED[cause])
         case Rerun.FIX_FIRST, Health.SUSPECTED_API_ERROR:
             rule = last.rule or ""
             fix = _LOOK.get(rule, "look at the calls")

@@ -14,6 +14,7 @@ from classifier.cause_table.phrases import UNNAMED
 from classifier.records import RolloutRecord
 from classifier.validity import answers
 from classifier.verdicts import (
+    BUDGET,
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     AttributedTo,
@@ -85,6 +86,8 @@ def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
 def _why_not(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
     if verdict.attributed_to is AttributedTo.AGENT:
         return "the agent's own failure: its reward counts"
+    if BUDGET in verdict.excluded_by:
+        return "a limit was spent: raise it, then run it again"
     if verdict.health is Health.NOT_JUDGED and verdict.error:
         return "skipped: fix the cause and reset the breaker, then register again"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:

@@ -6,7 +6,7 @@ Rewards and exit codes are never read, and missing evidence is never healthy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from classifier import totals
@@ -61,6 +61,7 @@ from classifier.validity.measurement import Measurement
 from classifier.validity.serving import ways_of
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
+    BUDGET,
     CALLS_UNATTRIBUTED,
     ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
@@ -502,8 +503,16 @@ def _not_judged(facts: Evidence) -> Finding | None:
 
 
 def _kept_out(facts: Evidence) -> bool:
-    """Return True if a breaker did not admit the rollout and it made no call."""
+    """Return True if it made no call: a breaker did not admit it, or others spent its budget."""
+    if _cut_off_by_others(facts):
+        return without_signal(facts) or facts.states == {CallState.HELD}
     return facts.rollout.skipped is not None and without_signal(facts)
+
+
+def _cut_off_by_others(facts: Evidence) -> bool:
+    """Return True if its batch's limit refused its calls, and others spent that."""
+    reached = facts.rollout.limit_reached
+    return reached is not None and not reached.is_own_doing(untrusted=facts.untrusted)
 
 
 def _undecided(facts: Evidence) -> Finding | None:
@@ -600,7 +609,7 @@ def _first(facts: Evidence) -> Finding:
 
 
 def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
-    finding, kept = weighed.finding, weighed.facts
+    finding, facts_left = weighed.finding, weighed.facts
     rollout, exchanges, unfetched = facts.rollout, facts.exchanges, _unfetched(facts)
     failures = facts.failures
     top = totals.dominant(finding.strongest or finding.failures or failures)
@@ -615,14 +624,14 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         weighed = replace(weighed, doubtful=True, pending=True)
     measured = Measurement.of(facts, roles=roles, time=time)
     examined = examine(measured)
-    excluded_by = _excluded_by(kept, examined) if finding.health is Health.HEALTHY else ()
+    excluded_by = _excluded_by(facts_left, finding.health, examined)
     verdict = Verdict(
         rollout_id=rollout.id,
         batch=rollout.batch,
         health=finding.health,
         rule=finding.rule,
         policy=facts.policy.name,
-        lane=main_lane(kept if kept.main else facts),
+        lane=main_lane(facts_left if facts_left.main else facts),
         error=_error(facts, finding),
         total_requests=len(facts.calls),
         failed_requests=sum(bool(call.failures) for call in facts.calls) if failures else 0,
@@ -636,8 +645,8 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         cost_usd=totals.cost_usd(exchanges),
         lost_s=time.lost_s,
         scoreable=_scoreable(weighed, excluded_by),
-        doomed=not weighed.doubtful and _doomed(kept),
-        provisional=facts.outcome is None or facts.any(CallState.PENDING) or weighed.pending,
+        doomed=not weighed.doubtful and _doomed(facts_left),
+        provisional=_is_provisional(facts, weighed),
         warnings=(*warnings(facts), *weighed.warnings),
         evidence=finding.evidence,
         attributed_to=weighed.attributed_to,
@@ -649,7 +658,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         agent_s=time.agent_s,
         held_s=time.held_s,
         excluded_by=excluded_by,
-        proof=kept.proof,
+        proof=facts_left.proof,
         references=tuple(references_of(facts)) if rollout.references else (),
         servings=tuple(ways_of(measured.main)),
     )
@@ -663,9 +672,14 @@ def _judge_asked_about(rollout: RolloutRecord) -> bool:
 
 
 def _error(facts: Evidence, finding: Finding) -> str | None:
-    """Return what the verdict says went wrong; of a skipped rollout, which breaker was open."""
+    """Return what the verdict says went wrong.
+
+    Of a rollout that was not let run, which breaker was open, or which limit was spent.
+    """
     if finding.health is Health.NOT_JUDGED:
-        return facts.rollout.skipped
+        rollout = facts.rollout
+        by_others = _cut_off_by_others(facts)
+        return rollout.skipped or (f"budget: {rollout.limit_reached}" if by_others else None)
     return finding.sentence and f"{finding.health.value}: {finding.sentence}"
 
 
@@ -772,19 +786,43 @@ def _doomed(facts: Evidence) -> bool:
     return max(counts.values(), default=0) >= limit
 
 
-def _excluded_by(facts: Evidence, examined: ValidityReport) -> tuple[str, ...]:
-    """Name what the policy leaves a healthy rollout's score out for."""
-    outcome, rollout, policy = facts.outcome, facts.rollout, facts.policy
-    out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
-    excludes = (rollout.max_steps or policy.max_steps) == "exclude" and not facts.untrusted
-    steps = out_of_steps and excludes
+def _excluded_by(facts: Evidence, health: Health, examined: ValidityReport) -> tuple[str, ...]:
+    """Name what the policy leaves a healthy rollout's score out for.
+
+    Of one that is not judged, that others had spent its batch's budget.
+    """
+    if health is Health.NOT_JUDGED and _cut_off_by_others(facts):
+        return (BUDGET,)
+    if health is not Health.HEALTHY:
+        return ()
+    rollout, policy = facts.rollout, facts.policy
     validity = rollout.validity or policy.validity
     spoilt = [
-        found.check
-        for found in examined.findings
-        if invalidates(found, validity=validity, untrusted=facts.untrusted)
+        finding.check
+        for finding in examined.findings
+        if invalidates(finding, validity=validity, untrusted=facts.untrusted)
     ]
-    return (TerminationReason.MAX_STEPS.value, *spoilt) if steps else tuple(spoilt)
+    return (*_limits_left_out(facts), *spoilt)
+
+
+def _limits_left_out(facts: Evidence) -> Iterator[str]:
+    """Name the limits that ended the agent and leave its score out.
+
+    One that it reached by itself does only if the policy says so, and never an untrusted agent's.
+    """
+    outcome, rollout, policy = facts.outcome, facts.rollout, facts.policy
+    out_of_steps = outcome and outcome.termination_reason is TerminationReason.MAX_STEPS
+    excludes = (rollout.max_steps or policy.max_steps) == "exclude"
+    if out_of_steps and excludes and not facts.untrusted:
+        yield TerminationReason.MAX_STEPS.value
+    excludes = (rollout.budget or policy.budget) == "exclude" and not facts.untrusted
+    if rollout.limit_reached is not None and (excludes or _cut_off_by_others(facts)):
+        yield BUDGET
+
+
+def _is_provisional(facts: Evidence, weighed: AttributedFinding) -> bool:
+    """Return True until the outcome, all calls and the references asked for are there."""
+    return facts.outcome is None or facts.any(CallState.PENDING) or weighed.pending
 
 
 def _scoreable(weighed: AttributedFinding, excluded_by: tuple[str, ...]) -> str:

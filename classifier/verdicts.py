@@ -19,6 +19,7 @@ ERROR_BEFORE_ANY_CALL = "error_before_any_call"
 ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 ENDED_ON_UNREAD_ANSWERS = "ended_on_unread_answers"
 ENDED_ON_LOST_STATE = "ended_on_lost_state"  # the provider no longer knew an earlier response
+BUDGET = "budget"  # of what excludes a score: a limit refused calls
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 
@@ -192,11 +193,12 @@ class Verdict:
     call); ``status_counts`` counts raw failed answers by HTTP status. Tokens are sums of
     normalised totals, None where no call told any. ``lost_s`` is in seconds.
     ``attributed_to`` is whose failures decided it; the agent's leave it healthy.
-    ``excluded_by``: for what the policy leaves a healthy one's score out, "max_steps" and the
-    names of checks. ``corroborated``: whether reference calls, or other rollouts where none were
-    asked, failed alike (True), were answered (False), or nobody called (None). ``references``: the
-    series that were asked beside its calls. ``validity``: what was found of a measurement whose
-    model was reached; it never changes ``health``. ``proof``: that the model under test answered;
+    ``excluded_by``: for what the policy leaves a healthy one's score out, "max_steps", "budget" and
+    the names of checks; "budget" also of one that its batch's limit let make no call.
+    ``corroborated``: whether reference calls, or other rollouts where none were asked, failed alike
+    (True), were answered (False), or nobody called (None). ``references``: the series that
+    were asked beside its calls. ``validity``: what was found of a measurement whose model was
+    reached; it never changes ``health``. ``proof``: that the model under test answered;
     None where nothing shows it, and in verdicts stored before it was looked for.
     """
 
@@ -279,7 +281,8 @@ class Policy:
     ``doomed_after``: equal permanent failures until a rollout is doomed; 0 turns it off.
     ``agents``: "trusted", or "untrusted" where they may fail calls to rid themselves of a
     score. ``validity``: "invalid", "suspect" or "none", the mildest finding that makes a rollout
-    not scoreable. ``max_steps``: "score" or "exclude" rollouts that ran out of steps.
+    not scoreable. ``max_steps``: "score" or "exclude" rollouts that ran out of steps. ``budget``:
+    the same of those that spent a limit themselves.
     ``content_filter``: "failure", or "answer" where a filter on a request is the outcome of what
     is tested; a filter on an answer is an answer under each.
     ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
@@ -294,6 +297,7 @@ class Policy:
     agents: str = TRUSTED
     validity: str = "invalid"
     max_steps: str = "score"
+    budget: str = "score"
     content_filter: str = "failure"
     max_retries: int = 2
     retry_base_s: float = 1.0

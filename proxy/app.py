@@ -20,9 +20,10 @@ from urllib.parse import urlsplit
 
 from classifier.causes import classify
 from classifier.operator_causes import OperatorCauses
-from classifier.records import Exchange
+from classifier.records import Exchange, LimitReached
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
+from proxy.budgets import Amounts, Blocked, CallAsking, Reserved
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
@@ -37,6 +38,7 @@ from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
+from proxy.relay.budgets import CallBudgets
 from proxy.relay.context import (
     CallLimits,
     CallRecorder,
@@ -108,6 +110,7 @@ def rollout_access(database: Database) -> Access:
 
         with _away():
             row = database.rollouts.row(rollout_id)
+            limited = database.budgets.is_limited(rollout_id)
         if row is None:
             return None
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
@@ -115,6 +118,7 @@ def rollout_access(database: Database) -> Access:
             ends_at=min(ends, default=None),
             upstream=row["upstream"],
             fault=Fault.model_validate_json(row["fault"]) if row["fault"] else None,
+            limited=limited,
         )
 
     def count(rollout_id: str) -> int:
@@ -133,6 +137,34 @@ def rollout_access(database: Database) -> Access:
         answered=answered,
         wall=epoch_s,
         clock=time.monotonic,
+    )
+
+
+def rollout_budgets(
+    database: Database, recorder: Recorder, prices: PriceTable, worker: str
+) -> CallBudgets:
+    """Reserve in the database what calls spend of limits, and settle it once they are recorded."""
+
+    def reserve(call: CallAsking) -> Reserved | Blocked:
+        with _away():
+            return database.budgets.reserve(call, worker=worker, now=epoch_s())
+
+    def settle(spent: Mapping[str, Amounts]) -> None:
+        with _away():
+            database.budgets.settle(spent)
+
+    def refused(rollout_id: str, reached: LimitReached) -> None:
+        with _away():
+            database.budgets.refused(rollout_id, reached)
+
+    return CallBudgets(
+        reserve=reserve,
+        settle=settle,
+        refused=refused,
+        watch=lambda ended: recorder.add_observer(lambda result: ended(result.ended)),
+        cost=prices.cost,
+        price=prices.of_tokens,
+        new_id=new_id,
     )
 
 
@@ -204,6 +236,7 @@ def relay_context(
     keyring: Keyring,
     salt: bytes,
     access: Access,
+    budgets: CallBudgets,
     admits: Callable[[str], Awaitable[None]],
     on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
@@ -237,6 +270,7 @@ def relay_context(
         operator_keys=operator_keys,
         signers=signing,
         access=access,
+        budgets=budgets,
         refused=RefusedRequests(unattributed=unattributed),
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
@@ -346,6 +380,8 @@ class Application:
         )
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
+        prices = PriceTable(upstreams)
+        self._budgets = rollout_budgets(database, self._recorder, prices, worker)
         context = relay_context(
             settings,
             environment,
@@ -354,6 +390,7 @@ class Application:
             keyring=keyring,
             salt=salt,
             access=self._access,
+            budgets=self._budgets,
             admits=self._admits,
             on_failure=self._failed,
         )
@@ -365,7 +402,6 @@ class Application:
             missing=self._recorder.missing,
             grace_s=settings.outcome_grace_s,
         )
-        prices = PriceTable(upstreams)
         self._asker = ReferenceAsker(
             context,
             database.references,
@@ -503,6 +539,7 @@ class Application:
         await self._asker.aclose()
         await self._transport.aclose()
         await self._recorder.stop()
+        await self._budgets.drain()
         self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)

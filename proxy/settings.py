@@ -139,6 +139,7 @@ _POLICY = (
     "agents",
     "validity",
     "max_steps",
+    "budget",
     "content_filter",
     "max_retries",
     "breaker_threshold",
@@ -170,6 +171,9 @@ class PolicySettings(BaseModel):
     )
     max_steps: Literal["score", "exclude"] = Field(
         "score", description="whether rollouts that ran out of steps are scored"
+    )
+    budget: Literal["score", "exclude"] = Field(
+        "score", description="whether rollouts that spent a limit of their own are scored"
     )
     content_filter: Literal["failure", "answer"] = Field(
         "failure",
@@ -244,8 +248,8 @@ class WebhookSettings(BaseModel):
 
     webhook_url: SecretStr | None = Field(
         None,
-        description="URL that alerts are posted to: a breaker opened, a batch cannot be published, "
-        "an upstream fails; requires `webhook_secret`",
+        description="URL that alerts are posted to: a breaker opened, a limit is spent, a batch "
+        "cannot be published, an upstream fails; requires `webhook_secret`",
     )
     webhook_secret: SecretStr | None = Field(
         None,

@@ -54,6 +54,7 @@ from classifier.records import (
     ExecutionStatus,
     KeySource,
     Kind,
+    LimitReached,
     Outcome,
     RolloutRecord,
     TerminationReason,
@@ -320,6 +321,20 @@ def rollout(*texts: str, running: bool = False, **said: Any) -> RolloutRecord:
     fields: dict[str, Any] = {"id": "r1", "batch": "b1", "task": "task-7"}
     fields |= {"exchanges": calls(*texts), "outcome": reported}
     return RolloutRecord(**fields | about)
+
+
+def limit_reached(
+    scope: str = "batch",
+    *,
+    own: float = 10,
+    callers: int = 9,
+    limit: str = "calls",
+    spent: float = 100,
+) -> LimitReached:
+    """A limit of 100 that refused calls: by default a batch's, of which others spent the most."""
+    return LimitReached(
+        scope=scope, limit=limit, most=100, spent=spent, own=own, callers=callers, at=STARTED
+    )
 
 
 # --- reference calls ---

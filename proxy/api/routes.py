@@ -26,7 +26,7 @@ from proxy.api.problems import (
     json_answer,
     while_connected,
 )
-from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
+from proxy.control import batches, budgets, cards, judge, live, reports, rollouts, virtual_keys
 from proxy.control.alerts import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
@@ -96,6 +96,34 @@ async def outcome(
     same answer, a different one is 409.
     """
     return await rollouts.report(service, rollout_id, request)
+
+
+@router.get(
+    "/rollouts/{rollout_id:path}/limits",
+    tags=["rollouts"],
+    operation_id="get_limits",
+)
+async def rollout_limits(service: Service, rollout_id: Annotated[str, ROLLOUT_ID]) -> models.Budget:
+    """Get a rollout's limits, and what its agent has spent of them.
+
+    Nulls where neither it nor its batch was registered with limits.
+    """
+    return await budgets.budget(service, "rollout", rollout_id)
+
+
+@router.post(
+    "/rollouts/{rollout_id:path}/limits",
+    tags=["rollouts"],
+    operation_id="change_limits",
+)
+async def change_rollout_limits(
+    service: Service, rollout_id: Annotated[str, ROLLOUT_ID], limits: models.Limits
+) -> models.Budget:
+    """Change the limits that a rollout was registered with.
+
+    Calls that are held for one that is raised go on within a second.
+    """
+    return await budgets.change(service, "rollout", rollout_id, limits)
 
 
 @router.get(
@@ -182,6 +210,34 @@ async def check(service: Service, batch: Annotated[str, BATCH]) -> Response:
     said last and leaves the batch valid.
     """
     return await json_answer(await batches.check(service, batch))
+
+
+@router.get(
+    "/batches/{batch:path}/limits",
+    tags=["batches"],
+    operation_id="get_budget",
+)
+async def batch_limits(service: Service, batch: Annotated[str, BATCH]) -> models.Budget:
+    """Get a batch's limits, and what its rollouts have spent of them together.
+
+    Nulls where it was registered without.
+    """
+    return await budgets.budget(service, "batch", batch)
+
+
+@router.post(
+    "/batches/{batch:path}/limits",
+    tags=["batches"],
+    operation_id="change_budget",
+)
+async def change_batch_limits(
+    service: Service, batch: Annotated[str, BATCH], limits: models.Limits
+) -> models.Budget:
+    """Change the limits that a batch was registered with.
+
+    Calls that are held for one that is raised go on within a second.
+    """
+    return await budgets.change(service, "batch", batch, limits)
 
 
 @router.post(

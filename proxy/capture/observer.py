@@ -401,6 +401,15 @@ class CallObserver:
         """Return True if the request body, as far as it came, asks for a stream."""
         return self._request.body.fields()[1] is True
 
+    def asked_model(self) -> str | None:
+        """Return the model that the request asks for, as far as the body came."""
+        request = self._request
+        return request.route.model or request.body.fields()[0]
+
+    def start_over(self, at: float) -> None:
+        """Take that the call begins now, at monotonic seconds: it has waited for its turn."""
+        self._began = self._quiet_since = at
+
     @property
     def is_error(self) -> bool:
         """True if the response's status says that the call failed."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from classifier.fingerprints import Lane
 from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
+from proxy.budgets import LIMITS
 from proxy.control import batches, health
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.control.upstreams import round_step, upstream_report
@@ -20,6 +21,7 @@ from proxy.store.batches import newest
 from proxy.store.deployment import Condition
 
 BREAKER, BATCH, UPSTREAM = "breaker.opened", "batch.unpublishable", "upstream.failing"
+BUDGET = "budget.reached"
 
 LANE = "lane"
 """Kinds of alerts on a lane's health, with a word behind it: `lane.down`."""
@@ -52,8 +54,9 @@ async def current_alerts(service: Service) -> AlertSnapshot:
         *await _breakers(service, now),
         *await _failing(service, now),
         *await _lanes(service, now),
+        *await _budgets(service),
     ]
-    watched = {BREAKER, UPSTREAM, *_LANE_KINDS}
+    watched = {BREAKER, UPSTREAM, BUDGET, *_LANE_KINDS}
     for row in await service.read(newest, limit=_BATCHES):
         if row["last_at"] >= now - _RECENT_S:
             watched.add(f"{BATCH}:{row['batch']}")
@@ -126,6 +129,25 @@ def _lane_condition(
         at=service.now() if episode is None else episode.until or episode.since,
         data={**lane.place._asdict(), **data, **_link(service, "/status")},
     )
+
+
+async def _budgets(service: Service) -> list[Condition]:
+    """Return a condition for each limit that is spent while rollouts of it run."""
+    conditions = []
+    for row in await service.run(service.database.budgets.spent_ones):
+        names = [name for name in LIMITS if row[name] is not None]
+        pages = "batches" if row["kind"] == "batch" else "rollouts"
+        data = {
+            row["kind"]: row["name"],
+            "limits": {name: row[name] for name in names},
+            "spent": {name: row[f"spent_{name}"] for name in names},
+            "on_limit": row["on_limit"],
+            "pause_s": row["pause_s"],
+            **_link(service, path_of(pages, row["name"])),
+        }
+        subject = f"{row['kind']}/{row['name']}"
+        conditions.append(Condition(kind=BUDGET, subject=subject, at=row["reached_at"], data=data))
+    return conditions
 
 
 async def _unpublishable(service: Service, batch: str, now: float) -> list[Condition]:

@@ -20,7 +20,7 @@ from proxy.routing.upstreams import BUILT_IN, Upstream
 from proxy.store.schema import TIERS
 
 _SAMPLE = 1000  # input tokens of which rates are taken, below every tier
-_QUESTION = (32, 0, 0, 16)  # tokens of a reference call: input, read, written, output
+_QUESTION = (32, 16)  # tokens of a reference call: input, output
 _NEXT = dict(zip((0, *TIERS), (*TIERS, float("inf")), strict=True))
 
 
@@ -131,8 +131,13 @@ class PriceTable:
 
     def of_question(self, upstream: str, model: str) -> float | None:
         """Return what a reference call of 16 tokens costs in US dollars; None without a price."""
+        return self.of_tokens(upstream, model, *_QUESTION)
+
+    def of_tokens(self, upstream: str, model: str, inputs: int, outputs: int) -> float | None:
+        """Return what so many tokens cost today in US dollars; None without a price."""
         url = self._url(upstream)
-        return None if url is None else _price(url, model, int(epoch_s() // 86_400), *_QUESTION)
+        day = int(epoch_s() // 86_400)
+        return None if url is None else _price(url, model, day, inputs, 0, 0, outputs)
 
     def encode(self, exchanges: Iterable[Exchange]) -> list[dict[str, Any]]:
         """Encode exchanges as REST returns them, each with its cost."""

@@ -21,6 +21,7 @@ from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
+from proxy.store.budgets import StoredLimits
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
     POLICY_COLUMNS,
@@ -101,26 +102,33 @@ async def register_all(
     Raises:
         Refusal: 503 while the database is unavailable.
     """
-    answers = await service.run(_register_all, service, requests, public_url)
-    for request, answer in zip(requests, answers, strict=True):
-        if request.fault is not None and not isinstance(answer, Refusal):
-            service.access_changed(answer.id)
+    answers, looked_up = await service.run(_register_all, service, requests, public_url)
+    for rollout_id in looked_up:
+        service.access_changed(rollout_id)
     return answers
 
 
 def _register_all(
     service: Service, requests: Sequence[models.RolloutRequest], public_url: str
-) -> list[models.RolloutRegistered | Refusal]:
+) -> tuple[list[models.RolloutRegistered | Refusal], list[str]]:
+    """Return the answers, and the rollouts whose calls every process is to look up at once."""
     now = service.now()
     prepared = [_prepared(service, request, now) for request in requests]
     valid = [each for each in prepared if not isinstance(each, Refusal)]
-    stored = iter(service.database.rollouts.register_all(valid, now=now))
-    return [
+    stored = service.database.rollouts.register_all(valid, now=now)
+    following = iter(stored)
+    answers = [
         each
         if isinstance(each, Refusal)
-        else _registered(service, request, each.registration, next(stored), public_url)
+        else _registered(service, request, each.registration, next(following), public_url)
         for request, each in zip(requests, prepared, strict=True)
     ]
+    looked_up = [
+        each.registration.id
+        for each, registered in zip(valid, stored, strict=True)
+        if registered.counted or each.registration.fault is not None
+    ]
+    return answers, looked_up
 
 
 def _prepared(
@@ -141,7 +149,14 @@ def _prepared(
         registration=registration,
         admit=lambda states: breakers.admit(record, states, now=now),
         policy=PolicyTerms(stated=_stated(request.policy), default=_default_terms(service)),
+        limits=stored_limits(request.limits),
+        batch_limits=stored_limits(request.batch_limits),
     )
+
+
+def stored_limits(limits: models.Limits | None) -> StoredLimits | None:
+    """Return limits as they are stored."""
+    return None if limits is None else StoredLimits(**limits.model_dump())
 
 
 def _default_terms(service: Service) -> Mapping[str, str]:
@@ -165,7 +180,7 @@ def _registered(
         service.upstreams,
         registration.id,
         public_url=public_url,
-        proven=request.fault is not None or service.proof_required,
+        proven=service.proof_required or request.fault is not None or registered.counted,
     )
     agents = access()
     return models.RolloutRegistered(
@@ -186,9 +201,10 @@ def _warnings(
     """Name what a policy asks for that untrusted agents, or the want of a key, keep it from."""
     if (policy.get("agents") or service.policy.agents) != UNTRUSTED:
         return []
-    without_effect = (policy.get("max_steps") or service.policy.max_steps) == "exclude"
+    steps = (policy.get("max_steps") or service.policy.max_steps) == "exclude"
+    budget = (policy.get("budget") or service.policy.budget) == "exclude"
     keyless = upstream is not None and not service.reference_key(upstream)
-    named = (("max_steps_without_effect", without_effect),
+    named = (("max_steps_without_effect", steps), ("budget_without_effect", budget),
              (NO_REFERENCE, keyless or not service.asks_references))  # fmt: skip
     return [name for name, applies in named if applies]
 
@@ -205,6 +221,13 @@ def _refusal(registration: Registration, registered: Registered) -> Refusal | No
             "batch_policy",
             f"batch {registration.batch!r} was registered with policy.{name} {value!r}: "
             "it is one for all of its rollouts",
+        )
+    if registered.limits:
+        return Refusal(
+            409,
+            "batch_policy",
+            f"batch {registration.batch!r} was registered with other limits, or without any: its "
+            "first registration states them, and POST /batches/…/limits changes them",
         )
     return other_attributes(registration.id) if registered.conflict else None
 

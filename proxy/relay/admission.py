@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -35,11 +35,17 @@ class AccessState:
 
     ``ends_at``: from when its keys and secrets open nothing, in epoch seconds. ``upstream``:
     the only one that its agent's open; None is any. ``fault``: what its agent is drilled with.
+    ``limited``: its calls are counted. ``at_once``: they begin without being drilled or counted.
     """
 
     ends_at: float | None = None
     upstream: str | None = None
     fault: Fault | None = None
+    limited: bool = False
+    at_once: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at_once", self.fault is None and not self.limited)
 
 
 class AccessUnknownError(Exception):
@@ -105,12 +111,12 @@ class Access:
         self._states.pop(rollout_id, None)
         self._watched.add(rollout_id)
 
-    def watch(self, drilled: Iterable[str]) -> None:
-        """Take over which rollouts' unproven calls are looked at: the drilled ones."""
-        self._watched = set(drilled)
+    def watch(self, rollout_ids: Iterable[str]) -> None:
+        """Take over which rollouts' unproven calls are looked at: drilled and limited ones."""
+        self._watched = set(rollout_ids)
 
     def concerns(self, target: Target) -> bool:
-        """Return True if a call needs a look-up: it shows a key or secret, or may be drilled."""
+        """Return True if a call needs a look-up: it shows a key or secret, or is watched."""
         return target.proven or target.rollout_id in self._watched
 
     async def admit(self, target: Target) -> None:
@@ -133,13 +139,13 @@ class Access:
             )
 
     def admit_cached(self, target: Target) -> bool:
-        """Return True if a cached look-up says that a call is admitted and meets no fault."""
+        """Return True if a cached look-up says that a call is admitted, undrilled and uncounted."""
         cached = self._states.get(target.rollout_id)
         if cached is None or self._clock() - cached[0] >= self._ttl_s:
             return False
         state = cached[1]
         return (
-            state.fault is None
+            state.at_once
             and (state.ends_at is None or state.ends_at > self._wall())
             and state.upstream in (None, target.upstream.name)
         )
@@ -178,6 +184,10 @@ class Access:
     async def drilled(self, target: Target) -> bool:
         """Return True if failures are to be played to this rollout's agent."""
         return (await self._state(target.rollout_id)).fault is not None
+
+    async def limited(self, target: Target) -> bool:
+        """Return True if limits count this rollout's calls."""
+        return (await self._state(target.rollout_id)).limited
 
     async def _state(self, rollout_id: str) -> AccessState:
         cached = self._states.get(rollout_id)

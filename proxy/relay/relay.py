@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from classifier.records import UNATTRIBUTED, KeySource
+from proxy.budgets import Blocked
 from proxy.capture import usage_injection
 from proxy.capture.request import Call, head_facts
 from proxy.capture.usage_injection import with_usage
@@ -24,6 +25,7 @@ from proxy.relay.admission import Access
 from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
 from proxy.relay.context import RefusedRequests, RelayContext
 from proxy.relay.faults import FaultyOrigin
+from proxy.relay.held_call import HeldCall
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
@@ -35,6 +37,8 @@ log = logging.getLogger("truezero")
 
 _PLANS = 1024  # kept, of the heads that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept
+
+CallKind = TypeVar("CallKind", bound=RelayedCall)
 
 
 class Relay:
@@ -137,21 +141,57 @@ class Relay:
 
     async def begin_admitted(self, request: RequestCycle, target: Target, tasks: set[Any]) -> None:
         """Relay a call once it is admitted, or answer why not."""
-        head, fault = request.head, None
+        head, drill = request.head, None
         try:
             target, access = await self.admit(target, head.method, head.headers)
             if access is not None:
-                fault = await access.next_fault(target, head.method)
+                if (fault := await access.next_fault(target, head.method)) is not None:
+                    drill = FaultyOrigin(
+                        fault, method=head.method, path=target.path, query=target.query
+                    )
                 await access.admit(target)
+                if self.context.budgets is not None and await access.limited(target):
+                    await self._begin_limited(request, target, tasks, drill, access)
+                    return
             # Nothing is awaited from here on: a rollout that ends finds the call.
-            drill = None
-            if fault is not None:
-                drill = FaultyOrigin(
-                    fault, method=head.method, path=target.path, query=target.query
-                )
             self.begin(request, self.plan(head, target, keep=False), tasks, drill)
         except Refusal as refusal:
             self.refuse(request, refusal)
+
+    async def _begin_limited(
+        self,
+        request: RequestCycle,
+        target: Target,
+        tasks: set[Any],
+        drill: FaultyOrigin | None,
+        access: Access,
+    ) -> None:
+        """Begin a call that limits count, once what it may spend is reserved.
+
+        Raises:
+            Refusal: a limit is spent, or it is not let in.
+        """
+        budgets, plan = self.context.budgets, self.plan(request.head, target, keep=False)
+        asking = None if budgets is None else budgets.asking(request, target)
+        if budgets is None or asking is None:
+            self.begin(request, plan, tasks, drill)
+            return
+        answer = await budgets.ask(asking)
+        try:
+            await access.admit(target)
+            # From here on a rollout that ends finds the call.
+            call = self._enter(HeldCall, request, plan, tasks, drill, asking.id)
+        except Refusal:
+            budgets.release(asking.id)
+            raise
+        if isinstance(answer, Blocked):
+            try:
+                if not await call.wait_for(budgets, asking, answer):
+                    return
+            except BaseException:
+                call.dismiss()
+                raise
+        call.begin()
 
     # what a head says
 
@@ -254,20 +294,36 @@ class Relay:
         Raises:
             Refusal: there are as many calls as there may be.
         """
+        self._enter(RelayedCall, request, plan, tasks, drill).begin()
+
+    def _enter(
+        self,
+        of_kind: type[CallKind],
+        request: RequestCycle,
+        plan: PlannedHead,
+        tasks: set[Any],
+        drill: FaultyOrigin | None,
+        call_id: str | None = None,
+    ) -> CallKind:
+        """Return a call that is in flight from now on, which has not begun yet.
+
+        Raises:
+            Refusal: there are as many calls as there may be.
+        """
         context, target, kind = self.context, plan.target, None
         origin: Origin = plan.origin
         if drill is not None:
             plan.signer, origin, kind = None, drill, drill.kind
         call = Call(
-            context.new_id(), target.rollout_id, target.upstream.name, request.head.method,
-            target.path, context.wall(), context.clock(), request.head.headers, target.query,
-            target.role, target.attribution, plan.key_digest, drill is not None, plan.key_source,
-            request.client,
+            call_id or context.new_id(), target.rollout_id, target.upstream.name,
+            request.head.method, target.path, context.wall(), context.clock(),
+            request.head.headers, target.query, target.role, target.attribution,
+            plan.key_digest, drill is not None, plan.key_source, request.client,
         )  # fmt: skip
         loop = asyncio.get_running_loop()
-        relayed = RelayedCall(context, call, plan, request, tasks, origin, loop, kind)
+        relayed = of_kind(context, call, plan, request, tasks, origin, loop, kind)
         context.live.enter(target.rollout_id, relayed)
-        relayed.begin()
+        return relayed
 
     def refuse(self, request: RequestCycle, refusal: Refusal) -> None:
         """Answer why a call is not let in, as soon as its agent reads."""

@@ -240,7 +240,9 @@ class WebSocketRelay:
             )
             if access is not None:
                 if await access.drilled(target):
-                    raise _drilled()
+                    raise _over_http("is drilled: its failures are played")
+                if await access.limited(target):
+                    raise _over_http("has limits: its calls are counted")
                 await access.admit(target)
             # Nothing is awaited from here to `enter`: a rollout that ends finds the socket there.
             proxied = ProxiedWebSocket(context, target, request, receive, send)
@@ -349,10 +351,5 @@ class ProxiedWebSocket:
         return await (waited or self._receive())
 
 
-def _drilled() -> Refusal:
-    return Refusal(
-        426,
-        "no_websocket",
-        "this rollout is drilled: its failures are played over HTTP",
-        OVER_HTTP,
-    )
+def _over_http(why: str) -> Refusal:
+    return Refusal(426, "no_websocket", f"this rollout {why} over HTTP", OVER_HTTP)

@@ -199,7 +199,7 @@ class Heartbeat:
         """Do all of it once; a failure is logged, and the next beat tries again."""
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
-            self._access.watch(self._database.rollouts.drilled())
+            self._access.watch(self._database.rollouts.drilled() | self._database.budgets.limited())
             self._ended_sessions.update(self._database.deployment.ended_sessions())
             self._recover()
         except Exception as error:  # of any kind: a process that stops beating is taken for dead

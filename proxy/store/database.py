@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError
 
 from proxy.store import migrations, sqlite
 from proxy.store.batches import Batches
+from proxy.store.budgets import Budgets
 from proxy.store.calls import Calls
 from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
@@ -61,6 +62,7 @@ class Database:
         self._partitions = None if self.is_sqlite else Partitions(connections)
         self.calls = Calls(connections, self._reconnect)
         self.rollouts = Rollouts(connections)
+        self.budgets = Budgets(connections)
         self.closings = Closings(connections)
         self.references = References(connections)
         self.verdicts = Verdicts(connections)

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, delete, select, update
 
 from classifier.breakers import BreakerState, Phase
 from classifier.breakers import at as breaker_at
+from proxy.store.budgets import settle_dead
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import decode_state
 from proxy.store.rows import lost_row
@@ -203,6 +204,7 @@ def _bury(connection: Connection, dead: Sequence[str]) -> None:
     for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
         add(connection, exchanges, lost_row(row))
     connection.execute(delete(open_calls).where(theirs))
+    settle_dead(connection, dead)
     left = reference_series.c.worker.in_(dead) & reference_series.c.ended_at.is_(None)
     stopped = {"ended_at": reference_series.c.started_at, "not_run": STOPPED}
     connection.execute(update(reference_series).where(left).values(stopped))

@@ -623,7 +623,7 @@ class Registration:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "id"}
 
 
-POLICY_COLUMNS = ("agents", "validity", "max_steps", "content_filter")
+POLICY_COLUMNS = ("agents", "validity", "max_steps", "budget", "content_filter")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -642,10 +642,13 @@ class Registered:
     """The result of a registration: a conflict, or the sentence that says why it is skipped.
 
     ``differing``: what its batch's policy says, where the registration says otherwise.
-    ``policy``: that by which it is judged; None: as the service's says.
+    ``policy``: that by which it is judged; None: as the service's says. ``limits``: its batch has
+    other limits. ``counted``: its calls are, for limits of its own or its batch's.
     """
 
     conflict: bool = False
+    limits: bool = False
+    counted: bool = False
     differing: Mapping[str, str | None] = field(default_factory=dict)
     policy: Mapping[str, str | None] = field(default_factory=dict)
     skipped: str | None = None

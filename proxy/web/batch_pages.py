@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from classifier.reruns import Rerun, RerunCounts
 from proxy.api.lists import file_response, in_one
 from proxy.api.problems import CLIENT_GONE, while_connected
-from proxy.control import cards, dashboard, reports
+from proxy.control import budgets, cards, dashboard, reports
 from proxy.control.batches import reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
@@ -267,7 +267,10 @@ async def _batch(
         case Tab.TASKS:
             more = await _tasks(context, batch, tasks, number)
         case Tab.COST:
-            more = {"tables": await reports.usage_tables(context.service, batch, _COST_TABLES)}
+            more = {
+                "tables": await reports.usage_tables(context.service, batch, _COST_TABLES),
+                "budget": await budgets.counted(context.service, "batch", batch),
+            }
         case Tab.BREAKERS:
             more = {}
         case Tab.AGAIN:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from classifier.verdicts import (
+    BUDGET,
     CALLS_UNATTRIBUTED,
     NO_REFERENCE,
     NOTHING_READ,
@@ -250,6 +251,8 @@ def _excluded(verdict: Mapping[str, Any]) -> str:
     spoilt = [each["sentence"] for each in verdict.get("validity", ()) if each["check"] in named]
     if spoilt:
         return f"{'; '.join(spoilt)}, so its score does not count"
+    if BUDGET in named:
+        return "a limit refused its calls, so its score does not count"
     if "max_steps" in named:
         return "the agent ran out of steps, and the policy leaves its score out"
     return "the policy leaves its score out"
@@ -285,7 +288,7 @@ def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -
 
 
 def _not_judged(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    if verdict["error"]:  # a breaker's words
+    if verdict["error"]:  # why it was not let run
         return f"{verdict['error'][:1].upper()}{verdict['error'][1:]}."
     if "error_before_any_call" in verdict.get("warnings", ()):
         return "The agent failed before it made a call, so there is nothing to judge."

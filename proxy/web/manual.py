@@ -58,6 +58,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Audit finished runs", "guides/audit.md"),
             ("Drill an agent", "guides/drill.md"),
             ("Health of providers", "guides/health.md"),
+            ("Budgets", "guides/budgets.md"),
             ("Unknown errors", "guides/unknown-errors.md"),
             ("Phoenix, Langfuse, MLflow", "guides/sinks.md"),
             ("Bedrock and Vertex", "guides/bedrock-and-vertex.md"),

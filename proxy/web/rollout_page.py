@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from proxy.control import budgets
 from proxy.control.listing import beside
 from proxy.control.queries import path_of
 from proxy.control.rollout_view import (
@@ -134,6 +135,7 @@ async def _rollout(
         before=before,
         after=after,
         live=urlencode({"rollout": rollout_id}),
+        budget=await budgets.counted(context.service, "rollout", rollout_id),
         **_values(page, context.service.now()),
     )
 

@@ -27,7 +27,7 @@ from classifier.reruns import (
 )
 from classifier.retries import with_advice
 from classifier.verdicts import EVIDENCE, Policy, Subcategory
-from tests.builders import rollout
+from tests.builders import limit_reached, rollout
 
 SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
 
@@ -91,6 +91,8 @@ def only(found: Sorted) -> tuple[Rerun, str, RerunItem]:
          Rerun.UNMEASURED, "not_judged"),
         ("200*9", {"termination_reason": "max_steps", "policy": Policy(max_steps="exclude")},
          Rerun.UNMEASURED, "max_steps"),
+        ("200*9", {"limit_reached": limit_reached()}, Rerun.UNMEASURED, "budget"),
+        ("", {"limit_reached": limit_reached()}, Rerun.UNMEASURED, "budget"),
         ("", {"skipped": SKIPPED, "running": True}, Rerun.SKIPPED, "auth:401"),
     ],
 )  # fmt: skip

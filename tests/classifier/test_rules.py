@@ -14,9 +14,9 @@ from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Subcatego
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.diagnostics import check_lines
 from classifier.logical_calls import calls_of, counted
-from classifier.records import ExecutionStatus, Neighbours
+from classifier.records import ExecutionStatus, LimitReached, Neighbours
 from classifier.verdicts import RoleVerdict
-from tests.builders import STARTED, calls, exchange, rollout
+from tests.builders import STARTED, calls, exchange, limit_reached, rollout
 from tests.tables import each
 
 # ── the sentence and the names ───────────────────────────────────────────────
@@ -360,6 +360,66 @@ def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> 
 def test_a_skipped_rollout_that_ran_all_the_same_is_judged_by_its_calls() -> None:
     verdict = judge(replace(rollout("200"), skipped=SKIPPED))
     assert (verdict.health, verdict.error) == (Health.HEALTHY, None)
+
+
+# --- budgets -------------------------------------------------------------------------------------
+
+
+OWN = limit_reached("rollout", own=100, callers=1)
+
+
+@each(
+    "reached, said, scoreable",
+    [
+        # its own limit counts as `max_steps` does
+        (OWN, {}, "yes"),
+        (OWN, {"budget": "score"}, "yes"),
+        (OWN, {"budget": "exclude"}, "no"),
+        (OWN, {"budget": "exclude", "agents": "untrusted"}, "yes"),
+        # a batch's that others spent too always excludes
+        (limit_reached(), {}, "no"),
+        (limit_reached(), {"budget": "score"}, "no"),
+        (limit_reached(), {"agents": "untrusted"}, "no"),
+        (limit_reached(own=90, callers=2), {}, "no"),
+        # what it spent alone is its own doing
+        (limit_reached(own=100, callers=1), {}, "yes"),
+        (limit_reached(own=100, callers=1), {"budget": "exclude"}, "no"),
+        # an untrusted agent that spends more than its share is not rid of its zero by that
+        (limit_reached(own=12, callers=9), {"agents": "untrusted"}, "yes"),
+        (limit_reached(own=90, callers=2), {"agents": "untrusted"}, "yes"),
+        (limit_reached(own=90, callers=2), {"agents": "untrusted", "budget": "exclude"}, "yes"),
+        (None, {"budget": "exclude"}, "yes"),
+    ],
+)
+def test_a_spent_limit_excludes_only_what_others_spent_or_the_policy_leaves_out(
+    reached: LimitReached | None, said: dict[str, Any], scoreable: str
+) -> None:
+    verdict = judge(rollout("200+tool*9", limit_reached=reached, **said))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, scoreable)
+    assert verdict.excluded_by == (("budget",) if scoreable == "no" else ())
+    assert verdict.subcategory is None
+    if scoreable == "no":
+        assert verdict.retry.reason == "a limit was spent: raise it, then run it again"
+
+
+def test_the_services_policy_says_if_a_spent_limit_is_scored_where_a_batch_does_not() -> None:
+    spent, exclude = rollout("200+tool*9", limit_reached=OWN), Policy(budget="exclude")
+    assert judge(spent, policy=exclude).excluded_by == ("budget",)
+    assert judge(replace(spent, budget="score"), policy=exclude).excluded_by == ()
+
+
+@each("said", [{}, {"status": "agent_error", "error": "Error code: 403"}])
+def test_a_rollout_whose_batch_had_nothing_left_is_not_judged(said: dict[str, Any]) -> None:
+    verdict = judge(rollout("", limit_reached=limit_reached(own=0), **said))
+    assert (verdict.health, verdict.scoreable) == (Health.NOT_JUDGED, "no")
+    assert verdict.excluded_by == ("budget",)
+    assert verdict.error == "budget: the batch's limit of 100 calls was spent"
+    assert judge(rollout("")).rule == "zero_signal"
+
+
+def test_failures_decide_before_a_spent_limit_does() -> None:
+    verdict = judge(rollout("401*2", limit_reached=limit_reached()))
+    assert (verdict.health, verdict.excluded_by) == (Health.API_ERROR, ())
 
 
 # --- content filters ----------------------------------------------------------------------------

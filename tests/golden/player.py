@@ -25,7 +25,7 @@ _TIMES = frozenset({
     "agent_s", "at", "began_at", "created_at", "duration_s", "ended_at", "expires", "first_byte_s",
     "first_at", "first_byte_at", "first_seen", "first_token_s", "judged_at", "last_at",
     "last_byte_at", "last_seen", "lost_s", "opened_at", "provider_s",
-    "reported_at", "retry_at", "seconds", "started_at",
+    "reached_at", "reported_at", "retry_at", "seconds", "started_at",
 })  # fmt: skip
 _PORTS = frozenset({"origin"})
 _PROSE = frozenset({"detail", "error", "lines", "message", "reason", "summaries", "title"})

@@ -88,6 +88,7 @@ class Scenario:
                 self._refusals()
                 self._unexplained()
                 self.metrics = http.get("/metrics").text
+                self._budgets()
                 self._without_storage()
             with self._scene("token", ADMIN_TOKEN="t0ken"):
                 self._guarded()
@@ -358,6 +359,23 @@ class Scenario:
         ask.post(CHAT, ASK, headers={"authorization": "Bearer tz-x.y"}, title="a forged key")
         ask.post("/r/stray/openai/v1/%2e%2e/x", ASK)
         self._call("honest")  # its outcome is known
+
+    def _budgets(self) -> None:
+        ask = self.player
+        limits = {"calls": 1, "tokens": 100_000}
+        asked = {"id": "frugal", "batch": "limited", "limits": limits, "batch_limits": {"calls": 9}}
+        made = ask.post("/rollouts", asked, title="register with limits").json()
+        url = made["base_urls"]["openai"] + "/chat/completions"
+        self.provider.plays(answers.healthy)
+        ask.post(url, ASK, headers=SK, title="within its limit")
+        ask.post(url, ASK, headers=SK, title="beyond its limit")
+        ask.get("/rollouts/frugal/limits")
+        ask.post("/rollouts/frugal/limits", {**limits, "calls": 2})
+        ask.get("/batches/limited/limits")
+        ask.post("/batches/limited/limits", {"calls": 20, "on_limit": "pause"})
+        ask.post("/batches/nightly/limits", {"calls": 20}, title="limits that nobody stated")
+        ask.post("/rollouts", {**asked, "id": "other", "batch_limits": {"calls": 8}},
+                 title="other limits of a batch")  # fmt: skip
 
     def _without_storage(self) -> None:
         ask = self.player

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 from botocore.session import Session
 
 from tests.fakes import answers
@@ -32,7 +33,7 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
 
 
-def client(base_url: str) -> Any:
+def client(base_url: str, retries: int = 0) -> Any:
     """Amazon's own client as the sandbox has it: any key at all."""
     return Session().create_client(
         "bedrock-runtime",
@@ -40,7 +41,7 @@ def client(base_url: str) -> Any:
         endpoint_url=base_url,
         aws_access_key_id="AKIDSANDBOX",
         aws_secret_access_key="nothing",
-        config=Config(retries={"max_attempts": 0}),
+        config=Config(retries={"max_attempts": retries}),
     )
 
 
@@ -80,3 +81,22 @@ def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
     assert (verdict["health"], verdict["subcategory"]) == ("api_error", "auth")
     assert verdict["doomed"] is True
     assert "upstream_credentials_missing" in verdict["cause"]
+
+
+@pytest.mark.usefixtures("no_account")
+def test_beyond_a_limit_amazons_client_shows_the_sentence_and_does_not_retry(
+    provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider.plays(answers.whole(SAID))
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDSERVICE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-service-secret")
+    with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
+        made = service.register(id="b2", limits={"calls": 1})
+        amazons = client(made["base_urls"]["bedrock"], retries=3)
+        amazons.converse(modelId="m:0", messages=ASK)
+        with pytest.raises(ClientError, match="the rollout's limit of 1 calls was spent"):
+            amazons.converse(modelId="m:0", messages=ASK)
+        refused = service.http.get("/metrics").text.splitlines()
+    once = 'truezero_refusals_total{code="budget_exceeded",plane="agents"} 1.0'
+    assert once in refused, "one request: none was a retry"
+    assert len(provider.requests) == 1

@@ -14,9 +14,13 @@ from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
+from proxy.budgets import Amounts, CallAsking
+from proxy.store.budgets import StoredLimits
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
+from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import DERIVED, CommitBatch, Gap, Registration, as_json, metadata
+from tests.builders import limit_reached
 from tests.proxy.store.records import BARE, FULL
 
 # In the order of their code points, which is neither that of UTF-16 nor of any language.
@@ -26,8 +30,6 @@ NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 SERIES = {"id": "s0", "upstream": "openai", "model": "gpt-5", "api": "openai.chat",
           "started_at": 1.0}  # fmt: skip
 UNUSED: dict[str, dict[str, Any]] = {  # tables that no code fills yet
-    "budgets": {"kind": "rollout", "name": "é", "tokens": 100, "cost_usd": 1 / 3},
-    "reservations": {"id": "flying", "worker": "w", "tokens": 7, "cost_usd": 0.5, "seconds": 1.25},
     "pace_shares": {"upstream": "openai", "model": "gpt-5", "key_digest": "key-00000000",
                     "worker": "w", "share": 2.5, "rollouts": 3, "waiting": 1, "longest_s": 1.25,
                     "blocked_until": 40.5, "expires_at": 39.5},
@@ -61,6 +63,11 @@ def fill(url: str, *, calls: int = 3) -> Database:
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
+    database.budgets.reserve(
+        CallAsking(id="flying", rollout_id="é", is_agents=True, guess=Amounts(1, 7, 0.5, 1.25)),
+        worker="w", now=5000.25,
+    )  # fmt: skip
+    database.budgets.refused("é", limit_reached())
     with database._connections.writing() as connection:
         for name, row in UNUSED.items():
             connection.execute(_table(name).insert().values(row))
@@ -71,7 +78,12 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
     made = [_call(name, number, at) for at in range(calls)]
     database.calls.write(CommitBatch(recorded=made), worker="w")
     if number % 2:
-        database.rollouts.register(_registration(name, number), now=number / 3)
+        prepared = PreparedRegistration(
+            registration=_registration(name, number),
+            limits=StoredLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
+            batch_limits=StoredLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
+        )
+        database.rollouts.register_all([prepared], now=number / 3)
     if number % 3 == 0:
         database.rollouts.report(
             name, as_json({"status": "success", "rewards": {"reward": 0.1}}), now=9.9

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import click
 from click.exceptions import Exit
@@ -31,6 +31,7 @@ from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
     from truezero.runner.run import Report
+    from truezero.sdk.arguments import LimitFacts
 
 
 @click.command()
@@ -90,6 +91,20 @@ def verdict(
 @click.option(
     "--upstream", help="Upstream of that model.  [default: the agent's, if it has only one]"
 )
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="Limit on what the agent spends: calls, tokens, cost_usd or seconds; repeatable.",
+)
+@click.option(
+    "--batch-limit",
+    "batch_limits",
+    multiple=True,
+    metavar="NAME=AMOUNT",
+    help="The same on what all rollouts of the batch spend together.",
+)
 @click.option("--fail-fast", is_flag=True, help="Stop the agent once the rollout cannot succeed.")
 @service_options
 @click.option(
@@ -112,6 +127,8 @@ def run(
     rollout_id: str | None,
     model: str | None,
     upstream: str | None,
+    limits: tuple[str, ...],
+    batch_limits: tuple[str, ...],
     fail_fast: bool,
     url: str | None,
     token: str | None,
@@ -147,6 +164,8 @@ def run(
         id=rollout_id,
         model=model,
         upstream=upstream,
+        limits=limits_of(limits),
+        batch_limits=limits_of(batch_limits),
     )
     # The record has what is said on the way; a reader of JSON is to find nothing else.
     say = _unsaid if as_json else runner.say
@@ -162,6 +181,20 @@ def run(
         for line in report_lines(report):
             runner.say(line)
     raise Exit(report.exit_code)
+
+
+def limits_of(words: tuple[str, ...]) -> LimitFacts:
+    """Return the limits that options state, such as ``tokens=200000``; exit with 2 on another."""
+    limits: dict[str, float] = {}
+    for word in words:
+        name, _, amount = word.partition("=")
+        try:
+            if name not in ("calls", "tokens", "cost_usd", "seconds"):
+                raise ValueError(name)
+            limits[name] = float(amount) if name in ("cost_usd", "seconds") else int(amount)
+        except ValueError:
+            fail(f"{word}: not calls=, tokens=, cost_usd= or seconds= and an amount", 2)
+    return cast("LimitFacts", limits)
 
 
 def wait_while_down(

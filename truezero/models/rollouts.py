@@ -89,10 +89,54 @@ class BatchPolicy(StrictRequest):
     max_steps: Literal["score", "exclude"] | None = Field(
         default=None, description="whether rollouts that ran out of steps are scored"
     )
+    budget: Literal["score", "exclude"] | None = Field(
+        default=None, description="whether rollouts that spent a limit of their own are scored"
+    )
     content_filter: Literal["failure", "answer"] | None = Field(
         default=None,
         description="what a content filter on a request is: a rejected request, which takes the "
         "reward away, or the `answer` of the system under test",
+    )
+
+
+class Limits(StrictRequest):
+    """Limits on what calls may spend together; a null one is none."""
+
+    calls: int | None = Field(default=None, ge=1, le=2**53, description="calls that were answered")
+    tokens: int | None = Field(default=None, ge=1, le=2**53, description="input and output")
+    cost_usd: float | None = Field(default=None, gt=0, le=1e9, description="US dollars")
+    seconds: float | None = Field(default=None, gt=0, le=1e9, description="that calls took, summed")
+    on_limit: Literal["refuse", "pause"] = Field(
+        default="refuse",
+        description="what befalls a call beyond them: 403 `budget_exceeded`, or that only after it "
+        "was held in vain for the limit to be raised",
+    )
+    pause_s: float = Field(default=600.0, gt=0, le=3600, description="seconds it is held at most")
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.calls is self.tokens is self.cost_usd is self.seconds is None:
+            raise ValueError("one of calls, tokens, cost_usd and seconds is required")
+        return self
+
+
+class Spent(BaseModel):
+    """The amounts spent by calls that limits count; those in flight are not among them."""
+
+    calls: int = Field(description="calls that were answered, or left by their agent")
+    tokens: int = Field(description="input and output; where unknown, as much as was reserved")
+    cost_usd: float = Field(description="US dollars; a call without a known price adds nothing")
+    seconds: float = Field(description="that they took, summed")
+
+
+class Budget(BaseModel):
+    """The limits of a rollout or batch, and what is spent of them."""
+
+    limits: Limits | None = Field(description="null: none")
+    spent: Spent | None = Field(description="null where nothing is counted: no limits apply")
+    in_flight: int = Field(description="calls that have reserved a part and have not ended")
+    reached_at: float | None = Field(
+        description="since when one is spent, in seconds since the epoch; null: none is"
     )
 
 
@@ -126,6 +170,14 @@ class RolloutRequest(StrictRequest):
     )
     policy: BatchPolicy | None = Field(
         default=None, description="of the batch; all its rollouts name the same, or none"
+    )
+    limits: Limits | None = Field(
+        default=None, description="on what this rollout's agent may spend"
+    )
+    batch_limits: Limits | None = Field(
+        default=None,
+        description="on what all rollouts of the batch may spend together; all name the same, or "
+        "none",
     )
     fault: Fault | None = Field(
         default=None, description="injected instead of the provider's answer, for a drill"
@@ -165,7 +217,8 @@ class RolloutRegistered(BaseModel):
     warnings: list[str] = Field(
         default_factory=list,
         description="where agents are untrusted: `max_steps_without_effect` (running out of steps "
-        "is their own doing, and is scored), `no_reference` (reference calls are off, or the "
+        "is their own doing, and is scored), `budget_without_effect` (so is spending a limit), "
+        "`no_reference` (reference calls are off, or the "
         "service holds no key for the upstream: a failure counts as the agent's unless other "
         "rollouts fail alike)",
     )

@@ -151,6 +151,13 @@ class RetryAdvice(BaseModel):
     reason: str = Field(description="why, or why not, as a sentence")
 
 
+# Why a score is left out, beside findings; in the words of a result's `error`.
+_LEFT_OUT = {
+    "max_steps": "the agent ran out of steps, which the policy leaves out (max_steps)",
+    "budget": "a limit of its batch, or one that the policy leaves out, refused its calls (budget)",
+}
+
+
 class Verdict(BaseModel):
     """A judgement on whether the model was reached, with its rule and the calls that prove it.
 
@@ -234,7 +241,7 @@ class Verdict(BaseModel):
     excluded_by: list[str] = Field(
         default_factory=list,
         description="for what the policy leaves a healthy rollout's score out: `max_steps` and "
-        "names of checks",
+        "names of checks, and `budget` where a limit refused calls, whatever the health",
     )
     proof: Proven = None
     references: list[VerdictReference] = Field(
@@ -249,10 +256,9 @@ class Verdict(BaseModel):
         """
         if self.health != "healthy" or self.scoreable != "no":
             return None
-        out_of_steps = "the agent ran out of steps, which the policy leaves out (max_steps)"
-        reasons = [out_of_steps] if "max_steps" in self.excluded_by else []
-        found = (each for each in self.validity if each.check in self.excluded_by)
-        reasons += [f"{each.sentence} ({each.check})" for each in found]
+        reasons = [_LEFT_OUT[name] for name in self.excluded_by if name in _LEFT_OUT]
+        findings = (each for each in self.validity if each.check in self.excluded_by)
+        reasons += [f"{each.sentence} ({each.check})" for each in findings]
         return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
 
 

@@ -13,16 +13,16 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, TypedDict
 
 from truezero import Client, models
 from truezero.printable import visible
 from truezero.runner import agents
 from truezero.runner.equipment import PreparedCommand, equipped, upstream_of
-from truezero.sdk.arguments import OutcomeFacts
+from truezero.sdk.arguments import LimitFacts, OutcomeFacts
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.sdk.outcomes import log as outcomes_log
 from truezero.sdk.outcomes import outcomes_left
@@ -273,7 +273,24 @@ class Job:
     attempt: int | None = None
     model: str | None = None
     upstream: str | None = None  # None: the agent's only one, where it has one
+    limits: LimitFacts = field(default_factory=LimitFacts)
+    batch_limits: LimitFacts = field(default_factory=LimitFacts)
     fail_fast: bool = False
+
+
+class _StatedLimits(TypedDict, total=False):
+    limits: LimitFacts
+    batch_limits: LimitFacts
+
+
+def _limits(job: Job) -> _StatedLimits:
+    """Return the limits that a job states; a service of 0.1 knows of none."""
+    facts: _StatedLimits = {}
+    if job.limits:
+        facts["limits"] = job.limits
+    if job.batch_limits:
+        facts["batch_limits"] = job.batch_limits
+    return facts
 
 
 def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: None) -> Report:
@@ -293,6 +310,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     rollout = client.register(
         id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
         attempt=job.attempt, model=job.model, upstream=job.upstream or upstream_of(job.command),
+        **_limits(job),
     )  # fmt: skip
     if not rollout.admitted:
         return Report(

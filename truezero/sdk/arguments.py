@@ -14,7 +14,19 @@ class PolicyFacts(TypedDict, total=False):
     agents: Literal["trusted", "untrusted"] | None
     validity: Literal["invalid", "suspect", "none"] | None
     max_steps: Literal["score", "exclude"] | None
+    budget: Literal["score", "exclude"] | None
     content_filter: Literal["failure", "answer"] | None
+
+
+class LimitFacts(TypedDict, total=False):
+    """Limits on what calls may spend together."""
+
+    calls: int | None
+    tokens: int | None
+    cost_usd: float | None
+    seconds: float | None
+    on_limit: Literal["refuse", "pause"]
+    pause_s: float
 
 
 class LaneFacts(TypedDict, total=False):
@@ -24,6 +36,8 @@ class LaneFacts(TypedDict, total=False):
     upstream: str | None
     usage_channel: Literal["proxy", "none"]
     policy: PolicyFacts | None
+    limits: LimitFacts | None
+    batch_limits: LimitFacts | None
     metadata: dict[str, Any] | None
 
 

@@ -28,6 +28,7 @@ from sqlalchemy import (
 from classifier.rollup import Note, NoteKind, PartialTotals, TaskProfile
 from proxy.store import batch_totals, schema
 from proxy.store.batch_totals import task_sums
+from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
 from proxy.store.references import delete_series
 from proxy.store.tables import (
@@ -38,6 +39,7 @@ from proxy.store.tables import (
     batch_tasks,
     batches,
     breakers,
+    budgets,
     call_usage,
     events,
     exchanges,
@@ -240,6 +242,10 @@ def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) 
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
     connection.execute(delete(rollouts).where(rollouts.c.id.in_(gone)))
+    left = exists().where(rollouts.c.batch == budgets.c.name)
+    of_rollouts = (budgets.c.kind == ROLLOUT) & budgets.c.name.in_(gone)
+    of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches) & ~left
+    connection.execute(delete(budgets).where(of_rollouts | of_batches))
     batch_totals.invalidate(connection, batches)
 
 

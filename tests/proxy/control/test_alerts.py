@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import pytest
 
-from proxy.control.alerts import BATCH, BREAKER, UPSTREAM, AlertSnapshot, current_alerts
+from proxy.control.alerts import BATCH, BREAKER, BUDGET, UPSTREAM, AlertSnapshot, current_alerts
 from proxy.control.queries import Service as ControlService
 from proxy.store.database import Database
 from proxy.store.deployment import Condition
 from proxy.store.tables import CommitBatch
-from tests.proxy.api.test_routes import Service
+from tests.proxy.api.test_routes import ASK, Service
 from tests.proxy.control.test_batches import DEAD, play
 from tests.proxy.control.test_upstreams import ANSWERED
 from tests.proxy.store.records import FULL
@@ -40,7 +40,7 @@ async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(
     seen = await current_alerts(control)
     assert seen.conditions == (), "what has not ended is no objection"
     assert seen.watched == {
-        BREAKER, UPSTREAM, "lane.degraded", "lane.down", "lane.recovered", f"{BATCH}:b",
+        BREAKER, BUDGET, UPSTREAM, "lane.degraded", "lane.down", "lane.recovered", f"{BATCH}:b",
     }  # fmt: skip
     play(service, "dead", DEAD)
     found = told(await current_alerts(control))
@@ -98,6 +98,25 @@ async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(
     assert found.data["url"] == "https://truezero.example/base/ui/upstreams"
     write(failing=False)
     assert UPSTREAM not in told(await current_alerts(at_that_time))
+
+
+async def test_a_spent_limit_is_told_while_a_rollout_of_it_runs(
+    service: Service, control: ControlService
+) -> None:
+    limits = {"calls": 1, "on_limit": "pause", "pause_s": 0.1}
+    asked = {"id": "held", "batch": "b/1", "batch_limits": limits}
+    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
+    for status in (200, 403):
+        assert BUDGET not in told(await current_alerts(control))
+        assert service.http.post(f"{base}/chat/completions", json=ASK).status_code == status
+    condition = told(await current_alerts(control))[BUDGET]
+    assert condition.subject == "batch/b/1"
+    assert condition.data == {
+        "batch": "b/1", "limits": {"calls": 1}, "spent": {"calls": 1}, "on_limit": "pause",
+        "pause_s": 0.1, "url": "https://truezero.example/base/ui/batches/b%2F1",
+    }  # fmt: skip
+    service.http.post("/batches/b%2F1/limits", json={"calls": 2}).raise_for_status()
+    assert BUDGET not in told(await current_alerts(control))
 
 
 async def test_without_an_address_there_are_no_links(

@@ -404,6 +404,9 @@ class Drills:
     async def drilled(self, target: Target) -> bool:
         return target.rollout_id == "drilled"
 
+    async def limited(self, target: Target) -> bool:
+        return False
+
 
 def test_a_drilled_agent_is_sent_to_http_where_its_failures_are_played(talker: Talker) -> None:
     with relaying(talker.url, access=Drills()) as relay:

@@ -19,7 +19,7 @@ from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import CHAT, PLAIN, Service, problem
+from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import BARE
 
@@ -227,6 +227,36 @@ def test_sums_say_how_many_calls_they_know_nothing_of(service: Service) -> None:
     shown = words(page(service, "/ui/batches/b"))
     assert "1 of 2 calls without counts" in shown
     assert "over 1 of 2 calls, the rest without a price" in shown
+
+
+def test_pages_show_what_is_spent_of_a_limit(service: Service) -> None:
+    asked = {"id": "r1", "batch": "b", "limits": {"calls": 1, "tokens": 5000},
+             "batch_limits": {"cost_usd": 2.5}}  # fmt: skip
+    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
+    for _ in range(2):
+        service.http.post(f"{base}/chat/completions", json=ASK)
+    text = words(page(service, "/ui/rollouts/r1"))
+    assert "1 of 1 call" in text
+    assert "of 5,000 tokens" in text
+    assert "of $2.50" in words(page(service, "/ui/batches/b", tab="cost"))
+    assert "Limits" not in words(page(service, "/ui/batches/none", 404))
+
+
+def test_a_batchs_page_shows_what_its_calls_waited_if_they_did(service: Service) -> None:
+    limits = {"calls": 1, "on_limit": "pause", "pause_s": 0.05}
+    asked = {"id": "r1", "batch": "b", "limits": limits}
+    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
+    service.http.post(f"{base}/chat/completions", json=ASK)
+    service.http.post("/rollouts/r1/outcome", json={"status": "success"})
+    assert "Time waiting" not in words(page(service, "/ui/batches/b", tab="cost"))
+    asked = {"id": "r2", "batch": "b", "limits": limits}
+    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
+    for _ in range(2):
+        service.http.post(f"{base}/chat/completions", json=ASK)
+    service.http.post("/rollouts/r2/outcome", json={"status": "success"})
+    for text in (page(service, "/ui/batches/b", tab="cost"), page(service, "/ui/rollouts/r2")):
+        assert "Time waiting at the proxy" in words(text)
+    assert service.get("/batches/b")["held_s"] == service.get("/rollouts/r2/verdict")["held_s"]
 
 
 def test_an_undecided_page_calls_nothing_evidence(service: Service) -> None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from classifier import judge, result
 from classifier.codec import encode_verdict
 from tests.api_examples import FILE
-from tests.builders import calls, rollout
+from tests.builders import calls, limit_reached, rollout
 from truezero.models.verdicts import Result, Verdict
 
 _ANSWERS = json.loads(FILE.read_text("utf-8"))
@@ -49,6 +49,7 @@ def test_a_spoilt_measurement_says_why_in_the_words_of_its_result() -> None:
         (rollout("200+tool 401+judge*2"), True),
         (rollout("200", exchanges=aborted), True),
         (rollout("200", termination_reason="max_steps", max_steps="exclude"), True),
+        (rollout("200", limit_reached=limit_reached()), True),
         (rollout("200+tool"), False),
         (rollout("200+tool 400"), False),
         (rollout("401*2"), False),

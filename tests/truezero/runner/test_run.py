@@ -12,9 +12,11 @@ from typing import Any
 import httpx
 import pytest
 import respx
+from click.exceptions import Exit
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
 from truezero import Client, models
+from truezero.cli.rollouts import limits_of
 from truezero.runner.run import (
     Job,
     ProcessResult,
@@ -82,7 +84,10 @@ def test_what_the_rollout_was_registered_with_is_reported_with_its_outcome() -> 
     registered = respx.post(f"{URL}/rollouts").respond(201, json=REGISTERED)
     reported = respx.post(f"{URL}/rollouts/r/outcome").respond(json=RESULT)
     respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
-    job = Job(command=("/nowhere/agent",), batch="b", task="t", repeat=2, repeats=8, model="m")
+    job = Job(
+        command=("/nowhere/agent",), batch="b", task="t", repeat=2, repeats=8, model="m",
+        limits=limits_of(("calls=50", "cost_usd=2.5")),
+    )  # fmt: skip
     with Client(URL) as client:
         assert run(job, client).ended.agent_code == 127
     body = json.loads(reported.calls.last.request.content)
@@ -90,6 +95,16 @@ def test_what_the_rollout_was_registered_with_is_reported_with_its_outcome() -> 
     assert (body["status"], body["error"]) == ("setup_failed", "agent: command not found")
     asked = json.loads(registered.calls.last.request.content)
     assert (asked["repeat"], asked["repeats"]) == (2, 8)
+    assert asked["limits"] == {"calls": 50, "cost_usd": 2.5}
+    assert "batch_limits" not in asked, "a service of 0.1 takes no unknown fields"
+
+
+@pytest.mark.parametrize("word", ["calls=many", "calls=1.5", "dollars=1", "calls"])
+def test_a_limit_that_is_none_is_named(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(Exit) as left:
+        limits_of((word,))
+    assert left.value.exit_code == 2
+    assert word in capsys.readouterr().err
 
 
 @respx.mock

@@ -28,7 +28,7 @@ from truezero.sdk.addresses import (
     present,
     service_url,
 )
-from truezero.sdk.arguments import DrillFacts, LaneFacts, OutcomeFacts, RolloutFilters
+from truezero.sdk.arguments import DrillFacts, LaneFacts, LimitFacts, OutcomeFacts, RolloutFilters
 from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
 from truezero.sdk.rest import Parameters
@@ -372,6 +372,19 @@ class AsyncClient:
         """Allow one probe (half-open) in one open lane, or in all of them."""
         path = of_batch(batch, "/breaker/reset")
         return await self._post(models.Breaker, path, params=present(lane=lane))
+
+    async def rollout_limits(self, rollout_id: str, **limits: Unpack[LimitFacts]) -> models.Budget:
+        """Return a rollout's limits and what is spent of them; change them if some are given."""
+        return await self._limits(of_rollout(rollout_id, "/limits"), limits)
+
+    async def batch_limits(self, batch: str, **limits: Unpack[LimitFacts]) -> models.Budget:
+        """Return a batch's limits and what is spent of them; change them if some are given."""
+        return await self._limits(of_batch(batch, "/limits"), limits)
+
+    async def _limits(self, path: str, limits: LimitFacts) -> models.Budget:
+        if limits:
+            return await self._post(models.Budget, path, {**limits})
+        return await self._get(models.Budget, path)
 
     async def status(self) -> models.StatusReport:
         """Return the health of each upstream, model and key now, in a word with its evidence."""

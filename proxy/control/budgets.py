@@ -1,0 +1,61 @@
+"""The limits of rollouts and batches, what is spent of them, and their change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from proxy.control.queries import Service, unknown_batch, unknown_rollout
+from proxy.routing.errors import Refusal
+from proxy.store.batches import batch_version
+from proxy.store.budgets import ROLLOUT, BudgetState, StoredLimits
+from truezero import models
+
+
+async def budget(service: Service, kind: str, name: str) -> models.Budget:
+    """Return the budget of a rollout or a batch.
+
+    Arguments:
+        kind: as in `proxy.store.budgets`.
+
+    Raises:
+        Refusal: 404, it does not exist.
+    """
+    state = await service.run(service.database.budgets.state, kind, name)
+    if state is None and kind == ROLLOUT:
+        if await service.run(service.database.rollouts.row, name) is None:
+            raise unknown_rollout(name)
+    elif state is None and await service.read(batch_version, name) is None:
+        raise unknown_batch(name)
+    return _model(state)
+
+
+async def counted(service: Service, kind: str, name: str) -> models.Budget | None:
+    """Return what a page shows of a budget; None if nothing is counted."""
+    state = await service.run(service.database.budgets.state, kind, name)
+    return None if state is None else _model(state)
+
+
+async def change(service: Service, kind: str, name: str, limits: models.Limits) -> models.Budget:
+    """Change limits; calls that are held for one that is raised go on.
+
+    Raises:
+        Refusal: 404, it does not exist; 409, no registration stated limits.
+    """
+    stored = StoredLimits(**limits.model_dump())
+    if not await service.run(service.database.budgets.change, kind, name, stored):
+        await budget(service, kind, name)
+        raise Refusal(
+            409, "no_limits", f"{kind} {name!r} was registered without limits: nothing is counted"
+        )
+    return await budget(service, kind, name)
+
+
+def _model(state: BudgetState | None) -> models.Budget:
+    if state is None:
+        return models.Budget(limits=None, spent=None, in_flight=0, reached_at=None)
+    return models.Budget(
+        limits=None if state.limits is None else models.Limits(**asdict(state.limits)),
+        spent=models.Spent(**state.spent._asdict()),
+        in_flight=state.in_flight,
+        reached_at=state.reached_at,
+    )

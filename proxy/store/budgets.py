@@ -1,0 +1,397 @@
+"""Budgets: the limits of rollouts and batches, what is spent of them and what calls have reserved.
+
+A call reserves in one transaction before it is sent, and settles in another once it is on record,
+so that all processes count together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
+
+from classifier.codec import decode_limit_reached, encode_limit_reached
+from classifier.records import Ending, LimitReached
+from proxy.budgets import LIMITS, Amounts, Blocked, CallAsking, Reserved
+from proxy.store.batch_totals import dequeue_judged, queue_for_judging
+from proxy.store.connections import Connections
+from proxy.store.tables import (
+    Registration,
+    Row,
+    add,
+    as_json,
+    budgets,
+    exchanges,
+    insert_into,
+    reservations,
+    rollouts,
+    verdicts,
+)
+
+ROLLOUT, BATCH = "rollout", "batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredLimits:
+    """Limits, None where there is none; ``on_limit`` is "refuse" or "pause"."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+    on_limit: str = "refuse"
+    pause_s: float = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BudgetState:
+    """A rollout's or batch's limits, what is spent of them, and the number of calls in flight.
+
+    ``reached_at``: since when one is spent, in epoch seconds.
+    """
+
+    limits: StoredLimits | None
+    spent: Amounts
+    in_flight: int
+    reached_at: float | None
+
+
+# --- registrations -----------------------------------------------------------------------------
+
+
+class Declarations:
+    """The limits that the registrations of one transaction state, and those stored before.
+
+    Arguments:
+        ids, batches: of the registrations.
+    """
+
+    def __init__(
+        self, connection: Connection, *, ids: Collection[str], batches: Collection[str | None]
+    ) -> None:
+        self._connection = connection
+        of_rollouts = (budgets.c.kind == ROLLOUT) & budgets.c.name.in_(ids)
+        of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches)
+        query = select(budgets.c.kind, budgets.c.name, budgets.c.declared)
+        rows = connection.execute(query.where(of_rollouts | of_batches))
+        self._declared = {(row.kind, row.name): row.declared for row in rows}
+        self._free: set[str | None] = set()  # batches without limits
+        self._new: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def differs(self, rollout_id: str, limits: StoredLimits | None) -> bool:
+        """Return True if a rollout was registered with other limits."""
+        return self._declared.get((ROLLOUT, rollout_id)) != _text(limits)
+
+    def allow(self, registration: Registration, limits: StoredLimits | None) -> bool:
+        """Return True if a batch can have the limits that a registration states for it.
+
+        Its first registration states them; each other one states the same, or none.
+        """
+        batch = registration.batch
+        if batch is None or limits is None:
+            return True
+        if (BATCH, batch) in self._declared:
+            return bool(self._declared[BATCH, batch] == _text(limits))
+        others = (rollouts.c.batch == batch) & (rollouts.c.id != registration.id)
+        first = select(rollouts.c.id).where(others).limit(1)
+        return batch not in self._free and self._connection.scalar(first) is None
+
+    def take(
+        self,
+        registration: Registration,
+        limits: StoredLimits | None,
+        batch_limits: StoredLimits | None,
+    ) -> None:
+        """Store what a registration states with the next `write`."""
+        batch = registration.batch
+        if batch is not None and batch_limits is not None:
+            self._take(BATCH, batch, None, batch_limits)
+        if (BATCH, batch) not in self._declared:
+            self._free.add(batch)
+        if limits is not None or batch not in self._free:
+            self._take(ROLLOUT, registration.id, batch, limits)
+
+    def _take(self, kind: str, name: str, batch: str | None, limits: StoredLimits | None) -> None:
+        if (kind, name) in self._declared:
+            return
+        row = {"kind": kind, "name": name, "batch": batch, "declared": _text(limits)}
+        none = dict.fromkeys((*LIMITS, "on_limit", "pause_s"))
+        self._new[kind, name] = row | (none if limits is None else asdict(limits))
+        self._declared[kind, name] = row["declared"]
+
+    def count(self, rollout_id: str) -> bool:
+        """Return True if a rollout's calls are counted."""
+        return (ROLLOUT, rollout_id) in self._declared
+
+    def write(self) -> None:
+        """Write what was taken."""
+        if self._new:
+            added = insert_into(self._connection.dialect.name, budgets).on_conflict_do_nothing()
+            self._connection.execute(added, [self._new[key] for key in sorted(self._new)])
+
+
+def _text(limits: StoredLimits | None) -> str | None:
+    return None if limits is None else as_json(asdict(limits))
+
+
+# --- reading, reserving and settling -----------------------------------------------------------
+
+
+class Budgets:
+    """Reads and writes the tables `budgets` and `reservations`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def state(self, kind: str, name: str) -> BudgetState | None:
+        """Return a rollout's or batch's budget; None if nothing is counted of it."""
+        query = select(budgets).where(budgets.c.kind == kind, budgets.c.name == name)
+        with self._connections.reading() as connection:
+            row = connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            return BudgetState(
+                limits=_limits(row),
+                spent=_spent(row),
+                in_flight=_in_flight(connection, row).calls,
+                reached_at=row["reached_at"],
+            )
+
+    def change(self, kind: str, name: str, limits: StoredLimits) -> bool:
+        """Change limits that a registration stated; returns whether there are any."""
+        own = (budgets.c.kind == kind) & (budgets.c.name == name) & budgets.c.declared.is_not(None)
+        with self._connections.writing() as connection:
+            changed = update(budgets).where(own).values(**asdict(limits), reached_at=None)
+            return connection.execute(changed).rowcount == 1
+
+    def limited(self) -> frozenset[str]:
+        """Return the rollouts without an outcome whose calls are counted."""
+        query = (
+            select(budgets.c.name)
+            .join(rollouts, rollouts.c.id == budgets.c.name)
+            .where(budgets.c.kind == ROLLOUT, rollouts.c.outcome_at.is_(None))
+        )
+        with self._connections.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def is_limited(self, rollout_id: str) -> bool:
+        """Return True if a rollout's calls are counted."""
+        own = (budgets.c.kind == ROLLOUT) & (budgets.c.name == rollout_id)
+        with self._connections.reading() as connection:
+            return connection.execute(select(budgets.c.name).where(own)).first() is not None
+
+    def reserve(self, call: CallAsking, *, worker: str, now: float) -> Reserved | Blocked:
+        """Reserve what a call may spend, of all limits that are for it, or say which is in the way.
+
+        A call may begin while something is left that no call in flight has reserved. It reserves
+        as much as the largest of its rollout's calls so far took, or of its batch's.
+        """
+        with self._connections.writing() as connection:
+            by_kind = _accounts(connection, call.rollout_id)
+            own, of_batch = by_kind.get(ROLLOUT), by_kind.get(BATCH)
+            if own is None:
+                return Reserved(amounts=None)
+            accounts = [own] if of_batch is None else [own, of_batch]
+            amounts, left = _size(accounts, call.guess), math.inf
+            for account in accounts if call.is_agents else ():
+                in_flight = _in_flight(connection, account)
+                blocked = _blocked(connection, account, own, in_flight, amounts, now)
+                if blocked is not None:
+                    return blocked
+                if account["cost_usd"] is not None:
+                    spent = account["spent_cost_usd"] + in_flight.cost_usd
+                    left = min(left, account["cost_usd"] - spent)
+            if math.isinf(amounts.cost_usd):  # it may take all that is left
+                amounts = amounts._replace(cost_usd=0.0 if math.isinf(left) else left)
+            row = amounts._asdict() | {
+                "id": call.id,
+                "rollout_id": call.rollout_id if call.is_agents else None,
+                "batch": None if of_batch is None else of_batch["name"],
+                "worker": worker,
+            }
+            del row["calls"]
+            add(connection, reservations, row)
+        return Reserved(amounts=amounts)
+
+    def settle(self, spent: Mapping[str, Amounts]) -> None:
+        """Turn the reservations of calls into what they spent; those that have none add nothing."""
+        with self._connections.writing() as connection:
+            _settle(connection, reservations.c.id.in_(spent), spent)
+
+    def refused(self, rollout_id: str, reached: LimitReached) -> None:
+        """Note which limit first refused a rollout's agent; its verdict depends on it.
+
+        One that was spent stands before one of which calls in flight had reserved the rest.
+        """
+        own = rollouts.c.id == rollout_id
+        known = select(rollouts.c.limit_reached).where(own).with_for_update()
+        text = as_json(encode_limit_reached(reached))
+        with self._connections.writing() as connection:
+            before = connection.scalar(known)
+            first = before is None or (
+                reached.is_spent and not decode_limit_reached(json.loads(before)).is_spent
+            )
+            noted = update(rollouts).where(own).values(limit_reached=text)
+            if first and connection.execute(noted).rowcount:
+                outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
+                connection.execute(outdated.values(calls=-1))
+                queue_for_judging(connection, [rollout_id])
+                dequeue_judged(connection, [rollout_id])
+
+    def spent_ones(self) -> list[Row]:
+        """Return the rows of `budgets` whose limits are spent while rollouts of theirs run."""
+        running = select(rollouts.c.id).where(
+            rollouts.c.outcome_at.is_(None),
+            or_(
+                and_(budgets.c.kind == BATCH, rollouts.c.batch == budgets.c.name),
+                and_(budgets.c.kind == ROLLOUT, rollouts.c.id == budgets.c.name),
+            ),
+        )
+        query = select(budgets).where(budgets.c.reached_at.is_not(None), running.exists())
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+
+def _settle(connection: Connection, which: Any, spent: Mapping[str, Amounts]) -> None:
+    """Settle reservations: those of whose calls it is not said what they spent as reserved.
+
+    Arguments:
+        which: the condition that selects them.
+        spent: by the call's id.
+    """
+    rows = connection.execute(select(reservations).where(which).with_for_update()).mappings().all()
+    added: dict[tuple[str, str], list[Amounts]] = {}
+    for row in rows:
+        reserved = Amounts(1, row["tokens"], row["cost_usd"], row["seconds"])
+        amounts = spent.get(row["id"], reserved)
+        for kind, name in ((BATCH, row["batch"]), (ROLLOUT, row["rollout_id"])):
+            if name is not None:
+                added.setdefault((kind, name), []).append(amounts)
+    for (kind, name), each in sorted(added.items()):
+        own = (budgets.c.kind == kind) & (budgets.c.name == name)
+        connection.execute(update(budgets).where(own).values(**_sums(each), **_largest(each)))
+    connection.execute(delete(reservations).where(reservations.c.id.in_([r["id"] for r in rows])))
+
+
+def settle_dead(connection: Connection, dead: Sequence[str]) -> None:
+    """Settle what calls of dead workers reserved: as spent where the call is on record."""
+    theirs = reservations.c.worker.in_(dead)
+    known = select(exchanges.c.id).where(
+        exchanges.c.rollout_id == reservations.c.rollout_id,
+        exchanges.c.id == reservations.c.id,
+        exchanges.c.ending != Ending.LOST.value,
+    )
+    _settle(connection, theirs & known.exists(), {})
+    connection.execute(delete(reservations).where(theirs))
+
+
+def _accounts(connection: Connection, rollout_id: str) -> dict[str, Row]:
+    """Return the rows of a rollout and its batch, by kind; nobody else changes them meanwhile."""
+    batch = select(budgets.c.batch).where(
+        budgets.c.kind == ROLLOUT, budgets.c.name == rollout_id
+    ).scalar_subquery()  # fmt: skip
+    mine = or_(
+        and_(budgets.c.kind == ROLLOUT, budgets.c.name == rollout_id),
+        and_(budgets.c.kind == BATCH, budgets.c.name == batch),
+    )
+    rows = select(budgets).where(mine).order_by(budgets.c.kind).with_for_update()
+    return {row["kind"]: row for row in connection.execute(rows).mappings()}
+
+
+def _limits(row: Row) -> StoredLimits | None:
+    if row["declared"] is None:
+        return None
+    names = (*LIMITS, "on_limit", "pause_s")
+    return StoredLimits(**{name: row[name] for name in names})
+
+
+def _spent(row: Row) -> Amounts:
+    return Amounts(*(row[f"spent_{name}"] for name in LIMITS))
+
+
+def _in_flight(connection: Connection, account: Row) -> Amounts:
+    column = reservations.c.batch if account["kind"] == BATCH else reservations.c.rollout_id
+    sums = [func.coalesce(func.sum(reservations.c[name]), 0) for name in LIMITS[1:]]
+    query = select(func.count(), *sums).where(column == account["name"])
+    calls, tokens, cost, seconds = connection.execute(query).one()
+    return Amounts(calls, int(tokens), float(cost), float(seconds))
+
+
+def _size(accounts: Sequence[Row], guess: Amounts) -> Amounts:
+    """Return what a call reserves: as the largest before it took, else as its request says."""
+    for account in accounts:
+        if account["spent_calls"]:
+            return Amounts(1, *(account[f"largest_{name}"] for name in LIMITS[1:]))
+    return guess
+
+
+def _blocked(
+    connection: Connection,
+    account: Row,
+    own: Row,
+    in_flight: Amounts,
+    asked: Amounts,
+    now: float,
+) -> Blocked | None:
+    """Return the first limit that is spent, or reserved by calls in flight; None if none is."""
+    spent = _spent(account)
+    for place, name in enumerate(LIMITS):
+        most = account[name]
+        if most is None:
+            continue
+        is_spent = spent[place] >= most
+        full = in_flight.calls > 0 and spent[place] + in_flight[place] + asked[place] > most
+        if is_spent or full:
+            if is_spent and account["reached_at"] is None:
+                _mark_reached(connection, account, now)
+            reached = LimitReached(
+                scope=account["kind"],
+                limit=name,
+                most=float(most),
+                spent=float(spent[place]),
+                own=float(own[f"spent_{name}"]),
+                callers=_callers(connection, account, own, name),
+                at=now,
+            )
+            return Blocked(
+                reached=reached,
+                on_limit=account["on_limit"],
+                pause_s=account["pause_s"],
+            )
+    return None
+
+
+def _mark_reached(connection: Connection, account: Row, now: float) -> None:
+    own = (budgets.c.kind == account["kind"]) & (budgets.c.name == account["name"])
+    connection.execute(update(budgets).where(own).values(reached_at=now))
+
+
+def _callers(connection: Connection, account: Row, own: Row, name: str) -> int:
+    """Count the rollouts that spent of a limit, the one that asks among them."""
+    if account["kind"] == ROLLOUT:
+        return 1
+    others = select(func.count()).where(
+        budgets.c.batch == account["name"],
+        budgets.c.name != own["name"],
+        budgets.c[f"spent_{name}"] > 0,
+    )
+    return 1 + (connection.scalar(others) or 0)
+
+
+def _sums(spent: Sequence[Amounts]) -> dict[str, Any]:
+    return {
+        f"spent_{name}": budgets.c[f"spent_{name}"] + sum(each[place] for each in spent)
+        for place, name in enumerate(LIMITS)
+    }
+
+
+def _largest(spent: Sequence[Amounts]) -> dict[str, Any]:
+    values = {}
+    for place, name in enumerate(LIMITS[1:], 1):
+        column, most = budgets.c[f"largest_{name}"], max(each[place] for each in spent)
+        values[f"largest_{name}"] = case((column < most, most), else_=column)
+    return values
