@@ -25,6 +25,18 @@ class Auth(StrEnum):
     NONE = "none"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivenPace:
+    """The limits within which an operator has an upstream called, of each model and key.
+
+    None is no limit of theirs; what the provider states and its 429s count all the same.
+    """
+
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    concurrency: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Upstream:
     """One provider an agent may reach.

@@ -509,9 +509,11 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
         return None
     if (ms := _number(stated.get("retry-after-ms"))) is not None:
         return plausible_wait(ms / 1000)
-    if (wait := _moment(stated.get("retry-after"), now)) is not None:
+    if (wait := stated_wait(stated.get("retry-after"), now)) is not None:
         return wait
-    waits = [_moment(v, now) for k, v in stated.items() if _RESET.search(k) and _used_up(k, stated)]
+    waits = [
+        stated_wait(v, now) for k, v in stated.items() if _RESET.search(k) and _used_up(k, stated)
+    ]
     return max((w for w in waits if w is not None), default=None)
 
 
@@ -536,7 +538,7 @@ def _used_up(name: str, stated: Mapping[str, str]) -> bool:
     return _number(remaining) is None or _spent(remaining)
 
 
-def _moment(value: str | None, now: float) -> float | None:
+def stated_wait(value: str | None, now: float) -> float | None:
     """Return the seconds until what a header states: a wait, a duration, a date, an epoch."""
     if not value:
         return None
@@ -560,12 +562,16 @@ def _number(value: str | None) -> float | None:
     return float(value)
 
 
+_LONGEST_DURATION = 64  # characters
+
+
 def parse_duration(value: str) -> float | None:
     """Parse a Go duration (``6m0s``, ``20ms``) or plain seconds."""
     text = value.strip()
     if (number := _number(text)) is not None:
         return plausible_wait(number)
-    parts = _PART.findall(text)
+    # The search takes the square of a long number's digits, and a header may be that long.
+    parts = _PART.findall(text) if len(text) <= _LONGEST_DURATION else []
     if not parts or "".join(a + b for a, b in parts) != text:
         return None
     return plausible_wait(sum(float(amount) * _UNITS[unit] for amount, unit in parts))

@@ -405,6 +405,11 @@ NOW = 1_780_000_000.0
         ({"x-ratelimit-reset-requests": "6m0s"}, 360.0),
         ({"x-ratelimit-reset-tokens": "20ms"}, 0.02),
         ({"x-ratelimit-reset-tokens": "1h2m3.5s"}, 3723.5),
+        ({"x-ratelimit-reset-requests": "0" * 62 + "1s"}, 1.0),
+        (
+            {"x-ratelimit-reset-requests": "0" * 63 + "1s"},
+            None,
+        ),  # too many digits
         ({"x-ratelimit-reset-requests": "12"}, 12.0),
         ({"x-ratelimit-reset": str(int(NOW) + 40)}, 40.0),
         ({"x-ratelimit-reset": str((int(NOW) + 40) * 1000)}, 40.0),
