@@ -47,6 +47,7 @@ from proxy.relay.context import (
     RelayContext,
     UnattributedCalls,
 )
+from proxy.relay.pacer import Pacer, paced_upstreams
 from proxy.relay.relay import Relay
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard, LocalNames
@@ -277,6 +278,24 @@ def relay_context(
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
         causes=cause_rules(settings, on_failure),
+        pacer=pacer_of(settings),
+    )
+
+
+def pacer_of(settings: Settings) -> Pacer | None:
+    """Return what has calls wait for their turn; None if no upstream is paced."""
+    given = paced_upstreams(
+        settings.pace, [(name, each.pace) for name, each in settings.allow_list().items()]
+    )
+    if not given:
+        return None
+    return Pacer(
+        given,
+        clock=time.monotonic,
+        wall=time.time,
+        patience_s=settings.pace_patience_s,
+        weights=settings.pace_weights,
+        share=1 / settings.workers,
     )
 
 

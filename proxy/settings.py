@@ -430,6 +430,21 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         "ask for none: `model_calls`, or `any` (files, batches, a server's own management and "
         "whatever else rollouts would share)",
     )
+    pace: Literal["off", "learn"] = Field(
+        "off",
+        description="`learn`: calls to a model wait for their turn, so that they stay within the "
+        "rate limits that providers state and answer with; `pace` below an upstream, `off`, "
+        "`learn` or a table of `requests_per_minute`, `tokens_per_minute` and `concurrency`, "
+        "overrides it",
+    )
+    pace_patience_s: float = seconds(
+        30.0, "how long a call waits for its turn at most, before it is sent in any case"
+    )
+    pace_weights: dict[str, float] = Field(
+        default_factory=dict,
+        description="turns of batches, by name or by its beginning and `*`: twice the weight is "
+        "twice as many; 1 for the others",
+    )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="additions and changes to the table of upstreams"
     )
@@ -449,6 +464,14 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         if token is not None and not token.get_secret_value().strip():
             raise ValueError("must not be blank")
         return token
+
+    @field_validator("pace_weights")
+    @classmethod
+    def _positive(cls, weights: dict[str, float]) -> dict[str, float]:
+        for name, weight in weights.items():
+            if not 0 < weight < float("inf"):
+                raise ValueError(f"{name!r}: a weight must be greater than 0")
+        return weights
 
     @field_validator("upstreams")
     @classmethod

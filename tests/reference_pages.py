@@ -34,11 +34,12 @@ def settings() -> str:
         (
             f"`{PREFIX}{name.upper()}`",
             f"`{name}`",
-            "–" if field.default is None else f"`{_plain(field.default)}`",
+            "–" if default is None or default == {} else f"`{_plain(default)}`",
             field.description or "",
         )
         for name, field in Settings.model_fields.items()
         if name not in ("upstreams", "keys", "causes")
+        for default in (field.get_default(call_default_factory=True),)
     ]
     return _table(("variable", "key", "default", "description"), rows)
 

@@ -18,6 +18,7 @@ from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
 from proxy.relay.budgets import CallBudgets
+from proxy.relay.pacer import Pacer
 from proxy.routing import headers as http_headers
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
@@ -308,7 +309,8 @@ class RelayContext:
     what calls spend of limits.
     ``live``: the calls in flight, and how many may be at once. ``refused``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
-    of a failed call. ``answered_paths``: where reference calls are asked.
+    of a failed call. ``answered_paths``: where reference calls are asked. ``pacer``: has calls wait
+    for their turn; None where no upstream is paced.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -329,6 +331,7 @@ class RelayContext:
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     causes: CauseRules = TABLE_ONLY
     answered_paths: AnsweredPaths = field(default_factory=AnsweredPaths)
+    pacer: Pacer | None = None
 
 
 # --- failed requests: the call's ending, and the agent's answer --------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
@@ -23,6 +24,7 @@ from proxy.outbound.websocket import (
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
 from proxy.relay.operator_access import operator_headers
+from proxy.relay.pace import Turn
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse
@@ -184,15 +186,39 @@ class HandshakeCall:
     It is a probe, and never counts in a verdict, unless it proves that the agent reached no
     model: what speaks of the key, the account or the provider's health does, and so does
     silence. That a path has no socket says nothing where the same API is there over HTTP.
+
+    Where its upstream is paced it waits for its turn as a call does, before it is sent.
     """
 
-    __slots__ = ("_observer", "api", "id", "model")
+    __slots__ = ("_call", "_held_s", "_key", "_observer", "_pacer", "_turn", "api", "id", "model")
 
     def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
         self._observer = CallObserver(call, salt=context.salt, causes=context.causes)
+        self._call = call
         self.id = call.id
         self.api: WebSocketApi | None = websocket_api(target.path)
         self.model = _model(target.query)
+        pacer = context.pacer if self.api is not None else None
+        self._pacer = pacer if pacer is not None and pacer.paces_sockets(call.upstream) else None
+        self._key = (call.upstream, self.model, call.key_digest)
+        self._turn: Turn | None = None
+        self._held_s = 0.0
+
+    def enter(self, go: Callable[[], None]) -> bool:
+        """Return True if it may be sent at once, else ``go`` is called when its turn has come."""
+        pacer, call = self._pacer, self._call
+        if pacer is None:
+            return True
+        self._turn = pacer.turn(call.rollout_id, call.request_headers, size=0, go=go)
+        return pacer.enter(self._key, self._turn)
+
+    def end_wait(self, at: float) -> None:
+        """Have it start now; what it waited is ours."""
+        call = self._call
+        self._held_s = at - call.began
+        call.started_at += self._held_s
+        call.began = at
+        self._observer.start_over(at)
 
     @property
     def falls_back(self) -> bool:
@@ -202,29 +228,54 @@ class HandshakeCall:
     def accepted(self, headers: http_headers.Pairs, at: float) -> Exchange:
         """Record that the provider switched protocols."""
         self._observer.on_response_head(101, headers, at)
-        return self._observer.finish(Ending.COMPLETE, at)
+        return self._finish(Ending.COMPLETE, at, headers)
 
     def left(self, at: float) -> Exchange:
         """Record that the agent left before an answer."""
-        return self._observer.finish(Ending.LEFT_BY_AGENT, at)
+        waits = self._turn is not None and self._turn.sent_at is None
+        return self._finish(Ending.LEFT_WHILE_HELD if waits else Ending.LEFT_BY_AGENT, at)
 
     def closed(self, at: float) -> Exchange:
         """Record that the rollout ended before an answer."""
-        return self._observer.finish(Ending.CLOSED_AT_OUTCOME, at)
+        return self._finish(Ending.CLOSED_AT_OUTCOME, at)
 
     def refused(self, refused: UpgradeRefusedError, at: float) -> Exchange:
         """Record that the provider answered with something else."""
         headers = [(name.lower(), value) for name, value in refused.headers]
         self._observer.on_response_head(refused.status, headers, at)
         self._observer.on_response_body(refused.body, at)
-        return self._weighed(self._observer.finish(Ending.COMPLETE, at))
+        return self._weighed(self._finish(Ending.COMPLETE, at, headers))
 
     def unopened(self, unopened: WebSocketUnreachableError, at: float) -> Exchange:
         """No answer came."""
-        exchange = self._observer.finish(unopened.ending, at)
+        exchange = self._finish(unopened.ending, at)
         if unopened.ending is Ending.LOST and self.api is not None:  # our own fault
             return replace(exchange, kind=Kind.INFERENCE, model=self.model)
         return self._weighed(exchange)
+
+    def leave(self) -> None:
+        """Give its turn back, if nothing became of it."""
+        if self._pacer is not None and self._turn is not None:
+            self._pacer.leave(self._key, self._turn)
+
+    def _finish(
+        self, ending: Ending, at: float, headers: http_headers.Pairs | None = None
+    ) -> Exchange:
+        pacer, turn = self._pacer, self._turn
+        if pacer is None or turn is None:
+            return self._observer.finish(ending, at)
+        if turn.sent_at is None:
+            self.end_wait(at)
+            pacer.leave(self._key, turn)
+        elif headers is not None:
+            pacer.answered(self._key, turn, headers)
+        exchange = self._observer.finish(ending, at)
+        if turn.sent_at is not None:
+            pacer.ended(self._key, turn, exchange, headers or [])
+        if ending in (Ending.LEFT_BY_AGENT, Ending.LEFT_WHILE_HELD):
+            after_s = self._held_s + (exchange.timing.duration_s or 0.0)
+            pacer.patience.note(turn.rollout, turn.batch, after_s)
+        return replace(exchange, held_s=round(self._held_s, 6))
 
     def _weighed(self, exchange: Exchange) -> Exchange:
         cause = exchange.cause
@@ -272,7 +323,7 @@ class UpstreamHandshake:
                 use HTTP.
         """
         call, record, clock = self._call, self._record, self._context.clock
-        dialing = asyncio.ensure_future(self._dial())
+        dialing = asyncio.ensure_future(self._dial_in_turn())
         try:
             first: set[asyncio.Future[Any]] = {dialing, leaving, closing}
             await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
@@ -293,6 +344,13 @@ class UpstreamHandshake:
         finally:
             dialing.cancel()
         return None
+
+    async def _dial_in_turn(self) -> ClientConnection:
+        call, turn = self._call, asyncio.Event()
+        if not call.enter(turn.set):
+            await turn.wait()
+            call.end_wait(self._context.clock())
+        return await self._dial()
 
     async def _dial(self) -> ClientConnection:
         upstream, context, request = self._target.upstream, self._context, self._request

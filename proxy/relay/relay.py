@@ -27,6 +27,7 @@ from proxy.relay.context import RefusedRequests, RelayContext
 from proxy.relay.faults import FaultyOrigin
 from proxy.relay.held_call import HeldCall
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
+from proxy.relay.paced_call import PacedCall
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
@@ -180,7 +181,8 @@ class Relay:
         try:
             await access.admit(target)
             # From here on a rollout that ends finds the call.
-            call = self._enter(HeldCall, request, plan, tasks, drill, asking.id)
+            of_kind = PacedCall if drill is None and self._paces(plan) else HeldCall
+            call = self._enter(of_kind, request, plan, tasks, drill, asking.id)
         except Refusal:
             budgets.release(asking.id)
             raise
@@ -247,10 +249,17 @@ class Relay:
             key_source=source,
             origin=origin,
         )  # fmt: skip
-        keep = keep and signer is None and head.method != "HEAD"
+        keep = keep and signer is None and head.method != "HEAD" and not self._paces(plan)
         if keep and target.rollout_id != UNATTRIBUTED:  # each of those is counted as it is read
             self._split(plan, head)
         return plan
+
+    def _paces(self, plan: PlannedHead) -> bool:
+        """Return True if calls that send a head wait for their turn; each is begun by itself."""
+        pacer = self.context.pacer
+        return pacer is not None and pacer.paces(
+            plan.target.upstream.name, plan.line[0], plan.facts.route
+        )
 
     def _split(self, plan: PlannedHead, head: RequestHead) -> None:
         """Split a head, and what is sent of it, at the length of its body; keep the plan then.
@@ -294,7 +303,8 @@ class Relay:
         Raises:
             Refusal: there are as many calls as there may be.
         """
-        self._enter(RelayedCall, request, plan, tasks, drill).begin()
+        of_kind = PacedCall if drill is None and self._paces(plan) else RelayedCall
+        self._enter(of_kind, request, plan, tasks, drill).begin()
 
     def _enter(
         self,

@@ -311,6 +311,7 @@ class ProxiedWebSocket:
             if upstream is not None:
                 await self._relay(upstream, call)
         finally:
+            call.leave()
             if self._next is not None:
                 self._next.cancel()
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
+from typing import Literal
 from urllib.parse import urlsplit
 
 
@@ -55,6 +56,9 @@ class Upstream:
     the parameter.
 
     ``allow_link_local``: it may have an address that `proxy.routing.addresses` blocks otherwise.
+
+    ``pace``: calls wait for their turn within these limits; False: they do not, None: as the
+    setting ``pace`` says.
     """
 
     name: str
@@ -65,6 +69,7 @@ class Upstream:
     key_env: str | None = None
     include_usage: bool = False
     allow_link_local: bool = False
+    pace: GivenPace | Literal[False] | None = None
 
     @cached_property
     def origin(self) -> str:
@@ -242,7 +247,7 @@ def allow_list(
 
     Arguments:
         changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``,
-            ``allow_link_local``.
+            ``allow_link_local``, ``pace``.
         local: model servers on this machine have their usual addresses; else only those that
             are named in ``changes``.
 
@@ -272,6 +277,8 @@ def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
                 upstream = replace(upstream, include_usage=value)
             case "allow_link_local", bool():
                 upstream = replace(upstream, allow_link_local=value)
+            case "pace", str() | dict():
+                upstream = replace(upstream, pace=_pace(upstream.name, value))
             case _:
                 raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
     return upstream
@@ -282,6 +289,23 @@ def _url(name: str, value: str) -> str:
         return checked_url(value)
     except ValueError as error:
         raise ValueError(f"upstreams.{name}.url: {error}") from None
+
+
+def _pace(name: str, value: str | Mapping[str, object]) -> GivenPace | Literal[False]:
+    """Read ``"off"``, ``"learn"``, or a table of limits."""
+    if isinstance(value, str):
+        if value not in ("off", "learn"):
+            raise ValueError(f"upstreams.{name}.pace: {value!r} is neither 'off' nor 'learn'")
+        return GivenPace() if value == "learn" else False
+    limits: dict[str, float] = {}
+    for key, limit in value.items():
+        if key not in GivenPace.__dataclass_fields__:
+            known = ", ".join(GivenPace.__dataclass_fields__)
+            raise ValueError(f"upstreams.{name}.pace: {key!r} is none of {known}")
+        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
+            raise ValueError(f"upstreams.{name}.pace.{key}: must be a number greater than 0")
+        limits[key] = float(limit)
+    return GivenPace(**limits)
 
 
 def _auth(name: str, value: str) -> Auth:
