@@ -57,6 +57,7 @@ from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream, asks_for_no_key
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
+from proxy.server.pace import PaceLeases
 from proxy.server.references import ReferenceAsker
 from proxy.server.webhook import webhook
 from proxy.settings import Settings
@@ -413,6 +414,11 @@ class Application:
             admits=self._admits,
             on_failure=self._failed,
         )
+        self._pace_leases = (
+            None
+            if context.pacer is None
+            else PaceLeases(database.pace_shares, context.pacer, worker=worker)
+        )
         self._closer = EndedRollouts(
             database.closings,
             worker=worker,
@@ -545,6 +551,8 @@ class Application:
         ]
         if self._webhook is not None:
             work.append(self._webhook.run())
+        if self._pace_leases is not None:
+            work.append(self._pace_leases.run())
         tasks = [asyncio.create_task(each) for each in work]
         with garbage_collection():
             try:
@@ -562,6 +570,8 @@ class Application:
         self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)
+            if self._pace_leases is not None:
+                await asyncio.to_thread(self._pace_leases.give_back)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
         self._database.close()

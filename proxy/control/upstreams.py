@@ -22,6 +22,7 @@ from proxy.store import statistics
 from proxy.store.batches import CallSum, question_sums
 from proxy.store.calls import some_of
 from proxy.store.errors import StoreError
+from proxy.store.pace import WaitingCalls
 from proxy.store.statistics import Slice
 
 # --- figures of upstreams and their models -----------------------------------------------------
@@ -507,6 +508,14 @@ async def upstream_report(
         sampled=len(sampled),
         questions=await service.run(_totals_of_questions, service.prices, asked),
     )
+
+
+async def waiting_calls(service: Service) -> dict[str, list[WaitingCalls]]:
+    """List the calls that wait for their turn in any process, by upstream."""
+    listed: dict[str, list[WaitingCalls]] = {}
+    for each in await service.run(service.database.pace_shares.waiting, now=service.now()):
+        listed.setdefault(each.upstream, []).append(each)
+    return listed
 
 
 def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[str, CallTotals]:

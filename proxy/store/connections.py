@@ -270,6 +270,7 @@ class Lock(Enum):
     BREAKERS = "breakers"  # of one batch: read, decided and written
     VERDICT = "verdict"  # of one rollout
     ALERTS = "alerts"  # read, decided and written
+    PACE = "pace"  # shares read and granted
     EVENTS = "events"  # numbered in the order in which they become visible
 
     def key(self, of: str = "") -> int:

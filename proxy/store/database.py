@@ -25,6 +25,7 @@ from proxy.store.deployment import Alerts, Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import Breakers, EventLog
 from proxy.store.groups import Groups
+from proxy.store.pace import PaceShares
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
 from proxy.store.schema import Partitions
@@ -43,9 +44,9 @@ RESTART_GRACE_S = 5.0
 class Database:
     """One database, shared by every worker and replica.
 
-    Its contents are attributes: ``calls``, ``rollouts``, ``closings``, ``references``,
-    ``verdicts``, ``batches``, ``groups``, ``breakers``, ``events``, ``alerts``, ``workers`` and
-    ``deployment``.
+    Its contents are attributes: ``calls``, ``rollouts``, ``budgets``, ``closings``,
+    ``references``, ``verdicts``, ``batches``, ``groups``, ``breakers``, ``events``, ``alerts``,
+    ``pace_shares``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -73,6 +74,7 @@ class Database:
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
         self.alerts = Alerts(connections)
+        self.pace_shares = PaceShares(connections)
 
     @property
     def url(self) -> str:

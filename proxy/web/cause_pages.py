@@ -18,6 +18,7 @@ from proxy.control.upstreams import (
     UpstreamStats,
     quiet_outages,
     upstream_report,
+    waiting_calls,
 )
 from proxy.web import badges, charts, render
 from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
@@ -175,6 +176,7 @@ async def _upstreams(
         "upstreams",
         report=report,
         outages=outages,
+        waiting={} if chosen.until is not None else await waiting_calls(context.service),
         lanes={
             name: [each.to_dict() for each in lanes if each.place.upstream == name]
             for name in {each.place.upstream for each in lanes}

@@ -17,6 +17,7 @@ from classifier.records import Ending, Exchange, Timing
 from proxy.budgets import Amounts, CallAsking
 from proxy.store.budgets import StoredLimits
 from proxy.store.database import Database
+from proxy.store.pace import PaceDemand
 from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import DERIVED, CommitBatch, Gap, Registration, as_json, metadata
@@ -29,11 +30,6 @@ NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 
 SERIES = {"id": "s0", "upstream": "openai", "model": "gpt-5", "api": "openai.chat",
           "started_at": 1.0}  # fmt: skip
-UNUSED: dict[str, dict[str, Any]] = {  # tables that no code fills yet
-    "pace_shares": {"upstream": "openai", "model": "gpt-5", "key_digest": "key-00000000",
-                    "worker": "w", "share": 2.5, "rollouts": 3, "waiting": 1, "longest_s": 1.25,
-                    "blocked_until": 40.5, "expires_at": 39.5},
-}  # fmt: skip
 
 
 def fill(url: str, *, calls: int = 3) -> Database:
@@ -60,6 +56,8 @@ def fill(url: str, *, calls: int = 3) -> Database:
     for series_id, at in (("s1", 10.5), ("s2", 20.5), ("s3", 30.5)):
         database.references.begin(series_id, lane, api="openai.chat", worker="w", at=at)
         database.references.share(series_id, [("a", f"x-{series_id}")])
+    demand = PaceDemand(2.5, 3, 1.25, 40.5, 2.0, 1.5, 3.5, 39.5, 4.0, 38.5)
+    database.pace_shares.renew("w", {("openai", "gpt-5", "key-00000000"): demand}, now=1.0)
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
@@ -68,9 +66,6 @@ def fill(url: str, *, calls: int = 3) -> Database:
         worker="w", now=5000.25,
     )  # fmt: skip
     database.budgets.refused("é", limit_reached())
-    with database._connections.writing() as connection:
-        for name, row in UNUSED.items():
-            connection.execute(_table(name).insert().values(row))
     return database
 
 

@@ -15,6 +15,7 @@ import pytest
 from classifier.operator_causes import operator_rows
 from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, UpstreamStats
 from proxy.store.database import Database
+from proxy.store.pace import PaceDemand
 from proxy.web.cause_pages import LISTED, MODELS, line
 from proxy.web.format import local
 from tests.fakes import answers
@@ -192,6 +193,20 @@ def test_a_failing_upstream_says_since_when(
     assert "All 14 calls" in said
     assert "stand on 14 inference calls;" in said
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+
+
+def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(service, *(recorded_call(n, ago_s=30 + n) for n in range(3)))
+    with closing(Database(service.database)) as database:
+        demands = {("openai", "gpt-5", "key"): PaceDemand(3, waiting=3, longest_s=2.5)}
+        database.pace_shares.renew("w", demands, now=NOW - 1)
+    said = words(shown(service, monkeypatch))
+    assert "3 calls to gpt-5 wait for their turn, for 2.50 s at most" in said
+    with closing(Database(service.database)) as database:
+        database.pace_shares.give_back("w")
+    assert "wait for their turn" not in words(shown(service, monkeypatch))
 
 
 def test_an_outage_stays_until_an_answer_ends_it(
