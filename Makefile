@@ -28,7 +28,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack fairness sbom bench peers soak \
-	agents integrations manifests corpus screenshots dist image lock rl
+	agents integrations manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -92,6 +92,9 @@ bench: $(READY) ## what the relay costs, beside nginx and what `make peers` put 
 
 GATEWAYS := nginx envoy caddy traefik ferrogw rolter vllm-router sglang-router tensorzero litellm
 peers: $(foreach name,$(GATEWAYS),$(PEERS)/$(name)/.ready) $(PEERS)/portkey/.ready ## the gateways that make bench puts beside us
+
+pace: $(READY) ## 64 agents, three services and a provider that keeps its limit: docs/measurements/pace.md
+	$(BIN)/python -m benchmarks.pace $(ARGS)
 
 rl: $(READY) ## what masked groups are worth to a policy, into docs/guides/rl.svg
 	$(BIN)/python -m benchmarks.rl

@@ -31,7 +31,7 @@ model_list:
 litellm_settings: {{telemetry: false, set_verbose: false, num_retries: 0}}
 general_settings: {{disable_spend_logs: true}}
 """
-_LITELLM_ENV = {
+LITELLM_ENV = {
     "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "LITELLM_LOG": "ERROR",
@@ -54,7 +54,7 @@ def litellm(stage: Stage, *, native: bool = False) -> Iterator[Subject]:
         config.write_text(_LITELLM.format(provider=_origin(stage)))
         where = ["--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
         command: list[str | Path] = [LITELLM, "--config", config, *where, "--telemetry", "False"]
-        env = clean_env() | _LITELLM_ENV | {"LITELLM_RUST": "true" if native else "false"}
+        env = clean_env() | LITELLM_ENV | {"LITELLM_RUST": "true" if native else "false"}
         with machine.running(command, core=stage.core, env=env, cwd=Path(home)) as process:
             machine.wait_for_port(port, process, timeout_s=120)
             name = "litellm-rust" if native else "litellm"

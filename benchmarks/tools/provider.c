@@ -1,9 +1,14 @@
 // A provider for benchmarks: answers chat completions as fast as one core can.
 //
-//   provider PORT
+//   provider PORT [requests=N] [tokens=N] [left=N] [delay=MS] [unstated]
 //
 // A body with "stream":true and a model called mock-N-D is answered by N chunks, D ms apart
 // (0: back to back), each stamped @T=<ns> when it was sent; anything else by 1.5 kB of JSON.
+//
+// With a limit of requests or tokens a minute it keeps token buckets, as OpenAI does: a call takes
+// one request and a token for each 4 bytes of its body, and is answered after the delay; what finds
+// too little is a 429. They are full at first, or have as much as is left. Answers state what is left, unless unstated. GET tells what it counted, and
+// SIGUSR1 halves both limits.
 #include "common.h"
 
 struct call {
@@ -12,6 +17,7 @@ struct call {
     size_t sent;
     bool writing;      // EPOLLOUT is on
     bool streaming;
+    bool delayed;      // what is in out is sent when it is due
     int chunks_left;
     uint64_t gap, due;
     long place;        // in the heap of due chunks, -1 when not there
@@ -116,6 +122,10 @@ static void say_chunk(struct call *c, const char *text, int len) {
 static void say_next(struct call *c) {
     char text[2048];
     int len;
+    if (c->delayed) {
+        c->delayed = c->streaming = false;
+        return flush(c);
+    }
     if (c->chunks_left-- > 0) {
         len = sprintf(text,
                       CHUNK_HEAD "\"choices\":[{\"index\":0,\"delta\":{\"content\":"
@@ -152,8 +162,116 @@ static void start_stream(struct call *c, int chunks, int gap_ms) {
     }
 }
 
+// --- buckets
+
+static struct bucket {
+    const char *unit;
+    double limit, level;  // a minute; what is left of it
+    double refilled;      // all that came back, also what found it full
+} buckets[] = {{.unit = "requests"}, {.unit = "tokens"}};
+
+enum { BUCKETS = sizeof buckets / sizeof *buckets };
+static volatile sig_atomic_t halvings;
+static bool limited, unstated;
+static double left = 1e300;
+static uint64_t delay, filled_at;
+static unsigned long answered, refused;
+static double tokens_spent;
+
+static void count_halving(int number) {
+    (void)number;
+    halvings++;
+}
+
+static void fill_buckets(void) {
+    uint64_t now = now_ns();
+    double minutes = (double)(now - filled_at) / (60.0 * SECOND);
+    filled_at = now;
+    for (; halvings; halvings--)
+        for (int i = 0; i < BUCKETS; i++) buckets[i].limit /= 2;
+    for (struct bucket *b = buckets; b < buckets + BUCKETS; b++) {
+        b->refilled += b->limit * minutes;
+        b->level += b->limit * minutes;
+        if (b->level > b->limit) b->level = b->limit;
+    }
+}
+
+static void say_json(struct call *c, const char *status, const char *heads, const char *body) {
+    char head[1024];
+    int len = sprintf(head, "HTTP/1.1 %s\r\ncontent-type: application/json\r\n%scontent-length: %zu"
+                            "\r\n\r\n", status, heads, strlen(body));
+    append(&c->out, head, (size_t)len);
+    append(&c->out, body, strlen(body));
+}
+
+static void say_counts(struct call *c) {
+    char body[256];
+    fill_buckets();
+    sprintf(body, "{\"answered\":%lu,\"refused\":%lu,\"spent\":%.0f,\"requests\":%.3f,\"tokens\":%.3f}", answered,
+            refused, tokens_spent, buckets[0].refilled, buckets[1].refilled);
+    say_json(c, "200 OK", "", body);
+    flush(c);
+}
+
+// Answer as a provider whose limits are real.
+static void answer_within_limits(struct call *c, size_t len) {
+    double costs[BUCKETS] = {1, (double)(len / 4)}, short_s = 0;
+    char heads[768], body[512], *at = heads;
+    *at = 0;
+    fill_buckets();
+    for (int i = 0; i < BUCKETS; i++) {
+        struct bucket *b = &buckets[i];
+        double missing = b->limit ? costs[i] - b->level : 0;
+        if (missing > 0 && missing * 60 / b->limit > short_s) short_s = missing * 60 / b->limit;
+    }
+    for (int i = 0; i < BUCKETS; i++) {
+        struct bucket *b = &buckets[i];
+        if (!b->limit) continue;
+        if (!short_s) b->level -= costs[i];
+        if (!unstated)
+            at += sprintf(at, "x-ratelimit-limit-%s: %.0f\r\nx-ratelimit-remaining-%s: %ld\r\n"
+                              "x-ratelimit-reset-%s: %.3fs\r\n", b->unit, b->limit, b->unit,
+                          (long)b->level, b->unit,
+                          (b->limit - b->level) * 60 / b->limit);
+    }
+    if (short_s) {
+        refused++;
+        sprintf(at, "retry-after-ms: %.0f\r\n", short_s * 1000 + 1);
+        say_json(c, "429 Too Many Requests", heads,
+                 "{\"error\":{\"message\":\"Rate limit reached for bench-model.\",\"type\":"
+                 "\"requests\",\"param\":null,\"code\":\"rate_limit_exceeded\"}}");
+        return flush(c);
+    }
+    answered++;
+    tokens_spent += costs[1];
+    sprintf(body, "{\"id\":\"chatcmpl-bench01\",\"object\":\"chat.completion\",\"created\":1790000000,"
+                  "\"model\":\"bench-model\",\"choices\":[{\"index\":0,\"message\":{\"role\":"
+                  "\"assistant\",\"content\":\"done\"},\"finish_reason\":\"stop\"}],\"usage\":{"
+                  "\"prompt_tokens\":%.0f,\"completion_tokens\":0,\"total_tokens\":%.0f}}",
+            costs[1], costs[1]);
+    say_json(c, "200 OK", heads, body);
+    if (!delay) return flush(c);
+    c->streaming = c->delayed = true;
+    c->gap = 0;
+    c->due = now_ns() + delay;
+    schedule(c);
+}
+
+static bool take_option(const char *option) {
+    if (sscanf(option, "requests=%lf", &buckets[0].limit) == 1 ||
+        sscanf(option, "tokens=%lf", &buckets[1].limit) == 1) return limited = true;
+    if (sscanf(option, "left=%lf", &left) == 1) return true;
+    int ms;
+    if (sscanf(option, "delay=%d", &ms) == 1) return delay = (uint64_t)ms * (SECOND / 1000), true;
+    return !strcmp(option, "unstated") && (unstated = true);
+}
+
 static void answer(struct call *c, const char *body, size_t len) {
     int chunks = 100, gap_ms = 0;
+    if (limited) {
+        if (!strncmp(c->in.at, "GET ", 4)) return say_counts(c);
+        return answer_within_limits(c, len);
+    }
     if (!memmem(body, len, "\"stream\":true", 13)) {
         append(&c->out, whole_answer.at, whole_answer.len);
         return flush(c);
@@ -270,8 +388,14 @@ static int listen_on(int port) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 2) return fprintf(stderr, "usage: provider PORT\n"), 2;
+    bool usable = argc > 1;
+    for (int i = 2; i < argc; i++) usable &= take_option(argv[i]);
+    if (!usable)
+        return fprintf(stderr, "usage: provider PORT [requests=N] [tokens=N] [left=N] [delay=MS] [unstated]\n"), 2;
     prepare_process();
+    signal(SIGUSR1, count_halving);
+    filled_at = now_ns();
+    for (int i = 0; i < BUCKETS; i++) buckets[i].level = buckets[i].limit < left ? buckets[i].limit : left;
     write_whole_answer();
     int listener = listen_on(atoi(argv[1]));
     poll_fd = epoll_create1(0);
