@@ -11,13 +11,14 @@ import math
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from classifier.records import Ending, KeySource
 from classifier.statistics import Z, wilson
-from classifier.verdicts import Subcategory, plural
+from classifier.verdicts import Subcategory
 
 OUTAGE_STATUSES = frozenset((502, 503, 504, 529))
 """Statuses that no request brings about by itself, as a rule."""
@@ -49,8 +50,7 @@ class LaneWord(StrEnum):
 # --- failures that count ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneFailure:
+class LaneFailure(NamedTuple):
     """The facts of one failed call that say whose failure it may be; ``at`` is its start."""
 
     rollout_id: str
@@ -149,8 +149,10 @@ def _beyond_an_agent(call: LaneFailure) -> bool:
 # --- the word ---
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneMinute:
+_NONE: Mapping[str, float] = MappingProxyType({})
+
+
+class LaneMinute(NamedTuple):
     """The calls of a lane that began in one minute; counts may be estimates.
 
     ``failed`` counts those that count, by cause; ``pending`` are in flight and not overdue, so that
@@ -160,12 +162,12 @@ class LaneMinute:
     minute: int
     answered: float = 0.0
     pending: float = 0.0
-    failed: Mapping[str, float] = field(default_factory=dict)
+    failed: Mapping[str, float] = _NONE
 
     @property
     def failures(self) -> float:
         """All that failed in it."""
-        return sum(self.failed.values())
+        return sum(self.failed.values()) if self.failed else 0.0
 
     @property
     def calls(self) -> float:
@@ -196,10 +198,7 @@ def minutes_of(
     open_ = pending or {}
     return [
         LaneMinute(
-            minute=minute,
-            answered=answered.get(minute, 0.0),
-            pending=open_.get(minute, 0.0),
-            failed=dict(failed.get(minute, ())),
+            minute, answered.get(minute, 0.0), open_.get(minute, 0.0), failed.get(minute, _NONE)
         )
         for minute in sorted({*answered, *failed, *open_})
     ]
@@ -221,7 +220,9 @@ class LaneHealth:
     ``calls`` and ``failed`` are those of the time that was weighed, since ``weighed_from``;
     ``share_low`` is Wilson's lower bound of their share. ``since`` is when it began to fail and
     ``cause`` the most frequent one, None if it does not. ``waiting`` calls are in flight for
-    longer than the lane ever takes.
+    longer than the lane ever takes. ``drifts`` last now: answers are worse than they were in the
+    lane's last seven days. ``episodes`` are the times in which it failed, oldest first. Where
+    nothing else is amiss, ``since`` and ``cause`` are of the first drift.
     """
 
     word: LaneWord
@@ -234,6 +235,7 @@ class LaneHealth:
     last_at: float | None = None
     waiting: int = 0
     reference: LastReference | None = None
+    episodes: Sequence[Episode] = ()
 
     @property
     def failures(self) -> float:
@@ -272,10 +274,12 @@ def lane_health(
             healthy, and one that was answered ends nothing: it is one call.
     """
     known = _ordered(minutes)
-    *_, last = (None, *_episodes(known))
+    found = _episodes(known)
+    last = found[-1] if found else None
     if last is not None and last.until is None:
         recent = _weighed([each for each in known if each.minute * MINUTE_S >= last.since])
-        return _failing(last, recent, known, waiting=waiting, reference=reference)
+        failing = _failing(last, recent, known, waiting=waiting, reference=reference)
+        return replace(failing, episodes=found)
     after = -math.inf if last is None or last.until is None else last.until
     recent = [m for m in _weighed(known) if m.minute * MINUTE_S >= after]
     fresh = [m for m in recent if m.minute > now / MINUTE_S - SCARCE_MINUTES]
@@ -291,6 +295,7 @@ def lane_health(
         last_at=known[-1].minute * MINUTE_S if known else None,
         waiting=waiting,
         reference=reference,
+        episodes=found,
     )
 
 
@@ -368,38 +373,75 @@ def _weighed(known: Sequence[LaneMinute]) -> list[LaneMinute]:
 
 def _episodes(known: Sequence[LaneMinute]) -> list[Episode]:
     found: list[Episode] = []
-    began: int | None = None  # place of the minute with which the episode began
+    began: int | None = None  # place of the minute from which on it is beyond doubt
+    first = 0  # place of the minute with which the episode began
     free = 0  # place of the first minute that belongs to no episode
+    sums = [(m.failures, m.calls) for m in known]
+    if all(failed <= TOLERATED * calls for failed, calls in sums):
+        return []  # nor do any minutes together fail more
     for n, m in enumerate(known):
         if began is None:
             if not m.failed:
                 continue
-            began = _begin(known[free : n + 1])
-            if began is None:
-                continue
-            began += free
+            began = _begin(known, sums, free, n)
+            first = n if began is None else _first(known, sums, free, began, n)
         elif _recovered(known[began : n + 1]):
-            found.append(_episode(known[began : n + 1], until=m.minute * MINUTE_S))
+            found.append(_episode(known[first : n + 1], until=m.minute * MINUTE_S))
             began, free = None, n + 1
     if began is not None:
-        found.append(_episode(known[began:], until=None))
+        found.append(_episode(known[first:], until=None))
     return found
 
 
-def _begin(known: Sequence[LaneMinute]) -> int | None:
-    """Return the place of the minute with which a failure begins that is beyond doubt."""
-    window = _weighed(known)
-    first = len(known) - len(window)
-    failed = calls = 0.0
-    for n in range(len(window) - 1, -1, -1):
-        failed += window[n].failures
-        calls += window[n].calls
-        if window[n].failed and _beyond_doubt(failed, calls):
-            return first + n
+def _begin(
+    known: Sequence[LaneMinute], sums: Sequence[tuple[float, float]], free: int, at: int
+) -> int | None:
+    """Return the place of the minute with which a failure begins that is beyond doubt.
+
+    It is one of those that are weighed together with the minute at a place (`_weighed`).
+
+    Arguments:
+        sums: failures and calls of each minute.
+        free: place of the first minute that may belong to it.
+    """
+    last, failed, total = known[at].minute, 0.0, 0.0
+    for n in range(at, free - 1, -1):
+        age = last - known[n].minute
+        if age >= SCARCE_MINUTES or (age >= WINDOW_MINUTES and total >= SCARCE):
+            return None
+        failures, calls = sums[n]
+        failed += failures
+        total += calls
+        if failures and _beyond_doubt(failed, total):
+            return n
     return None
 
 
+def _first(
+    known: Sequence[LaneMinute],
+    sums: Sequence[tuple[float, float]],
+    free: int,
+    began: int,
+    at: int,
+) -> int:
+    """Return the place of the first minute that failed as much as those that leave no doubt.
+
+    Arguments:
+        began, at: places of the first and the last of these.
+    """
+    failed, calls = (sum(part) for part in zip(*sums[began : at + 1], strict=True))
+    first = began
+    while first > free and known[at].minute - known[first - 1].minute < SCARCE_MINUTES:
+        before, total = sums[first - 1]
+        if before * calls < failed * total:
+            break
+        first -= 1
+    return first
+
+
 def _beyond_doubt(failed: float, calls: float) -> bool:
+    if failed < FEWEST_DOWN or failed <= TOLERATED * calls:  # no bound is above the share itself
+        return False
     if failed >= FEWEST_DOWN and _word(failed, calls) is LaneWord.DOWN:
         return True
     return failed >= FEWEST_DEGRADED and (_low(failed, calls, _Z_DEGRADED) or 0.0) > TOLERATED
@@ -430,11 +472,3 @@ def _episode(within: Sequence[LaneMinute], *, until: float | None) -> Episode:
         failed=sum(failed.values()),
         calls=calls,
     )
-
-
-def sentence(name: str, health: LaneHealth) -> str:
-    """Return the word with its evidence: ``openai · gpt-5 is down: 9 of 10 calls failed``."""
-    if health.word is LaneWord.UNKNOWN:
-        return f"{name}: too few calls to tell"
-    share = f"{health.failures:.0f} of {plural(round(health.calls), 'call')} failed"
-    return f"{name} is {health.word.value}: {share}"

@@ -6,9 +6,11 @@ are made, and by shares of a sample beyond some thousand an hour.
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import orjson
@@ -20,7 +22,6 @@ from classifier.lane_health import (
     LaneMinute,
     LaneWord,
     LastReference,
-    episodes,
     failures_by_minute,
     lane_failures,
     lane_health,
@@ -167,11 +168,11 @@ def _rank(status: NamedLane) -> tuple[Any, ...]:
 # --- lanes from rows ---------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Lane:
     """The calls of one lane while they are put together, by minute."""
 
-    answered: Counter[int] = field(default_factory=Counter)
+    answered: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
     answers: list[tuple[float, str]] = field(default_factory=list)
     failed: list[FailedRow] = field(default_factory=list)
     pending: Counter[int] = field(default_factory=Counter)
@@ -197,8 +198,10 @@ def lanes_of(rows: LaneRows, now: float) -> list[NamedLane]:
         if not (minutes or lane.waiting):
             continue
         reference = references.get((place.upstream, canonical(place.model)))
-        health = lane_health(minutes, now, waiting=lane.waiting, reference=reference)
-        found.append(NamedLane(place=place, health=health, episodes=episodes(minutes)))
+        health = lane_health(
+            minutes, now, waiting=lane.waiting, reference=reference,
+        )  # fmt: skip
+        found.append(NamedLane(place=place, health=health, episodes=health.episodes))
     return sorted(found, key=_rank)
 
 
@@ -212,63 +215,67 @@ def _failed(rows: Iterable[FailedRow]) -> Iterator[tuple[LanePlace, FailedRow]]:
 
 def _add_answered(lanes: defaultdict[LanePlace, _Lane], rows: LaneRows) -> None:
     """Spread the answered calls of each minute over lanes, as the sample of them is spread."""
-    sampled: defaultdict[tuple[str, str | None], list[AnsweredRow]] = defaultdict(list)
+    sampled: defaultdict[_Stratum, defaultdict[int, list[_Lanes]]]
+    sampled = defaultdict(lambda: defaultdict(list))
+    known: dict[tuple[Any, ...], _Lanes] = {}
     for row in rows.answered:
-        sampled[row.upstream, row.answered_model or row.model].append(row)
+        called: _Lanes = ()
         if row.kind in _ANSWERING:
-            lane = lanes[LanePlace(row.upstream, row.model, row.key_digest)]
-            lane.answers.append((row.started_at, row.rollout_id))
+            called = known.get(row[:4]) or known.setdefault(row[:4], _called(lanes, row))
+            called[0].answers.append((row.started_at, row.rollout_id))
             if row.duration_s is not None:
-                lane.durations_s.append(row.duration_s)
-    of_minute = {stratum: _by_minute(calls) for stratum, calls in sampled.items()}
-    overall = {stratum: _shares(calls) for stratum, calls in sampled.items()}
+                called[0].durations_s.append(row.duration_s)
+        minute = int(row.started_at // _MINUTE)
+        sampled[row.upstream, row.answered_model or row.model][minute].append(called)
+    overall = {stratum: _shares(chain(*calls.values())) for stratum, calls in sampled.items()}
+    shares = {
+        (stratum, minute): _shares(calls)
+        for stratum, minutes in sampled.items()
+        for minute, calls in minutes.items()
+    }
     for count in rows.counts:
         if count["subcategory"] is not None:
             continue
         stratum, minute = (count["upstream"], count["model"]), count["step"]
-        calls = of_minute.get(stratum, {}).get(minute)
-        shares = _shares(calls) if calls else overall.get(stratum)
-        if shares is None:
-            shares = _unsampled(lanes, *stratum)
-        for place, share in shares.items():
-            lanes[place].answered[minute] += count["calls"] * share
+        theirs = shares.get((stratum, minute), overall.get(stratum))
+        if theirs is None:
+            theirs = _unsampled(lanes, *stratum)
+        for lane, share in theirs:
+            lane.answered[minute] += count["calls"] * share
 
 
 _ANSWERING = (Kind.INFERENCE.value, Kind.CONTINUATION.value)
+_Stratum = tuple[str, str | None]  # an upstream, and the model that answered
+_Lanes = tuple[_Lane, ...]  # that one call belongs to, none where no model was asked
 
 
-def _by_minute(calls: Iterable[AnsweredRow]) -> dict[int, list[AnsweredRow]]:
-    minutes: defaultdict[int, list[AnsweredRow]] = defaultdict(list)
-    for call in calls:
-        minutes[int(call.started_at // _MINUTE)].append(call)
-    return minutes
+def _called(lanes: defaultdict[LanePlace, _Lane], row: AnsweredRow) -> _Lanes:
+    """Return the lanes of a call: the one of all servers, then its server's."""
+    place = LanePlace(row.upstream, row.model, row.key_digest)
+    if row.server is None:
+        return (lanes[place],)
+    return lanes[place], lanes[place._replace(server=row.server)]
 
 
-def _shares(calls: Sequence[AnsweredRow]) -> dict[LanePlace, float]:
-    shares: defaultdict[LanePlace, float] = defaultdict(float)
-    for call in calls:
-        if call.kind in _ANSWERING:
-            place = LanePlace(call.upstream, call.model, call.key_digest)
-            shares[place] += 1 / len(calls)
-            if call.server is not None:
-                shares[place._replace(server=call.server)] += 1 / len(calls)
-    return shares
+def _shares(calls: Iterable[_Lanes]) -> list[tuple[_Lane, float]]:
+    counts = Counter(calls)
+    return [(lane, count / counts.total()) for called, count in counts.items() for lane in called]
 
 
 def _unsampled(
     lanes: Mapping[LanePlace, _Lane], upstream: str, model: str | None
-) -> dict[LanePlace, float]:
+) -> list[tuple[_Lane, float]]:
     """Return the lanes that rare answers, of which none is in the sample, may be those of.
 
     They are shared out: of a lane that fails they must not be left out.
     """
     name = canonical(model)
     near = [
-        place
-        for place in lanes
+        lane
+        for place, lane in lanes.items()
         if place.upstream == upstream and place.server is None and canonical(place.model) == name
     ]
-    return dict.fromkeys(near, 1 / len(near)) if near else {}
+    return [(lane, 1 / len(near)) for lane in near]
 
 
 def _add_open(lanes: defaultdict[LanePlace, _Lane], rows: LaneRows, now: float) -> None:
@@ -341,13 +348,19 @@ def _failure(row: FailedRow) -> LaneFailure:
     return LaneFailure(
         rollout_id=row.rollout_id,
         at=row.started_at,
-        subcategory=Subcategory(row.subcategory),
+        subcategory=_SUBCATEGORIES[row.subcategory],
         status=row.status,
-        ending=None if row.ending is None else Ending(row.ending),
+        ending=_ENDINGS[row.ending],
         held=row.held,
-        key_source=None if row.key_source is None else KeySource(row.key_source),
+        key_source=_KEY_SOURCES[row.key_source],
         injected=row.injected,
     )
+
+
+# Hundreds of rows are read every two seconds: to look a member up takes a fifth of a call.
+_SUBCATEGORIES = {each.value: each for each in Subcategory}
+_ENDINGS = {None: None} | {each.value: each for each in Ending}
+_KEY_SOURCES = {None: None} | {each.value: each for each in KeySource}
 
 
 def _references(
@@ -473,7 +486,30 @@ def read_lanes(database: Database, now: float) -> list[NamedLane]:
         StoreError: the database is unavailable.
     """
     rows = database.read(lane_rows, since=now - LOOKED_BACK_S, now=now, overdue_s=OVERDUE_S)
-    return lanes_of(rows, now)
+    lanes = lanes_of(rows, now)
+    known_from = now - LOOKED_BACK_S + _FIRST_S
+    if not any(lane.fails and _lasts_since(lane.episodes) < known_from for lane in lanes):
+        return lanes
+    rows = database.read(lane_rows, since=now - _LONGEST_S, now=now, overdue_s=OVERDUE_S)
+    begins = {lane.place: _lasts_since(lane.episodes) for lane in lanes_of(rows, now)}
+    return [_since_earlier(lane, begins.get(lane.place, math.inf), known_from) for lane in lanes]
+
+
+_FIRST_S = 600.0  # of what is looked at: what fails from then on may have failed before
+
+
+def _lasts_since(episodes: Sequence[Episode]) -> float:
+    return episodes[-1].since if episodes and episodes[-1].until is None else math.inf
+
+
+def _since_earlier(lane: NamedLane, begin: float, known_from: float) -> NamedLane:
+    """Return a lane that fails from the first on with the true begin of that."""
+    since = _lasts_since(lane.episodes)
+    if since >= known_from or begin >= since:
+        return lane
+    episodes = (*lane.episodes[:-1], lane.episodes[-1]._replace(since=begin))
+    health = replace(lane.health, since=begin, episodes=episodes)
+    return replace(lane, health=health, episodes=episodes)
 
 
 async def public_status(service: Service) -> dict[str, Any]:

@@ -9,16 +9,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, func, select, text
+from sqlalchemy import Connection, Select, bindparam, func, select, text, union_all
 
 from classifier.records import RESERVED, Kind
 from proxy.store import statistics
-from proxy.store.tables import FAILED, exchanges, open_calls, reference_series, rollouts
+from proxy.store.tables import (
+    FAILED,
+    exchanges,
+    open_calls,
+    reference_series,
+    rollouts,
+)
 
-MOST = 1200
+MOST = 480
 """Failed calls that are read at most, and answered ones."""
 _MINUTE = 60
-_SLICES = 15
+_SLICES = 12
 _REFERENCES = 200
 _OVERDUE = 500
 
@@ -103,7 +109,8 @@ def lane_rows(connection: Connection, *, since: float, now: float, overdue_s: fl
         overdue_s: calls in flight for longer are listed, up to 500, the oldest first.
     """
     counts = statistics.usage(connection, since=since, until=now, step_s=_MINUTE)
-    failed = [FailedRow._make(row) for row in connection.execute(_failed(since, now))]
+    given = {"since": since, "until": now, "most": MOST}
+    failed = [FailedRow._make(row) for row in connection.execute(_FAILED, given).all()]
     whole = len(failed) < MOST
     return LaneRows(
         since=since,
@@ -117,18 +124,35 @@ def lane_rows(connection: Connection, *, since: float, now: float, overdue_s: fl
     )
 
 
-def _failed(since: float, now: float) -> Select[Any]:
-    each = exchanges.c
-    columns = (each.rollout_id, each.started_at, each.subcategory, each.status, each.ending,
-               each.held, each.key_source, each.injected)  # fmt: skip
-    return (
-        select(*_PLACE, *columns)
-        .where(text(FAILED), each.started_at >= since, each.started_at <= now)
-        .where(each.subcategory.is_not(None), each.kind.in_(_ANSWERING))
-        .where(each.rollout_id.not_in(RESERVED))
-        .order_by(each.started_at.desc())
-        .limit(MOST)
+# The statements are made once: to make one takes longer than SQLite takes for a short answer.
+_EACH = exchanges.c
+_SINCE, _UNTIL = _EACH.started_at >= bindparam("since"), _EACH.started_at <= bindparam("until")
+_FAILED = (
+    select(*_PLACE, *(_EACH[name] for name in FailedRow._fields[4:]))
+    .where(text(FAILED), _SINCE, _UNTIL)
+    .where(_EACH.subcategory.is_not(None), _EACH.kind.in_(_ANSWERING))
+    .where(_EACH.rollout_id.not_in(RESERVED))
+    .order_by(_EACH.started_at.desc())
+    .limit(bindparam("most"))
+)
+
+
+def _answered_slice(name: str) -> Select[Any]:
+    """Select the newest answered calls of one slice of the time."""
+    newest = (
+        select(*_PLACE, *(_EACH[name] for name in AnsweredRow._fields[4:]))
+        .where(_EACH.started_at >= bindparam(f"since_{name}"))
+        .where(_EACH.started_at < bindparam(f"until_{name}"))
+        .where(_EACH.subcategory.is_(None))
+        .order_by(_EACH.started_at.desc())
+        .limit(bindparam("most"))
     )
+    return select(newest.subquery())
+
+
+_ANSWERED = {
+    slices: union_all(*(_answered_slice(str(n)) for n in range(slices))) for slices in (1, _SLICES)
+}
 
 
 def _answered(
@@ -137,20 +161,11 @@ def _answered(
     calls = sum(row["calls"] for row in counts)
     slices = 1 if calls <= MOST else _SLICES
     length = (now - since) / slices
-    each = exchanges.c
-    rows: list[AnsweredRow] = []
+    given: dict[str, float] = {"most": MOST // slices}
     for n in range(slices):
-        query = (
-            select(*_PLACE, each.rollout_id, each.started_at, each.duration_s,
-                   each.answered_model, each.kind)
-            .where(each.started_at >= since + n * length)
-            .where(each.started_at < since + (n + 1) * length + (n == slices - 1))
-            .where(each.subcategory.is_(None))
-            .order_by(each.started_at.desc())
-            .limit(MOST // slices)
-        )  # fmt: skip
-        rows += map(AnsweredRow._make, connection.execute(query))
-    return rows
+        given[f"since_{n}"] = since + n * length
+        given[f"until_{n}"] = since + (n + 1) * length + (n == slices - 1)
+    return list(map(AnsweredRow._make, connection.execute(_ANSWERED[slices], given).all()))
 
 
 def _open(connection: Connection) -> list[OpenRow]:

@@ -16,7 +16,6 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Integer,
-    RowMapping,
     Select,
     and_,
     bindparam,
@@ -423,17 +422,18 @@ def usage(
     )
     if upstream is not None:
         query = query.where(calls.upstream == upstream)
-    return [_row(row) for row in connection.execute(query).mappings()]
+    return [_row(row) for row in connection.execute(query).all()]
 
 
-def _row(row: RowMapping) -> Facts:
+def _row(row: Sequence[Any]) -> Facts:
+    step, upstream, model, cause, calls, last = row
     return {
-        "step": row["step"],
-        "upstream": row["upstream"],
-        "model": row["model"] or None,
-        "subcategory": row["cause"] or None,
-        "calls": int(row["calls"]),
-        "last_at": float(row["last"] * _MINUTE),
+        "step": step,
+        "upstream": upstream,
+        "model": model or None,
+        "subcategory": cause or None,
+        "calls": int(calls),
+        "last_at": float(last * _MINUTE),
     }
 
 

@@ -66,6 +66,12 @@ def test_a_failing_lane_says_since_when_by_what_and_of_how_many() -> None:
     assert 0.8 < found.share_low < 58 / 60
 
 
+def test_a_failing_lane_says_since_its_first_failures_though_few_left_a_doubt() -> None:
+    found = health((30, 0), (0, 1), (0, 2), (0, 5))
+    assert (found.since, found.failures, found.calls) == ((LAST - 2) * 60.0, 8, 8)
+    assert health((30, 0), (29, 1), (0, 5)).since == LAST * 60.0, "one of thirty is as usual"
+
+
 def test_calls_in_flight_are_not_all_failing_because_failures_end_first() -> None:
     failed = {"rate_limit": 5.0}
     alone = [LaneMinute(minute=LAST, failed=failed)]
