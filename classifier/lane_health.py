@@ -16,6 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
+from classifier.lane_drifts import Drift
 from classifier.records import Ending, KeySource
 from classifier.statistics import Z, wilson
 from classifier.verdicts import Subcategory
@@ -235,6 +236,7 @@ class LaneHealth:
     last_at: float | None = None
     waiting: int = 0
     reference: LastReference | None = None
+    drifts: Sequence[Drift] = ()
     episodes: Sequence[Episode] = ()
 
     @property
@@ -260,6 +262,7 @@ def lane_health(
     *,
     waiting: int = 0,
     reference: LastReference | None = None,
+    drifts: Iterable[Drift] = (),
 ) -> LaneHealth:
     """Decide the health of a lane.
 
@@ -272,7 +275,31 @@ def lane_health(
         waiting: calls in flight that are overdue; they are said, and decide nothing.
         reference: the last one; one that failed after the last call keeps a lane from being
             healthy, and one that was answered ends nothing: it is one call.
+        drifts: one that lasts makes a lane degraded that is not down.
     """
+    health = _by_failures(minutes, now, waiting=waiting, reference=reference)
+    lasting = [each for each in drifts if each.until is None]
+    if not lasting:
+        return health
+    if health.word in (LaneWord.DOWN, LaneWord.DEGRADED):
+        return replace(health, drifts=lasting)
+    first = min(lasting, key=lambda each: each.since)
+    return replace(
+        health,
+        word=LaneWord.DEGRADED,
+        since=first.since,
+        cause=first.measure.value,
+        drifts=lasting,
+    )
+
+
+def _by_failures(
+    minutes: Iterable[LaneMinute],
+    now: float,
+    *,
+    waiting: int,
+    reference: LastReference | None,
+) -> LaneHealth:
     known = _ordered(minutes)
     found = _episodes(known)
     last = found[-1] if found else None

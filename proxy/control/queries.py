@@ -129,7 +129,7 @@ class VersionedCache(dict[Key, tuple[Version, Value]]):
 
     def store(self, key: Key, version: Version, value: Value) -> None:
         """Store a value in place of that of another version."""
-        if len(self) >= self._limit:
+        if key not in self and len(self) >= self._limit:
             self.pop(next(iter(self)), None)  # another thread may have been first
         self[key] = version, value
 
@@ -211,6 +211,7 @@ class Service:
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
         pages_url: base URL of the pages, for links in alerts; None leaves them out.
+        lane_drifts: what `proxy.control.health` knows of drifts; metrics share it.
     """
 
     database: Database
@@ -234,6 +235,7 @@ class Service:
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
+    lane_drifts: VersionedCache[str, int, Any] = field(default_factory=lambda: VersionedCache(3))
 
     # State that outlives a call. Values of type Any are a subject's own.
     registered: set[str] = field(default_factory=set)

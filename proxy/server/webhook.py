@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.settings import Settings, key_of
 from proxy.store.database import Database
-from proxy.store.deployment import Alert, Alerts
+from proxy.store.deployment import Alert
 from proxy.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Webhook:
 
     def __init__(
         self,
-        alerts: Alerts,
+        database: Database,
         *,
         current_alerts: Callable[[], Awaitable[AlertSnapshot]],
         url: str,
@@ -60,7 +61,8 @@ class Webhook:
         wall: Callable[[], float],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._alerts = alerts
+        self._alerts = database.alerts
+        self._take_turn = partial(database.deployment.take_turn, "alert", for_s=LOOK_EVERY_S - 1)
         self._current_alerts = current_alerts
         self._url = url
         self._key = key
@@ -89,7 +91,7 @@ class Webhook:
             Refusal: 503 while the database is unavailable.
             StoreError: likewise.
         """
-        if not await run_in_thread(self._alerts.take_turn, self._wall(), for_s=LOOK_EVERY_S - 1):
+        if not await run_in_thread(self._take_turn, self._wall()):
             return
         snapshot = await self._current_alerts()
         now = self._wall()
@@ -126,7 +128,7 @@ def webhook(
         return None
     key = key_of(secret.get_secret_value())
     return Webhook(
-        database.alerts, current_alerts=alerts, url=url.get_secret_value(), key=key, wall=time.time
+        database, current_alerts=alerts, url=url.get_secret_value(), key=key, wall=time.time
     )
 
 

@@ -35,6 +35,7 @@ _CREATED = "created"
 _OUTAGE = "outage"  # until when the last one lasted
 _ENDED = "ended."  # before the name of a session, in the table `server`
 _USED = "link."  # before the name of a sign-in link
+_TURN = "-turn"  # after the name of some work
 
 
 class Deployment:
@@ -95,6 +96,17 @@ class Deployment:
         with self._connections.writing() as connection:
             _delete_expired(connection, _USED, now)
             return add(connection, server, {"name": _USED + name, "value": str(ends)})
+
+    def take_turn(self, work: str, now: float, *, for_s: float) -> bool:
+        """Take the turn at some work until ``for_s`` from now; False: another process has it."""
+        name = work + _TURN
+        with self._connections.writing() as connection:
+            hold(connection, Lock.ALERTS)
+            value = _value(connection, name)
+            if value is not None and now < float(value) <= now + for_s:  # or a clock was set back
+                return False
+            _write(connection, name, repr(now + for_s))
+            return True
 
 
 def note_outage(connection: Connection, *, until: float) -> None:
@@ -219,7 +231,6 @@ def _bury(connection: Connection, dead: Sequence[str]) -> None:
 QUIET_S = 600.0  # what comes back so soon is the same alert
 KEPT_S = 30 * 24 * 3600.0  # of an alert whose end nobody saw
 
-_TURN = "alert-turn"
 _NAMED = "alert."  # before the digest of a subject, in the table `server`
 
 
@@ -256,16 +267,6 @@ class Alerts:
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-
-    def take_turn(self, now: float, *, for_s: float) -> bool:
-        """Take the turn to look for alerts until ``for_s`` from now; False: another has it."""
-        with self._connections.writing() as connection:
-            hold(connection, Lock.ALERTS)
-            value = connection.scalar(select(server.c.value).where(server.c.name == _TURN))
-            if value is not None and now < float(value) <= now + for_s:  # or a clock was set back
-                return False
-            _write(connection, _TURN, repr(now + for_s))
-            return True
 
     def note(
         self, conditions: Iterable[Condition], *, watched: Collection[str], now: float

@@ -867,7 +867,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
             "upstream · model · key": escape(lane_name(lane)),
             "word": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
             "since (UTC)": "" if lane.since is None else _moment(lane.since),
-            "cause": escape(lane.cause or ""),
+            "cause": escape("; ".join(_reasons(lane))),
             "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
             "waiting": f"{lane.waiting:,d}" if lane.waiting else "",
         }
@@ -879,6 +879,17 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
     _print(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
 
+def _reasons(lane: models.LaneStatus) -> list[str]:
+    """Return why a lane has its word; a drift's own sentence says more than its name."""
+    drifted = {each.measure for each in lane.drifts}
+    reasons = [] if lane.cause is None or lane.cause in drifted else [lane.cause]
+    reasons += [each.sentence for each in lane.drifts]
+    if lane.word == "unknown":
+        denied = lane.reference is not None and lane.reference.answered is False
+        reasons.append("its reference call failed" if denied else "too few calls to tell")
+    return reasons
+
+
 def lane_name(lane: models.LaneStatus) -> str:
     """Return a lane's name: ``openai · gpt-5 · key-3f9a``."""
     parts = (lane.upstream, lane.model or "no model named", lane.key, lane.server)
@@ -887,7 +898,7 @@ def lane_name(lane: models.LaneStatus) -> str:
 
 def lane_line(lane: models.LaneStatus) -> str:
     """Return a lane's word as a line, with the time of now."""
-    why = f", {lane.cause}" if lane.cause else ""
+    why = "".join(f", {each}" for each in _reasons(lane))
     failed = f"{sum(lane.failed.values())} of {plural(lane.calls, 'call')} failed"
     return visible(f"{_moment(time.time())}  {lane_name(lane)}: {lane.word}{why} ({failed})")
 

@@ -83,6 +83,7 @@ from truezero.models.rollouts import (
 )
 from truezero.models.service import (
     Alive,
+    DriftStatus,
     LaneStatus,
     Problem,
     Questions,
@@ -147,6 +148,7 @@ __all__ = [
     "Digests",
     "Disclosure",
     "DisclosureRequest",
+    "DriftStatus",
     "Exchange",
     "ExchangePage",
     "ExecutionStatus",

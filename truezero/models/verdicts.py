@@ -26,6 +26,7 @@ CheckName = Literal[
     "usage_mismatch",
     "judge_failed",
     "duplicate_identity",
+    "lane_drifted",
 ]
 Validity = Level | CheckName
 

@@ -14,8 +14,8 @@ PAGE = {"accept": "text/html"}
 ADMIN = {"authorization": "Bearer t0k3n"}
 
 
-def failing(service: Service) -> None:
-    for n in range(6):
+def failing(service: Service, rollouts: int = 6) -> None:
+    for n in range(rollouts):
         play(service, f"dead-{n}", DOWN)
 
 
@@ -62,6 +62,7 @@ def test_pages_say_the_word(services: Callable[..., Service]) -> None:
     status = service.http.get("/status", headers=PAGE).text
     assert "1 lane of 1 is not healthy." in status
     assert '<b class="bad">down</b>' in status
+    assert "UTC UTC" not in status
     upstreams = service.http.get("/ui/upstreams").text
     assert 'is <b class="bad">down</b> since' in upstreams
     assert (
@@ -69,3 +70,14 @@ def test_pages_say_the_word(services: Callable[..., Service]) -> None:
     )
     metrics = service.http.get("/metrics").text
     assert 'truezero_lanes{model="gpt-5",upstream="openai",word="down"} 1.0' in metrics
+
+
+def test_pages_say_why_a_lane_is_unknown(services: Callable[..., Service]) -> None:
+    """Three failures, one fewer than a lane needs to be down."""
+    service = services()
+    failing(service, rollouts=3)
+    status = service.http.get("/status", headers=PAGE).text
+    assert '<b class="quiet">unknown</b>' in status
+    assert "3 of 3 calls failed: too few to tell" in status
+    upstreams = service.http.get("/ui/upstreams").text
+    assert '<b class="quiet">unknown</b>: too few calls in the last hour to tell.' in upstreams

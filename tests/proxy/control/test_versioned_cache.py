@@ -20,3 +20,11 @@ def test_of_many_keys_the_oldest_is_dropped() -> None:
     for name in "abc":
         cache.store(name, 1, name)
     assert [cache.current(name, 1) for name in "abc"] == [None, "b", "c"]
+
+
+def test_another_version_of_a_key_displaces_no_other_key() -> None:
+    cache: VersionedCache[str, int, str] = VersionedCache(2)
+    cache.store("hour", 1, "usual")
+    for minute in range(3):
+        cache.store("minute", minute, "read")
+    assert cache.current("hour", 1) == "usual"

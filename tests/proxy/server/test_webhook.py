@@ -58,7 +58,7 @@ class Stage:
         """A turn of some process."""
         with closing(Database(self.database.url)) as own:
             process = Webhook(
-                own.alerts, current_alerts=self.watch, url=url or self.url, key=KEY, wall=self.clock
+                own, current_alerts=self.watch, url=url or self.url, key=KEY, wall=self.clock
             )
             await process.turn(self.client)
 
@@ -199,7 +199,7 @@ async def test_a_failed_look_does_not_end_those_to_come(stage: Stage, receiver: 
 
     stage.watch = Failing(DOWN)
     process = Webhook(
-        stage.database.alerts,
+        stage.database,
         current_alerts=stage.watch,
         url=stage.url,
         key=KEY,

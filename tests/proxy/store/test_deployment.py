@@ -82,11 +82,15 @@ def only(database: Database) -> Alert:
 
 
 def test_one_process_has_the_turn_until_it_is_over(database: Database, other: Database) -> None:
-    assert database.alerts.take_turn(100.0, for_s=14.0)
-    assert not other.alerts.take_turn(105.0, for_s=14.0)
-    assert other.alerts.take_turn(114.0, for_s=14.0)
-    assert not database.alerts.take_turn(115.0, for_s=14.0)
-    assert database.alerts.take_turn(20.0, for_s=14.0), "a clock that was set back stops nobody"
+    def takes(process: Database, now: float, work: str = "alert") -> bool:
+        return process.deployment.take_turn(work, now, for_s=14.0)
+
+    assert takes(database, 100.0)
+    assert not takes(other, 105.0)
+    assert takes(other, 105.0, "drift"), "each work has turns of its own"
+    assert takes(other, 114.0)
+    assert not takes(database, 115.0)
+    assert takes(database, 20.0), "a clock that was set back stops nobody"
 
 
 def test_a_condition_is_one_message_that_one_process_gets(
@@ -141,7 +145,7 @@ def test_only_what_was_looked_at_can_be_over(database: Database) -> None:
 
 def test_alerts_are_beside_what_else_a_deployment_shares(database: Database) -> None:
     salt = database.deployment.secret("salt")
-    database.alerts.take_turn(100.0, for_s=14.0)
+    database.deployment.take_turn("alert", 100.0, for_s=14.0)
     database.alerts.note([DOWN], watched=KINDS, now=100.0)
     assert database.deployment.secret("salt") == salt
     assert len(database.alerts.known()) == 1

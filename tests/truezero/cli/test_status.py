@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.fakes import answers
 from tests.fakes.provider import Provider
-from tests.truezero.cli.test_batches import truezero
+from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
 from truezero import Client, models
+from truezero.cli.output import lane_line
 from truezero.cli.rollouts import wait_while_down
 from truezero.sdk.batches import HEALTH_EACH_S, is_down
 
@@ -43,11 +49,40 @@ def test_a_lane_that_is_down_is_printed_and_is_the_exit_code(world: str) -> None
     assert [lane["word"] for lane in shown["items"]] == ["down"]
     other = truezero("status", "--upstream", "anthropic", url=world)
     assert (other.returncode, other.stdout) == (0, "no calls within the last hour\n")
+    assert other.stderr == f"{world}/ui/upstreams\n"
+
+
+def test_a_watch_prints_each_change_and_exits_by_the_last_look(tmp_path: Path) -> None:
+    with service(tmp_path) as (url, provider, _), Client(url) as client:
+        command = (sys.executable, "-m", "truezero", "status", "--watch", "--upstream", "openai")
+        watching = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env=environment(TRUEZERO_URL=url)
+        )
+        assert watching.stdout is not None
+        assert watching.stdout.readline() == "no calls within the last hour\n"
+        fail(client, provider)
+        assert re.search(
+            r"  openai · gpt-5 · key-\w+: down, provider_error \(\d of \d calls failed\)\n",
+            watching.stdout.readline(),
+        )
+        watching.send_signal(signal.SIGINT)
+        assert watching.communicate(timeout=30)[0] == ""
+        assert watching.returncode == 76
 
 
 def lane(word: str, **facts: str) -> models.LaneStatus:
     said = {"upstream": "openai", "model": "gpt-5", "since": None, "cause": None} | facts
     return models.LaneStatus.model_validate({**said, "word": word})
+
+
+def test_an_unknown_lane_says_why() -> None:
+    few = lane("unknown").model_copy(update={"calls": 3, "failed": {"provider_error": 3}})
+    assert lane_line(few).endswith(
+        "openai · gpt-5: unknown, too few calls to tell (3 of 3 calls failed)"
+    )
+    reference = models.ReferenceResult(at=0.0, answered=False, subcategory="auth")
+    denied = few.model_copy(update={"calls": 9, "failed": {}, "reference": reference})
+    assert "unknown, its reference call failed (0 of 9" in lane_line(denied)
 
 
 def report(*lanes: models.LaneStatus) -> models.StatusReport:
