@@ -276,6 +276,119 @@ def test_the_guides_snippet_names_what_mini_swe_agent_could_not_measure_in_swebe
     assert json.loads(path.read_text()) == before
 
 
+# --- time-outs -----------------------------------------------------------------------------
+#
+# What calls wait at the proxy does not use up a task's time, where a harness lets us.
+
+_USED_UP = (
+    ("x-ratelimit-limit-requests", "60"), ("x-ratelimit-remaining-requests", "0"),
+    ("x-ratelimit-reset-requests", "60s"),
+)  # fmt: skip
+# Each call but the first waits for 2 s: three take 4 s.
+PATIENT = {"PACE": "learn", "PACE_PATIENCE_S": "2"}
+
+
+def used_up(request: Request) -> Answer:
+    """A provider that answers, and says each time that nothing is left of its limit."""
+    return answers.healthy(request).with_headers(*_USED_UP)
+
+
+INSPECT_WAITS = """
+import json, sys
+from inspect_ai import Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.scorer import includes
+from inspect_ai.solver import generate
+
+task = Task(dataset=[Sample(id="s", input="?", target="true")], solver=[generate()] * 3,
+            scorer=includes())
+for limit in (60, None):
+    [log] = eval(task, model="openai/gpt-5", model_base_url=sys.argv[1] + "/openai/v1",
+                 display="none", log_dir="logs", working_limit=limit)
+    assert log.status == "success", log.error
+    [sample] = log.samples
+    print(json.dumps({"waited_s": sample.total_time - sample.working_time,
+                      "batch": log.eval.eval_id, "limit": sample.limit and sample.limit.type}))
+"""
+
+
+def test_inspects_working_limit_leaves_out_what_calls_waited(tmp_path: Path) -> None:
+    with Provider(used_up) as provider, Service(tmp_path, provider.url, **PATIENT) as service:
+        lines = run("inspect_ai", INSPECT_WAITS, service.url, url=service.url, home=tmp_path)
+        limited, unlimited = map(json.loads, lines)
+        held_s = [service.get(f"/batches/{one['batch']}")["held_s"] for one in (limited, unlimited)]
+    assert held_s[0] >= 4
+    assert limited["waited_s"] >= held_s[0] - 0.01
+    assert limited["limit"] is None
+    assert held_s[1] > unlimited["waited_s"], "nobody asks where there is no limit"
+
+
+MASEVAL_WAITS = """
+import json, sys, time
+import httpx2, openai, truezero
+from maseval import AgentAdapter, Benchmark, Environment, Evaluator, Task
+from maseval.core.task import TaskProtocol
+from truezero.integrations.maseval import Truezero
+
+client = openai.OpenAI(base_url=sys.argv[1] + "/openai/v1", max_retries=0,
+    http_client=httpx2.Client(event_hooks={"request": [truezero.httpx_hook]}))
+
+class Room(Environment):
+    def setup_state(self, task_data):
+        return {}
+    def create_tools(self):
+        return {}
+
+class Asks(AgentAdapter):
+    def _run_agent(self, query):
+        for turn in range(3):
+            said = [{"role": "user", "content": str(turn)}]
+            client.chat.completions.create(model="gpt-5", messages=said)
+        if query == "slow":
+            time.sleep(4)
+        return "done"
+
+class Reads(Evaluator):
+    def __init__(self):
+        pass
+    def filter_traces(self, traces):
+        return traces
+    def __call__(self, traces, final_answer=None):
+        return {"score": 1.0}
+
+class Bench(Benchmark):
+    def setup_environment(self, agent_data, task, seed_generator=None):
+        return Room({})
+    def setup_agents(self, agent_data, environment, task, user, seed_generator=None):
+        agent = Asks(None, "asks")
+        return [agent], {"asks": agent}
+    def setup_evaluators(self, environment, task, agents, user, seed_generator=None):
+        return [Reads()]
+    def get_model_adapter(self, model_id, **how):
+        raise NotImplementedError
+    def run_agents(self, agents, task, environment, query=""):
+        return agents[0].run(query)
+    def evaluate(self, evaluators, agents, final_answer, traces):
+        return [each(traces, final_answer) for each in evaluators]
+
+tasks = [Task(query=query, id=query, protocol=TaskProtocol(timeout_seconds=float(seconds)))
+         for query, seconds in (("waits", 3), ("slow", 3))]
+with_truezero = Bench(callbacks=[Truezero()], progress_bar=False)
+for report in with_truezero.run(tasks, agent_data={}):
+    print(json.dumps({"task": report["task_id"], "status": report["status"]}))
+"""
+
+
+def test_masevals_time_out_grows_by_what_calls_waited(tmp_path: Path) -> None:
+    with Provider(used_up) as provider, Service(tmp_path, provider.url, **PATIENT) as service:
+        lines = run("maseval", MASEVAL_WAITS, service.url, url=service.url, home=tmp_path)
+        verdicts = {item["task"]: service.verdict(item["id"])
+                    for item in service.get("/rollouts", batch=tmp_path.name)["items"]}  # fmt: skip
+    status = {told["task"]: told["status"] for told in map(json.loads, lines)}
+    assert verdicts["waits"]["held_s"] > 3, "its time-out"
+    assert status == {"waits": "success", "slow": "task_timeout"}
+
+
 # --- verifiers -----------------------------------------------------------------------------
 
 VERIFIERS = """
