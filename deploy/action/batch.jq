@@ -1,4 +1,4 @@
-# The facts of a summary, of what `truezero check` ($check) and `truezero batch` ($batch) say.
+# The facts of a summary, of what `truezero check` ($check), `truezero batch` ($batch) and `truezero card` ($card) say.
 $check[0] as $check | $batch[0] as $batch
 | {
     subject: ["Batch", $batch.batch],
@@ -11,6 +11,7 @@ $check[0] as $check | $batch[0] as $batch
     score_worst: $batch.score_worst,
     score_best: $batch.score_best,
     zeros: $batch.zeros,
+    card: $card[0],
     objections: $check.lines,
     rerun: [$batch.retry[] | {id: .rollout_id, task, why: .reason}]
   }

@@ -24,8 +24,9 @@ if [ -n "${BATCH:-}" ]; then
   truezero check --json -- "$BATCH" > "$work/check" || code=$?
   [ -s "$work/check" ] || exit "$code" # no answer: the command has said why
   truezero batch --json -- "$BATCH" > "$work/batch"
+  truezero card show --json "$work/card" -- "$BATCH" || echo null > "$work/card" # the verdict goes before it
   jq --null-input --slurpfile check "$work/check" --slurpfile batch "$work/batch" \
-    --from-file "$here/batch.jq" > "$work/facts"
+    --slurpfile card "$work/card" --from-file "$here/batch.jq" > "$work/facts"
 else
   truezero audit --json -- "$AUDIT" > "$work/audit" || code=$?
   [ -s "$work/audit" ] || exit "$code"

@@ -54,9 +54,10 @@ def test_scores_stay_where_the_base_url_is_the_providers_and_that_is_said_once(
 def test_what_was_done_before_the_service_was_killed_keeps_its_score(beside: Beside) -> None:
     assert beside.never_worse(Condition.KILLED, "no score")
     assert list(beside.cells(Condition.KILLED).values()) == ["score 1.0", "no score", "no score"]
-    away, said = beside[Condition.KILLED].said
+    away, said, no_card = beside[Condition.KILLED].said
     assert away.startswith("cannot reach a truezero service at"), "while it waits"
     assert said.startswith("2 of 3 repetitions not measured: truezero service away (2); more with")
+    assert no_card.startswith("no measurement card was written: cannot reach a truezero service")
 
 
 def test_the_page_shows_maseval_beside_truezero(beside: Beside) -> None:

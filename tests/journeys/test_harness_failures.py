@@ -416,6 +416,8 @@ if ours and workers > 1:
 reports = suite.run(tasks, agent_data={})
 failed = {task.id for task in suite.get_failed_tasks()}
 logged = {line["task_id"]: line for line in map(json.loads, Path("logs/run.jsonl").open())}
+card = Path("logs/run.card.json")
+harness = json.loads(card.read_bytes())["stated"]["harness"] if card.exists() else None
 for report in reports:
     name, error = report["task_id"], report["error"] or {}
     traced = report["traces"].get("truezero")
@@ -424,7 +426,7 @@ for report in reports:
     print(json.dumps({
         "case": name, "version": version("maseval"), "failed": name in failed,
         "status": report["status"], "eval": report["eval"], "error": error.get("error_message"),
-        "reason": report.get("termination_reason"), "truezero": traced,
+        "reason": report.get("termination_reason"), "truezero": traced, "card": harness,
     }))
 """
 
@@ -479,6 +481,12 @@ def test_maseval_keeps_what_a_model_earned(maseval: Measured) -> None:
             "success", "agent_stop", [{"score": score}], False,
         )  # fmt: skip
         assert row["truezero"]["health"] == "healthy"
+
+
+def test_masevals_log_has_its_measurement_card_beside_it(maseval: Measured) -> None:
+    version = maseval.ours[Case.OK]["version"]
+    assert {row["card"] for row in maseval.ours.values()} == {f"maseval {version}"}
+    assert {row["card"] for row in maseval.stock.values()} == {None}
 
 
 def test_maseval_says_why_a_conversation_ended(maseval: Measured) -> None:

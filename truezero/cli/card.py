@@ -175,7 +175,8 @@ def verify(
 ) -> None:
     """Verify a card offline: print what holds and what differs; exit code 1 if anything does.
 
-    Needs no service. Without --export only the disclosure and the signature can be checked.
+    CARD may also be benchflow's summary.json or the dump of an Inspect log, which hold one. Needs
+    no service. Without --export only the disclosure and the signature can be checked.
     """
     from truezero.runner import card as cards  # noqa: PLC0415  loads the classifier
     from truezero.runner import keyless  # noqa: PLC0415

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import json
 import logging
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 from truezero import AsyncClient, models
@@ -28,6 +30,7 @@ from truezero.integrations.attempts import (
     no_measurement,
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
+from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card, replace_file
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
 
@@ -264,6 +267,7 @@ class NotStarted(ValueError):
 _connecting: ContextVar[Any] = ContextVar("truezero_benchflow_connecting", default=None)
 
 
+_measured_jobs: dict[str, str] = {}  # batches of running jobs of which a rollout was judged
 _told: set[str] = set()
 _unsupported: list[str] = []  # why nothing was wrapped
 
@@ -322,7 +326,11 @@ def _starts(original: AsyncMethod) -> AsyncMethod:
                 raise NotStarted(f"truezero: no job is started: {why}")
         else:
             await asyncio.to_thread(_contact.made)
-        return await original(evaluation)
+        done = await original(evaluation)
+        batch = _measured_jobs.pop(evaluation._job_name, None)
+        if batch and (why := await asyncio.to_thread(_summarize, evaluation, batch)):
+            _log.warning("truezero: %s", why)
+        return done
 
     return run
 
@@ -449,16 +457,42 @@ def _refusal() -> str | None:
     return None
 
 
+def _summarize(evaluation: Any, batch: str) -> str | None:
+    """Add the measurement card to a job's summary; return why it is not there.
+
+    benchflow/evaluation.py: the summary of a job is in its folder, and the last one also above.
+    """
+    try:
+        jobs = Path(evaluation._jobs_dir)
+        file = jobs / evaluation._job_name / "summary.json"
+        written = file.read_bytes()
+        card = json.loads(fetch_card(batch, "benchflow"))
+        summary = json.dumps({**json.loads(written), CARD_KEY: card}, indent=2).encode()
+        replace_file(file, summary)
+        above = jobs / file.name
+        if above.read_bytes() == written:
+            replace_file(above, summary)
+    except NoCard as error:
+        return str(error)
+    except (AttributeError, OSError, ValueError) as error:  # of a release without this summary
+        return str(NoCard(batch, f"{type(error).__name__} at benchflow's summary"))
+    return None
+
+
 def _goes_through_litellm(agent: str, model: str | None, env: Mapping[str, str]) -> bool:
     runtime = importlib.import_module("benchflow.providers.litellm_runtime")
     native = runtime.uses_native_subscription_auth(agent, model, env)
     return not native and runtime.needs_litellm_runtime(agent, model)
 
 
+def _batch_of(rollout: Any) -> str:
+    return os.environ.get(_BATCH) or str(rollout._job_name)
+
+
 async def _register(
     rollout: Any, runtime: Mapping[str, Any], route: ModelRoute
 ) -> models.RolloutRegistered:
-    batch = os.environ.get(_BATCH) or rollout._job_name
+    batch = _batch_of(rollout)
     if rollout._config.purpose == "reviewer":
         batch += _REVIEWERS
     task, name = rollout._config.task_path.name, runtime["session_id"][:_LONGEST_ID] or None
@@ -490,6 +524,8 @@ async def _settle(rollout: Any, measured: _Measured) -> None:
     except ServiceError as error:
         measured.unjudged = unmeasured(error)
         return
+    if rollout._config.purpose != "reviewer":
+        _measured_jobs[rollout._job_name] = _batch_of(rollout)
     file = rollout._rollout_dir / "truezero.json"
     try:
         file.write_text(measured.verdict.model_dump_json(indent=2), encoding="utf-8")

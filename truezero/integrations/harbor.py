@@ -23,6 +23,7 @@ from truezero.integrations.attempts import (
     next_attempt,
     no_measurement,
 )
+from truezero.integrations.cards import CARD_FILE, write_card
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
@@ -120,6 +121,7 @@ class TruezeroPlugin:
         self._silent: dict[str, tuple[_TrialAttempt, Any, Exception]] = {}  # made no call
         self._called: set[str] = set()  # lanes of which a call was seen
         self._away = False
+        self._measures = False  # a trial of this job was put under a rollout
 
     async def on_job_start(self, job: Any) -> None:
         """Notice each attempt as it is made, before it runs.
@@ -144,6 +146,7 @@ class TruezeroPlugin:
             name = trial.config.agent.name or trial.config.agent.import_path
             if name not in _WITHOUT_MODEL and not trial.config.is_regrade:
                 self._attempts[trial.config.trial_name] = _TrialAttempt(trial)
+                self._measures = True
             wire(trial)
 
         queue._setup_hooks = notice
@@ -170,9 +173,16 @@ class TruezeroPlugin:
                 f"{len(self._unmeasured)} of {of} not measured and left out of the metrics: "
                 f"`truezero check {self._batch}` says why"
             )
-        said.extend(filter(None, [outcomes_left()]))
+        said.extend(filter(None, [outcomes_left(), await self._write_card()]))
         if said:
             _log.warning("truezero: %s", "; ".join(said))
+
+    async def _write_card(self) -> str | None:
+        """Put the batch's measurement card into the job's folder; return why it is not there."""
+        if not (self._measures and self._batch):
+            return None
+        file = Path(self._job.job_dir) / CARD_FILE
+        return await asyncio.to_thread(write_card, file, self._batch, "harbor", *self._service)
 
     def _conclude(self, job_result: Any) -> None:
         """Compute the job's numbers anew over the trials that were measured, and store them."""

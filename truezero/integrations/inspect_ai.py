@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import os
 import sys
 import threading
@@ -25,6 +26,7 @@ import anyio.to_thread
 
 from truezero import AsyncClient, models
 from truezero.integrations.attempts import NotMeasured, check_service, finite, unmeasured_line
+from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.printable import plural, visible
 from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.arguments import OutcomeFacts
@@ -65,6 +67,7 @@ class _Eval:
     requests: int = 0
     causes: Counter[str] = field(default_factory=Counter)
     away: str | None = None  # the first sentence about a service that was
+    no_card: str | None = None  # why its log has no measurement card
 
 
 @dataclass(slots=True)
@@ -218,13 +221,27 @@ class SampleHooks:
         except NotMeasured as error:
             raise self.refusal(str(error)) from None
 
+    async def on_task_end(self, data: Any) -> None:
+        """Put the measurement card into the metadata of a task's log, which has been written."""
+        of = self._evals.get(data.eval_id)
+        if of is None or not of.requests or data.log.status == "cancelled":
+            return
+        fetched = partial(fetch_card, of.id, "inspect_ai", *self.service)
+        try:
+            await add_card(data.log, json.loads(await anyio.to_thread.run_sync(fetched)))
+        except NoCard as error:
+            of.no_card = str(error)
+        except Exception as error:  # Inspect's: an older release, or a log that is not written
+            of.no_card = str(NoCard(of.id, f"Inspect did not take it ({type(error).__name__})"))
+
     async def on_run_end(self, data: Any) -> None:
         """Say of each task of the run how many samples were not measured, and why."""
         del data
         evals, self._evals = self._evals, {}
         lines = [line for each in evals.values() if (line := last_line(each, self._hint))]
         left = outcomes_left() if any(_AWAY in each.causes for each in evals.values()) else None
-        for line in (*lines, *([left] if left else [])):
+        cards = [f"{each.task}: {each.no_card}" for each in evals.values() if each.no_card]
+        for line in (*lines, *([left] if left else []), *cards):
             _say(line)
 
     @property
@@ -553,6 +570,20 @@ def addresses_of(spec: Any) -> Iterator[str | None]:
     for given in (spec.model_roles or {}).values():
         for config in given if isinstance(given, list) else [given]:
             yield config.base_url
+
+
+async def add_card(log: Any, card: Mapping[str, Any]) -> None:
+    """Edit a log's metadata, in its file and as ``eval`` returns it; samples are not rewritten.
+
+    Raises:
+        Exception: of Inspect's.
+    """
+    api = importlib.import_module("inspect_ai.log")
+    edit = api.MetadataEdit(metadata_set={CARD_KEY: card})
+    edited = api.edit_eval_log(log, [edit], api.ProvenanceData(author="truezero"))
+    await api.write_eval_log_async(edited, header_only=True)
+    log.log_updates = edited.log_updates
+    log.recompute_tags_and_metadata()
 
 
 # --- pure ----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 
 from truezero import Client, models
@@ -27,6 +28,7 @@ from truezero.integrations.attempts import (
     service_cause,
     unmeasured_line,
 )
+from truezero.integrations.cards import write_card
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import Identity, WatchedIdentity, current
@@ -91,6 +93,9 @@ class Truezero:
     ``environment_error``, so that ``get_failed_tasks`` returns its task. Where nothing takes a
     rollout's base URL or key, MASEval's own scores stay, and a warning says so once a run.
 
+    The batch's measurement card is written beside the file of a ``FileResultLogger``, as
+    ``….card.json``.
+
     A run does not start without a service: ``benchmark.run`` raises ``ServiceError``.
 
     Arguments:
@@ -132,13 +137,16 @@ class Truezero:
             unmeasured(report, why, cause="not seen")
 
     def on_run_end(self, benchmark: Any, results: list[Report]) -> None:
-        """Restore the benchmark; say how much was not measured."""
-        del benchmark
+        """Restore the benchmark; say how much was not measured; write the measurement card."""
         self._restore()
         if counts := causes(results):
             counted = plural(len(results), "repetition")
             line = unmeasured_line(counts, counted, self._batch)
             _log.warning("%s", "; ".join(filter(None, (line, outcomes_left()))))
+        if self._wired:
+            for file in card_files(benchmark):
+                if why := write_card(file, self._batch, "maseval", self._url, self._token):
+                    _log.warning("%s", why)
 
     def _refuse(self, error: Exception, *_: Any) -> NoReturn:
         self._restore()
@@ -403,6 +411,16 @@ def unmeasured(report: Report, why: str, *, cause: str, **known: Any) -> None:
     if report["status"] in _COUNTED:
         report["status"] = "environment_error"
     report["termination_reason"] = None
+
+
+def card_files(benchmark: Any) -> list[Path]:
+    """Return where the card goes: beside each file of results, as its ``.meta.json`` does.
+
+    MASEval has no folder of its own for a run; a ``FileResultLogger`` among its callbacks has.
+    """
+    loggers = getattr(benchmark, "callbacks", None) or ()
+    results = (getattr(logger, "_output_path", None) for logger in loggers)
+    return [Path(file).with_suffix(".card.json") for file in results if file is not None]
 
 
 def causes(reports: Sequence[Report]) -> Counter[str]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
+HELD_AS = "measurement_card"  # where a log or a summary holds its card
 TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 _PAYLOAD = "application/vnd.in-toto+json"
@@ -56,6 +57,17 @@ def read_json(path: Path) -> Any:
         raise CardError(f"cannot read {path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise CardError(f"{path}: not JSON: {error}") from None
+
+
+def card_in(value: Any) -> Any:
+    """Return the card that a JSON value is, or that a harness's log or summary holds.
+
+    benchflow's summary has it at its top, the dump of an Inspect log in its ``metadata``.
+    """
+    for holder in (value, value.get("metadata")) if isinstance(value, dict) else ():
+        if isinstance(holder, dict) and HELD_AS in holder:
+            return holder[HELD_AS]
+    return value
 
 
 def export_records(path: Path) -> Iterator[Mapping[str, Any]]:
@@ -97,7 +109,7 @@ def verify(
     """Verify a card against what was published beside it.
 
     Arguments:
-        card: as JSON has it.
+        card: as JSON has it, or a log or summary that holds it.
         export: file of the batch's export; the card is made again of it.
         disclosure: of some of its calls.
         envelope: its signature: a DSSE envelope, checked by ``key``, or a Sigstore bundle that is
@@ -107,7 +119,7 @@ def verify(
     Raises:
         CardError: a file cannot be read, or the card is none.
     """
-    card = _object(card, "the card")
+    card = _object(card_in(card), "the card")
     try:
         stated = Stated.decode(card["stated"])
         card_bytes(card)

@@ -51,6 +51,7 @@ def harness(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("TRUEZERO_URL", GONE)
     monkeypatch.setattr(glue, "_told", set())
     monkeypatch.setattr(glue, "_unsupported", [])
+    monkeypatch.setattr(glue, "_measured_jobs", {})
     monkeypatch.setattr(glue, "_contact", Contact(glue._goes_on))
     finders = list(sys.meta_path)
     yield folder

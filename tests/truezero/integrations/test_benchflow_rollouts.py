@@ -33,6 +33,7 @@ def rollouts(
     fake_benchflow.install(monkeypatch)
     monkeypatch.setenv("TRUEZERO_URL", url)
     monkeypatch.setattr(glue, "_told", set())
+    monkeypatch.setattr(glue, "_measured_jobs", {})
     monkeypatch.setattr(glue, "_contact", Contact(glue._goes_on))
     own = type("Own", (Rollout,), {})
     glue.attach(SimpleNamespace(Rollout=own))
@@ -255,3 +256,76 @@ def test_an_open_breaker_stops_rollouts(rollouts: Made, monkeypatch: pytest.Monk
         run(rollouts(f"tripping-{number}"), "dead")
     with pytest.raises(NotMeasured, match=r"^skipped: breaker open"):
         asyncio.run(rollouts("late").connect())
+
+
+# --- the summary of a job ------------------------------------------------------------------
+
+
+@pytest.fixture
+def night(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A job of its own."""
+    monkeypatch.setenv("TRUEZERO_BATCH", name := "bf-carded")
+    return name
+
+
+def summarized(folder: Path, *, above: str | None = None) -> bytes:
+    """Run a wrapped job that writes its summary as benchflow does; return the one in its folder."""
+    file = folder / "night" / "summary.json"
+
+    async def run_job(job: Any) -> str:
+        file.parent.mkdir()
+        file.write_text('{"score": "0/1"}')
+        (folder / "summary.json").write_text(above or file.read_text())
+        return "ran"
+
+    module = SimpleNamespace(Evaluation=type("Evaluation", (), {"run": run_job}))
+    glue.attach_evaluation(module)
+    job = module.Evaluation()
+    job._job_name, job._jobs_dir = "night", folder
+    assert asyncio.run(job.run()) == "ran"
+    return file.read_bytes()
+
+
+def test_the_measurement_card_is_in_the_summary_of_a_job(
+    rollouts: Made, night: str, tmp_path: Path
+) -> None:
+    run(rollouts("carded"), "good")
+    written = summarized(tmp_path)
+    summary = json.loads(written)
+    card = summary["measurement_card"]
+    assert summary["score"] == "0/1"
+    assert card["stated"]["batch"] == night
+    assert card["stated"]["harness"].startswith("benchflow")
+    assert card["measured"]["score"]["score"] == 0.0
+    assert (tmp_path / "summary.json").read_bytes() == written
+
+
+def test_the_summary_of_a_job_beside_it_is_left_alone(
+    rollouts: Made, night: str, tmp_path: Path
+) -> None:
+    run(rollouts("beside"), "good")
+    assert night.encode() in summarized(tmp_path, above='{"score": "5/5"}')
+    assert (tmp_path / "summary.json").read_text() == '{"score": "5/5"}'
+
+
+@pytest.mark.usefixtures("night")
+def test_a_job_of_which_no_rollout_was_measured_has_no_card(
+    url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TRUEZERO_URL", url)
+    assert summarized(tmp_path) == b'{"score": "0/1"}'
+
+
+def test_a_service_that_left_is_a_warning_and_the_summary_stays(
+    rollouts: Made,
+    night: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    run(rollouts("left"), "good")
+    monkeypatch.setenv("TRUEZERO_URL", "http://127.0.0.1:9")
+    assert summarized(tmp_path) == b'{"score": "0/1"}'
+    [said] = caplog.messages
+    assert said.startswith("truezero: no measurement card was written: cannot reach a truezero")
+    assert said.endswith(f"`truezero card {night}` shows it")

@@ -20,6 +20,7 @@ from tests.truezero import driving
 from truezero import Client, ServiceError
 from truezero.integrations import harbor as plugin
 from truezero.integrations.attempts import NotMeasured, finite
+from truezero.integrations.cards import CARD_FILE
 from truezero.integrations.harbor import TruezeroPlugin, failure
 
 GONE = "http://127.0.0.1:9"
@@ -237,6 +238,10 @@ def test_the_jobs_metrics_are_of_what_was_measured(url: str, tmp_path: Path) -> 
     assert (made.metrics, made.pass_at_k) == ([[{"reward": 0.0}]], {1: 0.0})
     assert job.printed.n_errored_trials == 1
     assert job.stored == 1
+    card = json.loads((tmp_path / CARD_FILE).read_bytes())
+    assert card["stated"]["batch"] == "hb-metrics"
+    assert card["stated"]["harness"].startswith("harbor")
+    assert card["measured"]["score"]["score"] == 0.0
 
 
 def test_a_resumed_job_leaves_out_what_was_not_measured_before(url: str, tmp_path: Path) -> None:

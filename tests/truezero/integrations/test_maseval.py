@@ -5,9 +5,11 @@ MASEval itself is driven by `make integrations`.
 
 from __future__ import annotations
 
+import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -51,6 +53,7 @@ class Suite:
 
     def __init__(self, url: str, callback: Truezero, **of: Any) -> None:
         self.callback, self.of = callback, of
+        self.callbacks: list[Any] = [callback]
         self.n_task_repeats = of.get("repeats", 1)
         hooks = [] if of.get("unnamed") else [truezero.httpx_hook]
         self.shared = httpx.Client(base_url=url, event_hooks={"request": hooks}, timeout=60)
@@ -239,6 +242,29 @@ def test_a_shared_client_that_names_no_rollout_is_told_so(url: str) -> None:
     assert facts(report) == ("environment_error", None, None)
     assert report["traces"]["truezero"]["health"] == "undecided"
     assert report["error"]["error_message"] == "undecided: calls_unattributed"
+
+
+def test_the_card_is_beside_the_file_of_results(url: str, tmp_path: Path) -> None:
+    results = tmp_path / "benchmark_1.jsonl"
+    suite = Suite(url, Truezero(url, batch="carded"))
+    suite.callbacks = [suite.callback, SimpleNamespace(_output_path=results), SimpleNamespace()]
+    suite.run(("t", "sk-good", 1), ("u", "sk-dead", 1))
+    card = json.loads((tmp_path / "benchmark_1.card.json").read_bytes())
+    assert card["stated"]["batch"] == "carded"
+    assert card["stated"]["harness"].startswith("maseval")
+    assert card["measured"]["score"]["score"] == 0.0
+    assert [file.name for file in tmp_path.iterdir()] == ["benchmark_1.card.json"]
+
+
+def test_a_card_that_cannot_be_written_is_a_warning(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    suite = Suite(url, Truezero(url, batch="uncarded"))
+    suite.callbacks = [SimpleNamespace(_output_path=tmp_path / "gone" / "results.jsonl")]
+    [report] = suite.run(("t", "sk-good", 1))
+    assert report["status"] == "success"
+    [said] = caplog.messages
+    assert said.startswith("no measurement card was written: ")
 
 
 def test_an_open_breaker_stops_the_rest(url: str) -> None:

@@ -14,7 +14,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from classifier.card import CARD, card_bytes, card_of, disclosure_of
 from tests.classifier.test_card import STATED, Records, edited, export, nightly, places
+from truezero.integrations.cards import CARD_KEY
 from truezero.runner.card import (
+    HELD_AS,
     TEST_RESULT,
     CardError,
     Checked,
@@ -63,6 +65,16 @@ def test_what_was_published_together_holds(
         key=KEY.public_key(),
     )
     assert wrong(parts) == {"export": (), "disclosure": (), "signature": ()}
+
+
+def test_a_card_is_verified_where_a_harness_put_it(card: dict[str, Any], file: Path) -> None:
+    assert HELD_AS == CARD_KEY
+    for held in ({"total": 3, HELD_AS: card}, {"eval": {}, "metadata": {"x": 1, HELD_AS: card}}):
+        assert wrong(verify(held, export=file)) == {"export": ()}
+        edited_card = {**card, "roots": {**card["roots"], "leaves": 1}}
+        forged = json.loads(json.dumps(held).replace(json.dumps(card), json.dumps(edited_card)))
+        assert forged != held
+        assert wrong(verify(forged, export=file))["export"]
 
 
 def test_the_bytes_that_are_signed_are_those_of_dsse() -> None:
