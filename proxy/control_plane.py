@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from importlib import metadata
 
 from fastapi import FastAPI, Request
-from fastapi.staticfiles import StaticFiles
-from starlette.routing import Mount
 
 from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
@@ -61,8 +59,6 @@ class ControlPlane:
 # Made once for all applications of this process: they read from `app.state` what they need.
 _ROUTES = [
     *openapi.router.routes,
-    # Only the Swagger UI files of that package are used.
-    Mount("/static/docs", StaticFiles(packages=[("fastapi_offline", "static")])),
     *routes.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,

@@ -116,7 +116,6 @@ _OPEN = frozenset({"/healthz", "/readyz"})  # for probes without a token
 STATUS = "/status"
 _OPEN_PAGES = (SIGN_IN, "/ui/static/")  # needed to sign in
 _PAGES = frozenset({"/", "/docs", "/help", "/openapi.json", STATUS})
-_PAGE_FOLDERS = ("/ui/", "/static/docs/")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _CHALLENGE = ((b"www-authenticate", b'Bearer realm="truezero"'),)
 
@@ -220,7 +219,7 @@ class ControlAuth:
 
 
 def _is_page(path: str) -> bool:
-    return path in _PAGES or path.startswith(_PAGE_FOLDERS)
+    return path in _PAGES or path.startswith("/ui/")
 
 
 def session_of(headers: Sequence[tuple[bytes, bytes]]) -> str:

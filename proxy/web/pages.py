@@ -101,7 +101,7 @@ def _set_session(response: Response, session: str, request: Request) -> None:
 
 @router.get("/docs")
 async def _docs() -> Response:
-    return await run_in_thread(render.docs)  # the first page loads the template engine, 30 ms
+    return redirect("/ui/help/reference/rest.md")
 
 
 @router.get("/ui/static/{name}")

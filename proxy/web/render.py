@@ -79,16 +79,6 @@ def static(name: str) -> Response | None:
     return Response(file.content, media_type=file.media_type, headers=_CACHED)
 
 
-def docs() -> HTMLResponse:
-    """Render the page of the REST documentation.
-
-    Swagger UI's style sheet uses `data:` images, which cannot run scripts.
-    """
-    policy = _POLICY.replace("img-src 'self'", "img-src 'self' data:")
-    headers = {**HEADERS, "content-security-policy": policy}
-    return HTMLResponse(_templates().get_template("docs.html").render(), headers=headers)
-
-
 def page(template: str, status: int = 200, **values: Any) -> HTMLResponse:
     """Render a template as a page."""
     return HTMLResponse(_templates().get_template(template).render(values), status, dict(HEADERS))

@@ -20,7 +20,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def test_pages_keep_to_their_origin_and_hold_no_script_or_style(service: Service) -> None:
     play(service, "dead", DEAD)
-    for path in (*PAGES, "/docs", "/ui/sign-in", "/ui/nowhere"):
+    for path in (*PAGES, "/ui/sign-in", "/ui/nowhere"):
         answer = service.http.get(path, headers=BROWSER)
         policy = answer.headers["content-security-policy"]
         assert "default-src 'none'" in policy
@@ -56,7 +56,7 @@ def test_markup_in_a_value_stays_text() -> None:
 
 
 def test_every_static_file_has_an_address_of_its_content() -> None:
-    assert {"page.css", "live.js", "palette.js", "docs.js", "icon.svg"} <= set(render.STATIC)
+    assert {"page.css", "live.js", "palette.js", "icon.svg"} <= set(render.STATIC)
     for name, file in render.STATIC.items():
         response = render.static(name)
         assert response is not None
