@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
+import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -312,3 +314,9 @@ _SENTENCES = {
     "not_judged": _not_judged,
     "undecided": _undecided,
 }
+
+
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading: its letters and digits, in lower case, joined by dashes."""
+    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())

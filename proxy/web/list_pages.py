@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
@@ -14,10 +15,10 @@ from proxy.api.lists import FORMATS, Format, file_of
 from proxy.api.problems import invalid
 from proxy.control.dashboard import judged_rollouts
 from proxy.control.listing import SearchMatch, rollout_groups, search
-from proxy.control.queries import path_of
+from proxy.control.queries import path_of, run_in_thread
 from proxy.routing.errors import Refusal
+from proxy.web import manual
 from proxy.web.context import Context, Text, page_router
-from proxy.web.manual import CONTENTS
 from truezero import models
 from truezero.models.batches import NO_BATCH
 
@@ -258,17 +259,22 @@ def _last(items: Sequence[tuple[str, str]], name: str) -> str:
 # Jumps to a batch, a task, a rollout, a cause or help; the palette shows its list.
 
 
+_HELP = 8  # pages and sections of help
+_AROUND = 60  # characters that are shown before and after what was looked for
+_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*|#]|:?-{3,}:?")  # links keep their words
+
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
           ("Upstreams", "/ui/upstreams"), ("REST API", "/docs"), ("Help", "/help"))  # fmt: skip
 
 
 class Jump(NamedTuple):
-    """A link, the kind of page that it leads to, and what that belongs to."""
+    """A link, the kind of page that it leads to, what that belongs to, and a line of its text."""
 
     kind: str
     label: str
     path: str
     place: str | None = None
+    line: str | None = None
 
 
 @router.get("/ui/find")
@@ -276,18 +282,23 @@ async def _find(context: Context, request: Request, q: Text = "") -> Response:
     text = q.strip()
     read_form([("text", text)])  # refuses what no list takes
     matches = await search(context.service, text)
+    sections = await run_in_thread(manual.sections_with, manual.folder(), text) if text else []
     return await context.page(
-        "find.html", request, "find", q=q, jumps=jumps(text, matches), live=""
+        "find.html", request, "find", q=q, jumps=jumps(text, matches, sections), live=""
     )
 
 
-def jumps(text: str, matches: Sequence[SearchMatch]) -> list[Jump]:
-    """Return the links for a text: its matches, pages by name, and the search itself."""
+def jumps(
+    text: str, matches: Sequence[SearchMatch], sections: Sequence[manual.HelpSection] = ()
+) -> list[Jump]:
+    """Return the links for a text: its matches, pages by name, help, and the search itself."""
     pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )
-    return [*map(_jump, matches), *pages, *_help(text), *([search] if text else [])]
+    named = _help(text)
+    written = [_section(text, each) for each in sections[: max(0, _HELP - len(named))]]
+    return [*map(_jump, matches), *pages, *named, *written, *([search] if text else [])]
 
 
 def _help(text: str) -> list[Jump]:
@@ -295,10 +306,23 @@ def _help(text: str) -> list[Jump]:
     words = text.casefold().split()
     return [
         Jump("help", label, f"/ui/help/{file}", section)
-        for section, entries in CONTENTS
+        for section, entries in manual.CONTENTS
         for label, file in entries
         if words and all(word in f"{label} {section}".casefold() for word in words)
     ]
+
+
+def _section(text: str, section: manual.HelpSection) -> Jump:
+    """Return the link to a section of help, with the line that holds a text or its first word."""
+    plain = " ".join(_MARKUP.sub(lambda match: match[1] or " ", section.text).split())
+    folded, (first, *_) = plain.casefold(), text.casefold().split()
+    at = max(0, folded.find(text.casefold()) if text.casefold() in folded else folded.find(first))
+    begin, end = max(0, at - _AROUND), at + len(text) + _AROUND
+    line = plain[begin:end]
+    line = f"… {line.partition(' ')[2]}" if begin else line
+    line = f"{line.rpartition(' ')[0]} …" if end < len(plain) else line
+    name = section.heading or section.page
+    return Jump("help", name, section.address, section.page if name != section.page else None, line)
 
 
 def _jump(match: SearchMatch) -> Jump:

@@ -8,20 +8,22 @@ of their files, so that relative links lead to the same pages as on disk.
 from __future__ import annotations
 
 import re
-import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import APIRouter, Request, Response
 
 from proxy.control.queries import run_in_thread
 from proxy.web import render
-from proxy.web.context import Context, Name, PageRoute, problem, redirect
+from proxy.web.context import Context, Name, PageRoute, Text, problem, redirect
+from proxy.web.format import anchor_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -128,6 +130,14 @@ def manual_router(docs: Path | None = None) -> APIRouter:
     async def start() -> Response:
         return redirect(f"/ui/help/{START}")
 
+    @routes.get("/ui/help/search")
+    async def search(context: Context, request: Request, q: Text = "") -> Response:
+        found = await run_in_thread(sections_with, place, q) if q.strip() else []
+        return await context.page(
+            "help_search.html", request, "help", contents=CONTENTS, file="", q=q, found=found,
+            back=_way_back(request), live="",
+        )  # fmt: skip
+
     @routes.get("/ui/help/{name:path}")
     async def file(context: Context, request: Request, name: Name) -> Response:
         name = name or START
@@ -140,10 +150,22 @@ def manual_router(docs: Path | None = None) -> APIRouter:
             return Response(content, media_type=_TYPES[path.suffix], headers=headers)
         page = await run_in_thread(_page, path)
         return await context.page(
-            "help.html", request, "help", contents=CONTENTS, file=name, page=page, live=""
-        )
+            "help.html", request, "help", contents=CONTENTS, file=name, page=page,
+            back=_way_back(request), live="",
+        )  # fmt: skip
 
     return routes
+
+
+def _way_back(request: Request) -> str | None:
+    """Return the path of the page of the dashboard that led here, None from elsewhere."""
+    before = urlsplit(request.headers.get("referer", ""))
+    ours = before.netloc == request.headers.get("host")
+    if not ours or not (before.path == "/" or before.path.startswith("/ui/")):
+        return None
+    if before.path.startswith(("/ui/help/", "/ui/sign-in")):
+        return None
+    return urlunsplit(("", "", before.path, before.query, ""))
 
 
 @cache
@@ -163,6 +185,80 @@ class HelpPage:
     headings: Mapping[str, str]
 
 
+# --- search --------------------------------------------------------------------------------------
+
+
+class HelpSection(NamedTuple):
+    """A section of a page: the page's label, its own heading, its address, and its first words."""
+
+    page: str
+    heading: str
+    address: str
+    text: str
+
+
+_FOUND = 30  # sections on a page of results
+_HEADING = re.compile(r"^#{1,3} (.+)$")
+
+
+def sections_with(docs: Path, text: str) -> list[HelpSection]:
+    """Return the sections that hold all words of a text.
+
+    Those with them in the heading come first, then those that have the text as it is written.
+    """
+    wanted = text.casefold().split()
+    found = [
+        (
+            not all(word in each.heading.casefold() for word in wanted),
+            " ".join(wanted) not in each.text.casefold(),
+            each,
+        )
+        for each in _sections(docs)
+        if all(word in f"{each.page} {each.heading} {each.text}".casefold() for word in wanted)
+    ]
+    found.sort(key=lambda item: item[:2])
+    return [each for *_, each in found[:_FOUND]]
+
+
+@cache
+def _sections(docs: Path) -> Sequence[HelpSection]:
+    """Split all pages at their headings; the glossary at its terms."""
+    return [
+        HelpSection(label, heading, f"/ui/help/{file}#{anchor}", text)
+        for _, entries in CONTENTS
+        for label, file in entries
+        for heading, anchor, text in _split((docs / file).read_text("utf-8"))
+    ]
+
+
+def _split(text: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the heading, anchor and text of each section, and of each row of a table of terms."""
+    heading, anchor, lines, fenced, terms = "", "", list[str](), False, False
+    used: Counter[str] = Counter()
+    for line in text.splitlines():
+        fenced ^= line.startswith("```")
+        begins = None if fenced else _HEADING.match(line)
+        if begins is None:
+            terms = terms or line.startswith(_TERMS)
+            if terms and line.startswith("| ") and not line.startswith(_TERMS):
+                term, meaning = (cell.strip() for cell in line.strip("| ").split(" | ", 1))
+                yield term, anchor_of(term), meaning
+            else:
+                lines.append(line)
+            continue
+        if heading:
+            yield heading, anchor, "\n".join(lines)
+        heading = re.sub(r"`|\[|\]\([^)]*\)", "", begins[1])
+        slug = anchor_of(heading)
+        anchor = f"{slug}_{used[slug]}" if used[slug] else slug
+        used[slug] += 1
+        lines, terms = [], False
+    yield heading, anchor, "\n".join(lines)
+
+
+# --- rendering -----------------------------------------------------------------------------------
+
+
 @cache
 def _page(path: Path) -> HelpPage:
     return rendered(path.read_text("utf-8"))
@@ -177,6 +273,7 @@ def rendered(text: str) -> HelpPage:
         if token.type in ("th_open", "td_open"):  # styles inside a page are not let through
             aligned = token.attrs.pop("style", None)
             token.attrs |= {"class": "n"} if aligned == "text-align:right" else {}
+    _anchor_terms(tokens)
     titles = [words for level, _, words in headings if level == "h1"]
     return HelpPage(
         title=titles[0] if titles else "Help",
@@ -199,16 +296,30 @@ def _anchor(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
     return headings
 
 
+_TERMS = "| term |"  # the head of a table whose rows can be linked to
+
+
+def _anchor_terms(tokens: Sequence[Token]) -> None:
+    """Give the rows of a table of terms their anchors."""
+    row, of_terms, cells = None, False, 0
+    for token, inline in pairwise(tokens):
+        if token.type == "table_open":
+            of_terms, row = False, None
+        elif token.type == "tr_open":
+            row, cells = token, 0
+        elif token.type in ("th_open", "td_open") and row is not None:
+            cells += 1
+            if cells == 1:
+                words = "".join(_words(inline)).strip()
+                of_terms = of_terms or (token.type == "th_open" and words == "term")
+                if of_terms and token.type == "td_open":
+                    row.attrs["id"] = anchor_of(words)
+
+
 def _words(inline: Token) -> Iterator[str]:
     for each in inline.children or ():
         if each.type in ("text", "code_inline"):
             yield each.content
-
-
-def anchor_of(heading: str) -> str:
-    """Return the anchor of a heading: its letters and digits, in lower case, joined by dashes."""
-    plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
-    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
 @cache

@@ -58,6 +58,18 @@ class Static:
     digest: str
 
 
+# Words of the product in headers of tables that can be sorted, and their rows in the glossary.
+_TERMS = {
+    "Batch": "batch", "Batches": "batch", "Rollout": "rollout", "Repeat": "repeat",
+    "Repeats and attempts": "repeat", "Attempt": "attempt", "Upstream": "upstream",
+    "Upstream, model": "upstream", "Verdict": "verdict", "Why": "fingerprint", "Cause": "cause",
+    "Fingerprint": "fingerprint", "Subcategory": "cause", "Scoreable": "scoreable",
+    "Reward": "reward", "Reported reward": "outcome", "Reported": "outcome",
+    "Provisional": "provisional", "Found": "validity",
+    "Health": "health", "Score": "score", "Measured": "measured", "Role": "role",
+}  # fmt: skip
+
+
 def _read_static() -> dict[str, Static]:
     read = {}
     for file in (files("proxy.web") / "static").iterdir():
@@ -108,6 +120,7 @@ def _templates() -> Environment:
     )  # fmt: skip
     environment.filters.update({each.__name__: each for each in filters})
     environment.globals.update(
+        anchor_of=format.anchor_of,
         asset=_asset,
         bar=charts.bar,
         counted=badges.counted,
@@ -118,6 +131,7 @@ def _templates() -> Environment:
         reference_words=reference_words,
         rules=format.RULES,
         validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
+        terms=_TERMS,
         warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},
     )
     return environment

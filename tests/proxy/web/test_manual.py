@@ -12,6 +12,7 @@ import pytest
 from proxy.web import manual
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
+from tests.proxy.web.test_pages import BROWSER
 
 START = "/ui/help/index.md"
 
@@ -108,3 +109,47 @@ def test_a_package_shows_what_it_carries(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "site-packages" / "docs").mkdir()
     monkeypatch.setattr(manual, "__file__", str(package / "manual.py"))
     assert manual.folder() == package / "docs"
+
+
+def test_each_link_of_a_template_to_help_leads_to_its_section(service: Service) -> None:
+    templates = Path(manual.__file__).with_name("templates").glob("*.html")
+    texts = "".join(each.read_text() for each in templates)
+    links = set(re.findall(r'href="(/(?:ui/)?help[^"{]*)"', texts))
+    assert len(links) > 3
+    for link in links:
+        target, _, anchor = link.partition("#")
+        answer = service.http.get(target, follow_redirects=True)
+        assert answer.status_code == 200, link
+        assert not anchor or f'id="{anchor}"' in answer.text, link
+
+
+def test_help_leads_back_to_the_page_that_asked(service: Service) -> None:
+    here = str(service.http.base_url).rstrip("/")
+    term = "/ui/help/concepts/glossary.md"
+
+    def shown(referer: str) -> str:
+        return service.http.get(term, headers={**BROWSER, "referer": referer}).text
+
+    assert 'href="/ui/batches/b?tab=again&amp;x=1">Back' in shown(
+        f"{here}/ui/batches/b?tab=again&x=1"
+    )
+    for elsewhere in (f"{here}/ui/help/index.md", "https://example.com/ui/batches/b", f"{here}//x"):
+        assert ">Back to" not in shown(elsewhere)
+
+
+def test_a_section_or_a_term_is_found_by_its_words(service: Service) -> None:
+    def found(text: str) -> list[str]:
+        html = service.http.get("/ui/help/search", params={"q": text}, headers=BROWSER).text
+        return re.findall(r'<li><a href="(/ui/help/[^"]+#[^"]*)">', html)
+
+    assert found("half-open")[0] == "/ui/help/concepts/glossary.md#half-open"
+    assert "/ui/help/reference/rest.md#get-compare" in found("GET /compare")
+    assert found("no section has zyzzyva") == []
+    assert found(" ") == []
+
+
+def test_each_section_that_is_searched_has_its_anchor() -> None:
+    docs = manual.folder()
+    for each in manual._sections(docs):
+        file, _, anchor = each.address.removeprefix("/ui/help/").partition("#")
+        assert f'id="{anchor}"' in manual._page(docs / file).html, each.address
