@@ -21,6 +21,7 @@ from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, counted, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, render
+from proxy.web.compression import accepts_gzip, compress
 from truezero.models.batches import Moment
 
 # --- live pages --------------------------------------------------------------------------------
@@ -37,7 +38,7 @@ class _Made(NamedTuple):
 
 
 class LivePages:
-    """Keeps the latest pages that were fetched for a change, one for each URL and session.
+    """Keeps the latest pages fetched for a change, one for each URL, session and encoding.
 
     Arguments:
         changes: announces changes to open pages.
@@ -45,7 +46,7 @@ class LivePages:
 
     def __init__(self, changes: ChangeFeed) -> None:
         self.changes = changes
-        self._made: dict[tuple[str, str], _Made] = {}
+        self._made: dict[tuple[str, str, bool], _Made] = {}
 
     async def page(
         self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
@@ -57,7 +58,8 @@ class LivePages:
         announced_at = self.changes.announced_at(request.headers.get(CHANGE_HEADER, ""))
         if announced_at is None:
             return await make(request)
-        key = str(request.url), session_of(request.scope["headers"])
+        session = session_of(request.scope["headers"])
+        key = str(request.url), session, accepts_gzip(request)
         made = self._made.get(key)
         if made is None or made.began < announced_at or _failed(made.page):
             made = _Made(self.changes.clock(), asyncio.create_task(self._make(request, make)))
@@ -92,7 +94,7 @@ Text = Annotated[str, Query(max_length=200)]
 
 
 class PageRoute(APIRoute):
-    """A route whose errors are pages too, and whose live pages are made once for a change."""
+    """A route whose errors are pages too, whose live pages are made once for a change, and gzip."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors rendered."""
@@ -108,11 +110,14 @@ class PageRoute(APIRoute):
             except Exception as error:  # of any kind; the log has it
                 return await problem(500, "this page failed", problems.note_unexpected(error))
 
+        async def compressed(request: Request) -> Response:
+            return await compress(await handled(request), request)
+
         async def shared(request: Request) -> Response:
             if CHANGE_HEADER not in request.headers or request.method != "GET":
-                return await handled(request)
+                return await compressed(request)
             live: LivePages = request.app.state.pages.live
-            return await live.page(request, handled)
+            return await live.page(request, compressed)
 
         return shared
 
