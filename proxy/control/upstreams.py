@@ -32,6 +32,7 @@ _AGENTS_FAULT = "rejected_request"
 _FAILING = 0.5  # share of failed calls
 _FEWEST = 3  # failed calls
 _NO_KEY = "-"  # calls that sent none
+DRAWN = 8  # models and keys of an upstream that are followed over time, the busiest
 
 Facts = Mapping[str, Any]
 
@@ -95,7 +96,8 @@ class UpstreamStats:
     """One upstream over a window.
 
     ``models`` are by name (None: no call said which), ``keys`` are of the sampled calls; both the
-    busiest first. ``points`` are consecutive steps.
+    busiest first. ``points`` are consecutive steps; ``model_points`` and ``key_points`` the same
+    steps of the busiest models and keys.
     """
 
     name: str
@@ -104,6 +106,8 @@ class UpstreamStats:
     models: Sequence[tuple[str | None, CallStats]]
     keys: Sequence[KeyStats]
     points: Sequence[UpstreamPoint]
+    model_points: Sequence[tuple[str | None, Sequence[UpstreamPoint]]] = ()
+    key_points: Sequence[tuple[str, Sequence[UpstreamPoint]]] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,16 +150,42 @@ def upstream_stats(
     )
     ranked = sorted(of_upstream, key=lambda name: (-_total(of_upstream[name]), name))
     return [
-        UpstreamStats(
-            name=name,
+        _upstream(
+            window, name, of_upstream[name], sampled_of[name], finest=finest_of[name],
             origin=origins.get(name, ""),
-            stats=_stats(of_upstream[name], finest_of[name], sampled_of[name]),
-            models=_models(of_upstream[name], finest_of[name], sampled_of[name]),
-            keys=key_stats(sampled_of[name]),
-            points=_points(window, of_upstream[name], sampled_of[name]),
         )
         for name in ranked
-    ]
+    ]  # fmt: skip
+
+
+def _upstream(
+    window: Window,
+    name: str,
+    rows: Sequence[Facts],
+    sampled: Sequence[Facts],
+    *,
+    finest: Sequence[Facts],
+    origin: str,
+) -> UpstreamStats:
+    models, keys = _models(rows, finest, sampled), key_stats(sampled)
+    of_model, sampled_of = _grouped(rows, "model"), _grouped(sampled, "model")
+    of_key = _by_key(sampled)
+    return UpstreamStats(
+        name=name,
+        origin=origin,
+        stats=_stats(rows, finest, sampled),
+        models=models,
+        keys=keys,
+        points=_points(window, rows, sampled),
+        model_points=[
+            (model, _points(window, of_model[model], sampled_of[model]))
+            for model, _ in models[:DRAWN]
+        ],
+        key_points=[
+            (key, _points(window, [{**call, "calls": 1} for call in of_key[key]], of_key[key]))
+            for key, *_ in keys[:DRAWN]
+        ],
+    )
 
 
 def _weighed(
@@ -308,11 +338,15 @@ def ratio(part: int, whole: int) -> float | None:
 
 def key_stats(calls: Iterable[Facts]) -> list[KeyStats]:
     """Return each key's calls and failures, most calls first."""
+    stats = [_key_stats(key, calls) for key, calls in _by_key(calls).items()]
+    return sorted(stats, key=lambda each: -each.calls)
+
+
+def _by_key(calls: Iterable[Facts]) -> defaultdict[str, list[Facts]]:
     by_key: defaultdict[str, list[Facts]] = defaultdict(list)
     for call in calls:
         by_key[call["key_digest"] or _NO_KEY].append(call)
-    found = [_key_stats(key, calls) for key, calls in by_key.items()]
-    return sorted(found, key=lambda each: -each.calls)
+    return by_key
 
 
 def _key_stats(key: str, calls: Sequence[Facts]) -> KeyStats:

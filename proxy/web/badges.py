@@ -22,7 +22,7 @@ class Badge:
 
 
 _CIRCLE = "M6 1a5 5 0 1 1 0 10a5 5 0 1 1 0-10z"
-_SQUARE = "M1.5 1.5h9v9h-9z"
+SQUARE = "M1.5 1.5h9v9h-9z"
 _DIAMOND = "M6 .5L11.5 6L6 11.5L.5 6z"
 _UP = "M6 1l5.5 10h-11z"
 _DOWN = "M6 11L.5 1h11z"
@@ -31,6 +31,7 @@ _BAR = "M.5 4h11v4H.5z"
 _RING = "M6 .5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 1 1 0-11zm0 3a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5z"
 _FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
 DASH = "M.5 5h11v2H.5z"
+STROKE = "M0 6h12"
 _HEXAGON = "M3.3 1h5.4L11.5 6L8.7 11H3.3L.5 6z"
 _HOLLOW_UP = "M6 .8L11.8 11H.2zM6 5L3.6 9.2h4.8z"
 _DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
@@ -57,7 +58,7 @@ CAUSES: Mapping[str, Badge] = {
             name="auth",
             label="auth",
             meaning="API key missing, invalid or forbidden",
-            shape=_SQUARE,
+            shape=SQUARE,
         ),
         Badge(name="quota", label="quota", meaning="credit or quota exhausted", shape=_DIAMOND),
         Badge(

@@ -305,7 +305,7 @@ async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -
     return {
         "episodes": await batch_episodes(context.service, batch) if unmeasured else [],
         "drifts": await batch_drifts(context.service, batch) if drifted else [],
-        "chart": timeline and charts.chart(timeline),
+        "chart": timeline and charts.failures(timeline.points, timeline.step_s),
         "publication": publication_check(data["summary"], data["reruns"]),
     }
 

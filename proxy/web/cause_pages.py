@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -13,8 +12,6 @@ from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
 from proxy.control.health import status_report
 from proxy.control.upstreams import (
     LONGEST_S,
-    Timeline,
-    TimelinePoint,
     UpstreamStats,
     quiet_outages,
     upstream_report,
@@ -142,20 +139,7 @@ def _item(stats: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
 
 UPSTREAM_WINDOWS_S = (900, 3600, 86_400, 7 * 86_400)
 MODELS, KEYS = 12, 8  # of one upstream on the page
-_CHART_HEIGHT, _HEIGHT = 64, 48  # pixels: of the columns, of the lines of latencies
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LatencyLine:
-    """First bytes over time as SVG paths, a stroke a step: x to 1000, y in pixels.
-
-    ``most_s`` is the second at the top; ``label`` says it as text.
-    """
-
-    p50: str
-    p95: str
-    height: int
-    most_s: float
+_CHART_HEIGHT = 66  # pixels
 
 
 @router.get("/ui/upstreams")
@@ -181,7 +165,7 @@ async def _upstreams(
             name: [each.to_dict() for each in lanes if each.place.upstream == name]
             for name in {each.place.upstream for each in lanes}
         },
-        items=[(item, _chart(item, report.window.step_s), line(item)) for item in report.items],
+        items=[(item, _charts(item, report.window.step_s)) for item in report.items],
         chosen=chosen,
         windows=UPSTREAM_WINDOWS_S,
         most_models=MODELS,
@@ -190,34 +174,14 @@ async def _upstreams(
     )
 
 
-def _chart(item: UpstreamStats, step_s: int) -> charts.Chart:
-    points = [
-        TimelinePoint(at=point.at, calls=point.calls, failed=point.failed) for point in item.points
-    ]
-    return charts.chart(Timeline(step_s=step_s, points=points), answered=True, height=_CHART_HEIGHT)
-
-
-def line(item: UpstreamStats) -> LatencyLine | None:
-    """Lay out an upstream's first bytes over time; None if none is known."""
-    known = [each.first_byte_p95_s for each in item.points if each.first_byte_p95_s is not None]
-    if not known:
-        return None
-    most = max(known) or 1.0
-    return LatencyLine(
-        p50=_points([each.first_byte_p50_s for each in item.points], most),
-        p95=_points([each.first_byte_p95_s for each in item.points], most),
-        height=_HEIGHT,
-        most_s=most,
-    )
-
-
-def _points(values: Sequence[float | None], most: float) -> str:
-    step = 1000 / len(values)
-    return "".join(
-        f"M{n * step:.1f} {_HEIGHT * (1 - value / most):.1f}h{step:.1f}"
-        for n, value in enumerate(values)
-        if value is not None
-    )
+def _charts(item: UpstreamStats, step_s: int) -> Mapping[str, charts.TimeChart | None]:
+    models = [(name or "no model named", points) for name, points in item.model_points]
+    return {
+        "calls": charts.failures(item.points, step_s, height=_CHART_HEIGHT),
+        "latencies": charts.latencies(item.points, step_s, item.stats.latencies),
+        "models": charts.multiples(models, step_s),
+        "keys": charts.multiples(item.key_points, step_s),
+    }
 
 
 def status_page(report: Mapping[str, Any], accept: str, now: float) -> Response | None:

@@ -5,6 +5,7 @@ Horizontal positions are in percent, so that a chart fits any width.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,14 +15,12 @@ from typing import Any
 from classifier.batches import Entry, TaskRepeat
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
-from proxy.control.upstreams import Timeline, TimelinePoint
+from proxy.control.upstreams import Latencies, TimelinePoint, UpstreamPoint
 from proxy.web import badges, format
-from proxy.web.badges import HEALTHY, Badge
+from proxy.web.badges import Badge
 from truezero.printable import plural
 
 _MIN_WIDTH = 0.6  # percent: one rollout of ten thousand is still visible
-_CHART_HEIGHT = 120  # pixels
-_LABELS = 5  # below a timeline, roughly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,100 +56,245 @@ def bar(counts: Iterable[tuple[Badge, int]], noun: str) -> Bar:
     return Bar(segments=segments, total=total, label=f"{plural(total, noun)}: {parts}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
-    """One count in a column; ``y`` and ``height`` in pixels from the top."""
-
-    badge: Badge
-    count: int
-    y: float
-    height: float
+# --- along time --------------------------------------------------------------------------------
+# Failed calls before all calls, latencies, and the same for each part of a whole.
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """One step of a timeline; ``x`` and ``width`` in percent."""
+WIDTH = 1000  # of a plot, which a page stretches
+_HEIGHT, _LATENCY_HEIGHT, _PART_HEIGHT = 120, 66, 44  # pixels
+_GAP = 0.08  # of a step, on either side of its column
+_LEAST_HEIGHT = 2.2  # pixels: one failed call of a thousand is still visible
+_LABELS, _FEW_LABELS = 5, 2  # below a plot, roughly
+_MOST_LINES = 3  # across latencies, above zero
 
-    at: float
-    calls: int
-    blocks: Sequence[Block]
-    x: float
-    width: float
+_ALL_CALLS = Badge(name="all-calls", label="all calls", meaning="", shape=badges.SQUARE)
+_P50 = Badge(name="p50", label="p50", meaning="", shape=badges.STROKE)
+_P95 = Badge(name="p95", label="p95", meaning="", shape=badges.STROKE)
+
+Point = TimelinePoint | UpstreamPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """Failures over time as stacked columns.
+class Plot:
+    """One drawing along time: SVG paths, x from 0 to ``WIDTH`` and y in pixels from the top.
 
-    ``ticks`` are (percent, text) below it, ``lines`` (pixels, count) across it; ``totals`` the
-    count of each badge.
+    ``totals`` are what its columns come to; ``label`` has them as text.
     """
 
-    columns: Sequence[Column]
-    height: int
-    step_s: int
-    most: int
-    ticks: Sequence[tuple[float, str]]
-    lines: Sequence[tuple[float, int]]
-    totals: Sequence[tuple[Badge, int]]
-    calls: int
+    name: str
+    paths: Sequence[tuple[Badge, str]]
+    totals: Sequence[tuple[Badge, str]]
     label: str
 
 
-def chart(timeline: Timeline, *, answered: bool = False, height: int = _CHART_HEIGHT) -> Chart:
-    """Lay out a timeline's failures, stacked by subcategory in the order of the legend.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from ``at`` (epoch seconds) on: a value for each head, and its failed calls."""
+
+    at: float
+    values: Sequence[str]
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeChart:
+    """Plots over the same steps and on the same scale, with their values as a table.
+
+    ``ticks`` are (percent, text) below each plot, ``lines`` (pixels, text) across it; ``whole``
+    has the values of all steps together.
+    """
+
+    plots: Sequence[Plot]
+    height: int
+    step_s: int
+    ticks: Sequence[tuple[float, str]]
+    lines: Sequence[tuple[float, str]]
+    heads: Sequence[str]
+    steps: Sequence[Step]
+    whole: Sequence[str]
+
+    @property
+    def start(self) -> float:
+        """The begin of the first step, in epoch seconds."""
+        return self.steps[0].at
+
+    @property
+    def end(self) -> float:
+        """The end of the last step, in epoch seconds."""
+        return self.steps[-1].at + self.step_s
+
+    @property
+    def legend(self) -> Sequence[tuple[Badge, str]]:
+        """The meaning of each colour; with its count where there is one plot only."""
+        if len(self.plots) == 1:
+            return self.plots[0].totals
+        return [(badge, "") for badge in dict.fromkeys(b for p in self.plots for b, _ in p.totals)]
+
+
+def failures(points: Sequence[Point], step_s: int, *, height: int = _HEIGHT) -> TimeChart:
+    """Lay out failed calls, stacked by subcategory in the order of the legend, before all calls.
 
     Arguments:
-        answered: answered calls stand on top of them.
+        points: consecutive steps, oldest first.
         height: in pixels.
     """
-    points = timeline.points
-    stacks = [_stack(point, answered=answered) for point in points]
-    most = max((sum(stack.values()) for stack in stacks), default=0)
-    top = _round_up(most)
-    width = 100 / len(points)
-    totals: Counter[Badge] = Counter()
-    for stack in stacks:
-        totals.update(stack)
-    legend = [(badge, totals[badge]) for badge in (*badges.CAUSES.values(), HEALTHY)]
-    legend = [(badge, count) for badge, count in legend if count]
-    columns = [
-        Column(
-            at=point.at,
-            calls=point.calls,
-            blocks=_blocks(stack, top, height),
-            x=n * width,
-            width=width,
-        )
-        for n, (point, stack) in enumerate(zip(points, stacks, strict=True))
-    ]
-    return Chart(
-        columns=columns,
+    top = _round_up(max(point.calls for point in points))
+    totals = _totals(points)
+    shown = [badge for badge in _legend() if totals[badge]]
+    return TimeChart(
+        plots=[_columns("", points, step_s, top, height)],
         height=height,
-        step_s=timeline.step_s,
-        most=most,
-        ticks=_ticks(timeline),
-        lines=[(height * (1 - part), round(top * part)) for part in (0.5, 1.0)],
-        totals=legend,
-        calls=sum(point.calls for point in points),
-        label=_chart_label(timeline, legend, answered=answered),
+        step_s=step_s,
+        ticks=_ticks(points, step_s, _LABELS),
+        lines=[(height * (1 - part), format.short(round(top * part))) for part in (0, 0.5, 1)],
+        heads=[badge.label for badge in shown],
+        steps=[
+            _step_of(point, [format.number(counts[badge]) for badge in shown])
+            for point, counts in ((point, _totals([point])) for point in points)
+        ],
+        whole=[format.number(totals[badge]) for badge in shown],
     )
 
 
-def _stack(point: TimelinePoint, *, answered: bool) -> dict[Badge, int]:
-    stack = {badge: point.failed.get(name, 0) for name, badge in badges.CAUSES.items()}
-    if answered:
-        stack[HEALTHY] = point.calls - sum(point.failed.values())
-    return {badge: count for badge, count in stack.items() if count}
+def multiples(parts: Sequence[tuple[str, Sequence[Point]]], step_s: int) -> TimeChart | None:
+    """Lay out parts of a whole, each by name, like `failures`; None of fewer than two.
+
+    A value is the failed of all calls.
+    """
+    if len(parts) < 2:
+        return None
+    top = _round_up(max(point.calls for _, points in parts for point in points))
+    return TimeChart(
+        plots=[_columns(name, points, step_s, top, _PART_HEIGHT) for name, points in parts],
+        height=_PART_HEIGHT,
+        step_s=step_s,
+        ticks=_ticks(parts[0][1], step_s, _FEW_LABELS),
+        lines=[(_PART_HEIGHT, "0"), (0, format.short(top))],
+        heads=[name for name, _ in parts],
+        steps=[
+            Step(
+                at=at[0].at,
+                values=[_failed_of([point]) for point in at],
+                failed=sum(sum(point.failed.values()) for point in at),
+            )
+            for at in zip(*(points for _, points in parts), strict=True)
+        ],
+        whole=[_failed_of(points) for _, points in parts],
+    )
 
 
-def _blocks(stack: Mapping[Badge, int], top: int, whole: int) -> list[Block]:
-    blocks, bottom = [], float(whole)
-    for badge, count in stack.items():
-        height = max(1.5, whole * count / top)
-        bottom -= height
-        blocks.append(Block(badge=badge, count=count, y=bottom, height=height))
-    return blocks
+def latencies(points: Sequence[UpstreamPoint], step_s: int, whole: Latencies) -> TimeChart | None:
+    """Lay out the seconds to the first byte; None if none is known.
+
+    Arguments:
+        points: consecutive steps, oldest first.
+        whole: the latencies of all steps together.
+    """
+    known = [point.first_byte_p95_s for point in points if point.first_byte_p95_s is not None]
+    if not known:
+        return None
+    size, count = _round_lines(max(known))
+    top = size * count
+    paths = {
+        _P95: _strokes([point.first_byte_p95_s for point in points], top),
+        _P50: _strokes([point.first_byte_p50_s for point in points], top),
+    }
+    totals = [
+        (_P50, format.seconds(whole.first_byte_p50_s)),
+        (_P95, format.seconds(whole.first_byte_p95_s)),
+    ]
+    words = ", ".join(f"{badge.label} {value}" for badge, value in totals)
+    label = f"Time to the first byte {_span(points, step_s)}: {words}"
+    return TimeChart(
+        plots=[Plot(name="", paths=list(paths.items()), totals=totals, label=label)],
+        height=_LATENCY_HEIGHT,
+        step_s=step_s,
+        ticks=_ticks(points, step_s, _LABELS),
+        lines=[
+            (_LATENCY_HEIGHT * (1 - n / count), f"{n * size:g} s" if n else "0")
+            for n in range(count + 1)
+        ],
+        heads=[badge.label for badge, _ in totals],
+        steps=[
+            Step(
+                at=point.at,
+                values=[
+                    format.seconds(value)
+                    for value in (point.first_byte_p50_s, point.first_byte_p95_s)
+                ],
+                failed=0,
+            )
+            for point in points
+        ],
+        whole=[value for _, value in totals],
+    )
+
+
+def _legend() -> Sequence[Badge]:
+    return (*badges.CAUSES.values(), _ALL_CALLS)
+
+
+def _totals(points: Iterable[Point]) -> Counter[Badge]:
+    """Count failed calls by the badge of their subcategory, and all calls."""
+    totals: Counter[Badge] = Counter()
+    for point in points:
+        totals.update({badges.CAUSES[name]: count for name, count in point.failed.items()})
+        totals[_ALL_CALLS] += point.calls
+    return totals
+
+
+def _step_of(point: Point, values: Sequence[str]) -> Step:
+    return Step(at=point.at, values=values, failed=sum(point.failed.values()))
+
+
+def _failed_of(points: Sequence[Point]) -> str:
+    """Return ``3 of 40``, the failed of all calls; unknown if there was none."""
+    calls = sum(point.calls for point in points)
+    if not calls:
+        return format.UNKNOWN
+    failed = sum(sum(point.failed.values()) for point in points)
+    return f"{format.number(failed)} of {format.number(calls)}"
+
+
+def _columns(name: str, points: Sequence[Point], step_s: int, top: int, height: int) -> Plot:
+    """Draw a step's failed calls as blocks on one another, before the column of all its calls."""
+    columns: dict[Badge, list[str]] = {badge: [] for badge in reversed(_legend())}
+    for n, point in enumerate(points):
+        y, counts = float(height), _totals([point])
+        for badge in filter(counts.__getitem__, badges.CAUSES.values()):
+            tall = max(_LEAST_HEIGHT, height * counts[badge] / top)
+            y -= tall
+            columns[badge].append(_block(n, len(points), y, tall))
+        # Few calls of which one failed are seen to be more than that one.
+        answered = point.calls > sum(point.failed.values())
+        tall = max(height * point.calls / top, height - y + _LEAST_HEIGHT * answered)
+        if point.calls:
+            columns[_ALL_CALLS].append(_block(n, len(points), height - tall, tall))
+    whole = _totals(points)
+    totals = [(badge, format.number(whole[badge])) for badge in _legend() if whole[badge]]
+    words = ", ".join(f"{count} {badge.label}" for badge, count in totals)
+    label = f"Failed calls {_span(points, step_s)}: {words}"
+    return Plot(
+        name=name,
+        paths=[(badge, "".join(path)) for badge, path in columns.items() if path],
+        totals=totals,
+        label=f"{name}: {label}" if name else label,
+    )
+
+
+def _block(n: int, steps: int, y: float, tall: float) -> str:
+    step = WIDTH / steps
+    x, width = step * (n + _GAP), step * (1 - 2 * _GAP)
+    return f"M{x:.1f} {y:.1f}h{width:.1f}v{tall:.1f}h-{width:.1f}z"
+
+
+def _strokes(values: Sequence[float | None], top: float) -> str:
+    step = WIDTH / len(values)
+    return "".join(
+        f"M{n * step:.1f} {_LATENCY_HEIGHT * (1 - value / top):.1f}h{step:.1f}"
+        for n, value in enumerate(values)
+        if value is not None
+    )
 
 
 def _round_up(most: int) -> int:
@@ -161,20 +305,23 @@ def _round_up(most: int) -> int:
     return next(part * size for part in (2, 4, 6, 8, 10, 12, 14, 16, 20) if part * size >= most)
 
 
-def _ticks(timeline: Timeline) -> list[tuple[float, str]]:
-    points = timeline.points
-    every = max(1, round(len(points) / _LABELS))
+def _round_lines(most: float) -> tuple[float, int]:
+    """Return a round distance of lines across a scale, and how many reach over ``most``."""
+    size = 10.0 ** math.floor(math.log10(most / _MOST_LINES)) if most > 0 else 1.0
+    size = next(size * part for part in (1, 2, 5, 10) if size * part * _MOST_LINES >= most)
+    return size, max(1, math.ceil(most / size - 1e-9))
+
+
+def _ticks(points: Sequence[Point], step_s: int, labels: int) -> list[tuple[float, str]]:
+    every = max(1, round(len(points) / labels))
     # The last label would overflow the edge.
     labelled = range(0, max(1, len(points) - every // 2), every)
-    step = timeline.step_s * every
-    return [(100 * n / len(points), format.clock(points[n].at, step)) for n in labelled]
+    finest = step_s * max(1, round(len(points) / _LABELS))
+    return [(100 * n / len(points), format.clock(points[n].at, finest)) for n in labelled]
 
 
-def _chart_label(timeline: Timeline, totals: Sequence[tuple[Badge, int]], *, answered: bool) -> str:
-    first, last = timeline.points[0].at, timeline.points[-1].at + timeline.step_s
-    counts = ", ".join(f"{count:,} {badge.label}" for badge, count in totals) or "none"
-    noun = "Calls" if answered else "Failed calls"
-    return f"{noun} from {format.moment(first)} to {format.moment(last)}: {counts}"
+def _span(points: Sequence[Point], step_s: int) -> str:
+    return f"from {format.moment(points[0].at)} to {format.moment(points[-1].at + step_s)}"
 
 
 # --- earlier scores, a difference, tasks with their attempts -----------------------------------

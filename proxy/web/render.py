@@ -24,9 +24,10 @@ from truezero.printable import exclusion_words, plural, reference_words
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+# `blob:` images are those that a script of ours makes: a chart on its way to a PNG.
 _POLICY = "; ".join(
     (
-        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self'",
+        "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' blob:",
         "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
     )
 )  # fmt: skip

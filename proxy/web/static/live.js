@@ -38,6 +38,7 @@
     node(old, fresh) {
       if (old.isEqualNode(fresh)) return;
       if (old.nodeType !== Node.ELEMENT_NODE) { old.data = fresh.data; this.changed = true; return; }
+      if (old.matches("[data-own]")) return;  // a script writes it
       const own = old.matches(COPIES) ? ["hidden"] : old.matches("details") ? ["open"] : [];
       for (const { name } of [...old.attributes]) if (!fresh.hasAttribute(name) && !own.includes(name)) { old.removeAttribute(name); this.changed = true; }
       for (const { name, value } of fresh.attributes) if (old.getAttribute(name) !== value && !own.includes(name)) { old.setAttribute(name, value); this.changed = true; }

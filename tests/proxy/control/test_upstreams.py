@@ -13,8 +13,10 @@ from classifier.records import Ending, Exchange, Timing
 from proxy.control import upstreams
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import (
+    DRAWN,
     UpstreamStats,
     Window,
+    WindowReport,
     build_timeline,
     failing_since,
     quantile,
@@ -205,28 +207,56 @@ def recorded_call(n: int, ago_s: float, like: Exchange = ANSWERED, **facts: obje
     return replace(like, id=f"x{n:05d}", timing=timing, **facts)  # type: ignore[arg-type]
 
 
+async def counted_report(control: ControlService) -> tuple[WindowReport, int]:
+    """The report of a day, and how many statements read calls for it."""
+    asked: list[str] = []
+
+    def counted(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "call_usage." in statement or "exchanges.upstream" in statement:
+            asked.append(statement)  # not those of the service's own rounds
+
+    event.listen(Engine, "after_cursor_execute", counted)
+    try:
+        report = await upstream_report(control, NOW - 86_400)
+    finally:
+        event.remove(Engine, "after_cursor_execute", counted)
+    return report, len(asked)
+
+
+async def test_the_busiest_models_and_keys_are_followed_without_another_statement(
+    service: Service, at_noon: ControlService
+) -> None:
+    write(service, recorded_call(0, ago_s=9.0, model="m0", key_digest="key-0"))
+    _, of_one = await counted_report(at_noon)
+    many = DRAWN + 4
+    for n in range(1, many):
+        for call in range(many - n):
+            name = 100 * n + call
+            write(service, recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}"))
+    report, of_many = await counted_report(at_noon)
+    assert of_many == of_one == 4, "statements"
+    (item,) = report.items
+    busiest = [(f"{{}}{n}", many - n) for n in range(1, DRAWN + 1)]
+    for prefix, parts in (("m", item.model_points), ("key-", item.key_points)):
+        calls = [(name, sum(point.calls for point in points)) for name, points in parts]
+        assert calls == [(name.format(prefix), count) for name, count in busiest]
+        for _, points in parts:
+            assert [point.at for point in points] == [point.at for point in item.points]
+
+
 async def test_all_calls_are_counted_and_few_statements_ask_for_them(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upstreams, "SAMPLED", 400)
     write(service, *(recorded_call(n, ago_s=n * 8.0) for n in range(1000)))
-    asked: list[int] = []
-
-    def counted(*executed: object) -> None:
-        asked.append(1)
-
-    event.listen(Engine, "after_cursor_execute", counted)
-    try:
-        report = await upstream_report(at_noon, NOW - 86_400)
-    finally:
-        event.remove(Engine, "after_cursor_execute", counted)
+    report, asked = await counted_report(at_noon)
     (item,) = report.items
     assert (report.calls, item.stats.calls) == (1000, 1000)
     assert 0 < report.sampled <= 400
     assert item.stats.latencies.first_byte_p50_s == 0.25
     assert sum(point.calls for point in item.points) == 1000
     assert len(item.points) <= 50
-    assert len(asked) < 60, "statements"
+    assert asked < 60, "statements"
 
 
 async def test_few_calls_are_all_looked_at(service: Service, at_noon: ControlService) -> None:

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from classifier.operator_causes import operator_rows
-from proxy.control.upstreams import CallStats, Latencies, UpstreamPoint, UpstreamStats
 from proxy.store.database import Database
 from proxy.store.pace import PaceDemand
-from proxy.web.cause_pages import LISTED, MODELS, line
+from proxy.web.cause_pages import LISTED, MODELS
 from proxy.web.format import local
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
@@ -257,23 +256,3 @@ def test_many_models_are_counted_where_they_are_not_listed(
     assert len(re.findall(r'<th scope="row">model-', html)) == MODELS
     assert "all models 200" in words(html)
     assert len(html) < 150_000
-
-
-def test_first_bytes_are_drawn_only_where_they_are_known() -> None:
-    took = Latencies(
-        calls=1, first_byte_p50_s=1.0, first_byte_p95_s=2.0, duration_p50_s=3.0,
-        duration_p95_s=4.0,
-    )  # fmt: skip
-    stats = CallStats(
-        calls=1, refused=0, failed={}, error_rate=0.0, failing_since=None, last_at=0.0,
-        latencies=took,
-    )  # fmt: skip
-    known = UpstreamPoint(at=0, calls=1, failed={}, first_byte_p50_s=1.0, first_byte_p95_s=2.0)
-    unknown = UpstreamPoint(at=60, calls=0, failed={})
-    item = UpstreamStats(
-        name="u", origin="", stats=stats, models=(), keys=(), points=[unknown, known]
-    )
-    drawn = line(item)
-    assert drawn is not None
-    assert (drawn.p50, drawn.p95, drawn.most_s) == ("M500.0 24.0h500.0", "M500.0 0.0h500.0", 2.0)
-    assert line(replace(item, points=[unknown])) is None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from proxy.control.upstreams import Timeline, TimelinePoint
+from proxy.control.upstreams import Latencies, TimelinePoint, UpstreamPoint
 from proxy.web import charts
 from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED
 
@@ -27,41 +29,136 @@ def test_one_rollout_of_ten_thousand_is_still_seen() -> None:
     assert drawn.segments[1].x + drawn.segments[1].width == pytest.approx(100)
 
 
-# --- failures over time ------------------------------------------------------------
+# --- along time ------------------------------------------------------------
 
 
-def timeline(*failed: dict[str, int]) -> Timeline:
-    points = [TimelinePoint(at=60.0 * n, calls=9, failed=counts) for n, counts in enumerate(failed)]
-    return Timeline(step_s=60, points=points)
-
-
-def test_columns_stand_on_the_base_and_keep_their_proportion() -> None:
-    chart = charts.chart(timeline({"auth": 2, "quota": 4}, {}, {"auth": 1}))
-    first, empty, last = chart.columns
-    assert [(block.badge.name, block.count) for block in first.blocks] == [
-        ("auth", 2),
-        ("quota", 4),
+def points(*failed: dict[str, int], calls: int = 9) -> list[TimelinePoint]:
+    return [
+        TimelinePoint(at=60.0 * n, calls=calls, failed=counts) for n, counts in enumerate(failed)
     ]
-    assert first.blocks[0].y + first.blocks[0].height == chart.height
-    assert first.blocks[1].y + first.blocks[1].height == pytest.approx(first.blocks[0].y)
-    assert first.blocks[1].height == pytest.approx(2 * first.blocks[0].height)
-    assert empty.blocks == []
-    assert last.blocks[0].height == pytest.approx(first.blocks[0].height / 2)
-    assert (chart.most, chart.lines[-1]) == (6, (0, 6))
-    assert {badge.name: n for badge, n in chart.totals} == {"auth": 3, "quota": 4}
+
+
+def blocks(chart: charts.TimeChart, badge: str, plot: int = 0) -> list[tuple[float, float, float]]:
+    """Where the columns of a badge begin from the left and from the top, and their heights."""
+    (path,) = [path for each, path in chart.plots[plot].paths if each.name == badge]
+    numbers = re.findall(r"M([\d.]+) ([\d.]+)h[\d.]+v([\d.]+)h-[\d.]+z", path)
+    return [(float(x), float(y), float(tall)) for x, y, tall in numbers]
+
+
+def test_failed_calls_stand_on_the_base_before_all_calls() -> None:
+    chart = charts.failures(points({"auth": 2, "quota": 4}, {}, {"auth": 1}, calls=10), 60)
+    (x, y, tall), (later, _, half) = blocks(chart, "auth")
+    ((beside, above, twice),) = blocks(chart, "quota")
+    assert (x, later) == pytest.approx((beside, x + 2000 / 3), abs=0.1)
+    assert (y + tall, above + twice) == (chart.height, y)
+    assert (twice, half) == (2 * tall, tall / 2)
+    assert {(y, tall) for _, y, tall in blocks(chart, "all-calls")} == {(0, chart.height)}
+    assert len(blocks(chart, "all-calls")) == 3
+    behind, _ = chart.plots[0].paths[0]
+    assert behind.name == "all-calls"
+    assert chart.lines == [(120, "0"), (60, "5"), (0, "10")]
+
+
+def test_a_table_has_the_values_of_each_step_and_of_all() -> None:
+    chart = charts.failures(points({"auth": 2, "quota": 4}, {}, {"auth": 1}, calls=1000), 60)
+    assert chart.heads == ["auth", "quota", "all calls"]
+    assert [step.values for step in chart.steps] == [
+        ["2", "4", "1,000"], ["0", "0", "1,000"], ["1", "0", "1,000"],
+    ]  # fmt: skip
+    assert [step.failed for step in chart.steps] == [6, 0, 1]
+    assert chart.whole == ["3", "4", "3,000"] == [count for _, count in chart.legend]
+    assert chart.plots[0].label.endswith("3 auth, 4 quota, 3,000 all calls")
+    assert (chart.start, chart.end) == (0, 180)
+
+
+def test_one_failed_call_of_a_thousand_is_still_seen() -> None:
+    chart = charts.failures(points({"auth": 1}, calls=1000), 60)
+    ((_, y, tall),) = blocks(chart, "auth")
+    assert tall >= 1
+    assert y + tall == chart.height
+
+
+def test_few_calls_are_seen_to_be_more_than_those_that_failed() -> None:
+    chart = charts.failures(
+        [
+            TimelinePoint(at=0.0, calls=3, failed={"auth": 1, "quota": 1}),
+            TimelinePoint(at=60.0, calls=1, failed={"auth": 1}),
+            TimelinePoint(at=120.0, calls=1000, failed={}),
+        ],
+        60,
+    )
+    (_, some, _), (_, all_of_one, _), _ = blocks(chart, "all-calls")
+    (_, of_one, _) = blocks(chart, "auth")[1]
+    ((_, highest, _),) = blocks(chart, "quota")
+    assert some < highest
+    assert all_of_one == of_one
 
 
 @pytest.mark.parametrize(("most", "top"), [(1, 2), (3, 4), (6, 6), (17, 20), (21, 40), (801, 1000)])
 def test_the_scale_ends_above_the_highest_column(most: int, top: int) -> None:
-    assert charts.chart(timeline({"auth": most})).lines[-1][1] == top
+    chart = charts.failures(points({"auth": 1}, calls=most), 60)
+    assert chart.lines[-1] == (0, f"{top:,}")
 
 
-def test_answered_calls_stand_on_the_failed_ones() -> None:
-    drawn = charts.chart(timeline({"auth": 2}, {}), answered=True, height=90)
-    first, second = drawn.columns
-    assert [(block.badge, block.count) for block in first.blocks] == [
-        (CAUSES["auth"], 2), (HEALTHY, 7),
-    ]  # fmt: skip
-    assert [(block.badge, block.count) for block in second.blocks] == [(HEALTHY, 9)]
-    assert (drawn.height, first.blocks[0].y + first.blocks[0].height) == (90, 90)
-    assert drawn.label.endswith("2 auth, 16 healthy")
+def test_parts_are_drawn_on_one_scale() -> None:
+    chart = charts.multiples(
+        [("busy", points({}, {"auth": 3}, calls=20)), ("quiet", points({"quota": 1}, {}, calls=5))],
+        60,
+    )
+    assert chart is not None
+    (_, _, tall), _ = blocks(chart, "all-calls")
+    (_, _, short), _ = blocks(chart, "all-calls", plot=1)
+    assert (tall, short) == (chart.height, chart.height / 4)
+    assert chart.heads == ["busy", "quiet"] == [plot.name for plot in chart.plots]
+    assert [step.values for step in chart.steps] == [["0 of 20", "1 of 5"], ["3 of 20", "0 of 5"]]
+    assert chart.whole == ["3 of 40", "1 of 10"]
+    assert [step.failed for step in chart.steps] == [1, 3]
+
+
+def test_one_part_is_the_whole_and_a_part_without_calls_has_no_value() -> None:
+    assert charts.multiples([("alone", points({}))], 60) is None
+    chart = charts.multiples([("busy", points({})), ("idle", points({}, calls=0))], 60)
+    assert chart is not None
+    assert chart.whole == ["0 of 9", "–"]
+
+
+WHOLE = Latencies(
+    calls=1, first_byte_p50_s=0.3, first_byte_p95_s=0.5, duration_p50_s=3.0, duration_p95_s=4.0
+)
+
+
+def latencies(p50: float | None, p95: float | None) -> charts.TimeChart | None:
+    known = UpstreamPoint(at=60, calls=1, failed={}, first_byte_p50_s=p50, first_byte_p95_s=p95)
+    unknown = UpstreamPoint(at=0, calls=0, failed={})
+    return charts.latencies([unknown, known], 60, WHOLE)
+
+
+def test_first_bytes_are_drawn_only_where_they_are_known() -> None:
+    chart = latencies(1.0, 2.0)
+    assert chart is not None
+    assert {badge.name: path for badge, path in chart.plots[0].paths} == {
+        "p50": "M500.0 33.0h500.0", "p95": "M500.0 0.0h500.0",
+    }  # fmt: skip
+    assert [step.values for step in chart.steps] == [["–", "–"], ["1.00 s", "2.00 s"]]
+    assert chart.whole == ["0.30 s", "0.50 s"]
+    assert latencies(None, None) is None
+
+
+@pytest.mark.parametrize(
+    ("most", "lines"),
+    [
+        (0.0, ["0", "1 s"]),
+        (0.07, ["0", "0.05 s", "0.1 s"]),
+        (0.3, ["0", "0.1 s", "0.2 s", "0.3 s"]),
+        (1.54, ["0", "1 s", "2 s"]),
+        (42.0, ["0", "20 s", "40 s", "60 s"]),
+        (700.0, ["0", "500 s", "1000 s"]),
+    ],
+)
+def test_the_axis_of_latencies_has_round_seconds_from_zero(most: float, lines: list[str]) -> None:
+    chart = latencies(most, most)
+    assert chart is not None
+    assert [text for _, text in chart.lines] == lines
+    heights = [y for y, _ in chart.lines]
+    assert heights == sorted(heights, reverse=True)
+    assert (heights[0], heights[-1]) == (chart.height, 0)

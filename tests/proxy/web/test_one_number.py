@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -42,6 +43,9 @@ def service(services: Services) -> Service:
     return service
 
 
+CALLS = {"auth": 2, "provider error": 1, "all calls": 5}
+
+
 def rest(service: Service) -> Mapping[str, Any]:
     return dict(service.get("/batches/b"))
 
@@ -74,6 +78,54 @@ def card_page(service: Service) -> str:
     return words(service.http.get("/batches/b/card", headers={"accept": "text/html"}).text)
 
 
+def table(html: str, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """The values of a chart's table by head: those of each step, and those of all together."""
+    (found,) = re.findall(rf'<details id="{name}-table">.*?</details>', html, re.DOTALL)
+    heads = re.findall(r'<th scope="col" class="n">([^<]+)</th>', found)
+    body, foot = found.split("<tfoot>")
+    rows = [re.findall(r'<td class="n">([^<]+)</td>', row) for row in body.split("<tr>")[2:]]
+    whole = re.findall(r'<td class="n">([^<]+)</td>', foot)
+    return dict(zip(heads, map(list, zip(*rows, strict=True)), strict=True)), dict(
+        zip(heads, whole, strict=True)
+    )
+
+
+def charted(service: Service, path: str, name: str) -> dict[str, int]:
+    """What a chart's steps come to, which is what it says of all of them."""
+    steps, whole = table(page(service, path), name)
+    summed = {head: sum(map(int, values)) for head, values in steps.items()}
+    assert summed == {head: int(value) for head, value in whole.items()}
+    return summed
+
+
+def charted_parts(service: Service, name: str) -> dict[str, tuple[int, int]]:
+    """The failed and all calls of each part of a chart, summed over its steps."""
+    steps, whole = table(page(service, "/ui/upstreams"), name)
+
+    def pair(value: str) -> tuple[int, int]:
+        failed, calls = ("0 of 0" if value == "–" else value).split(" of ")
+        return int(failed), int(calls)
+
+    summed = {
+        part: tuple(map(sum, zip(*map(pair, values), strict=True)))
+        for part, values in steps.items()
+    }
+    assert summed == {part: pair(value) for part, value in whole.items()}
+    return {part: pair(value) for part, value in whole.items()}
+
+
+def recorded_calls(service: Service) -> dict[str, int]:
+    names = [item["id"] for item in service.get("/rollouts")["items"]]
+    calls = [c for name in names for c in service.get(f"/rollouts/{name}/exchanges")["items"]]
+    failed = Counter(c["subcategory"].replace("_", " ") for c in calls if c["subcategory"])
+    return {**failed, "all calls": len(calls)}
+
+
+def upstream_figures(service: Service) -> dict[str, int]:
+    (item,) = service.get("/upstreams")["items"]
+    return {"all calls": item["calls"], **item["failed"]}
+
+
 # A figure, a place that shows it, and what that place says.
 PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("zeros", lambda s: rest(s)["zeros"]["reported"], 4),
@@ -101,6 +153,12 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("score", overview, "Score 0.200 → 0.500"),
     ("score", batches_page, "0.500"),
     ("score", lambda s: printed(s, "batch", "b"), "0.500 over measured"),
+    ("calls", recorded_calls, CALLS),
+    ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
+    ("calls", overview, "auth 2 provider error 1 all calls 5"),
+    ("calls", upstream_figures, {"all calls": 5, "auth": 2, "provider_error": 1}),
+    ("calls", lambda s: charted(s, "/ui/upstreams", "upstream-openai-calls"), CALLS),
+    ("calls", lambda s: words(page(s, "/ui/upstreams")), "auth 2 provider error 1 all calls 5"),
     ("running", lambda s: rest(s)["pending"], 0),
     ("running", lambda s: listed(s)["pending"], 0),
 )  # fmt: skip
@@ -118,6 +176,31 @@ def test_a_figure_is_the_same_wherever_it_stands(
         assert str(expected) in shown
     else:
         assert shown == expected
+
+
+def test_an_upstreams_models_and_keys_come_to_its_calls_wherever_they_stand(
+    service: Service,
+) -> None:
+    ask = {"model": "gpt-5-mini", "messages": []}
+    for key, answer in (("sk-1", None), ("sk-1", DEAD), ("sk-2", None)):
+        service.provider.plays(answer or answers.chat())
+        headers = {"authorization": f"Bearer {key}"}
+        service.http.post(f"/r/{key}/openai{CHAT}", json=ask, headers=headers)
+    (item,) = service.get("/upstreams")["items"]
+    assert item["calls"] == 8
+    assert sum(item["failed"].values()) == 4
+    assert charted(service, "/ui/upstreams", "upstream-openai-calls")["all calls"] == 8
+    models, keys = (
+        charted_parts(service, f"upstream-openai-{parts}") for parts in ("models", "keys")
+    )
+    assert models == {
+        each["model"]: (sum(each["failed"].values()), each["calls"]) for each in item["models"]
+    }
+    assert keys == {
+        each["key"]: (each["sampled_failed"], each["sampled_calls"]) for each in item["keys"]
+    }
+    assert sorted(models.values()) == [(1, 1), (3, 7)], "by the model that answered, if one did"
+    assert set(keys.values()) == {(3, 5), (1, 2), (0, 1)}
 
 
 def test_an_empty_answer_costs_its_input_wherever_cost_stands(service: Service) -> None:
