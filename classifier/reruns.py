@@ -253,7 +253,7 @@ def _why(last: RerunEntry, kind: Rerun) -> RerunReason:
     entry = last.entry
     match kind, entry.health:
         case Rerun.SKIPPED, _:
-            return RerunReason(kind, _opened_by(last.skipped or ""), _SKIPPED)
+            return RerunReason(kind, opened_by(last.skipped or ""), _SKIPPED)
         case Rerun.UNDECIDED, _:
             missing = next(filter(tells_of_missing, last.warnings), "no_call_seen")
             return RerunReason(kind, missing, _UNPROVEN.get(missing, _UNDECIDED))
@@ -283,7 +283,7 @@ def _left_out(last: RerunEntry) -> tuple[str, str]:
     return cause, _NOT_MEASURED.get(cause, _SPOILT)
 
 
-def _opened_by(skipped: str) -> str:
+def opened_by(skipped: str) -> str:
     """Return the fingerprint that opened a breaker, of why a rollout was not admitted."""
     return skipped.partition(" open on ")[2].partition(" ")[0] or "breaker"
 

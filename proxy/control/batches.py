@@ -18,7 +18,7 @@ from classifier.batch_summary import (
 )
 from classifier.batches import Scores
 from classifier.groups import TaskTotal
-from classifier.reruns import RerunCounts
+from classifier.reruns import RerunCounts, opened_by
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare_ways
@@ -172,6 +172,53 @@ async def breaker(service: Service, batch: str) -> dict[str, Any]:
         "threshold": service.policy.breaker_threshold,
         "lanes": [_lane(breakers.at(state, now)) for state in states],
     }
+
+
+_IN_STORY = 1000  # rollouts of a kind that a story counts; one with more says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerStory:
+    """A breaker that has a streak, and what came of it.
+
+    ``tripped_by`` are the rollouts of its streak, ``failed_alike`` others that failed so in its
+    lane, ``skipped`` those that it did not admit, each the oldest first; of the last two there are
+    more if ``cut``.
+    """
+
+    state: breakers.BreakerState
+    tripped_by: Sequence[str]
+    failed_alike: Sequence[str]
+    skipped: Sequence[str]
+    cut: bool
+
+
+async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list[BreakerStory]:
+    """Return the stories of a batch's breakers, the open ones first.
+
+    Arguments:
+        skipped: rollouts that its breakers did not admit, as its summary has them.
+    """
+    stored = service.database.breakers
+    now = service.now()
+    states = [breakers.at(each, now) for each in await service.run(stored.of_batch, batch)]
+    states = [each for each in states if each.streak or each.phase is not breakers.Phase.CLOSED]
+    missed = []
+    if states and skipped:
+        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY + 1)
+    told = []
+    for state in sorted(states, key=lambda each: (each.phase is breakers.Phase.CLOSED, each.lane)):
+        alike = await service.run(stored.failed_alike, state, limit=_IN_STORY + 1)
+        told.append(
+            BreakerStory(
+                state=state,
+                tripped_by=state.tripped_by,
+                failed_alike=[name for name in alike if name not in state.tripped_by],
+                skipped=[name for name, why in missed if opened_by(why) == state.fingerprint],
+                cut=len(alike) > _IN_STORY or len(missed) > _IN_STORY,
+            )
+        )
+    return told
 
 
 async def reset_breaker(service: Service, batch: str, *, lane: str | None = None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from classifier.breakers import BreakerState, Phase
 from classifier.groups import Group
 from classifier.records import Exchange
 from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource, hold
-from proxy.store.tables import Row, as_json, breakers, events, rollouts
+from proxy.store.tables import Row, as_json, breakers, events, rollouts, verdicts
 
 
 class EventLog:
@@ -135,7 +135,7 @@ def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
 
 
 class Breakers:
-    """Reads and resets the breakers of a batch."""
+    """Reads and resets the breakers of a batch, and reads whom they stopped."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
@@ -144,6 +144,32 @@ class Breakers:
         """Return the breakers of a batch, by lane."""
         with self._connections.reading() as connection:
             return states_of(connection, batch)
+
+    def failed_alike(self, state: BreakerState, *, limit: int) -> list[str]:
+        """Return the rollouts that failed as a breaker's streak did, the oldest first."""
+        query = (
+            select(verdicts.c.rollout_id)
+            .where(
+                verdicts.c.batch == state.batch,
+                verdicts.c.fingerprint == state.fingerprint,
+                verdicts.c.lane == state.lane,
+            )
+            .order_by(verdicts.c.began_at, verdicts.c.rollout_id)
+            .limit(limit)
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def not_admitted(self, batch: str, *, limit: int) -> list[tuple[str, str]]:
+        """Return the rollouts of a batch that its breakers skipped, and why, the oldest first."""
+        query = (
+            select(rollouts.c.id, rollouts.c.skipped)
+            .where(rollouts.c.batch == batch, rollouts.c.skipped.is_not(None))
+            .order_by(rollouts.c.created_at, rollouts.c.id)
+            .limit(limit)
+        )
+        with self._connections.reading() as connection:
+            return [(row.id, row.skipped) for row in connection.execute(query)]
 
     def reset(
         self, batch: str, reset: Callable[[BreakerState], BreakerState], *, lane: str | None

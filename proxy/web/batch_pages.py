@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,16 +12,18 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from classifier.fingerprints import Lane
 from classifier.reruns import Rerun, RerunCounts
 from classifier.validity.surroundings import LANE_DRIFTED
+from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
 from proxy.api.problems import CLIENT_GONE, while_connected
 from proxy.control import budgets, cards, dashboard, reports
-from proxy.control.batches import reset_breaker
+from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_drifts, batch_episodes
 from proxy.control.queries import path_of, run_in_thread
-from proxy.web import badges, charts, format, list_pages, render
+from proxy.web import badges, cause_pages, charts, format, list_pages, render
 from proxy.web.cards import printable
 from proxy.web.context import (
     Context,
@@ -273,9 +276,9 @@ async def _batch(
                 "budget": await budgets.counted(context.service, "batch", batch),
             }
         case Tab.BREAKERS:
-            more = {}
+            more = {"stories": await _stories(context, request, batch, data["summary"])}
         case Tab.AGAIN:
-            more = await _again(context, batch)
+            more = await _again(context, request, batch)
     return await context.page(
         f"batch_{chosen.value}.html",
         request,
@@ -366,9 +369,50 @@ async def _tasks_file(context: PageContext, batch: str, view: TasksView, ending:
     return await file_response("tasks", file_format, in_one(rows), _TASK_COLUMNS)
 
 
-async def _again(context: PageContext, batch: str) -> dict[str, Any]:
+async def _stories(
+    context: PageContext, request: Request, batch: str, summary: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Return what each breaker did: the rollouts, what to do, and the command for afterwards."""
+    stories = await breaker_stories(context.service, batch, skipped=summary["skipped"])
+    return [
+        {
+            **{name: getattr(each, name) for name in ("tripped_by", "failed_alike", "skipped")},
+            "state": each.state,
+            "lane": Lane.read(each.state.lane),
+            "more": each.cut,
+            "remedy": _remedy(each.state.fingerprint),
+            "command": _rerun_command(request, batch, "fix_first", "skipped"),
+        }
+        for each in stories
+    ]
+
+
+def _remedy(fingerprint: str | None) -> str:
+    """Return what to do about ``quota:429``, or ``suspected:`` and a rule."""
+    subcategory = (fingerprint or "").partition(":")[0]
+    known = subcategory if subcategory in set(Subcategory) else None
+    return cause_pages.remedy(fingerprint or "", known, None)
+
+
+_USUAL_URL = "http://127.0.0.1:8383"  # the command line's, if it is given no other
+
+
+def _rerun_command(request: Request, batch: str, *kinds: str) -> str:
+    """Return the command that prints a command for each repeat of some kinds, as it stands."""
+    words = ["truezero", "rerun", batch]
+    for kind in kinds:
+        words += ["--only", kind]
+    url = str(request.base_url).rstrip("/")
+    words += [] if url == _USUAL_URL else ["--url", url]
+    return shlex.join([*words, "--command"])
+
+
+async def _again(context: PageContext, request: Request, batch: str) -> dict[str, Any]:
     reruns = await reports.rerun(context.service, batch)
-    kinds = [(name, *words, reruns[name], _ids(reruns[name])) for name, words in _KINDS.items()]
+    kinds = [
+        (name, *words, reruns[name], _ids(reruns[name]), _rerun_command(request, batch, name))
+        for name, words in _KINDS.items()
+    ]
     return {
         "kinds": kinds,
         "running": reruns["running"],

@@ -6,13 +6,18 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from html import unescape
+from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from proxy.store.database import Database
+from proxy.store.tables import rollouts
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
@@ -251,7 +256,7 @@ def test_what_to_run_again_can_be_copied(service: Service) -> None:
     assert "replace the API key" in said
     assert 'href="/ui/rollouts/a%20b"' in html
     assert 'data-copy="a b"' in html
-    assert "truezero rerun b --only transient --command" in said
+    assert f"truezero rerun b --only transient --url {origin(service)} --command" in said
     assert 'href="/ui/rerun.json?batch=b"' in html
     told = service.http.get("/ui/rerun.json?batch=b", headers=BROWSER).json()
     assert told == service.get("/batches/b/rerun")
@@ -259,6 +264,68 @@ def test_what_to_run_again_can_be_copied(service: Service) -> None:
     assert "Run again now" not in words(page(service, "/ui/batches/b", tab="again"))
     play(service, "good", batch="other", task="t")
     assert "Nothing to run again" in page(service, "/ui/batches/other", tab="again")
+
+
+def origin(service: Service) -> str:
+    return str(service.http.base_url).rstrip("/")
+
+
+def pasted(command: str, **environment: str) -> list[str]:
+    """The lines that a command prints in a shell whose PATH has this `truezero`."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], env={"PATH": path, "HOME": os.environ["HOME"], **environment},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def test_the_command_to_run_again_registers_the_same_task_model_and_policy(
+    service: Service,
+) -> None:
+    policy = {"max_steps": "exclude", "validity": "suspect"}
+    placed = {"model": "gpt-5-mini", "task": "a b", "repeat": 1, "repeats": 2}
+    play(service, "down", DOWN, attempt=0, policy=policy, **placed)
+    html = page(service, "/ui/batches/b", tab="again")
+    failed, missing = re.findall(r'data-copy="(truezero rerun [^"]*)"', html)
+    (line,) = pasted(unescape(missing))
+    assert "--repeat 0 --repeats 2 --attempt 0 --model gpt-5-mini --upstream openai" in line
+    (line,) = pasted(unescape(failed))
+    pasted(f"{line} || true", AGENT="true")
+    again = [each for each in service.get("/rollouts", batch="b")["items"] if each["id"] != "down"]
+    (rollout,) = again
+    expected = {**placed, **policy, "attempt": 1, "upstream": "openai"}
+    columns = (rollouts.c[name] for name in expected)
+    with closing(Database(service.database)) as database:
+        registered = database.read(
+            lambda connection: connection.execute(
+                select(*columns).where(rollouts.c.id == rollout["id"])
+            ).one()
+        )
+    assert registered._asdict() == expected
+
+
+def test_a_breakers_story_says_who_failed_who_was_skipped_and_what_to_do(service: Service) -> None:
+    page_of = partial(page, service, "/ui/batches/b", tab="breakers")
+    play(service, "won", reward=1.0, task="won")
+    assert "no breaker has a streak" in words(page_of())
+    threshold = service.get("/batches/b/breaker")["threshold"]
+    for n in range(threshold):
+        play(service, f"dead-{n}", DEAD, task=f"dead-{n}")
+    held = {"id": "held", "batch": "b", "model": "gpt-5", "upstream": "openai", "task": "held"}
+    assert not service.http.post("/rollouts", json=held).json()["admitted"]
+    html = page_of()
+    said = words(html)
+    assert "This batch stopped calling openai/gpt-5" in said
+    in_a_row = " , ".join(f"dead-{n}" for n in range(threshold))
+    assert f"{threshold} rollouts in a row failed: auth:401 . {in_a_row}" in said
+    assert f"at {threshold} of {threshold}: it skips new rollouts" in said
+    assert "1 rollout skipped: held " in said
+    assert "Replace the API key, or give it access to this model." in said
+    (command,) = re.findall(r'data-copy="(truezero rerun [^"]*)"', html)
+    lines = pasted(unescape(command))
+    assert len(lines) == threshold + 1
+    assert all("--model gpt-5 --upstream openai" in line for line in lines)
 
 
 @pytest.mark.parametrize("required", [False, True])

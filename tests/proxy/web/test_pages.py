@@ -136,7 +136,7 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
     said = words(html)
     assert "auth:401" in said
     held = words(page(service, "/ui/batches/b", tab="breakers"))
-    assert re.search(r"openai/gpt-5/key-\w+ open auth:401 2 / 2", held)
+    assert re.search(r"stopped calling openai/gpt-5 · key-\w+ open .*auth:401 .*at 2 of 2", held)
     again = words(page(service, "/ui/batches/b", tab="again"))
     assert re.search(r"Fix first · 2 .* dead-2 .* Skipped · 1 .* slow", again)
     assert 'aria-label="Failed calls from' in html
