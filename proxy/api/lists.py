@@ -51,6 +51,9 @@ _TYPES: Mapping[str, str] = {
     "provisional": "bool_", "reward": "float64", "reported_reward": "float64",
     "total_tokens": "int64", "cost_usd": "float64",
     "reported_at": "float64", "score": "float64", "measured": "int64", "repeats": "int64",
+    "difference": "float64", "rollouts": "int64", "recent": "int64", "first_seen": "float64",
+    "last_seen": "float64", "score_a": "float64", "measured_a": "int64", "repeats_a": "int64",
+    "score_b": "float64", "measured_b": "int64", "repeats_b": "int64",
 }  # fmt: skip
 
 

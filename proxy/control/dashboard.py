@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 from classifier.batches import TaskRepeat, by_number, task_repeats
 from classifier.groups import Member, TaskTotal
 from proxy.control import batches
-from proxy.control.judge import current_version
 from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
-from proxy.store.batch_totals import task_totals
 from proxy.store.batches import mean_scores, newest
 from proxy.store.listing import ITEM
 from proxy.store.statistics import InFlight
@@ -195,12 +193,15 @@ class TaskRow(NamedTuple):
 
 
 class TaskOrder(StrEnum):
-    """The order of a batch's tasks; those alike are in the order of their names."""
+    """The value by which a batch's tasks are ordered; those alike are by their names.
 
-    GAPS = "gaps"
-    WORST = "worst"
-    BEST = "best"
-    NAME = "name"
+    By ``measured`` those come first of which most repeats have no score.
+    """
+
+    NAME = "task"
+    SCORE = "score"
+    MEASURED = "measured"
+    REPEATS = "repeats"
 
 
 class TaskKind(StrEnum):
@@ -287,7 +288,8 @@ async def task_page(
     batch: str,
     *,
     kind: TaskKind = TaskKind.ALL,
-    order: TaskOrder = TaskOrder.GAPS,
+    order: TaskOrder = TaskOrder.MEASURED,
+    descending: bool = False,
     text: str = "",
     number: int = 1,
 ) -> TasksPage:
@@ -300,8 +302,8 @@ async def task_page(
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    totals = await _task_totals(service, batch)
-    view = tasks_in(totals, kind=kind, order=order, text=text)
+    totals = await batches.task_totals(service, batch)
+    view = tasks_in(totals, kind=kind, order=order, descending=descending, text=text)
     begin = (number - 1) * TASKS
     names = [each.task for each in view[begin : begin + TASKS]]
     tasks = await service.run(service.database.groups.of_tasks, batch, names)
@@ -319,33 +321,31 @@ async def task_page(
 
 
 async def listed_tasks(
-    service: Service, batch: str, *, kind: TaskKind, order: TaskOrder, text: str
+    service: Service, batch: str, *, kind: TaskKind, order: TaskOrder, descending: bool, text: str
 ) -> Sequence[TaskTotal]:
     """Return the totals of all tasks of a view, as `task_page` orders them.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return tasks_in(await _task_totals(service, batch), kind=kind, order=order, text=text)
-
-
-async def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
-    """Read the totals of a batch's tasks, once for each state that it is in."""
-    version = await current_version(service, batch)
-    totals = service.task_totals.current(batch, version)
-    if totals is None:
-        totals = await service.read(task_totals, batch)
-        service.task_totals.store(batch, version, totals)
-    return totals
+    totals = await batches.task_totals(service, batch)
+    return tasks_in(totals, kind=kind, order=order, descending=descending, text=text)
 
 
 def tasks_in(
-    totals: Sequence[TaskTotal], *, kind: TaskKind, order: TaskOrder, text: str
+    totals: Sequence[TaskTotal], *, kind: TaskKind, order: TaskOrder, descending: bool, text: str
 ) -> list[TaskTotal]:
-    """Return the tasks of a view in its order; exactly the task of that name comes first."""
-    wanted = text.strip().casefold()
+    """Return the tasks of a view in its order; exactly the task of that name comes first.
+
+    Those without a score come last by score.
+    """
+    wanted, value = text.strip().casefold(), _VALUES[order]
     view = [each for each in totals if _is_of(kind, each) and wanted in each.task.casefold()]
-    view.sort(key=lambda each: (each.task.casefold() != wanted, *_PLACES[order](each)))
+    view.sort(key=lambda each: by_name(each.task))
+    known = [each for each in view if value(each) is not None]
+    known.sort(key=value, reverse=descending)
+    view = [*known, *(each for each in view if value(each) is None)]
+    view.sort(key=lambda each: each.task.casefold() != wanted)
     return view
 
 
@@ -369,18 +369,18 @@ def _is_of(kind: TaskKind, task: TaskTotal) -> bool:
 _NUMBER = re.compile(r"(\d+)")
 
 
-def _by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
+def by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
     """Return the place of a name among names; numbers in it are compared as numbers."""
     parts = _NUMBER.split(name.casefold())
     numbered = [(1, int(part), "") if part.isdecimal() else (0, 0, part) for part in parts]
     return numbered, name
 
 
-_PLACES: Mapping[TaskOrder, Callable[[TaskTotal], tuple[Any, ...]]] = {
-    TaskOrder.GAPS: lambda each: (each.measured - each.repeats, _by_name(each.task)),
-    TaskOrder.WORST: lambda each: (each.score is None, each.score, _by_name(each.task)),
-    TaskOrder.BEST: lambda each: (each.score is None, -(each.score or 0), _by_name(each.task)),
-    TaskOrder.NAME: lambda each: (_by_name(each.task),),
+_VALUES: Mapping[TaskOrder, Callable[[TaskTotal], Any]] = {
+    TaskOrder.NAME: lambda each: by_name(each.task),
+    TaskOrder.SCORE: lambda each: each.score,
+    TaskOrder.MEASURED: lambda each: each.measured - each.repeats,
+    TaskOrder.REPEATS: lambda each: each.repeats,
 }
 
 

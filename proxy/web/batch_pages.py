@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
@@ -13,6 +13,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from classifier.fingerprints import Lane
+from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
 from classifier.validity.surroundings import LANE_DRIFTED
 from classifier.verdicts import Subcategory
@@ -35,6 +36,8 @@ from proxy.web.context import (
     page_router,
     redirect,
 )
+from proxy.web.list_pages import RolloutsView
+from proxy.web.tables import TableView, read_table
 from truezero import models
 from truezero.printable import exclusion_words
 
@@ -114,7 +117,10 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
 
 _COST_TABLES = ("model", "role", "upstream")
 _TASKS = 100  # of a comparison, on one page
-_TASK_COLUMNS = ("task", "score", "measured", "repeats")
+_TASK_COLUMNS = {"score": "Score", "measured": "Measured", "repeats": "Repeats and attempts"}
+_TASK_FILE = {
+    "task": ("task",), "score": ("score",), "measured": ("measured",), "repeats": ("repeats",),
+}  # fmt: skip
 _TASK_KINDS: Mapping[TaskKind, str] = {
     TaskKind.ALL: "all",
     TaskKind.GAPS: "lack a repeat",
@@ -122,12 +128,6 @@ _TASK_KINDS: Mapping[TaskKind, str] = {
     TaskKind.ZERO: "score 0",
     TaskKind.BETWEEN: "between",
     TaskKind.ONE: "score 1",
-}
-_TASK_ORDERS: Mapping[TaskOrder, str] = {
-    TaskOrder.GAPS: "gaps first",
-    TaskOrder.WORST: "worst first",
-    TaskOrder.BEST: "best first",
-    TaskOrder.NAME: "by name",
 }
 _COPIED = 500  # ids that a page holds to be copied; of more it has the command
 # The lists of a batch's rollouts if no filter is given: those not measured come first.
@@ -193,11 +193,40 @@ async def _compare(
     b: Text = "",
     run: Annotated[Sequence[Text], Query()] = (),
     change: models.Change | Literal[""] = "",
+    text: Text = "",
     after: Text = "",
+    file: Text = "",
 ) -> Response:
     if len(run) == 2:
         first, second = await dashboard.older_first(context.service, *run)
         return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
+    view = read_table(
+        request.query_params.multi_items(),
+        kept=("a", "b"),
+        filters=("change", "text"),
+        columns=("task", *_COMPARED),
+        usual_sort="change",
+        down=("a", "b", "difference"),
+    )
+    if not file and (shorter := view.shorter(request.query_params.multi_items())) is not None:
+        return redirect(f"/ui/compare?{shorter}")
+
+    def chosen(tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
+        wanted = text.strip().casefold()
+        if wanted:
+            tasks = [each for each in tasks if wanted in each.task.casefold()]
+        return _in_order(view, tasks)
+
+    if a and b and file:
+        compared = await reports.compare(context.service, a, b)
+        tasks = [each for each in compared.comparison.tasks if change in ("", each.change)]
+        rows = await run_in_thread(lambda: list(map(_compared_row, chosen(tasks))))
+        return await file_response(
+            "compared",
+            list_pages.file_format(file),
+            in_one(rows),
+            view.file_columns(_COMPARED_FILE, "task"),
+        )
     names = await dashboard.newest_batches(context.service)
     comparison = None
     if a and b:
@@ -206,6 +235,7 @@ async def _compare(
             a,
             b,
             changes=[change] if change else (),
+            ordered=chosen,
             after=after or None,
             limit=_TASKS,
         )
@@ -222,10 +252,47 @@ async def _compare(
         and charts.difference(comparison["difference"], comparison["difference_ci"]),
         changes=badges.CHANGES,
         change=change,
-        query=urlencode({"a": a, "b": b}),
+        view=view,
+        labels=_COMPARED,
         after=after,
+        files=list(list_pages.FILES),
+        address=context.address(request),
         live="",
     )
+
+
+_COMPARED = {"change": "Change", "a": "A", "b": "B", "difference": "Difference"}  # columns
+_COMPARED_FILE = {
+    "task": ("task",), "change": ("change",), "difference": ("difference",),
+    "a": ("score_a", "measured_a", "repeats_a"), "b": ("score_b", "measured_b", "repeats_b"),
+}  # fmt: skip
+
+
+def _in_order(view: TableView, tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
+    """Sort compared tasks; alike ones stay by their change and name."""
+    match view.sort:
+        case "change":
+            return tasks[::-1] if view.descending else tasks
+        case "task":
+            return view.ordered(tasks, lambda each: dashboard.by_name(each.task))
+        case "difference":
+            return view.ordered(tasks, lambda each: each.difference)
+    return view.ordered(tasks, lambda each: _score(each.a if view.sort == "a" else each.b))
+
+
+def _score(task: TaskTotal | None) -> float | None:
+    return None if task is None else task.score
+
+
+def _compared_row(task: TaskChange) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "task": task.task, "change": task.change.value, "difference": task.difference,
+    }  # fmt: skip
+    for side, total in (("a", task.a), ("b", task.b)):
+        row[f"score_{side}"] = _score(total)
+        row[f"measured_{side}"] = 0 if total is None else total.measured
+        row[f"repeats_{side}"] = 0 if total is None else total.repeats
+    return row
 
 
 @router.get("/ui/rerun.json")
@@ -249,8 +316,7 @@ async def _batch(
     request: Request,
     batch: Name,
     tab: Tab | Literal[""] = "",
-    show: TaskKind = TaskKind.ALL,
-    sort: str = "",
+    show: TaskKind | Literal[""] = "",
     text: Text = "",
     number: Annotated[int, Query(alias="page", ge=1, le=1_000_000)] = 1,
     file: Text = "",
@@ -258,18 +324,28 @@ async def _batch(
     # An address of the first release has filters and no tab.
     implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
     chosen = Tab(tab) if tab else implied
-    order = TaskOrder(sort) if sort in set(TaskOrder) else TaskOrder.GAPS
-    tasks = TasksView(kind=show, order=order, text=text)
-    if chosen is Tab.TASKS and file:
-        return await _tasks_file(context, batch, tasks, file)
+    if chosen is Tab.TASKS:
+        items = request.query_params.multi_items()
+        tasks = _tasks_view(items)
+        if file:
+            return await _tasks_file(context, batch, tasks, show, text, file)
+        if (shorter := tasks.shorter(items)) is not None:
+            return redirect(f"{path_of('batches', batch)}?{shorter}")
+    if chosen is Tab.ROLLOUTS:
+        items = request.query_params.multi_items()
+        rollouts = list_pages.read_view(items, batch=batch)
+        if file:
+            return await list_pages.rollouts_file(context.service, _lists(rollouts, batch), file)
+        if (shorter := list_pages.shorter_query(rollouts, items)) is not None:
+            return redirect(f"{path_of('batches', batch)}?{shorter}")
     data = await dashboard.batch_detail(context.service, batch)
     match chosen:
         case Tab.OVERVIEW:
             more = await _overview(context, batch, data)
         case Tab.ROLLOUTS:
-            more = await _rollouts(context, batch, request.query_params.multi_items())
+            more = await _rollouts(context, batch, rollouts)
         case Tab.TASKS:
-            more = await _tasks(context, batch, tasks, number)
+            more = await _tasks(context, batch, tasks, show, text, number)
         case Tab.COST:
             more = {
                 "tables": await reports.usage_tables(context.service, batch, _COST_TABLES),
@@ -313,60 +389,90 @@ async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -
     }
 
 
-async def _rollouts(
-    context: PageContext, batch: str, items: Sequence[tuple[str, str]]
-) -> dict[str, Any]:
-    """Return the lists of a batch's rollouts: as filtered, else those not measured first."""
-    filters = [(name, value) for name, value in items if name != "tab"]
-    form = list_pages.read_form(filters, batch=batch)
-    apart = () if form.query or form.parameters.after else _APART
-    lists = [(title, list_pages.read_form(usual, batch=batch)) for title, usual in apart]
+async def _rollouts(context: PageContext, batch: str, view: RolloutsView) -> dict[str, Any]:
+    """Return the lists of a batch's rollouts: as asked for, else those not measured first."""
+    lists = _lists(view, batch)
+    titles = ["Rollouts"] if len(lists) == 1 else [title for title, _ in _APART]
     return {
-        "form": form,
+        "view": view,
+        "form": view.form,
         "lists": [
-            (title, each, *await judged_rollouts(context.service, each.parameters, fresh=True))
-            for title, each in lists or [("Rollouts", form)]
+            (
+                title,
+                each,
+                *await judged_rollouts(context.service, each.form.parameters, fresh=True),
+            )
+            for title, each in zip(titles, lists, strict=True)
         ],
+        "short_query": list_pages.short_query,
+        "written": [name for name in list_pages.WRITTEN if name != "batch"],
+        **list_pages.table_values(),
     }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TasksView:
-    """The tasks that an address names."""
-
-    kind: TaskKind
-    order: TaskOrder
-    text: str
-
-    def query(self, **changes: object) -> str:
-        """Return the query of the page with other values; the usual ones are left out."""
-        values = {"show": self.kind, "sort": self.order, "text": self.text, **changes}
-        usual = {"show": TaskKind.ALL, "sort": TaskOrder.GAPS, "text": ""}
-        changed = [(key, value) for key, value in values.items() if value != usual.get(key)]
-        return urlencode([("tab", "tasks"), *changed])
+def _lists(view: RolloutsView, batch: str) -> list[RolloutsView]:
+    """Return the view, or the two that it stands for if nothing is filtered or sorted."""
+    if view.form.query or view.form.parameters.after:
+        return [view]
+    return [replace(view, form=list_pages.read_form(filters, batch=batch)) for _, filters in _APART]
 
 
-async def _tasks(context: PageContext, batch: str, view: TasksView, number: int) -> dict[str, Any]:
+def _tasks_view(items: Sequence[tuple[str, str]]) -> TableView:
+    return read_table(
+        items,
+        kept=("tab",),
+        filters=("show", "text"),
+        columns=("task", *_TASK_COLUMNS),
+        usual_sort="measured",
+        down=("repeats",),
+    )
+
+
+async def _tasks(
+    context: PageContext,
+    batch: str,
+    view: TableView,
+    show: TaskKind | Literal[""],
+    text: str,
+    number: int,
+) -> dict[str, Any]:
+    kind, order = TaskKind(show or "all"), TaskOrder(view.sort)
     page = await dashboard.task_page(
-        context.service, batch, kind=view.kind, order=view.order, text=view.text, number=number
+        context.service,
+        batch,
+        kind=kind,
+        order=order,
+        descending=view.descending,
+        text=text,
+        number=number,
     )
     return {
         "strips": [charts.strip(row) for row in page.rows],
         "tasks": page,
         "view": view,
+        "show": kind,
         "kinds": _TASK_KINDS,
-        "orders": _TASK_ORDERS,
+        "labels": _TASK_COLUMNS,
         "files": list(list_pages.FILES),
     }
 
 
-async def _tasks_file(context: PageContext, batch: str, view: TasksView, ending: str) -> Response:
+async def _tasks_file(
+    context: PageContext,
+    batch: str,
+    view: TableView,
+    show: TaskKind | Literal[""],
+    text: str,
+    ending: str,
+) -> Response:
     file_format = list_pages.file_format(ending)
+    kind, order = TaskKind(show or "all"), TaskOrder(view.sort)
     tasks = await dashboard.listed_tasks(
-        context.service, batch, kind=view.kind, order=view.order, text=view.text
+        context.service, batch, kind=kind, order=order, descending=view.descending, text=text
     )
-    rows = [{name: getattr(each, name) for name in _TASK_COLUMNS} for each in tasks]
-    return await file_response("tasks", file_format, in_one(rows), _TASK_COLUMNS)
+    columns = view.file_columns(_TASK_FILE, "task")
+    rows = [{name: getattr(each, name) for name in columns} for each in tasks]
+    return await file_response("tasks", file_format, in_one(rows), columns)
 
 
 async def _stories(

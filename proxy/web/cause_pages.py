@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
+from proxy.api.lists import file_response, in_one
 from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
 from proxy.control.health import status_report
 from proxy.control.upstreams import (
@@ -17,8 +18,17 @@ from proxy.control.upstreams import (
     upstream_report,
     waiting_calls,
 )
-from proxy.web import badges, charts, render
-from proxy.web.context import Bound, Context, TimeRange, page_router, read_time_range, redirect
+from proxy.web import badges, charts, format, list_pages, render
+from proxy.web.context import (
+    Bound,
+    Context,
+    Text,
+    TimeRange,
+    page_router,
+    read_time_range,
+    redirect,
+)
+from proxy.web.tables import read_table
 
 # --- remedies, one sentence for a cause --------------------------------------------------------
 
@@ -86,13 +96,44 @@ async def _causes(
     window: Annotated[int, Query(ge=3600, le=365 * 86_400)] = CAUSE_WINDOWS_S[1],
     since: Bound = None,
     until: Bound = None,
+    text: Text = "",
+    subcategory: Text = "",
+    upstream: Text = "",
+    model: Text = "",
+    file: Text = "",
 ) -> Response:
     service = context.service
+    view = read_table(
+        request.query_params.multi_items(),
+        kept=("window", "since", "until"),
+        filters=("text", "subcategory", "upstream", "model"),
+        columns=[*_ORDERS],
+        usual_sort="recent",
+        down=("rollouts", "recent", "batches", "last_seen"),
+    )
+    if not file and (shorter := view.shorter(request.query_params.multi_items())) is not None:
+        return redirect(f"/ui/causes?{shorter}" if shorter else "/ui/causes")
     chosen = read_time_range(service.now(), window, since, until)
     page = await cause_page(service, chosen.since, chosen.until)
-    unexplained = await unexplained_calls(service, chosen.since, chosen.until, limit=UNEXPLAINED)
     # Those of any time are listed, unless a time was chosen.
-    listed = [each for each in page.items if each.recent or chosen.window is not None]
+    struck = [each for each in page.items if each.recent or chosen.window is not None]
+    wanted = {"subcategory": subcategory, "upstream": upstream, "model": model}
+    asked = [
+        each
+        for each in struck
+        if all(value in ("", getattr(each.key, name)) for name, value in wanted.items())
+        and text.strip().casefold() in " ".join(filter(None, each.key)).casefold()
+    ]
+    listed = view.ordered(asked, _ORDERS[view.sort])
+    if file:
+        rows = list(map(_row, listed))
+        return await file_response(
+            "causes",
+            list_pages.file_format(file),
+            in_one(rows),
+            view.file_columns(_FILE_COLUMNS, "cause"),
+        )
+    unexplained = await unexplained_calls(service, chosen.since, chosen.until, limit=UNEXPLAINED)
     most = max((count for each in listed for count in each.trend), default=0) or 1
     return await context.page(
         "causes.html",
@@ -108,8 +149,49 @@ async def _causes(
         most_batches=BATCHES,
         unexplained=unexplained,
         badge_of=badges.of_cause,
+        view=view,
+        labels={
+            **_LABELS,
+            "recent": f"Last {format.seconds(chosen.window)}" if chosen.window else "In this time",
+        },
+        files=list(list_pages.FILES),
+        address=context.address(request),
         live="",
     )
+
+
+def _remedy(stats: CauseStats) -> str:
+    return remedy(stats.key.fingerprint, stats.key.subcategory, stats.key.cause)
+
+
+# What the columns are sorted by; causes alike in it stay as they struck the window.
+_ORDERS: Mapping[str, Callable[[CauseStats], Any]] = {
+    "cause": lambda each: each.key.fingerprint,
+    "upstream": lambda each: (each.key.upstream or "", each.key.model or ""),
+    "rollouts": lambda each: each.rollouts,
+    "recent": lambda each: (each.recent, each.rollouts),
+    "batches": lambda each: len(each.batches),
+    "last_seen": lambda each: each.last_seen,
+    "remedy": _remedy,
+}
+_LABELS = {
+    "upstream": "Upstream, model", "rollouts": "Rollouts", "recent": "", "batches": "Batches",
+    "last_seen": "First, last seen", "remedy": "What to do",
+}  # fmt: skip
+_FILE_COLUMNS = {
+    "cause": ("fingerprint", "cause", "subcategory"), "upstream": ("upstream", "model"),
+    "rollouts": ("rollouts",), "recent": ("recent",), "batches": ("batches",),
+    "last_seen": ("first_seen", "last_seen"), "remedy": ("remedy",),
+}  # fmt: skip
+
+
+def _row(stats: CauseStats) -> dict[str, Any]:
+    """Return a cause as a file has it; ``recent`` are the rollouts of the time that is shown."""
+    shown = {
+        name: getattr(stats, name) for name in ("rollouts", "recent", "first_seen", "last_seen")
+    }
+    named = {"batches": " ".join(stats.batches), "remedy": _remedy(stats)}
+    return {**stats.key._asdict(), **shown, **named}
 
 
 @router.get("/ui/fingerprints")
@@ -127,7 +209,7 @@ def _item(stats: CauseStats, chosen: TimeRange) -> Mapping[str, Any]:
         "key": key,
         "badge": badges.of_cause(key.subcategory),
         "code": (key.cause or "").rpartition(":")[2].removeprefix("-"),
-        "remedy": remedy(key.fingerprint, key.subcategory, key.cause),
+        "remedy": _remedy(stats),
         "query": urlencode(query),
         "within": urlencode({**query, **chosen.named("since", "until")}),
     }

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, get_args
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request, Response
 from pydantic import ValidationError
 
-from proxy.api.lists import FORMATS, Format, file_of
+from proxy.api.lists import FORMATS, Format, Rows, file_response
 from proxy.api.problems import invalid
 from proxy.control.dashboard import judged_rollouts
-from proxy.control.listing import SearchMatch, rollout_groups, search
-from proxy.control.queries import path_of, run_in_thread
+from proxy.control.listing import SearchMatch, all_rollouts, rollout_groups, search
+from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import manual
-from proxy.web.context import Context, Text, page_router
+from proxy.web.context import Context, Text, page_router, redirect
 from truezero import models
 from truezero.models.batches import NO_BATCH
 
@@ -28,7 +28,32 @@ from truezero.models.batches import NO_BATCH
 
 _RENAMED = {"q": "text"}  # as pages of the first release had it
 _DROPPED = ("page",)  # likewise: pages had numbers
-_SHOWN = ("text", "health", "subcategory", "validity", "fingerprint")  # as fields of the form
+# Of several values an address has one parameter, joined by commas, which none of them contains.
+_JOINED = frozenset(
+    ("health", "subcategory", "scoreable", "reward", "validity", "repeat", "attempt")
+)
+_ASSUMED = (("sort", "created_at"), ("order", "desc"))
+_PLAIN = ",:/@"  # may stand in a query as they are (RFC 3986, 3.4)
+
+
+def parted(items: Sequence[tuple[str, str]], names: Container[str]) -> list[tuple[str, str]]:
+    """Part the values that an address joins by commas, those of these names."""
+    return [
+        (name, part)
+        for name, value in items
+        for part in (value.split(",") if name in names else [value])
+    ]
+
+
+def short_query(items: Sequence[tuple[str, str]]) -> str:
+    """Return the query of an address in as few characters as can be read."""
+    joined: dict[str, list[str]] = {}
+    for name, value in items:
+        if name in _JOINED or name == "columns":
+            joined.setdefault(name, []).append(value)
+    rest = [each for each in items if each[0] not in joined]
+    together = [(name, ",".join(values)) for name, values in joined.items()]
+    return urlencode([*rest, *together], safe=_PLAIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,18 +71,9 @@ class ListForm:
         return next((value for key, value in self.query_items if key == name), "")
 
     @property
-    def hidden(self) -> list[tuple[str, str]]:
-        """The parameters that the form keeps without a field of its own for them."""
-        return [(name, value) for name, value in self.query_items if name not in _SHOWN]
-
-    @property
     def query(self) -> str:
         """The query of the first page; empty if the list has all rollouts."""
-        return urlencode(self.query_items)
-
-    def following(self, cursor: str) -> str:
-        """Return the query of the page after a cursor."""
-        return urlencode([*self.query_items, ("after", cursor)])
+        return short_query(self.query_items)
 
 
 def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> ListForm:
@@ -71,7 +87,8 @@ def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> 
     """
     dropped = _DROPPED if batch is None else (*_DROPPED, "batch")
     items = [(_RENAMED.get(name, name), value) for name, value in items if value]
-    items = [(name, value) for name, value in items if name not in dropped]
+    items = [each for each in parted(items, _JOINED) if each[0] not in dropped]
+    items = [each for each in items if each not in _ASSUMED]
     several: dict[str, list[str]] = {}
     for name, value in items:
         several.setdefault(name, []).append(value)
@@ -103,7 +120,7 @@ GROUPED = 200  # groups on the page
 COLUMNS: Mapping[str, str] = {
     "batch": "Batch", "task": "Task", "repeat": "Repeat", "attempt": "Attempt", "model": "Model",
     "upstream": "Upstream", "health": "Verdict", "subcategory": "Subcategory",
-    "fingerprint": "Fingerprint", "cause": "Cause", "scoreable": "Scoreable", "reward": "Reward",
+    "fingerprint": "Why", "cause": "Cause", "scoreable": "Scoreable", "reward": "Reward",
     "reported_reward": "Reported reward",
     "total_tokens": "Tokens", "cost_usd": "Cost", "created_at": "Started",
     "reported_at": "Reported", "registered": "Registered", "provisional": "Provisional",
@@ -113,6 +130,7 @@ USUAL = (
     "batch", "task", "health", "fingerprint", "reward", "total_tokens", "cost_usd", "created_at",
 )  # fmt: skip
 NUMBERS = frozenset(("repeat", "attempt", "reward", "reported_reward", "total_tokens", "cost_usd"))
+_DOWN_FIRST = NUMBERS | {"created_at", "reported_at"}  # sorted the largest first, texts from A
 GROUPS = (
     "batch", "task", "model", "upstream", "health", "subcategory", "fingerprint", "cause",
     "scoreable",
@@ -123,10 +141,10 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "subcategory": get_args(models.Subcategory),
     "scoreable": get_args(models.Scoreable),
     "reward": get_args(models.RewardKind),
-    "validity": get_args(models.Validity),
+    "validity": [name for part in get_args(models.Validity) for name in get_args(part)],
 }
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause")
-_SORTS = frozenset(get_args(models.Sort))
+TIMES = ("since", "until", "failed_since", "failed_until")
 FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
 _OWN = ("columns", "by", "file")
 
@@ -134,30 +152,39 @@ router = page_router()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExploreView:
-    """The view of a list that the page shows, and the addresses that lead on from it.
+class RolloutsView:
+    """The view of a list of rollouts that a page shows, and the addresses that lead on from it.
 
-    ``columns`` are names of `COLUMNS`; ``by`` is one of `GROUPS`, or empty.
+    ``columns`` are names of `COLUMNS`, ``usual`` those that are shown unless others are chosen;
+    ``by`` is one of `GROUPS`, or empty; ``kept`` is what every address of the page begins with.
     """
 
     form: ListForm
     columns: Sequence[str]
+    usual: Sequence[str]
     by: str
+    kept: Sequence[tuple[str, str]]
+
+    @property
+    def items(self) -> list[tuple[str, str]]:
+        """The names and values of the page's address, without the cursor."""
+        chosen = [] if self.columns == self.usual else [("columns", name) for name in self.columns]
+        return [*self.form.query_items, *chosen, *([("by", self.by)] if self.by else [])]
 
     def query(self, **changes: str | None) -> str:
         """Return the query of the page with other values; None takes a name away."""
-        own = [] if tuple(self.columns) == USUAL else [("columns", name) for name in self.columns]
-        own += [("by", self.by)] if self.by else []
-        unchanged = [each for each in (*self.form.query_items, *own) if each[0] not in changes]
+        unchanged = [each for each in self.items if each[0] not in changes]
         changed = [(name, value) for name, value in changes.items() if value is not None]
-        return urlencode([*unchanged, *changed])
+        asked = [each for each in (*unchanged, *changed) if each not in _ASSUMED]
+        return short_query([*self.kept, *asked])
 
-    def sorted_by(self, name: str) -> str | None:
-        """Return the query that sorts by a column or turns its order; None if none sorts by it."""
-        if name not in _SORTS:
-            return None
-        down = self.form.parameters.sort == name and self.form.parameters.order == "desc"
-        return self.query(sort=name, order="asc" if down else "desc")
+    def sorted_by(self, name: str) -> str:
+        """Return the query that sorts by a column, or turns its order."""
+        now = self.form.parameters
+        order = "desc" if name in _DOWN_FIRST else "asc"
+        if now.sort == name:
+            order = "asc" if now.order == "desc" else "desc"
+        return self.query(sort=name, order=order)
 
     def direction(self, name: str) -> str | None:
         """Return ``ascending`` or ``descending`` if the list is sorted by a column, else None."""
@@ -174,29 +201,34 @@ class ExploreView:
     @property
     def chips(self) -> list[tuple[str, str, str]]:
         """The filters: their names, their values, and the query of the page without each."""
-        items = [("columns", name) for name in self.columns if tuple(self.columns) != USUAL]
-        items += [*self.form.query_items, *([("by", self.by)] if self.by else [])]
         return [
-            (name, value, urlencode([each for each in items if each != (name, value)]))
-            for name, value in self.form.query_items
-            if name not in ("sort", "order")
+            (*chip, short_query([*self.kept, *(each for each in self.items if each != chip)]))
+            for chip in self.form.query_items
+            if chip[0] not in ("sort", "order")
         ]
 
+    def without(self, *names: str) -> list[tuple[str, str]]:
+        """Return the address's names and values but for some: what a form about those keeps."""
+        return parse_qsl(self.query(**dict.fromkeys(names)))
+
+    @property
+    def cleared(self) -> str:
+        """The query of the page without any filter."""
+        return self.query(**{name: None for name, _, _ in self.chips})
+
     def values(self, name: str) -> list[str]:
-        """Return all values of a filter."""
-        values: list[Any] = getattr(self.form.parameters, name)
-        return list(map(str, values))
+        """Return all values of a filter, as the address has them."""
+        return [value for key, value in self.form.query_items if key == name]
 
 
 @router.get("/ui/rollouts")
 async def _explore(context: Context, request: Request) -> Response:
     items = request.query_params.multi_items()
     view = read_view(items)
-    if ending := _last(items, "file"):
-        columns = ("id", *view.columns)
-        return await file_of(
-            context.service, view.form.parameters, file_format(ending), columns=columns
-        )
+    if ending := last(items, "file"):
+        return await rollouts_file(context.service, [view], ending)
+    if (shorter := shorter_query(view, items)) is not None:
+        return redirect(f"/ui/rollouts?{shorter}" if shorter else "/ui/rollouts")
     parameters = view.form.parameters
     groups = rollouts = following = None
     if view.by:
@@ -213,31 +245,72 @@ async def _explore(context: Context, request: Request) -> Response:
         following=following,
         groups=groups if groups is None else groups[:GROUPED],
         more_groups=groups is not None and len(groups) > GROUPED,
-        labels=COLUMNS,
-        numbers=NUMBERS,
         by_names=GROUPS,
-        choices=CHOICES,
         written=WRITTEN,
-        files=list(FILES),
+        **table_values(),
         address=context.address(request),
         live="",
     )
 
 
-def read_view(items: Sequence[tuple[str, str]]) -> ExploreView:
+def table_values() -> dict[str, Any]:
+    """Return the values of the templates of every table of rollouts."""
+    return {
+        "labels": COLUMNS, "numbers": NUMBERS, "choices": CHOICES, "times": TIMES,
+        "files": list(FILES),
+    }  # fmt: skip
+
+
+def read_view(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> RolloutsView:
     """Read the view that an address names.
+
+    Arguments:
+        batch: of the page of one batch, whose rollouts are a tab of it.
 
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
     """
-    form = read_form([each for each in items if each[0] not in _OWN])
-    chosen = dict.fromkeys(value for name, value in items if name == "columns" and value)
-    by = _last(items, "by")
+    kept = () if batch is None else (("tab", "rollouts"),)
+    own = {*_OWN, *(name for name, _ in kept)}
+    form = read_form([each for each in items if each[0] not in own], batch=batch)
+    named = parted(items, ("columns",))
+    chosen = dict.fromkeys(value for name, value in named if name == "columns" and value)
+    by = last(items, "by")
     if unknown := [name for name in chosen if name not in COLUMNS]:
         raise Refusal(422, "invalid", f"columns: {unknown[0]!r} is none of {', '.join(COLUMNS)}")
     if by and by not in GROUPS:
         raise Refusal(422, "invalid", f"by: {by!r} is none of {', '.join(GROUPS)}")
-    return ExploreView(form=form, columns=tuple(chosen) or USUAL, by=by)
+    alone = batch is not None or len(form.parameters.batch) == 1
+    usual = tuple(name for name in USUAL if name != "batch") if alone else USUAL
+    return RolloutsView(form=form, columns=tuple(chosen) or usual, usual=usual, by=by, kept=kept)
+
+
+def shorter_query(view: RolloutsView, items: Sequence[tuple[str, str]]) -> str | None:
+    """Return the short query of a view whose address a form made; None if none made it.
+
+    A form names each of its fields, also the empty ones, and each ticked box by itself.
+    """
+    names = [name for name, _ in items]
+    if all(value for _, value in items) and names.count("columns") < 2:
+        return None
+    return view.query(after=view.form.parameters.after)
+
+
+async def rollouts_file(service: Service, views: Sequence[RolloutsView], ending: str) -> Response:
+    """Answer with all rows of one list after another as a file, in the columns of the first.
+
+    Raises:
+        Refusal: 422 if no format's files end so.
+    """
+    named = file_format(ending)
+    lists = [all_rollouts(service, view.form.parameters) for view in views]
+    return await file_response("rollouts", named, _chained(lists), ("id", *views[0].columns))
+
+
+async def _chained(lists: Sequence[AsyncIterator[Rows]]) -> AsyncIterator[Rows]:
+    for parts in lists:
+        async for part in parts:
+            yield part
 
 
 def file_format(ending: str) -> Format:
@@ -251,7 +324,8 @@ def file_format(ending: str) -> Format:
     return FILES[ending]
 
 
-def _last(items: Sequence[tuple[str, str]], name: str) -> str:
+def last(items: Sequence[tuple[str, str]], name: str) -> str:
+    """Return the last value of a name in an address; empty without one."""
     return next((value for key, value in reversed(items) if key == name), "")
 
 

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Response
 from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
-from truezero import models
 from truezero.printable import exclusion_words, plural, reference_words
 
 if TYPE_CHECKING:
@@ -131,7 +130,6 @@ def _templates() -> Environment:
         plural=plural,
         reference_words=reference_words,
         rules=format.RULES,
-        validity_names=(*badges.LEVELS, *get_args(models.CheckName)),
         terms=_TERMS,
         warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},
     )

@@ -84,4 +84,7 @@ def test_every_column_of_a_row_has_a_type() -> None:
     from proxy.api.lists import _TYPES
 
     of_tasks = {"score", "measured", "repeats"}
-    assert (RolloutItem.model_fields.keys() - texts) | of_tasks == set(_TYPES)
+    of_causes = {"rollouts", "recent", "first_seen", "last_seen"}
+    of_comparisons = {"difference"} | {f"{name}_{side}" for name in of_tasks for side in "ab"}
+    others = of_tasks | of_causes | of_comparisons
+    assert (RolloutItem.model_fields.keys() - texts) | others == set(_TYPES)

@@ -87,9 +87,14 @@ async def test_tasks_come_in_any_order_with_the_totals_of_the_view(
         return [row.task for row in (await task_page(control, "b", **view)).rows]
 
     assert await names() == ["gap", "begun", "a", "t9", "t10"], "gaps first"
-    assert await names(order=TaskOrder.WORST) == ["t10", "t9", "a", "gap", "begun"]
-    assert await names(order=TaskOrder.BEST) == ["a", "gap", "t9", "t10", "begun"]
-    assert await names(order=TaskOrder.NAME) == ["a", "begun", "gap", "t9", "t10"]
+    assert await names(descending=True) == ["a", "t9", "t10", "begun", "gap"]
+    assert await names(order=TaskOrder.SCORE) == ["t10", "t9", "a", "gap", "begun"]
+    best = await names(order=TaskOrder.SCORE, descending=True)
+    assert best == ["a", "gap", "t9", "t10", "begun"]
+    by_name = ["a", "begun", "gap", "t9", "t10"]
+    assert await names(order=TaskOrder.NAME) == by_name
+    assert await names(order=TaskOrder.NAME, descending=True) == by_name[::-1]
+    assert await names(order=TaskOrder.REPEATS) == ["begun", "a", "t9", "t10", "gap"]
     assert await names(kind=TaskKind.GAPS) == ["gap", "begun"]
     assert await names(kind=TaskKind.BETWEEN) == ["t9"]
     assert await names(text="T9") == ["t9"]

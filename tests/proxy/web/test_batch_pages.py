@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
 from html import unescape
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import select
 
 from proxy.store.database import Database
 from proxy.store.tables import rollouts
+from proxy.web import batch_pages
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
@@ -27,6 +32,7 @@ from tests.proxy.web.test_pages import BROWSER, DEAD, listed, page, play, words
 DOWN = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 LARGEST = 150_000  # bytes of a page, without pictures
 TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
+COMPARE = "/ui/compare"
 UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
 
 
@@ -98,6 +104,41 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     assert "down broken" not in only
 
 
+def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
+    nights(service)
+    both: dict[str, Any] = {"a": "last", "b": "tonight"}
+
+    def order(**query: Any) -> list[str]:
+        return re.findall(r'<tr data-key="task (\w+)">', page(service, COMPARE, **both, **query))
+
+    assert order() == ["down", "up", "fake", "same"], "broken first"
+    assert order(order="desc") == order()[::-1]
+    assert order(sort="task") == ["down", "fake", "same", "up"]
+    assert order(sort="difference") == ["up", "same", "down", "fake"], "unknown last"
+    assert order(sort="difference", order="asc") == ["down", "same", "up", "fake"]
+    assert order(sort="a", order="asc")[0] == order(sort="b")[0] == "up"
+    html = page(service, COMPARE, **both, sort="task", text="A", change="unchanged")
+    assert re.findall(r'<tr data-key="task (\w+)">', html) == ["same"]
+    chips = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
+    assert [(unescape(to), name) for to, name in chips] == [
+        ("?a=last&b=tonight&text=A&sort=task#tasks", "change unchanged"),
+        ("?a=last&b=tonight&change=unchanged&sort=task#tasks", "text A"),
+    ]
+    for label in ("Task ↑", "Change", "A", "B", "Difference"):
+        assert re.search(rf'<th scope="col"[^>]*><a href="[^"]+">{label}</a>', html), label
+    link = re.search(
+        r'<a href="\?([^"]+)" download>CSV</a>', page(service, COMPARE, **both, text="a")
+    )
+    assert link is not None
+    rows = list(csv.reader(io.StringIO(service.http.get(f"{COMPARE}?{unescape(link[1])}").text)))
+    assert [row[0] for row in rows[1:]] == order(text="a")
+    assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
+    assert rows[1] == ["fake", "unmeasured_b", "1.0", "1", "1", "", "0", "1", ""]
+    for ending in ("jsonl", "parquet", "md"):
+        assert service.http.get(COMPARE, params={**both, "file": ending}).status_code == 200
+    page(service, COMPARE, status=422, **both, sort="age")
+
+
 def test_an_interval_without_zero_is_called_a_difference(service: Service) -> None:
     for n in range(8):
         play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
@@ -165,7 +206,7 @@ def test_rollouts_that_were_not_measured_come_first(service: Service) -> None:
     asked = page(service, "/ui/batches/b", tab="rollouts", order="asc")
     assert listed(asked) == ["fine", "dead", "fine-2"]
     assert "<h3>" not in asked
-    assert 'href="/ui/batches/b?tab=rollouts#list">Clear' in asked
+    assert '<a href="?tab=rollouts#list">Started ↑' in asked, "back to both lists"
     page(service, "/ui/batches/b", status=422, tab="rollouts", colour="red")
 
 
@@ -191,7 +232,7 @@ def test_tasks_are_found_sorted_and_exported_as_they_are_shown(service: Service)
     assert "2 of 3 tasks lack a repeat" in words(html)
     assert "3 tasks 0.667 3 of 6" in words(html)
     assert re.findall(r'data-key="task ([^"]+)"', html) == ["t|2", "t|1", "t|0"]
-    html = page(service, "/ui/batches/b", tab="tasks", show="one", sort="name")
+    html = page(service, "/ui/batches/b", tab="tasks", show="one", sort="task")
     assert re.findall(r'data-key="task ([^"]+)"', html) == ["t|1", "t|2"]
     assert "2 tasks in this view 1.000 2 of 5" in words(html)
     files = {
@@ -210,6 +251,53 @@ def test_tasks_are_found_sorted_and_exported_as_they_are_shown(service: Service)
     done = subprocess.run(["bash", "-c", unescape(command)], capture_output=True, check=True)
     assert done.stdout == files["csv"].content
     page(service, "/ui/batches/b", status=422, tab="tasks", file="exe")
+
+
+def test_every_header_of_the_tasks_sorts_and_each_filter_is_a_chip(service: Service) -> None:
+    for n, reward in enumerate((0.0, 1.0, 1.0)):
+        play(service, f"r{n}", task=f"t-{n}", reward=reward, repeat=0, repeats=1 + n)
+    html = page(service, "/ui/batches/b", tab="tasks", text="t", show="one")
+    chips = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
+    assert [(unescape(to), name) for to, name in chips] == [
+        ("?tab=tasks&text=t#tasks", "show one"), ("?tab=tasks&show=one#tasks", "text t"),
+    ]  # fmt: skip
+    table = re.search(r'<table class="strips">.*?</thead>', html, re.DOTALL)
+    assert table is not None
+    heads = re.findall(r'<th scope="col"[^>]*>(?:<a href="\?([^"]+)#tasks">)?([\w ]+)', table[0])
+    assert [label.strip() for _, label in heads] == ["Task", *batch_pages._TASK_COLUMNS.values()]
+    for to, label in heads:
+        assert 'aria-sort="' in page(service, f"/ui/batches/b?{unescape(to)}"), label
+
+
+@pytest.mark.parametrize(
+    ("path", "chosen", "others", "header"),
+    [
+        ("/ui/batches/b?tab=tasks", ("measured",), ("Score", "Repeats"), "task,measured"),
+        ("/ui/compare?a=b&b=b", ("difference",), ("Change", "A"), "task,difference"),
+        ("/ui/causes?window=604800", ("rollouts", "remedy"), ("Batches", "First, last seen"),
+         "fingerprint,cause,subcategory,rollouts,remedy"),
+    ],
+)  # fmt: skip
+def test_chosen_columns_are_what_a_table_its_address_and_its_file_have(
+    service: Service, path: str, chosen: Sequence[str], others: Sequence[str], header: str
+) -> None:
+    play(service, "r", DEAD, task="t", repeat=0)
+    every = re.findall(r'name="columns" value="(\w+)" checked', page(service, path))
+    assert {*chosen} < {*every}, "all are shown, and each can be left out"
+    ticked = f"{path}&{urlencode([('columns', name) for name in chosen])}&columns="
+    sent = service.http.get(ticked, headers=BROWSER)
+    assert (sent.status_code, sent.headers["location"]) == (
+        303,
+        f"{path}&columns={','.join(chosen)}",
+    )
+    html = page(service, sent.headers["location"])
+    heads = re.findall(r'<th scope="col"[^>]*><a [^>]*>([\w ,]+?) ?[↓↑]?</a>', html)
+    assert len(heads) == 1 + len(chosen), heads
+    assert not {*heads} & {*others}
+    file = service.http.get(f"{sent.headers['location']}&file=csv").text
+    assert file.splitlines()[0] == header
+    (link,) = re.findall(r'<a href="\?([^"]+)" download>CSV</a>', html)
+    assert service.http.get(f"{path.partition('?')[0]}?{unescape(link)}").text == file
 
 
 def _tasks_of_the_nameless(service: Service) -> str:

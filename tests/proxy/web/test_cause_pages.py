@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import csv
 import html as entities
+import io
 import re
 import time
 import tomllib
@@ -22,7 +24,7 @@ from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_upstreams import NOW, recorded_call, write
 from tests.proxy.store.records import FULL
 from tests.proxy.store.test_verdicts import verdict
-from tests.proxy.web.test_pages import DEAD, LIMITED, PROMPT, page, play, words
+from tests.proxy.web.test_pages import BROWSER, DEAD, LIMITED, PROMPT, page, play, words
 
 # --- The page of causes: where each strikes and what to do about it -------------------------------
 
@@ -65,7 +67,8 @@ def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
     assert "/ui/rollouts/dead" in page(service, entities.unescape(link[1]))
     before = words(page(service, AT, since=local(now - 7200), until=since))
     assert "No failures in this time" in before
-    assert "auth:401" in words(page(service, f"{AT}?since=&until=")), "empty fields ask nothing"
+    empty = service.http.get(f"{AT}?since=&until=", headers=BROWSER)
+    assert (empty.status_code, empty.headers["location"]) == (303, AT), "they ask nothing"
     page(service, AT, status=422, since="soon")
 
 
@@ -78,6 +81,46 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
     html = page(service, AT)
     assert f"The {LISTED} that struck most rollouts, of {LISTED + 20}" in words(html)
     assert len(html) < 150_000
+
+
+def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
+    play(service, "slow", LIMITED, batch="other")
+    for n in range(2):
+        play(service, f"dead-{n}", DEAD)
+
+    def order(**query: Any) -> list[str]:
+        html = page(service, AT, **query)
+        return re.findall(r'<tr data-key="cause [^"]*">.*?fingerprint=(\w+)%3A', html)
+
+    assert order() == ["auth", "rate_limit"], "what struck most first"
+    assert order(order="asc") == ["rate_limit", "auth"]
+    for sort in ("cause", "upstream", "rollouts", "batches", "last_seen", "remedy"):
+        both = order(sort=sort), order(sort=sort, order="asc"), order(sort=sort, order="desc")
+        assert sorted(both[0]) == ["auth", "rate_limit"], sort
+        assert both[0] in both[1:], sort
+    assert order(sort="cause", order="desc") == ["rate_limit", "auth"]
+    assert order(sort="remedy", order="desc") == ["rate_limit", "auth"], "Run, Replace"
+    html = page(service, AT, text="LIMIT", upstream="openai", sort="cause")
+    assert re.findall(r"fingerprint=(\w+)%3A", html) == ["rate_limit"]
+    chips = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
+    assert [(entities.unescape(to), name) for to, name in chips] == [
+        ("?upstream=openai&sort=cause#main", "text LIMIT"),
+        ("?text=LIMIT&sort=cause#main", "upstream openai"),
+    ]
+    assert "No such cause." in page(service, AT, upstream="nobody")
+    for label in ("last 24 h", "last 30 d"):
+        to = re.search(rf'href="\?([^"]+)"[^>]*>{label}<', html)
+        assert to is not None, label
+        assert "text=LIMIT&amp;upstream=openai&amp;sort=cause" in to[1]
+    link = re.search(r'<a href="\?([^"]+)" download>CSV</a>', html)
+    assert link is not None
+    text = service.http.get(f"{AT}?{entities.unescape(link[1])}").text
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert (row["fingerprint"], row["upstream"], row["rollouts"]) == (
+        "rate_limit:429", "openai", "1",
+    )  # fmt: skip
+    assert (row["batches"], row["remedy"][:4]) == ("other", "Run ")
+    assert PROMPT not in text
 
 
 def test_the_page_of_the_first_release_leads_there(service: Service) -> None:

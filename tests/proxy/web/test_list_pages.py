@@ -14,7 +14,17 @@ from proxy.control.listing import SearchMatch
 from proxy.routing.errors import Refusal
 from proxy.store.listing import GROUPS as STORED_GROUPS
 from proxy.web import list_pages
-from proxy.web.list_pages import CHOICES, COLUMNS, GROUPED, GROUPS, USUAL, WRITTEN, jumps, read_view
+from proxy.web.list_pages import (
+    CHOICES,
+    COLUMNS,
+    GROUPED,
+    GROUPS,
+    TIMES,
+    USUAL,
+    WRITTEN,
+    jumps,
+    read_view,
+)
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_pages import DEAD, LIMITED, listed, page, play, words
 from truezero import models
@@ -39,7 +49,8 @@ def test_a_search_finds_what_the_verdict_says(service: Service) -> None:
     assert listed(page(service, AT, text="rate_limit")) == ["slow"]
     several = page(service, f"{AT}?subcategory=auth&subcategory=rate_limit&batch=b&batch=other")
     assert sorted(listed(several)) == ["dead", "slow"]
-    assert several.count(' value="b"') == several.count(' value="other"') == 1
+    shown = re.findall(r'<input name="batch" value="(\w+)"', several)
+    assert shown == ["b", "other"]
     assert 'value="auth" checked' in several
     page(service, AT, status=422, nonsense="x")
 
@@ -50,22 +61,97 @@ def test_a_column_sorts_both_ways(service: Service) -> None:
     assert 'aria-sort="descending"' in newest
     link = re.search(r'<a href="\?([^"]+)#list">Task</a>', newest)
     assert link is not None
-    down = page(service, f"{AT}?{entities.unescape(link[1])}")
-    assert listed(down) == ["slow", "dead", "lost", "won"]
-    again = re.search(r'<a href="\?([^"]+)#list">Task ↓</a>', down)
+    up = page(service, f"{AT}?{entities.unescape(link[1])}")
+    assert listed(up) == ["won", "lost", "dead", "slow"]
+    again = re.search(r'<a href="\?([^"]+)#list">Task ↑</a>', up)
     assert again is not None
     assert listed(page(service, f"{AT}?{entities.unescape(again[1])}")) == [
-        "won", "lost", "dead", "slow",
+        "slow", "dead", "lost", "won",
     ]  # fmt: skip
 
 
+def test_every_header_sorts_in_a_batch_too(service: Service) -> None:
+    every = ",".join(COLUMNS)
+    for at in (AT, "/ui/batches/b?tab=rollouts"):
+        html = page(service, f"{at}{'&' if '?' in at else '?'}columns={every}&text=o")
+        heads = re.findall(r'<th scope="col"[^>]*>(?:<a href="\?([^"]+)#list">)?([\w ]+)', html)
+        assert len(heads) == len(COLUMNS) + 1
+        for to, label in heads:
+            sorted_ = page(service, f"{at.partition('?')[0]}?{entities.unescape(to)}")
+            way = "descending" if "order=asc" not in to else "ascending"
+            assert f'aria-sort="{way}"><a' in sorted_, label
+            assert set(listed(sorted_)) >= {"won", "lost", "slow"} & set(listed(html)), label
+
+
+def test_a_batchs_rollouts_sort_and_leave_as_a_file_in_their_order(service: Service) -> None:
+    at = "/ui/batches/b?tab=rollouts"
+    usual = page(service, at)
+    assert listed(usual) == ["slow", "lost", "won"], "those not measured first"
+    link = re.search(r'<a href="\?([^"]+)#list">Why</a>', usual)
+    assert link is not None
+    assert entities.unescape(link[1]) == "tab=rollouts&sort=fingerprint&order=asc"
+    assert "<h3>Not measured" not in page(service, f"{at}&sort=fingerprint&order=asc")
+    for query in ("", "&sort=task", "&columns=task,reward&health=healthy"):
+        html = page(service, at + query)
+        to = re.search(r'<a href="\?([^"]+)" download>CSV</a>', html)
+        assert to is not None
+        text = service.http.get(f"/ui/batches/b?{entities.unescape(to[1])}").text
+        rows = list(csv.reader(io.StringIO(text)))
+        assert [row[0] for row in rows[1:]] == listed(html), query
+        heads = [*USUAL[1:]] if "columns" not in query else ["task", "reward"]
+        assert rows[0] == ["id", *heads], query
+
+
+def test_an_address_is_short(service: Service) -> None:
+    """What is as usual is left out, also of an address that a form made; values are joined."""
+
+    def led_to(query: str, at: str = AT) -> str:
+        answer = service.http.get(f"{at}?{query}")
+        assert answer.status_code in (200, 303), answer.text
+        return str(answer.headers.get("location", "as it is"))
+
+    assert led_to("text=&batch=&by=") == AT
+    assert led_to("text=&health=api_error&health=undecided&order=desc&sort=created_at") == (
+        f"{AT}?health=api_error,undecided"
+    )
+    usual = "&".join(f"columns={name}" for name in USUAL)
+    assert led_to(usual) == AT
+    assert led_to("columns=task&columns=reward&fingerprint=auth%3A401&by=") == (
+        f"{AT}?fingerprint=auth:401&columns=task,reward"
+    )
+    assert led_to("text=&sort=task", "/ui/batches/b") == "/ui/batches/b?tab=rollouts&sort=task"
+    assert led_to("health=api_error,undecided") == "as it is"
+    both = page(service, AT, health="api_error,undecided")
+    removed = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', both)
+    assert removed == [
+        ("?health=undecided#list", "health api_error"),
+        ("?health=api_error#list", "health undecided"),
+    ]
+
+
 def test_the_columns_are_those_that_were_chosen(service: Service) -> None:
-    chosen = page(service, f"{AT}?columns=cause&columns=model&subcategory=auth")
-    assert re.findall(r"<th scope=\"col\"[^>]*>(\w+)", chosen) == ["Rollout", "Cause", "Model"]
+    chosen = page(service, f"{AT}?columns=cause,model&subcategory=auth")
+    assert re.findall(r"<th scope=\"col\"[^>]*>(?:<a [^>]*>)?(\w+)", chosen) == [
+        "Rollout",
+        "Cause",
+        "Model",
+    ]
     assert "v1:auth:openai:401:invalid_api_key" in chosen
-    whole = page(service, AT + "?" + "&".join(f"columns={name}" for name in COLUMNS))
+    whole = page(service, f"{AT}?columns={','.join(COLUMNS)}")
     assert len(re.findall(r"<th scope=\"col\"", whole)) == len(COLUMNS) + 1
     assert "Columns: " in page(service, AT, status=422, columns="prompt")
+
+
+def test_the_rollouts_of_one_batch_do_not_repeat_its_name(service: Service) -> None:
+    def heads(query: str) -> list[str]:
+        html = page(service, f"{AT}{query}")
+        return re.findall(r"<th scope=\"col\"[^>]*>(?:<a [^>]*>)?(\w+)", html)
+
+    play(service, "other", batch="other")
+    play(service, "of", batch="one")
+    assert "Batch" in heads("") and "Batch" in heads("?batch=one&batch=other")
+    assert "Batch" not in heads("?batch=one")
+    assert "Batch" in heads("?batch=one&columns=batch,task")
 
 
 def test_groups_lead_to_their_rollouts(service: Service) -> None:
@@ -90,7 +176,7 @@ def test_more_groups_than_are_listed_are_told(service: Service) -> None:
 
 
 def test_a_file_holds_exactly_the_view(service: Service) -> None:
-    query = "columns=reward&columns=task&batch=b&sort=task&order=asc"
+    query = "columns=reward,task&batch=b&sort=task&order=asc"
     html = page(service, f"{AT}?{query}")
     link = re.search(r'<a href="\?([^"]+)" download>CSV</a>', html)
     assert link is not None
@@ -109,37 +195,66 @@ def test_a_full_page_of_long_names_is_small(service: Service) -> None:
     for n in range(100):
         named = {"id": f"{n:03d}" + "i" * 60, "task": "t" * 60, "batch": "long-batch-name" * 3}
         service.http.post("/rollouts", json=named)
-    every = "&".join(f"columns={name}" for name in USUAL)
-    assert len(page(service, f"{AT}?{every}").encode()) < 150_000
+    assert len(page(service, AT).encode()) < 150_000
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
-    times = {"since", "until", "failed_since", "failed_until"}
-    elsewhere = {"text", *times, "sort", "order", "after", "limit", "repeat", "attempt"}
+    elsewhere = {"text", *TIMES, "sort", "order", "after", "limit", "repeat", "attempt"}
     assert {*WRITTEN, *CHOICES, *elsewhere} == set(models.ListParameters.model_fields)
+    assert {name for part in get_args(models.Validity) for name in get_args(part)} == {
+        *CHOICES["validity"]
+    }
     assert {*COLUMNS, "id"} == set(models.RolloutItem.model_fields)
     assert set(GROUPS) == set(STORED_GROUPS)
-    assert set(get_args(models.Sort)) <= set(COLUMNS)
+    assert set(get_args(models.Sort)) == {*COLUMNS, "id"}
 
 
 def test_an_address_keeps_what_was_not_changed() -> None:
     view = read_view(
         [("batch", "b"), ("columns", "model"), ("by", "task"), ("after", ""), ("text", "")]
     )
-    assert view.query() == "batch=b&columns=model&by=task"
-    assert view.query(by=None, sort="task") == "batch=b&columns=model&sort=task"
-    assert (view.sorted_by("model"), view.direction("model")) == (None, None)
+    assert view.query() == "batch=b&by=task&columns=model"
+    assert view.query(by=None, sort="task") == "batch=b&sort=task&columns=model"
+    assert all(view.sorted_by(name) for name in COLUMNS)
     with pytest.raises(Refusal, match="columns"):
         read_view([("columns", "nothing")])
+
+
+def test_every_table_has_the_same_controls_and_keeps_the_rest_of_its_view(service: Service) -> None:
+    """Of all forms above a table: what each changes, and what it keeps in hidden fields."""
+    of_rollouts = "health=api_error,undecided&sort=task&order=asc"
+    views = {
+        f"{AT}?{of_rollouts}": (3, "Filter", "Group"),
+        f"/ui/batches/b?tab=rollouts&{of_rollouts}": (3, "Filter"),
+        "/ui/batches/b?tab=tasks&show=gaps&sort=task": (2,),
+        "/ui/compare?a=b&b=other&change=broken&sort=task": (2,),
+        "/ui/causes?subcategory=auth&sort=rollouts": (2,),
+    }
+    for at, (count, *more) in views.items():
+        html = page(service, at)
+        above = html[html.index('aria-label="Find a ') :]
+        above = above[: above.index("</main>")]
+        forms = re.findall(r"(?s)(?:<form |aria-label=\"Find a ).*?</form>", above)
+        assert len(forms) == count, at
+        asked = at.partition("?")[2].split("&")
+        for form in forms:
+            hidden = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form)
+            own = re.findall(r'<input(?! type="hidden")[^>]* name="(\w+)"', form)
+            assert own
+            kept = [each for each in asked if each.partition("=")[0] not in own]
+            assert sorted(f"{name}={value}" for name, value in hidden) == sorted(kept), at
+        assert {"Columns", *more} <= set(re.findall(r"<summary>(?:\+ )?(\w+)", above)), at
 
 
 def test_each_filter_is_a_chip_that_removes_it(service: Service) -> None:
     html = page(service, "/ui/rollouts", text="a&b", model="gpt-5", sort="reward")
     removed = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
     assert [(entities.unescape(to), entities.unescape(name)) for to, name in removed] == [
-        ("/ui/rollouts?model=gpt-5&sort=reward#list", "text a&b"),
-        ("/ui/rollouts?text=a%26b&sort=reward#list", "model gpt-5"),
+        ("?model=gpt-5&sort=reward#list", "text a&b"),
+        ("?text=a%26b&sort=reward#list", "model gpt-5"),
     ]
+    assert '<a href="?sort=reward#list">Clear</a>' in html
+    assert ">Clear<" not in page(service, "/ui/rollouts", model="gpt-5"), "the chip does it"
     assert "Remove the filter" not in page(service, "/ui/rollouts")
 
 
@@ -155,6 +270,7 @@ def test_an_empty_field_asks_nothing_and_old_names_still_work() -> None:
     form = list_pages.read_form([("q", "quota"), ("health", ""), ("page", "3"), ("limit", "5")])
     assert (form.parameters.text, form.parameters.health, form.parameters.limit) == ("quota", [], 5)
     assert form.query == "text=quota&limit=5"
+    assert list_pages.read_form([("sort", "created_at"), ("order", "desc")]).query == ""
 
 
 def test_links_and_hidden_fields_keep_what_was_asked() -> None:
@@ -162,8 +278,6 @@ def test_links_and_hidden_fields_keep_what_was_asked() -> None:
     form = list_pages.read_form(given)
     assert (form.parameters.task, form.parameters.after) == (["t", "u"], "x=")
     assert form.query == "batch=a%26b&task=t&task=u&health=healthy"
-    assert form.following("y=") == f"{form.query}&after=y%3D"
-    assert form.hidden == [("batch", "a&b"), ("task", "t"), ("task", "u")]
     assert (form.value("health"), form.value("validity")) == ("healthy", "")
 
 
@@ -227,5 +341,34 @@ def test_a_task_and_a_help_page_say_what_they_belong_to(find_page_service: Servi
     html = page(find_page_service, "/ui/find", q="t&1")
     assert '<a href="/ui/batches/night?tab=tasks&amp;text=t%261">' in html
     assert 't&amp;1 <span class="quiet">night</span>' in html
+    several = [{"id": f"n/{n}", "batch": "bulk", "task": f"task-{n}"} for n in range(20)]
+    find_page_service.http.post("/rollouts/bulk", json={"rollouts": several})
+    for text in ("task-12", "BULK task-12"):
+        first, *_ = re.findall(
+            r'<span class="tag">(\w+)</span>', page(find_page_service, "/ui/find", q=text)
+        )
+        assert first == "task", "of a batch that nobody has opened"
     shown = page(find_page_service, "/ui/find", q="batches concepts")
     assert 'href="/ui/help/concepts/batches.md"' in shown
+
+
+def test_a_text_inside_a_help_page_is_found_with_its_section_and_its_page(
+    find_page_service: Service,
+) -> None:
+    html = page(find_page_service, "/ui/find", q="rollouts for which it is unknown come last")
+    first = re.search(r'<a href="/ui/help/[^"]+">.*?<span class="under">([^<]+)', html, re.DOTALL)
+    assert first is not None
+    assert "rollouts for which it is unknown come last" in first[1], "as it is written"
+    html = page(find_page_service, "/ui/find", q="SIGHUP finish calls")
+    hits = re.findall(
+        r'<a href="(/ui/help/[^"#]+#[^"]+)"><span class="tag">help</span> ([^<]+)'
+        r'<span class="quiet">([^<]+)</span><span class="under">([^<]+)</span>', html
+    )  # fmt: skip
+    assert hits
+    for path, name, place, line in hits:
+        target, _, anchor = entities.unescape(path).partition("#")
+        shown = page(find_page_service, target)
+        assert f'id="{anchor}"' in shown, path
+        assert name.strip() and place.strip()
+        assert "sighup" in line.casefold() or "sighup" in name.casefold(), line
+    assert 'class="under"' not in page(find_page_service, "/ui/find", q="zyxwv")

@@ -9,10 +9,11 @@ from urllib.parse import urljoin
 
 import pytest
 
-from proxy.web import manual
+from proxy.web import list_pages, manual
+from proxy.web.format import anchor_of
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
-from tests.proxy.web.test_pages import BROWSER
+from tests.proxy.web.test_pages import BROWSER, DEAD, PAGES, play
 
 START = "/ui/help/index.md"
 
@@ -109,6 +110,40 @@ def test_a_package_shows_what_it_carries(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "site-packages" / "docs").mkdir()
     monkeypatch.setattr(manual, "__file__", str(package / "manual.py"))
     assert manual.folder() == package / "docs"
+
+
+def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -> None:
+    play(service, "won", reward=1.0, task="t")
+    play(service, "dead", DEAD, task="u")
+    glossary = service.http.get("/ui/help/concepts/glossary.md").text
+    asked = set()
+    for path in (*PAGES, "/ui/batches/b?tab=breakers", "/ui/batches/b?tab=again"):
+        html = service.http.get(path, headers=BROWSER).text
+        for address, anchor in re.findall(r'class="ask" href="([^"#]*)#([^"]*)"', html):
+            assert address == "/ui/help/concepts/glossary.md"
+            assert f'<tr id="{anchor}">' in glossary, (path, anchor)
+            asked.add(anchor)
+    assert {"score", "coverage", "bounds", "verdict", "lane", "breaker", "cause"} <= asked
+
+
+def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service: Service) -> None:
+    play(service, "won", reward=1.0, task="t", repeat=0)
+    play(service, "dead", DEAD, task="u")
+    glossary = service.http.get("/ui/help/concepts/glossary.md").text
+    words = {*re.findall(r'<tr id="([^"]+)">', glossary), "why", "found", "upstream-model"}
+    headed = set()
+    every = ",".join(list_pages.COLUMNS)
+    for path in (
+        *PAGES, f"/ui/rollouts?columns={every}", "/ui/rollouts?by=fingerprint", "/status",
+        "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost", "/ui/compare?a=b&b=b",
+    ):  # fmt: skip
+        html = service.http.get(path, headers=BROWSER).text
+        for head in re.findall(r'<th [^>]*scope="col"[^>]*>(.*?)</th>', html, re.DOTALL):
+            label = anchor_of(re.sub("<[^>]+>|[↓↑]", "", head))
+            if label in words:
+                assert 'class="ask"' in head, (path, label)
+                headed.add(label)
+    assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
 
 
 def test_each_link_of_a_template_to_help_leads_to_its_section(service: Service) -> None:

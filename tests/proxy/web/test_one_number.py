@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import threading
@@ -78,6 +79,28 @@ def card_page(service: Service) -> str:
     return words(service.http.get("/batches/b/card", headers={"accept": "text/html"}).text)
 
 
+def file(service: Service, path: str) -> list[dict[str, Any]]:
+    """The rows of a view, as JSON lines."""
+    joined = "&" if "?" in path else "?"
+    lines = service.http.get(f"{path}{joined}file=jsonl").text.splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def struck_zeros(service: Service, path: str) -> int:
+    rows = file(service, f"{path}&columns=reward,reported_reward")
+    return sum(row["reported_reward"] == 0 and row["reward"] is None for row in rows)
+
+
+def causes_file(service: Service) -> dict[str, int]:
+    return {row["subcategory"]: row["rollouts"] for row in file(service, "/ui/causes")}
+
+
+def compared_file(service: Service) -> float:
+    scores = [row["score_b"] for row in file(service, "/ui/compare?a=b&b=b")]
+    known = [score for score in scores if score is not None]
+    return float(sum(known) / len(known))
+
+
 def table(html: str, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
     """The values of a chart's table by head: those of each step, and those of all together."""
     (found,) = re.findall(rf'<details id="{name}-table">.*?</details>', html, re.DOTALL)
@@ -142,6 +165,9 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
      "3 of 4 zeros are not measurements: 2 auth, 1 provider error"),
     ("zeros", lambda s: printed(s, "batches"), "3 of 4 zeros"),
     ("zeros", lambda s: printed(s, "card", "b"), "3 of 4 reported zeros are none"),
+    ("zeros", lambda s: struck_zeros(s, "/ui/rollouts?batch=b"), 3),
+    ("zeros", lambda s: struck_zeros(s, "/ui/batches/b?tab=rollouts"), 3),
+    ("zeros", causes_file, {"auth": 2, "provider_error": 1}),
     ("measured", lambda s: (rest(s)["scored"], rest(s)["total"]), (2, 5)),
     ("measured", lambda s: (card(s)["score"]["measured"], card(s)["score"]["repeats"]), (2, 5)),
     ("measured", overview, "2 of 5 measured"),
@@ -152,6 +178,8 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("score", lambda s: card(s)["score"]["score"], 0.5),
     ("score", overview, "Score 0.200 → 0.500"),
     ("score", batches_page, "0.500"),
+    ("score", compared_file, 0.5),
+    ("score", lambda s: words(page(s, "/ui/compare?a=b&b=b")), "B b 0.500"),
     ("score", lambda s: printed(s, "batch", "b"), "0.500 over measured"),
     ("calls", recorded_calls, CALLS),
     ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
