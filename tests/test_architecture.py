@@ -29,6 +29,7 @@ LAZY = (
     "truezero.runner.demo",
     "truezero.runner.doctor",
     "truezero.runner.drills",
+    "truezero.runner.replays",
     "truezero.runner.run",
 )
 # Imported inside a function elsewhere: module → the modules that do so.

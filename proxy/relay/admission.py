@@ -161,7 +161,7 @@ class Access:
             call = await asyncio.to_thread(self._count, target.rollout_id)
         except AccessUnknownError:
             return None
-        return fault if fault.strikes(call) else None
+        return fault.met_by(call)
 
     async def was_answered(self, target: Target, response_digest: str) -> bool:
         """Return True if a rollout received this response as an answer.

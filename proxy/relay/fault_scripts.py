@@ -38,7 +38,7 @@ class Reply:
     """The content of a complete answer: its words, its finish reason and its token counts."""
 
     words: tuple[str, ...] = ()
-    finish: Literal["stop", "length", "abort"] = "stop"
+    finish: Literal["stop", "length", "abort", "content_filter"] = "stop"
     input_tokens: int = 1
     output_tokens: int = 0
 
@@ -66,13 +66,24 @@ class ErrorAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedError:
+    """An error that came before, in placeholder words; ``wait_s``: what it asked to wait."""
+
+    status: int
+    code: str | None
+    message: str
+    wait_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorScript:
     """The errors and answers of one dialect, in its own words.
 
     ``errors``: by the fault's kind, for a model that the provider names in them.
     ``begun``: the events of a stream that has begun to answer. ``breaking``: the event that
     ends it with an error. ``stream``: a whole stream with a reply, its terminal event
-    included. ``whole``: a body with a reply.
+    included. ``whole``: a body with a reply. ``error``: an error's body, of its status, its code
+    and its message. ``error_event``: the event of one, in a stream.
     """
 
     errors: Callable[[str], Mapping[str, ErrorAnswer]]
@@ -80,6 +91,8 @@ class ErrorScript:
     breaking: Callable[[FaultedRequest], bytes]
     stream: Callable[[FaultedRequest, Reply], list[bytes]]
     whole: Callable[[FaultedRequest, Reply], Body]
+    error: Callable[[ReplayedError], Body]
+    error_event: Callable[[FaultedRequest, ReplayedError], bytes]
 
 
 def data_event(payload: object) -> bytes:
@@ -214,7 +227,11 @@ def responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
 
 
 # Why an incomplete response is; the types know no "abort", gateways pass the engine's word on.
-_INCOMPLETE = {"length": "max_output_tokens", "abort": "abort"}
+_INCOMPLETE = {
+    "length": "max_output_tokens",
+    "abort": "abort",
+    "content_filter": "content_filter",
+}
 
 
 def _response(request: FaultedRequest, status: str, **more: object) -> Body:
@@ -322,6 +339,22 @@ def responses_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _ended(request, reply)
 
 
+def openai_error(error: ReplayedError) -> Body:
+    """Return the body of a replayed error."""
+    named = {"message": error.message, "type": error.code, "param": None, "code": error.code}
+    return {"error": named}
+
+
+def chat_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    """Return the event of a replayed error."""
+    return data_event(openai_error(error))
+
+
+def responses_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    """Return the event of a replayed error."""
+    return named_event("error", code=error.code, message=error.message, param=None)
+
+
 # --- Anthropic: Messages -----------------------------------------------------------------------
 # After docs.claude.com/en/api/errors and the types of anthropic-sdk-python: types/raw_*_event.
 
@@ -364,7 +397,12 @@ def anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
 
 
 # A server's own end of generation has no name here: gateways pass the engine's word on.
-_STOPS = {"stop": "end_turn", "length": "max_tokens", "abort": "abort"}
+_STOPS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "abort": "abort",
+    "content_filter": "refusal",
+}
 _BEGUN = Reply(words=WORDS)
 
 
@@ -421,6 +459,17 @@ def anthropic_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _message(request, content, _STOPS[reply.finish], usage)
 
 
+def anthropic_error(error: ReplayedError) -> Body:
+    """Return the body of a replayed error."""
+    named = {"type": error.code or "error", "message": error.message}
+    return {"type": "error", "error": named, "request_id": "req_drill"}
+
+
+def anthropic_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    """Return the event of a replayed error."""
+    return named_event("error", error=anthropic_error(error)["error"])
+
+
 # --- Gemini ------------------------------------------------------------------------------------
 # After ai.google.dev/gemini-api/docs/troubleshooting and the error details of google.rpc.
 
@@ -475,7 +524,12 @@ def gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
 
 
 # No model of Google's is stopped so: a gateway before vLLM or SGLang passes the engine's word on.
-_FINISHES = {"stop": "STOP", "length": "MAX_TOKENS", "abort": "ABORT"}
+_FINISHES = {
+    "stop": "STOP",
+    "length": "MAX_TOKENS",
+    "abort": "ABORT",
+    "content_filter": "SAFETY",
+}
 
 
 def _candidate(
@@ -538,6 +592,19 @@ def gemini_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _candidate(request, reply.text, reply, ends=True, output_tokens=reply.output_tokens)
 
 
+def gemini_error(error: ReplayedError) -> Body:
+    """Return the body of a replayed error."""
+    named: Body = {"code": error.status, "message": error.message, "status": error.code or ""}
+    if error.wait_s is not None:
+        named["details"] = [{"@type": f"{_GOOGLE}RetryInfo", "retryDelay": f"{error.wait_s:g}s"}]
+    return {"error": named}
+
+
+def gemini_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    """Return the event of a replayed error."""
+    return b"".join(_gemini_framed(request, [gemini_error(error)], begins=False, ends=True))
+
+
 # --- complete answers that spoil the measurement -----------------------------------------------
 # No status tells them from good ones; only counts, finish reason, model or time do.
 
@@ -587,3 +654,36 @@ INVALID_ANSWERS: Mapping[FaultKind, Callable[[FaultedRequest], Spoilt]] = {
     "slow": _answer,  # late
 }
 """The request as it is answered, and the reply, by kind of fault."""
+
+
+# --- errors that came before, played again ------------------------------------------------------
+# An exchange holds no message. These say no more than its cause does, in plain English.
+
+
+NOTHING_SAID = "As recorded."
+_MESSAGES: Mapping[str, str] = {
+    "auth": "Incorrect API key provided.",
+    "quota": "Your credit balance is too low.",
+    "model_not_found": "The model does not exist.",
+    "rate_limit": "Rate limit reached for requests.",
+    "provider_error": "The server had an error while processing your request.",
+    "rejected_request": "Invalid value in the request.",
+}
+_FINER_MESSAGES: Mapping[tuple[str, str], str] = {
+    ("provider_error", "overloaded"): "The model is overloaded. Please try again later.",
+    ("provider_error", "timeout"): "The request timed out.",
+    ("provider_error", "loading"): "The model is loading.",
+    ("quota", "daily"): "You have reached your daily limit.",
+    ("quota", "spend_limit"): "You have reached your spending limit.",
+    ("rejected_request", "content_filter"): "The prompt was blocked by the content filter.",
+    ("rejected_request", "context_length"): "The prompt exceeds the maximum context length.",
+    ("rejected_request", "too_large"): "The request is too large.",
+    ("rejected_request", "unsupported"): "This parameter is not supported.",
+    ("auth", "region"): "Your country or region is not supported.",
+    ("auth", "no_access"): "You do not have access to this model.",
+}
+
+
+def replayed_message(subcategory: str, reason: str | None) -> str:
+    """Return placeholder words for an error of a cause."""
+    return _FINER_MESSAGES.get((subcategory, reason or ""), _MESSAGES[subcategory])

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 import orjson
@@ -19,29 +20,39 @@ from proxy.outbound.connection import ResponseHandler
 from proxy.outbound.request import ArrivingBody, SerializedRequest, UpstreamRequest
 from proxy.relay.fault_scripts import (
     INVALID_ANSWERS,
+    NOTHING_SAID,
     SILENT,
     WORDS,
     ErrorAnswer,
     ErrorScript,
     FaultedRequest,
+    ReplayedError,
     Reply,
     anthropic_begun,
     anthropic_breaking,
+    anthropic_error,
+    anthropic_error_event,
     anthropic_errors,
     anthropic_stream,
     anthropic_whole,
     chat_begun,
     chat_breaking,
+    chat_error_event,
     chat_errors,
     chat_stream,
     chat_whole,
     gemini_begun,
     gemini_breaking,
+    gemini_error,
+    gemini_error_event,
     gemini_errors,
     gemini_stream,
     gemini_whole,
+    openai_error,
+    replayed_message,
     responses_begun,
     responses_breaking,
+    responses_error_event,
     responses_errors,
     responses_stream,
     responses_whole,
@@ -53,7 +64,7 @@ from proxy.wire.dialect import Payload, part
 from proxy.wire.framing import Unreadable, decoder
 
 if TYPE_CHECKING:
-    from truezero.models import Fault, FaultKind
+    from truezero.models import Fault, FaultKind, ReplayedCall
 
 
 # --- scripts by API ----------------------------------------------------------------------------
@@ -66,6 +77,8 @@ CHAT = ErrorScript(
     breaking=chat_breaking,
     stream=chat_stream,
     whole=chat_whole,
+    error=openai_error,
+    error_event=chat_error_event,
 )
 SCRIPTS: Mapping[str, ErrorScript] = {
     "openai.chat": CHAT,
@@ -75,6 +88,8 @@ SCRIPTS: Mapping[str, ErrorScript] = {
         breaking=responses_breaking,
         stream=responses_stream,
         whole=responses_whole,
+        error=openai_error,
+        error_event=responses_error_event,
     ),
     "anthropic.messages": ErrorScript(
         errors=anthropic_errors,
@@ -82,6 +97,8 @@ SCRIPTS: Mapping[str, ErrorScript] = {
         breaking=anthropic_breaking,
         stream=anthropic_stream,
         whole=anthropic_whole,
+        error=anthropic_error,
+        error_event=anthropic_error_event,
     ),
     "gemini.generateContent": (
         _GEMINI := ErrorScript(
@@ -90,6 +107,8 @@ SCRIPTS: Mapping[str, ErrorScript] = {
             breaking=gemini_breaking,
             stream=gemini_stream,
             whole=gemini_whole,
+            error=gemini_error,
+            error_event=gemini_error_event,
         )
     ),
     "gemini.streamGenerateContent": _GEMINI,
@@ -203,6 +222,9 @@ class FaultyOrigin:
     def _play(self, call: _FaultedCall) -> Iterator[_Step]:
         """Yield what the provider does: seconds of silence, a head, parts of a body, an error."""
         fault = self._fault
+        if fault.kind == "replay":
+            yield from _replay(fault.calls[0], call)
+            return
         if fault.kind in ("slow", "hang"):
             yield fault.delay_s if fault.kind == "slow" else math.inf
         if fault.kind == "reset":
@@ -279,6 +301,10 @@ class _FaultedCall:
         stated = {"content-length": str(len(content)), **headers}
         return self._answer(status, _JSON, stated, [content])
 
+    def raw(self, status: int, content_type: tuple[str, str], content: bytes) -> _Answer:
+        """Return a complete answer of these bytes."""
+        return self._answer(status, content_type, {"content-length": str(len(content))}, [content])
+
     def half(self, payload: object) -> _Answer:
         """Return a JSON answer that is truncated below its content-length."""
         content = json.dumps(payload).encode()
@@ -345,6 +371,111 @@ _PLAYS: Mapping[FaultKind, Callable[[_FaultedCall], _Answer]] = {
     "empty": _say_nothing,
     **dict.fromkeys(INVALID_ANSWERS, _spoil),
 }
+
+
+# --- replays -------------------------------------------------------------------------------------
+
+
+_HTML = ("content-type", "text/html")
+_PLACEHOLDER_WORDS = 4_096  # at most; an answer counts as many tokens as were recorded
+
+
+def _replay(played: ReplayedCall, call: _FaultedCall) -> Iterator[_Step]:
+    """Yield what a provider did before: its waits, status, kind of error and end, no word of it."""
+    head_s = whole_s = played.duration_s or 0.0
+    if played.status is not None:
+        head_s = min(played.first_byte_s or 0.0, whole_s)
+        yield head_s
+        answer = _replayed(played, call)
+        yield answer
+        *pieces, last = answer.pieces or (b"",)
+        yield from pieces
+        yield whole_s - head_s
+        if played.ending == "complete":
+            yield last
+            return
+        yield last if pieces else last[: len(last) // 2]
+    elif played.ending in _BROKEN:
+        yield whole_s
+    broken = _BROKEN.get(played.ending)
+    yield broken() if broken else math.inf  # its agent left, or ended, first
+
+
+_BROKEN: Mapping[str, Callable[[], errors.UpstreamError]] = {
+    "timed_out": lambda: errors.ReadTimeout("no byte came"),
+    "never_connected": lambda: errors.ConnectError("connection refused"),
+    "cut_upstream": lambda: errors.RemoteProtocolError("peer closed connection before its end"),
+    "lost": lambda: errors.ReadError("connection reset by peer"),
+}
+"""By the ending of a call that its agent did not leave."""
+
+
+def _replayed(played: ReplayedCall, call: _FaultedCall) -> _Answer:
+    """Return the response that stands for the one that came; one that broke off ends too late."""
+    assert played.status is not None
+    request = call.request
+    if played.status >= 300 or _names_error(played):
+        return _replayed_error(played, call)
+    if played.reason == "empty_body":
+        return call.raw(played.status, _JSON, b"")
+    if played.reason == "html_body":
+        return call.raw(played.status, _HTML, b"<html>As recorded.</html>")
+    if played.ending != "complete" or played.reason == "truncated":
+        if request.streamed and played.spoke:
+            return call.events(call.script.begun(request))
+        if request.streamed:
+            return call.events([])
+    reply = _recorded(played, request)
+    if played.answered_model is not None:
+        call = replace(call, request=replace(request, model=played.answered_model))
+    answer = _say(call, reply)
+    if played.reason == "truncated":
+        return call.raw(played.status, _JSON, answer.pieces[0][: len(answer.pieces[0]) // 2])
+    return replace(answer, status=played.status)
+
+
+_WITHOUT_ERROR = frozenset(("truncated", "empty_body", "html_body", "aborted"))  # flaws
+
+
+def _names_error(played: ReplayedCall) -> bool:
+    return (
+        played.ending == "complete"
+        and played.subcategory is not None
+        and played.reason not in _WITHOUT_ERROR
+    )
+
+
+def _replayed_error(played: ReplayedCall, call: _FaultedCall) -> _Answer:
+    status = played.status or 200
+    worded = played.worded and played.subcategory is not None
+    error = ReplayedError(
+        status=status,
+        code=played.error_code,
+        message=replayed_message(played.subcategory or "", played.reason) if worded
+        else NOTHING_SAID,
+        wait_s=played.retry_after_s,
+    )  # fmt: skip
+    if status < 300 and call.request.streamed:
+        begun = call.script.begun(call.request) if played.spoke else []
+        return call.events([*begun, call.script.error_event(call.request, error)])
+    wait = {} if error.wait_s is None else {"retry-after": f"{error.wait_s:g}"}
+    return call.body(status, call.script.error(error), wait)
+
+
+def _recorded(played: ReplayedCall, request: FaultedRequest) -> Reply:
+    """Return placeholder words of the length and for the count of tokens that were recorded."""
+    if played.input_tokens is None or not played.request_bytes:
+        read = max(1, request.size // 4)
+    else:
+        read = round(played.input_tokens * request.size / played.request_bytes)
+    written = len(WORDS) if played.output_tokens is None else played.output_tokens
+    words = tuple(islice(cycle(WORDS), min(max(written, 1), _PLACEHOLDER_WORDS)))
+    return Reply(
+        words=words if played.spoke else (),
+        finish=played.finish,
+        input_tokens=read,
+        output_tokens=written,
+    )
 
 
 def _decoded(body: bytes, headers: http_headers.Pairs) -> bytes:

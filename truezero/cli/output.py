@@ -1013,19 +1013,30 @@ def _spoils(verdict: models.Verdict) -> bool:
 
 
 def _lessons(drilled: Sequence[DrillReport]) -> Iterator[str]:
-    from truezero.runner.drills import INVALID_ANSWERS  # noqa: PLC0415  loads pydantic
-
     hidden = [one for one in drilled if one.hidden]
-    failures = ", ".join(one.drill for one in hidden if one.drill not in INVALID_ANSWERS)
-    spoilt = ", ".join(one.drill for one in hidden if one.drill in INVALID_ANSWERS)
+    failures = ", ".join(one.drill for one in hidden if not one.took_spoilt)
+    spoilt = ", ".join(one.drill for one in hidden if one.took_spoilt)
     missed = ", ".join(
         one.drill for one in hidden if one.verdict.health == "healthy" and not _spoils(one.verdict)
     )
     if failures:
         yield f"Failures hidden behind exit code 0: {failures}."
-    elif not {one.drill for one in drilled} <= INVALID_ANSWERS:
+    elif not all(one.took_spoilt for one in drilled):
         yield "No failure was hidden."
     if spoilt:
         yield f"Spoilt answers taken for good: {spoilt}."
     if missed:
         yield f"Judged healthy nevertheless: {missed}."
+    for one in drilled:
+        if one.original is not None:
+            yield _compared(one.verdict, one.original)
+
+
+def _compared(verdict: models.Verdict, original: models.Verdict) -> str:
+    if _judged(verdict) == _judged(original):
+        return f"Judged as {original.rollout_id} was: {_judged(original)}."
+    return f"{original.rollout_id} was judged {_judged(original)}; now {_judged(verdict)}."
+
+
+def _judged(verdict: models.Verdict) -> str:
+    return " ".join(filter(None, (verdict.health, verdict.subcategory)))

@@ -244,6 +244,12 @@ def report_lines(report: Report) -> list[str]:
 @click.option(
     "--fault", multiple=True, help="Inject only this failure; repeatable.  [default: all]"
 )
+@click.option(
+    "--like",
+    metavar="ROLLOUT",
+    help="Play what the provider did to this rollout, and nothing else.",
+)
+@click.option("--live", is_flag=True, help="With --like: the provider gives the good answers.")
 @click.option("--at-call", type=click.IntRange(min=1), help="First call that fails.")
 @click.option("--model", help="Model under test.")
 @click.option(
@@ -257,7 +263,7 @@ def report_lines(report: Report) -> list[str]:
     "--delay",
     "delay_s",
     type=click.FloatRange(min=0.001, max=3600),
-    help="Seconds before a slow answer.",
+    help="Seconds before a slow answer; with --like, the longest wait.",
 )
 @service_options
 @json_option
@@ -265,6 +271,8 @@ def drill(
     *,
     command: tuple[str, ...],
     fault: tuple[str, ...],
+    like: str | None,
+    live: bool,
     at_call: int | None,
     model: str | None,
     timeout_s: float,
@@ -276,14 +284,19 @@ def drill(
     """Inject each provider failure into an agent and report how it reacts.
 
     The proxy answers in the provider's own format; no provider is called, except for calls
-    before the failing one (mid_run_quota). The agent's output is measured, not shown.
+    before the failing one (mid_run_quota). The agent's output is measured, not shown. With --like,
+    statuses, kinds of errors, waits and cuts are those of a rollout's calls, in placeholder words.
     """
     from rich.console import Console  # noqa: PLC0415
 
     from truezero.cli.output import print_table  # noqa: PLC0415
-    from truezero.runner import drills, embedded  # noqa: PLC0415
+    from truezero.runner import drills, embedded, replays  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
 
+    if like and (fault or at_call):
+        fail("--like plays what happened; --fault and --at-call do not go with it", 2)
+    if live and not like:
+        fail("--live goes with --like", 2)
     try:
         plan = drills.Plan(
             command=runner.job_of(command).command,
@@ -298,13 +311,19 @@ def drill(
             progress("drilling") as show,
         ):
             number, faults = count(1), plural(len(plan.drills), "fault")
-            results = drills.run(
-                plan,
-                client,
-                lambda _one: show(f"{next(number)} of {faults}"),
-            )
+            if like:
+                original = replays.replayed(client, like, live=live, wait_at_most_s=delay_s)
+                results = [drills.replay(plan, original, client)]
+            else:
+                results = drills.run(
+                    plan,
+                    client,
+                    lambda _one: show(f"{next(number)} of {faults}"),
+                )
     except drills.DrillError as error:
         fail(str(error), error.code)
+    except replays.NotReplayable as error:
+        fail(str(error), 1)
     except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
         fail(str(error), 1)
     if as_json:

@@ -51,14 +51,60 @@ FaultKind = Literal[
     "swap_model",
     "abort",
     "slow",
+    "replay",
 ]
+MOST_REPLAYED = 10_000  # calls of one replay
+_Seconds = Annotated[float, Field(ge=0, le=3600)]
+_Count = Annotated[int, Field(ge=0, le=10**9)]
+_Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:\-]{1,64}$")]  # a code, no sentence
+
+
+class ReplayedCall(StrictRequest):
+    """One call as a provider dealt with it, read from its exchange, without anything that was said.
+
+    Placeholder text stands for answers and errors alike.
+    """
+
+    status: Annotated[int, Field(ge=200, le=599)] | None = Field(
+        default=None, description="null: no head of a response came"
+    )
+    ending: Literal[
+        "complete",
+        "cut_upstream",
+        "left_by_agent",
+        "closed_at_outcome",
+        "timed_out",
+        "never_connected",
+        "lost",
+    ] = Field(default="complete", description="as the exchange's")
+    first_byte_s: _Seconds | None = Field(default=None, description="seconds before the head")
+    duration_s: _Seconds | None = Field(default=None, description="seconds before the last byte")
+    subcategory: Subcategory | None = Field(default=None, description="why it failed")
+    reason: _Word | None = Field(default=None, description="the finer name of the cause")
+    error_code: _Word | None = Field(default=None, description="the provider's own code")
+    worded: bool = Field(
+        default=True, description="the error said more than its status and its code do"
+    )
+    retry_after_s: Annotated[float, Field(ge=0, le=10**7)] | None = Field(
+        default=None, description="the wait that the provider asked for, seconds"
+    )
+    finish: Literal["stop", "length", "abort", "content_filter"] = Field(
+        default="stop", description="why the model stopped"
+    )
+    answered_model: Name = Field(default=None, description="where it was not the model asked for")
+    spoke: bool = Field(default=True, description="a part of an answer came")
+    request_bytes: _Count = Field(default=0, description="length of the request body")
+    input_tokens: _Count | None = Field(default=None, description="counted for that request")
+    output_tokens: _Count | None = Field(default=None, description="counted for the answer")
+    passed_on: bool = Field(default=False, description="the provider itself answers this call")
 
 
 class Fault(StrictRequest):
     """A failure to inject into a rollout instead of the provider's answer, for a drill.
 
     The agent's inference calls are counted from 1; with only a kind, all of them fail. Kinds
-    from `truncate_prompt` on are complete answers that spoil the measurement.
+    from `truncate_prompt` to `slow` are complete answers that spoil the measurement. `replay`
+    plays `calls` in their order, the last of them over and over.
     """
 
     kind: FaultKind = Field(description="what the provider is made to do")
@@ -68,9 +114,29 @@ class Fault(StrictRequest):
         default=None, ge=1, le=10**6, description="at most this many failures"
     )
     delay_s: float = Field(default=5.0, gt=0, le=3600, description="seconds before a `slow` answer")
+    calls: list[ReplayedCall] = Field(
+        default_factory=list, max_length=MOST_REPLAYED, description="what a `replay` plays"
+    )
 
-    def strikes(self, call: int) -> bool:
-        """Return True if the agent's inference call of this number, counted from 1, fails."""
+    @model_validator(mode="after")
+    def _replays_something(self) -> Self:
+        if (self.kind == "replay") is not bool(self.calls):
+            raise ValueError("calls are those of a replay, which needs one at least")
+        return self
+
+    def met_by(self, call: int) -> Self | None:
+        """Return what befalls the agent's inference call of this number, counted from 1.
+
+        Of a replay, that is the one call to play.
+        """
+        if not self._strikes(call):
+            return None
+        if self.kind != "replay":
+            return self
+        played = self.calls[min(call, len(self.calls)) - 1]
+        return None if played.passed_on else self.model_copy(update={"calls": [played]})
+
+    def _strikes(self, call: int) -> bool:
         offset = call - (self.at_call or 1)
         failures, rest = divmod(offset, self.every or 1)
         return offset >= 0 and rest == 0 and (self.times is None or failures < self.times)

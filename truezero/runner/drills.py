@@ -1,5 +1,6 @@
 """`truezero drill`: inject each provider failure into an agent and report how it reacts.
 
+`--like ROLLOUT` plays what the provider did to an earlier rollout, read from its exchanges.
 The agent's output is measured, not kept; a provider is called only for calls before a failure.
 """
 
@@ -17,12 +18,14 @@ from typing import IO, Any
 
 from truezero import Client, models
 from truezero.runner.equipment import PreparedCommand, equipped
+from truezero.runner.replays import ReplayedRollout, is_inference
 from truezero.runner.run import not_started, signal_group
 from truezero.sdk.arguments import OutcomeFacts
 
 TIMEOUT_S = 120.0  # a first answer that takes longer counts as never given
 _GRACE_S = 2.0  # between SIGTERM and SIGKILL
 _READ = 65536
+_LONGEST_TASK = 200  # characters
 
 DRILLS: Mapping[str, models.Fault] = {
     "auth": models.Fault(kind="auth"),
@@ -91,7 +94,8 @@ class DrillReport:
     ``struck``: number of injected failures. ``retries``: calls after the first of them.
     ``wasted_s``: seconds spent on failed calls and between them. ``hidden``: it exited with 0
     although no call succeeded after the last failure; a spoilt answer counts as one, a slow one
-    only if the agent did not wait for it.
+    only if the agent did not wait for it. ``original``: the verdict of the rollout that a replay
+    plays; there, ``struck`` counts failed calls, or if none failed, all.
     """
 
     drill: str
@@ -108,6 +112,7 @@ class DrillReport:
     wasted_s: float | None
     hidden: bool
     verdict: models.Verdict
+    original: models.Verdict | None = None
 
     @property
     def findings(self) -> tuple[str, ...]:
@@ -124,8 +129,15 @@ class DrillReport:
         if self.exit_code:
             return "reported it"
         if self.hidden:
-            return "took it for good" if self.drill in INVALID_ANSWERS else "hid the failure"
+            return "took it for good" if self.took_spoilt else "hid the failure"
         return "waited for it" if self.drill == "slow" else "recovered"
+
+    @property
+    def took_spoilt(self) -> bool:
+        """True if it was an answer that was spoilt, and no failure."""
+        if self.original is not None:
+            return self.original.health == "healthy"
+        return self.drill in INVALID_ANSWERS
 
 
 def record(one: DrillReport) -> dict[str, Any]:
@@ -135,6 +147,7 @@ def record(one: DrillReport) -> dict[str, Any]:
         "conduct": one.conduct,
         "findings": one.findings,
         "verdict": one.verdict.model_dump(),
+        "original": one.original and one.original.model_dump(),
     }
 
 
@@ -171,15 +184,39 @@ def run(
     return drilled
 
 
+def replay(plan: Plan, original: ReplayedRollout, client: Client) -> DrillReport:
+    """Run the agent once, against what the providers did in an earlier rollout.
+
+    Raises:
+        ServiceError: the service is unreachable or rejects a request.
+        DrillError: the command cannot be started.
+    """
+    name = f"like {original.verdict.rollout_id}"
+    return _play(name, original.fault(), plan, client, original)
+
+
 def _drill(name: str, plan: Plan, client: Client) -> DrillReport:
+    return _play(name, _fault(name, plan), plan, client)
+
+
+def _play(
+    name: str,
+    fault: models.Fault,
+    plan: Plan,
+    client: Client,
+    original: ReplayedRollout | None = None,
+) -> DrillReport:
     rollout = client.register(
-        task=f"drill:{name}", model=plan.model, fault=_fault(name, plan).model_dump()
+        task=f"drill:{name}"[:_LONGEST_TASK],
+        model=plan.model or (original.model if original else None),
+        upstream=original.upstream if original else None,
+        fault=fault.model_dump(),
     )
     with equipped(plan.command, rollout, client.url) as equipment:
         ended = _tried(equipment, plan, client, rollout.id)
     _, verdict = client.ended(rollout.id, **_outcome(ended))
-    calls = [call for call in client.exchanges(rollout.id) if _is_inference(call)]
-    return _drilled(name, equipment.agent, ended, verdict, calls)
+    calls = [call for call in client.exchanges(rollout.id) if is_inference(call)]
+    return _drilled(name, equipment.agent, ended, verdict, calls, original)
 
 
 def _tried(equipment: PreparedCommand, plan: Plan, client: Client, rollout_id: str) -> DrillRun:
@@ -196,13 +233,9 @@ def _tried(equipment: PreparedCommand, plan: Plan, client: Client, rollout_id: s
 
 
 def _fault(name: str, plan: Plan) -> models.Fault:
-    asked = {"at_call": plan.at_call, "delay_s": plan.delay_s}
-    update = {key: value for key, value in asked.items() if value is not None}
+    stated = {"at_call": plan.at_call, "delay_s": plan.delay_s}
+    update = {key: value for key, value in stated.items() if value is not None}
     return DRILLS[name].model_copy(update=update)
-
-
-def _is_inference(call: models.Exchange) -> bool:
-    return call.role == "agent" and (call.model_extra or {}).get("kind") == "inference"
 
 
 def _drilled(
@@ -211,10 +244,15 @@ def _drilled(
     ended: DrillRun,
     verdict: models.Verdict,
     calls: Sequence[models.Exchange],
+    original: ReplayedRollout | None = None,
 ) -> DrillReport:
-    struck = [place for place, call in enumerate(calls) if call.injected]
-    # A slow answer is good once it came; any other that is injected never is.
-    since = (struck[-1] + (name != "slow")) if struck else 0
+    injected = [place for place, call in enumerate(calls) if call.injected]
+    # A replay plays good answers too; if nothing failed, its answers are what is tried.
+    failed = [place for place in injected if not _succeeded(calls[place])]
+    struck = failed if original and failed else injected
+    # A slow answer is good once it came, as is a replayed one that spoilt nothing; no other is.
+    good = name == "slow" if original is None else not (failed or _spoils(original.verdict))
+    since = (struck[-1] + (not good)) if struck else 0
     recovered = bool(struck) and any(_succeeded(call) for call in calls[since:])
     return DrillReport(
         drill=name,
@@ -231,7 +269,12 @@ def _drilled(
         wasted_s=verdict.lost_s,
         hidden=bool(struck) and not (recovered or ended.stopped or ended.code),
         verdict=verdict,
+        original=original.verdict if original else None,
     )
+
+
+def _spoils(verdict: models.Verdict) -> bool:
+    return any(finding.level != "info" for finding in verdict.validity)
 
 
 def _succeeded(call: models.Exchange) -> bool:

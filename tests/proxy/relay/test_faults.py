@@ -383,9 +383,9 @@ def test_a_failure_can_come_every_so_often(house: Service) -> None:
         ({"times": 1}, [1]),
     ],
 )
-def test_which_calls_a_fault_strikes(fault: dict[str, int], struck: list[int]) -> None:
+def test_which_calls_a_fault_strikes(fault: dict[str, Any], struck: list[int]) -> None:
     plan = Fault(kind="auth", **fault)
-    assert [call for call in range(1, 7) if plan.strikes(call)] == struck
+    assert [call for call in range(1, 7) if plan.met_by(call)] == struck
 
 
 def test_only_the_agents_inference_is_struck(house: Service) -> None:
@@ -485,7 +485,7 @@ def test_every_script_has_words_for_every_refusal(api: str) -> None:
 
 
 def test_every_kind_is_tested_here() -> None:
-    assert set(KINDS) == {*EXPECTED, *INVALID_ANSWERS, "hang", "reset"}
+    assert set(KINDS) == {*EXPECTED, *INVALID_ANSWERS, "hang", "reset", "replay"}
 
 
 def test_the_page_on_drills_states_the_statuses() -> None:

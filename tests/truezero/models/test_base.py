@@ -60,5 +60,6 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
         "BatchBegin", "BatchEnd", "BatchPolicy", "BulkRequest", "DigestRequest",
         "DisclosureRequest", "Fault", "KeyDeletion", "Limits",
         "ListParameters", "OutcomeRequest", "ReferenceRequest", "RerunParameters", "RolloutRequest",
+        "ReplayedCall",
     }  # fmt: skip
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)

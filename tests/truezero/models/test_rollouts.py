@@ -34,7 +34,7 @@ from truezero.models.rollouts import (
 )
 def test_a_fault_strikes_the_calls_that_it_names(fault: dict[str, int], failing: list[int]) -> None:
     injected = Fault.model_validate({"kind": "auth", **fault})
-    assert [call for call in range(1, 7) if injected.strikes(call)] == failing
+    assert [call for call in range(1, 7) if injected.met_by(call)] == failing
 
 
 def test_what_is_registered_can_be_logged_without_its_keys() -> None:

@@ -10,8 +10,8 @@ from proxy.relay.fault_scripts import INVALID_ANSWERS, SILENT, FaultedRequest, R
 from proxy.relay.faults import CHAT, SCRIPTS, script_for, wants_usage
 from truezero.models import FaultKind
 
-# Played on the connection, or complete answers.
-WITHOUT_ERROR = {"truncation", "empty", "hang", "reset", *INVALID_ANSWERS}
+# Played on the connection, complete answers, or what was recorded.
+WITHOUT_ERROR = {"truncation", "empty", "hang", "reset", "replay", *INVALID_ANSWERS}
 
 
 def test_an_unlisted_api_is_answered_as_chat() -> None:
