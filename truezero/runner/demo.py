@@ -7,6 +7,7 @@ The agents run side by side, as a harness runs them: most of their time is waiti
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import tempfile
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 
 MODELS = ("demo-large", "demo-small")
+DOWN = "demo-down"  # a model whose servers answer nobody
+OPERATOR = "sk-demo-funded"  # the key that the proxy holds
+_AT_LENGTH = "at length"  # a task for which the gateway before the provider loses its patience
 _POLL_S = 0.05  # what shutdown() waits for at most; half a second by default
 _PRODUCT = re.compile(r"(\d+) \* (\d+)")
 
@@ -52,14 +56,17 @@ class Account:
 
     ``credit``: US dollars left. ``burst``: calls allowed before one is refused with a wait of
     ``pause_s`` seconds; None is no limit. It counts calls, not time: a slow machine sees the same.
-    ``incident``: the provider has an outage in this account's region.
+    ``incident``: the provider has an outage in this account's region. ``every_s``: its limit is a
+    call in so many seconds, as its answers state; one that comes sooner is refused.
     """
 
     credit: float = 100.0
     burst: int | None = None
     pause_s: float = 0.3
     incident: bool = False
+    every_s: float | None = None
     admitted: int = 0
+    admitted_at: float = -math.inf
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def wait_s(self) -> float | None:
@@ -71,11 +78,22 @@ class Account:
             self.admitted = 0 if refused else self.admitted + 1
         return self.pause_s if refused else None
 
+    def too_soon(self) -> bool:
+        """Return True if a call exceeds the limit; else admit it."""
+        if self.every_s is None:
+            return False
+        with self.lock:
+            now = time.monotonic()
+            refused = now < self.admitted_at + self.every_s
+            self.admitted_at = self.admitted_at if refused else now
+        return refused
+
 
 ACCOUNTS = {
     "sk-demo-funded": Account(),
     "sk-demo-empty": Account(credit=0.0),
     "sk-demo-busy": Account(burst=1),
+    "sk-demo-slow": Account(every_s=1.0),
     "sk-demo-outage": Account(incident=True),
 }
 
@@ -112,12 +130,14 @@ def failure(key: str, model: str) -> tuple[FaultKind, float | None] | None:
     account = ACCOUNTS.get(key)
     if account is None:
         return "auth", None
-    if account.incident:
+    if account.incident or model == DOWN:
         return "overloaded", None
     if model not in MODELS:
         return "model_not_found", None
     if account.credit <= 0:
         return "quota", None
+    if account.too_soon():
+        return "rate_limit", None
     wait_s = account.wait_s()
     return None if wait_s is None else ("rate_limit", wait_s)
 
@@ -141,7 +161,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         model = request.get("model", "")
         failed = failure(self._key(), model)
-        if failed is not None:
+        if failed is None and _AT_LENGTH in _conversation(request)[0]:
+            self._json(504, {"message": "The upstream server is timing out"})
+        elif failed is not None:
             self._fail(dialect, model, *failed)
         elif dialect == "openai":
             self._openai(request)
@@ -226,6 +248,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _events(self, events: list[dict[str, Any]], *, done: bool) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
+        account = ACCOUNTS[self._key()]
+        if account.every_s is not None:
+            stated = {"limit": "1", "remaining": "0", "reset": f"{account.every_s:g}s"}
+            for name, value in stated.items():
+                self.send_header(f"x-ratelimit-{name}-requests", value)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         lines = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
@@ -272,6 +299,7 @@ def _usage(prompt: str, answer: str) -> dict[str, int]:
 
 
 BATCH = "demo"
+UNTRUSTED_BATCH = "demo-untrusted"
 _DIALECTS = ("OPENAI", "ANTHROPIC")
 _STEPS = 4
 _RETRIES = 2
@@ -281,11 +309,15 @@ _WRITTEN_S = 60.0
 
 @dataclass(frozen=True)
 class Scene:
-    """One rollout of the demo: an agent's task, key, model and dialect."""
+    """One rollout of the demo: an agent's task, key, model and dialect.
+
+    Arguments:
+        key: None is the proxy's own, in a batch whose agents are untrusted.
+    """
 
     name: str
     story: str
-    key: str = "sk-demo-funded"
+    key: str | None = "sk-demo-funded"
     model: str = "demo-large"
     dialect: str = "openai"
     task: str = "What is 17 * 23?"
@@ -305,8 +337,16 @@ SCENES = (
     Scene("empty-account", "an account without credit", key="sk-demo-empty"),
     Scene("unknown-model", "a model that is not there", model="demo-huge", dialect="anthropic"),
     Scene("rate-limited", "a rate limit that passes", key="sk-demo-busy"),
+    Scene("paced", "a rate limit that the proxy waits for", key="sk-demo-slow"),
     Scene("outage", "a provider that is down", key="sk-demo-outage"),
     Scene("silent", "an agent that never calls", model="not/a-model-id"),
+    Scene(
+        "own-timeout",
+        "an untrusted agent whose own request takes too long",
+        key=None,
+        task=f"List the primes {_AT_LENGTH}.",
+    ),
+    Scene("its-outage", "an untrusted agent whose provider is down", key=None, model=DOWN),
 )
 
 
@@ -330,6 +370,8 @@ def run(*, keep: Path | None = None, as_json: bool = False) -> None:
     with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
         database = keep.absolute() if keep else Path(folder) / "demo.db"
         upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
+        upstreams["TRUEZERO_KEY_OPENAI"] = OPERATOR
+        upstreams["TRUEZERO_PACE"] = "learn"
         home = Path(folder)
         with ExitStack() as running:
             with progress("starting a proxy"):
@@ -361,10 +403,16 @@ def _play(url: str, console: Console) -> list[Run]:
 
 def _rollout(client: Client, http: httpx.Client, scene: Scene) -> Run:
     """Do what a harness does: register, run the agent, verify, report."""
+    trusted = scene.key is not None
     rollout = client.register(
-        id=scene.name, batch=BATCH, task=scene.name, model=scene.model, upstream=scene.dialect
+        id=scene.name,
+        batch=BATCH if trusted else UNTRUSTED_BATCH,
+        task=scene.name,
+        model=scene.model,
+        upstream=scene.dialect,
+        policy=None if trusted else {"agents": "untrusted"},
     )
-    answer = agent(http, scene, rollout.base_urls[scene.dialect])
+    answer = agent(http, scene, rollout.base_urls[scene.dialect], scene.key or rollout.key)
     reward = 1.0 if scene.expected in answer.lower() else 0.0
     client.report(
         rollout.id,
@@ -387,7 +435,7 @@ def _decided(client: Client, rollout_id: str) -> models.Verdict:
     return verdict
 
 
-def agent(http: httpx.Client, scene: Scene, base_url: str) -> str:
+def agent(http: httpx.Client, scene: Scene, base_url: str, key: str) -> str:
     """Run a typical agent: it retries a little, swallows errors and exits normally."""
     if "/" in scene.model:
         return ""  # its own model list does not know the id: it makes no call
@@ -395,7 +443,7 @@ def agent(http: httpx.Client, scene: Scene, base_url: str) -> str:
     speak = _openai if scene.dialect == "openai" else _anthropic
     for _ in range(_STEPS):
         try:
-            call, text = speak(http, base_url, scene, messages)
+            call, text = speak(http, base_url, key, scene.model, messages)
         except httpx.HTTPError:
             return ""
         if call is None:
@@ -404,14 +452,14 @@ def agent(http: httpx.Client, scene: Scene, base_url: str) -> str:
 
 
 def _openai(
-    http: httpx.Client, base_url: str, scene: Scene, messages: list[dict[str, Any]]
+    http: httpx.Client, base_url: str, key: str, model: str, messages: list[dict[str, Any]]
 ) -> tuple[str | None, str]:
-    body = {"model": scene.model, "messages": messages, "stream": True, "tools": [_TOOL]}
+    body = {"model": model, "messages": messages, "stream": True, "tools": [_TOOL]}
     answer = _persistent(
         http,
         f"{base_url}/chat/completions",
         {**body, "stream_options": {"include_usage": True}},
-        {"authorization": f"Bearer {scene.key}"},
+        {"authorization": f"Bearer {key}"},
     )
     events = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
     delta = json.loads(events[0])["choices"][0]["delta"]
@@ -424,13 +472,13 @@ def _openai(
 
 
 def _anthropic(
-    http: httpx.Client, base_url: str, scene: Scene, messages: list[dict[str, Any]]
+    http: httpx.Client, base_url: str, key: str, model: str, messages: list[dict[str, Any]]
 ) -> tuple[str | None, str]:
     answer = _persistent(
         http,
         f"{base_url}/v1/messages",
-        {"model": scene.model, "messages": messages, "max_tokens": 100, "tools": [_TOOL]},
-        {"x-api-key": scene.key, "anthropic-version": "2023-06-01"},
+        {"model": model, "messages": messages, "max_tokens": 100, "tools": [_TOOL]},
+        {"x-api-key": key, "anthropic-version": "2023-06-01"},
     ).json()
     part = answer["content"][0]
     if part["type"] == "text":
@@ -483,25 +531,33 @@ def _print(runs: list[Run], console: Console) -> None:
     table.add_column("retry", no_wrap=True)
     table.add_column("verdict")
     for played in runs:
-        kept = (played.result.rewards or {}).get("reward")
+        rewards = (played.result.rewards or {}).get("reward")
         table.add_row(
             played.scene.name,
             f"{played.reported:.1f}",
-            "[dim]null[/dim]" if kept is None else f"{kept:.1f}",
+            "[dim]null[/dim]" if rewards is None else f"{rewards:.1f}",
             "yes" if played.verdict.retry.eligible else "",
-            output.headline(played.verdict),
+            _verdict(played.verdict),
         )
     console.print(table)
     console.print(_summary(runs))
 
 
+def _verdict(verdict: models.Verdict) -> str:
+    """Return a verdict in a line, its wait for turns and the answer to the proxy's question."""
+    held_s = verdict.held_s or 0.0
+    waited = f"its calls waited {held_s:.1f} s for their turn" if held_s > _PATIENCE_S else None
+    parts = (output.headline(verdict), waited, output.asked_at_the_time(verdict))
+    return "; ".join(part for part in parts if part)
+
+
 def _summary(runs: list[Run]) -> str:
     reported = sum(played.reported for played in runs) / len(runs)
-    kept = [played.result.rewards["reward"] for played in runs if played.result.rewards]
-    measured = sum(kept) / len(kept)
+    rewards = [played.result.rewards["reward"] for played in runs if played.result.rewards]
+    measured = sum(rewards) / len(rewards)
     zeros = sum(played.reported == 0 for played in runs)
-    false = zeros - kept.count(0.0)
+    false = zeros - rewards.count(0.0)
     return (
         f"{false} of {zeros} zeros were not measurements. Score as reported: {reported:.2f} over "
-        f"{len(runs)} rollouts; over the {len(kept)} that reached a model: {measured:.2f}."
+        f"{len(runs)} rollouts; over the {len(rewards)} that reached a model: {measured:.2f}."
     )

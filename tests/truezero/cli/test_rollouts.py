@@ -62,13 +62,27 @@ def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
         "empty-account": ("api_error", "quota"),
         "unknown-model": ("api_error", "model_not_found"),
         "rate-limited": ("healthy", None),
+        "paced": ("healthy", None),
         "outage": ("api_error", "provider_error"),
         "silent": ("suspected_api_error", None),
+        "own-timeout": ("healthy", None),
+        "its-outage": ("api_error", "provider_error"),
     }
+    decided = {
+        name: [(each["result"], run["verdict"]["attributed_to"], run["result"]["rewards"])
+               for each in run["verdict"]["references"]]
+        for name, run in runs.items()
+    }  # fmt: skip
+    assert decided.pop("own-timeout")[-1] == ("answered", "agent", {"reward": 0.0})
+    assert decided.pop("its-outage")[-1] == ("failed_alike", "provider", None)
+    assert not any(decided.values()), "trusted agents' failures ask nothing"
     assert runs["honest-zero"]["result"]["rewards"] == {"reward": 0.0}
     assert runs["dead-key"]["reported_reward"] == 0.0
     assert runs["dead-key"]["result"]["rewards"] is None
     assert runs["rate-limited"]["verdict"]["recovered_requests"] == 1
+    assert runs["paced"]["reported_reward"] == 1.0
+    assert runs["paced"]["verdict"]["failed_requests"] == 0
+    assert runs["paced"]["verdict"]["held_s"] > 0
     assert runs["outage"]["verdict"]["retry"]["eligible"] is True
     assert not list(tmp_path.iterdir()), "the demo leaves nothing behind"
 
@@ -76,7 +90,9 @@ def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
 def test_the_demos_table_is_for_people(tmp_path: Path) -> None:
     said = truezero("demo", "--keep", "kept.db", folder=tmp_path)
     assert said.returncode == 0, said.stderr
-    assert "5 of 6 zeros were not measurements" in said.stdout
+    assert "6 of 8 zeros were not measurements" in said.stdout
+    assert "the proxy's own question" in said.stdout
+    assert "its calls waited" in said.stdout
     assert "api_error [auth, permanent]: HTTP 401" in said.stdout
     assert (tmp_path / "kept.db").is_file()
 

@@ -9,17 +9,29 @@ import httpx
 import pytest
 
 from truezero.runner import demo
-from truezero.runner.demo import ACCOUNTS, SCENES, Account, DemoProvider, agent, failure
+from truezero.runner.demo import (
+    ACCOUNTS,
+    DOWN,
+    OPERATOR,
+    SCENES,
+    Account,
+    DemoProvider,
+    agent,
+    failure,
+)
 
 SOLVED = {"solved": "391", "rate-limited": "391", "honest-zero": "I could not work this out."}
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
-def test_an_agent_answers_or_returns_nothing(scene: object) -> None:
+def test_an_agent_answers_or_returns_nothing(
+    scene: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(ACCOUNTS, "sk-demo-slow", Account(every_s=3600))  # however slow a machine
     (one,) = (each for each in SCENES if each is scene)
     with DemoProvider() as provider, httpx.Client() as http:
         base_url = provider.url + ("/v1" if one.dialect == "openai" else "")
-        answer = agent(http, one, base_url)
+        answer = agent(http, one, base_url, one.key or OPERATOR)
     assert SOLVED.get(one.name, "") in answer
     assert bool(answer) is (one.name in SOLVED)
 
@@ -57,6 +69,7 @@ def ask(url: str, dialect: str, key: str, model: str = "demo-large", **more: Any
         ("sk-revoked", "demo-large", 401, 401),
         ("sk-demo-empty", "demo-large", 429, 400),
         ("sk-demo-outage", "demo-large", 503, 529),
+        (FUNDED, DOWN, 503, 529),
         (FUNDED, "demo-huge", 404, 404),
         (FUNDED, "demo-small", 200, 200),
     ],
@@ -77,6 +90,18 @@ def test_a_rate_limit_says_how_long_and_admits_afterwards(monkeypatch: pytest.Mo
     assert float(answers[1].headers["retry-after"]) == 3600
     account = Account(burst=2, pause_s=10)
     assert [account.wait_s() for _ in range(6)] == [None, None, 10, None, None, 10]
+
+
+def test_a_limit_is_stated_and_refuses_what_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ACCOUNTS, "sk-slow", Account(every_s=3600))
+    with DemoProvider() as provider:
+        answers = [ask(provider.url, "openai", "sk-slow", stream=True) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [200, 429]
+    stated = {
+        name: answers[0].headers[f"x-ratelimit-{name}-requests"] for name in ("limit", "reset")
+    }
+    assert stated == {"limit": "1", "reset": "3600s"}
+    assert "retry-after" not in answers[1].headers
 
 
 def test_nothing_stands_between_a_funded_key_and_its_model() -> None:
