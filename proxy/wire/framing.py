@@ -35,6 +35,9 @@ _ZSTD_STEP = 128  # bytes in: a zstd block of 4 bytes may be 128 kB
 
 
 class _Undo(Protocol):
+    @property
+    def whole(self) -> bool: ...
+
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
 
@@ -47,6 +50,10 @@ class _Zlib:
         self._wbits = wbits
         self._inner = zlib.decompressobj(wbits)
         self._raw_allowed = raw_allowed
+
+    @property
+    def whole(self) -> bool:
+        return self._inner.eof
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
@@ -75,6 +82,13 @@ class _Brotli:
     def __init__(self) -> None:
         self._inner = brotli.Decompressor()
 
+    @property
+    def whole(self) -> bool:
+        try:
+            return bool(self._inner.is_finished())
+        except brotli.error:  # after bytes that are no brotli it does not even say
+            return False
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         out = self._inner.process(data, output_buffer_limit=_STEP)
         yield out
@@ -91,6 +105,10 @@ class _Zstd:
 
     def __init__(self) -> None:
         self._inner = zstandard.ZstdDecompressor().decompressobj()
+
+    @property
+    def whole(self) -> bool:
+        return bool(self._inner.eof)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
@@ -132,6 +150,11 @@ class Decoder:
     def behind(self) -> bool:
         """True if bytes wait for another turn."""
         return bool(self._waiting)
+
+    @property
+    def cut(self) -> bool:
+        """True if bytes came and what they encode did not end."""
+        return self._in > 0 and not self._chain[0].whole
 
     @property
     def ratio(self) -> float:

@@ -573,7 +573,13 @@ class ResponseReader:
         payloads = self.payloads
         if payloads.written is not None:
             payloads.written.begin()  # it is read whole each time
-        return read_body(b"".join(self._pending), payloads)
+        reading, whole, flaw = read_body(b"".join(self._pending), payloads)
+        return reading, whole, self._nothing() if flaw is Flaw.EMPTY_BODY else flaw
+
+    def _nothing(self) -> Flaw:
+        """Name what is wrong with a response of which nothing could be read."""
+        cut = self._decoder is not None and self._decoder.cut
+        return Flaw.TRUNCATED if cut else Flaw.EMPTY_BODY
 
     # -- framing -----------------------------------------------------------------------
 
@@ -725,7 +731,7 @@ class ResponseReader:
         return reading
 
     def _stream_flaw(self, reading: ResponseFacts) -> Flaw | None:
-        return Flaw.EMPTY_BODY if self._silent else truncation(reading, self.payloads)
+        return self._nothing() if self._silent else truncation(reading, self.payloads)
 
 
 def _is_keepalive(event: SseEvent) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import zlib
 
+import brotli
 import orjson
 import pytest
+import zstandard
 
 from classifier.records import Flaw
 from proxy.wire import routes
@@ -116,6 +119,33 @@ def test_a_stream_of_blanks_is_empty() -> None:
     one = reader(NDJSON)
     one.feed(b" \n")
     assert one.end()[2] is Flaw.EMPTY_BODY
+
+
+@pytest.mark.parametrize("media_type", [JSON, NDJSON])
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, zstd"])
+def test_an_encoded_body_that_is_cut_before_it_says_anything_is_not_empty(
+    encoding: str, media_type: str
+) -> None:
+    encoded = {
+        "gzip": gzip.compress,
+        "deflate": zlib.compress,
+        "br": brotli.compress,
+        "zstd": zstandard.compress,
+        "gzip, zstd": lambda plain: zstandard.compress(gzip.compress(plain)),
+    }[encoding]
+    cut, empty = (reader(media_type, content_encoding=encoding) for _ in range(2))
+    cut.feed(encoded(b'{"id": "a"}\n')[:5])
+    assert cut.end()[1:] == (False, Flaw.TRUNCATED)
+    empty.feed(encoded(b""))
+    assert empty.end()[1:] == (False, Flaw.EMPTY_BODY)
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "br", "zstd", "gzip, br"])
+def test_a_body_that_is_not_in_its_encoding_has_an_end(encoding: str) -> None:
+    one = reader(SSE, content_encoding=encoding)
+    with pytest.raises(Unreadable):
+        one.feed(b"data: ")
+    assert one.end()[1:] == (False, Flaw.TRUNCATED)
 
 
 def test_the_end_may_be_asked_for_in_the_middle() -> None:
