@@ -440,6 +440,8 @@ class OwnFailureInfo(Diagnostic):
     def check_line(self, name: str) -> str:
         """Say that the reward counts although calls failed."""
         calls = f"{self.failed_requests} of {plural(self.total_requests, 'call')} failed"
+        if not self.total_requests:
+            calls = "none of its calls asked the model"
         if not self.provoked:
             return f"{name}: its reward counts: the agent failed its own calls ({calls})"
         proof = {
@@ -447,4 +449,5 @@ class OwnFailureInfo(Diagnostic):
             False: "while other rollouts were answered",
             None: "which no other rollout saw",
         }[self.corroborated]
-        return f"{name}: its reward counts: provoked, it is suspected ({calls}, {proof})"
+        proof = f", {proof}" if self.total_requests else ""
+        return f"{name}: its reward counts: provoked, it is suspected ({calls}{proof})"

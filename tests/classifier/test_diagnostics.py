@@ -15,6 +15,7 @@ from classifier.diagnostics import (
     REGISTRY,
     ApiErrorInfo,
     Diagnostic,
+    OwnFailureInfo,
     check_lines,
     declare,
     diagnose,
@@ -236,3 +237,15 @@ def test_a_summary_is_one_sentence_for_each_kind_there_is() -> None:
 def test_two_kinds_cannot_own_one_field() -> None:
     with pytest.raises(ValueError, match="api_error_info"):
         declare(type(ApiErrorInfo.__name__, (ApiErrorInfo,), {}))
+
+
+@pytest.mark.parametrize(
+    ("provoked", "said"),
+    [(True, "provoked, it is suspected"), (False, "the agent failed its own calls")],
+)
+def test_failures_beside_the_model_are_not_counted_out_of_none(provoked: bool, said: str) -> None:
+    info = OwnFailureInfo(
+        provoked=provoked, corroborated=None, status_counts={}, total_requests=0, failed_requests=0
+    )
+    line = f"t1: its reward counts: {said} (none of its calls asked the model)"
+    assert info.check_line("t1") == line
