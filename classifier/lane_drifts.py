@@ -289,14 +289,13 @@ def _rollouts(
     measure: DriftMeasure, usual: Mapping[_Kind, Usual], answers: Iterable[LaneAnswer]
 ) -> list[_OfRollout]:
     """Return the shares of each rollout of which some answers can be compared."""
-    of_rollouts: defaultdict[str, list[_OfRollout]] = defaultdict(list)
+    of_rollouts: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    is_share = measure in _SHARES
     for answer, value, known in _compared(measure, usual, answers):
-        if measure in _SHARES:
-            of_rollouts[answer.rollout_id].append(_OfRollout(value, known.limit))
-        else:
-            of_rollouts[answer.rollout_id].append(_OfRollout(float(value > known.limit), 0.0))
+        shown = (value, known.limit) if is_share else (float(value > known.limit), 0.0)
+        of_rollouts[answer.rollout_id].append(shown)
     return [
-        _OfRollout(_mean([each.share for each in calls]), _mean([each.limit for each in calls]))
+        _OfRollout(_mean([share for share, _ in calls]), _mean([limit for _, limit in calls]))
         for calls in of_rollouts.values()
     ]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,7 @@ _EACH_S = 60.0  # a lane is looked at during a drift
 _OF_WEEK = 84 * 40  # answers of the week that are read
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Request:
     """The facts of an answered call that figures are measured of."""
 
@@ -39,15 +40,21 @@ class Request:
 
     def answer(self) -> LaneAnswer:
         """Return it as drifts read it."""
-        facts = {
-            name: getattr(self, name) for name in self.__slots__
-            if name not in ("rollout_id", "batch", "at")
-        }  # fmt: skip
         return LaneAnswer(
             rollout_id=self.rollout_id,
             batch=self.batch,
             at=self.at,
-            figures=measured(**facts, weight_version=None),
+            figures=measured(
+                streamed=self.streamed,
+                first_byte_s=self.first_byte_s,
+                duration_s=self.duration_s,
+                input_tokens=self.input_tokens,
+                output_tokens=self.output_tokens,
+                output_limit=self.output_limit,
+                finish_reason=self.finish_reason,
+                content_seen=self.content_seen,
+                weight_version=None,
+            ),
         )
 
 
@@ -152,8 +159,9 @@ def hour(script: DriftScript, seed: int, length_s: float = HOUR_S) -> Hour:
 def told(script: DriftScript, seed: int, length_s: float = HOUR_S) -> tuple[float, Drift] | None:
     """Return after how many seconds a drift was told, and the drift; None: it was not."""
     played, now = hour(script, seed, length_s), 600.0
+    starts = [each.at for each in played.answers]
     while now < length_s:
-        known = [each for each in played.answers if each.at <= now]
+        known = played.answers[: bisect_right(starts, now)]
         for drift in drifts(played.usual, known, since=now, now=now):
             return now - BEGIN_S, drift
         now += _EACH_S

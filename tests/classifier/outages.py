@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import random
 import sys
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -140,42 +141,59 @@ def _ended(rng: random.Random, call: SimulatedCall) -> SimulatedCall:
     )
 
 
-def words(calls: Sequence[SimulatedCall], now: float, place: int = 0) -> list[LaneHealth]:
-    """Return the health of each lane at a moment: by key, and by server where there are some."""
-    lanes: defaultdict[tuple[str, str | None], list[SimulatedCall]] = defaultdict(list)
+class _Lane:
+    """The calls of one lane, so that a moment looks only at those which it may tell apart."""
+
+    def __init__(self, calls: Sequence[SimulatedCall]) -> None:
+        self._calls = calls  # oldest first
+        self._starts = [call.at for call in calls]
+        self._longest_s = max(call.ended_at - call.at for call in calls)
+        self._answered = [(call.at, call.rollout_id) for call in calls if call.fault is None]
+        self._minutes = [int(at // 60) for at, _ in self._answered]
+        self._failed = [_failure(call, call.fault) for call in calls if call.fault is not None]
+        self._failed_starts = [failed.at for failed in self._failed]
+
+    def health(self, now: float, *, since: float) -> LaneHealth:
+        """Return its health at a moment, by the calls that began from ``since`` on."""
+        # Of those that began before `settled`, each has ended; the few since then are looked at.
+        settled = max(since, now - self._longest_s)
+        begin, end = bisect_left(self._answered, (since,)), bisect_left(self._answered, (settled,))
+        first, last = (bisect_left(self._failed_starts, at) for at in (since, settled))
+        answered, failed = self._answered[begin:end], self._failed[first:last]
+        minutes, pending = Counter(self._minutes[begin:end]), Counter[int]()
+        at, until = bisect_left(self._starts, settled), bisect_right(self._starts, now)
+        for call in self._calls[at:until]:
+            if call.ended_at > now:
+                pending[int(call.at // 60)] += 1
+            elif call.fault is None:
+                answered.append((call.at, call.rollout_id))
+                minutes[int(call.at // 60)] += 1
+            else:
+                failed.append(_failure(call, call.fault))
+        failures = failures_by_minute(lane_failures(failed, answered))
+        return lane_health(minutes_of(minutes, failures, pending=pending), now)
+
+
+def _failure(call: SimulatedCall, fault: Fault) -> LaneFailure:
+    return LaneFailure(
+        rollout_id=call.rollout_id,
+        at=call.at,
+        subcategory=fault.subcategory,
+        status=fault.status,
+        ending=fault.ending,
+        key_source=OWN,
+    )
+
+
+def _lanes(calls: Sequence[SimulatedCall]) -> list[_Lane]:
+    """Part calls, oldest first, into lanes: by key, and by server where there are some."""
+    lanes: defaultdict[tuple[str, str], list[SimulatedCall]] = defaultdict(list)
     several = len({call.server for call in calls}) > 1
-    for call in calls[place:]:
-        if call.at > now:
-            break
-        lanes[call.key, None].append(call)
+    for call in calls:
+        lanes[call.key, "~"].append(call)
         if several:
             lanes[call.key, call.server].append(call)
-    return [_health(lanes[name], now) for name in sorted(lanes, key=str)]
-
-
-def _health(calls: Sequence[SimulatedCall], now: float) -> LaneHealth:
-    ended = [call for call in calls if call.ended_at <= now]
-    answered = [(call.at, call.rollout_id) for call in ended if call.fault is None]
-    failed = [
-        LaneFailure(
-            rollout_id=call.rollout_id,
-            at=call.at,
-            subcategory=call.fault.subcategory,
-            status=call.fault.status,
-            ending=call.fault.ending,
-            key_source=OWN,
-        )
-        for call in ended
-        if call.fault is not None
-    ]
-    return lane_health(
-        minutes_of(
-            Counter(int(at // 60) for at, _ in answered),
-            failures_by_minute(lane_failures(failed, answered)),
-            pending=Counter(int(call.at // 60) for call in calls if call.ended_at > now),
-        ),
-        now,
-    )
+    return [_Lane(lanes[name]) for name in sorted(lanes)]
 
 
 def told(scenario: Scenario, seed: int, length_s: float = LONGEST_S) -> tuple[Told | None, int]:
@@ -185,19 +203,16 @@ def told(scenario: Scenario, seed: int, length_s: float = LONGEST_S) -> tuple[To
         When, None if it was not; and how many moments before its begin said that something fails.
     """
     calls = calls_of(scenario, seed, BEGIN_S + length_s)
-    false, now = 0, 600.0
+    lanes, false, now = _lanes(calls), 0, 600.0
     while now < BEGIN_S + length_s:
-        failing = [each for each in _at(calls, now) if _fails(each)]
+        words = (each.health(now, since=now - _LOOKED_BACK_S) for each in lanes)
+        failing = next(filter(_fails, words), None)
         if failing and now >= BEGIN_S:
             since = sum(BEGIN_S <= call.at <= now for call in calls)
-            return Told(now - BEGIN_S, since, failing[0]), false
+            return Told(now - BEGIN_S, since, failing), false
         false += bool(failing)
         now += _CALM_EACH_S if now < BEGIN_S else _EACH_S
     return None, false
-
-
-def _at(calls: Sequence[SimulatedCall], now: float) -> list[LaneHealth]:
-    return words([call for call in calls if now - _LOOKED_BACK_S <= call.at <= now], now)
 
 
 def _fails(health: LaneHealth) -> bool:
@@ -215,8 +230,8 @@ def calm_alarms(hours: int, *, seed: int = 0) -> tuple[int, int]:
         )  # fmt: skip
         calls = calls_of(scenario, seed * 100_000 + n, 3600.0)
         calls_made += len(calls)
-        moments = (float(now) for now in range(60, 3600, int(_CALM_EACH_S)))
-        alarms += any(_fails(each) for now in moments for each in words(calls, now))
+        moments, lanes = range(60, 3600, int(_CALM_EACH_S)), _lanes(calls)
+        alarms += any(_fails(each.health(now, since=0)) for now in moments for each in lanes)
     return calls_made, alarms
 
 
