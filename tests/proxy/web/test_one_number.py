@@ -7,7 +7,7 @@ import re
 import sqlite3
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -17,7 +17,7 @@ from proxy.web.format import dollars
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Wait
-from tests.proxy.api.test_routes import Service
+from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import CHAT, play
 from tests.proxy.web.test_pages import page, words
@@ -35,13 +35,26 @@ DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 
 @pytest.fixture
 def service(services: Services) -> Service:
+    """One with a batch of five, to which a test may add others."""
     service = services(BREAKER_THRESHOLD="50")
+    _play_five(service)
+    return service
+
+
+@pytest.fixture(scope="module")
+def only_read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One with the same batch, for tests that change nothing: it is played once."""
+    with serving(tmp_path_factory.mktemp("read"), BREAKER_THRESHOLD="50") as service:
+        _play_five(service)
+        yield service
+
+
+def _play_five(service: Service) -> None:
     for name, answer, reward in (
         ("won", None, 1.0), ("lost", None, 0.0), ("dead", DEAD, 0.0), ("dead-2", DEAD, 0.0),
         ("down", DOWN, 0.0),
     ):  # fmt: skip
         play(service, name, answer, reward=reward, task=name)
-    return service
 
 
 CALLS = {"auth": 2, "provider error": 1, "all calls": 5}
@@ -197,9 +210,9 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ids=[f"{figure}-{n}" for n, (figure, *_) in enumerate(PLACES)],
 )  # fmt: skip
 def test_a_figure_is_the_same_wherever_it_stands(
-    service: Service, place: Callable[[Service], object], expected: object
+    only_read: Service, place: Callable[[Service], object], expected: object
 ) -> None:
-    shown = place(service)
+    shown = place(only_read)
     if isinstance(shown, str):
         assert str(expected) in shown
     else:
@@ -243,19 +256,19 @@ def test_an_empty_answer_costs_its_input_wherever_cost_stands(service: Service) 
         assert dollars(cost) in words(page(service, path)), path
 
 
-def test_a_zero_that_does_not_count_is_struck_out_in_every_list(service: Service) -> None:
+def test_a_zero_that_does_not_count_is_struck_out_in_every_list(only_read: Service) -> None:
     for path in ("/ui/rollouts", "/ui/batches/b?tab=rollouts"):
-        html = page(service, path)
+        html = page(only_read, path)
         struck = re.findall(r'<a class="id" href="[^"]*/([\w-]+)[^"]*">.*?</tr>', html, re.DOTALL)
         assert len(struck) == 5, path
         assert html.count("<s>0</s> <b>null</b>") == 3, path
-    items = {item["id"]: item for item in service.get("/rollouts")["items"]}
+    items = {item["id"]: item for item in only_read.get("/rollouts")["items"]}
     rewards = {name: (item["reward"], item["reported_reward"]) for name, item in items.items()}
     assert rewards == {
         "won": (1.0, 1.0), "lost": (0.0, 0.0), "dead": (None, 0.0), "dead-2": (None, 0.0),
         "down": (None, 0.0),
     }  # fmt: skip
-    assert printed(service, "list").count("null (0)") == 3
+    assert printed(only_read, "list").count("null (0)") == 3
 
 
 def test_a_batch_without_zeros_says_so(service: Service) -> None:
