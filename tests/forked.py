@@ -2,9 +2,9 @@
 
 A command's own work takes 20 ms, loading the service for it 700. What is started here is a
 process like any other: with its own arguments, environment, folder, input, output, signals and
-exit code, and it runs ``truezero/__main__.py`` as ``python -m truezero`` does. What a start loads,
-and that it loads it, is not seen here, nor what an interpreter clears at its very end; tests about
-that start an interpreter.
+exit code, and it runs ``truezero/__main__.py`` as ``python -m truezero`` does; so are its workers,
+which it would start by an interpreter each. What a start loads, and that it loads it, is not seen
+here, nor what an interpreter clears at its very end; tests about that start an interpreter.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+import traceback
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import util
 from pathlib import Path
 from typing import IO, Any
 
+from prometheus_client import values
+
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 120.0
+_WORKER = "worker"  # as Linux names the process
 
 _exit_codes: list[int] = []  # of the command that this process became
 
@@ -158,6 +163,16 @@ def run_bytes(
     return subprocess.CompletedProcess(words, code, *(each.result() for each in heard))
 
 
+def serves(process: Path) -> bool:
+    """Whether a process, by its folder in /proc, is a worker of a command and no zombie."""
+    try:
+        about = (process / "stat").read_text()
+    except OSError:
+        return False
+    name, _, state = about.partition(" (")[2].rpartition(") ")
+    return name == _WORKER and not state.startswith("Z")
+
+
 def _feed(end: int, given: bytes) -> None:
     with contextlib.suppress(BrokenPipeError), os.fdopen(end, "wb", buffering=0) as pipe:
         while given:
@@ -256,6 +271,7 @@ def _become(asked: Mapping[str, Any], streams: list[int]) -> None:
     sys.stdin = open(0, closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", buffering=1 if os.isatty(1) else -1, closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, errors="backslashreplace", closefd=False)  # noqa: SIM115
+    util.spawnv_passfds = _fork_for  # type: ignore[assignment]
     os.environ.clear()
     os.environ.update(asked["env"])
     os.chdir(asked["cwd"])
@@ -269,6 +285,51 @@ def _become(asked: Mapping[str, Any], streams: list[int]) -> None:
         raise
     finally:
         gc.freeze()  # the service's last act is to let go of what was kept
+
+
+def _fork_for(_interpreter: object, words: Sequence[str], passed: Sequence[int]) -> int:
+    """Fork what multiprocessing starts by ``python -c``, as it would find itself; its process id.
+
+    It keeps the descriptors that it is passed, and of what the command has set up what a start
+    keeps too: environment, folder, and signals that are ignored.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    pid = os.fork()
+    if pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        return pid
+    code = 1
+    try:
+        atexit._clear()
+        for number in signal.valid_signals():
+            if callable(signal.getsignal(number)):
+                signal.signal(number, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for open_one in [int(each.name) for each in Path("/dev/fd").iterdir()]:
+            if open_one > 2 and open_one not in passed:
+                with contextlib.suppress(OSError):  # the one that listed them
+                    os.close(open_one)
+        # Chosen by the environment when it is imported.
+        values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
+        begin = words.index("-c")
+        program, sys.argv = words[begin + 1], ["-c", *words[begin + 2 :]]
+        if "spawn_main" in program:
+            with contextlib.suppress(OSError):
+                Path("/proc/self/comm").write_text(_WORKER)
+        try:
+            exec(program, {"__name__": "__main__"})
+            code = 0
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
 
 
 def _leave() -> None:

@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from benchmarks import kill
+from tests import forked
 from tests.fakes import answers
 from tests.fakes.provider import Hang, Provider, Wait, closed_port
 from tests.journeys.service import Service
@@ -87,13 +88,7 @@ def shaped(shape: str) -> dict[str, str]:
 def children(pid: int) -> list[int]:
     """The processes that serve for this one, which are no zombies."""
     found = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return [int(each) for each in found if serves(Path("/proc") / each)]
-
-
-def serves(process: Path) -> bool:
-    with contextlib.suppress(OSError):
-        return b"spawn_main" in (process / "cmdline").read_bytes()  # which a zombie has none of
-    return False
+    return [int(each) for each in found if forked.serves(Path("/proc") / each)]
 
 
 def wait_until(what: Callable[[], bool]) -> None:

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from websockets.sync.client import connect
 
 from benchmarks.machine import family
 from proxy.settings import Settings, SettingsError, load
+from tests import forked
 from tests.fakes import answers
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker
@@ -278,12 +279,7 @@ def test_agents_go_on_while_it_is_killed_and_started_again(apart: Ports) -> None
 
 def workers_of(service: Service) -> set[int]:
     """The processes that a service's supervisor started to serve."""
-    found = set()
-    for pid in family(service.pid):
-        with suppress(OSError):  # it ended meanwhile
-            if b"multiprocessing-fork" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                found.add(pid)
-    return found
+    return {pid for pid in family(service.pid) if forked.serves(Path(f"/proc/{pid}"))}
 
 
 # --- settings --------------------------------------------------------------------------------
