@@ -49,6 +49,12 @@ def test_the_contents_of_help_show_every_page_once() -> None:
     assert sorted(listed) == [page for page in here if not page.startswith(LEFT_OUT)]
 
 
+def test_the_start_page_leads_to_every_guide() -> None:
+    guides = {f"guides/{page.name}" for page in PAGES if page.parent.name == "guides"}
+    assert len(guides) > 15
+    assert guides <= set(links(TEXTS[DOCS / "index.md"]))
+
+
 def test_every_link_and_anchor_leads_somewhere() -> None:
     ids = {page: anchors(text) for page, text in TEXTS.items()}
     followed, dead = 0, []
