@@ -11,6 +11,7 @@ from fastapi import Query, Request, Response
 from proxy.api.lists import file_response, in_one
 from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
 from proxy.control.health import status_report
+from proxy.control.queries import run_in_thread
 from proxy.control.upstreams import (
     LONGEST_S,
     UpstreamStats,
@@ -22,6 +23,7 @@ from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import (
     Bound,
     Context,
+    PageContext,
     Text,
     TimeRange,
     page_router,
@@ -85,6 +87,7 @@ CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
 BATCHES = 3  # of a cause that are named
 UNEXPLAINED = 50  # errors on the page
+_SUSPECTED = "suspected"  # in place of the subcategory of a cause that has none
 
 router = page_router()
 
@@ -97,7 +100,6 @@ async def _causes(
     since: Bound = None,
     until: Bound = None,
     text: Text = "",
-    subcategory: Text = "",
     upstream: Text = "",
     model: Text = "",
     file: Text = "",
@@ -110,6 +112,7 @@ async def _causes(
         columns=[*_ORDERS],
         usual_sort="recent",
         down=("rollouts", "recent", "batches", "last_seen"),
+        several=("subcategory",),
     )
     if not file and (shorter := view.shorter(request.query_params.multi_items())) is not None:
         return redirect(f"/ui/causes?{shorter}" if shorter else "/ui/causes")
@@ -117,11 +120,13 @@ async def _causes(
     page = await cause_page(service, chosen.since, chosen.until)
     # Those of any time are listed, unless a time was chosen.
     struck = [each for each in page.items if each.recent or chosen.window is not None]
-    wanted = {"subcategory": subcategory, "upstream": upstream, "model": model}
+    wanted = {"upstream": upstream, "model": model}
+    subcategories = view.values("subcategory")
     asked = [
         each
         for each in struck
         if all(value in ("", getattr(each.key, name)) for name, value in wanted.items())
+        and (not subcategories or (each.key.subcategory or _SUSPECTED) in subcategories)
         and text.strip().casefold() in " ".join(filter(None, each.key)).casefold()
     ]
     listed = view.ordered(asked, _ORDERS[view.sort])
@@ -154,6 +159,8 @@ async def _causes(
             **_LABELS,
             "recent": f"Last {format.seconds(chosen.window)}" if chosen.window else "In this time",
         },
+        written=("upstream", "model"),
+        choices={"subcategory": [*list_pages.CHOICES["subcategory"], _SUSPECTED]},
         files=list(list_pages.FILES),
         address=context.address(request),
         live="",
@@ -266,14 +273,26 @@ def _charts(item: UpstreamStats, step_s: int) -> Mapping[str, charts.TimeChart |
     }
 
 
-def status_page(report: Mapping[str, Any], accept: str, now: float) -> Response | None:
-    """Render the health of lanes, in either form of `GET /status`, if ``accept`` asks for a page.
+@router.get("/ui/status")
+async def _status() -> Response:
+    return redirect("/status")
+
+
+async def status_page(
+    context: PageContext, request: Request, report: Mapping[str, Any], short: bool
+) -> Response | None:
+    """Render the health of lanes as a page, if the request asks for one.
 
     Arguments:
-        now: epoch seconds.
+        short: the form for everybody, without the navigation that others have.
     """
-    if "text/html" not in [part.partition(";")[0].strip() for part in accept.lower().split(",")]:
+    accept = request.headers.get("accept", "").lower()
+    if "text/html" not in [part.partition(";")[0].strip() for part in accept.split(",")]:
         return None
-    page = render.page("status.html", report=report, now=now)
+    if short:
+        now = context.service.now()
+        page: Response = await run_in_thread(render.page, "status.html", report=report, now=now)
+    else:
+        page = await context.page("status.html", request, "status", report=report, live="")
     page.headers["vary"] = "accept"
     return page

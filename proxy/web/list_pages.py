@@ -338,7 +338,8 @@ _AROUND = 60  # characters that are shown before and after what was looked for
 _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*|#]|:?-{3,}:?")  # links keep their words
 
 _PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
-          ("Upstreams", "/ui/upstreams"), ("REST API", "/docs"), ("Help", "/help"))  # fmt: skip
+          ("Upstreams", "/ui/upstreams"), ("Status", "/status"), ("REST API", "/docs"),
+          ("Help", "/help"))  # fmt: skip
 
 
 class Jump(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
@@ -64,7 +64,10 @@ class TableView:
     @property
     def chips(self) -> list[tuple[str, str, str]]:
         """The filters: their names, their values, and the query of the page without each."""
-        return [(name, value, self.query(**{name: None})) for name, value in self.filters]
+        return [
+            (*chip, replace(self, filters=[each for each in self.filters if each != chip]).query())
+            for chip in self.filters
+        ]
 
     @property
     def cleared(self) -> str:
@@ -104,6 +107,7 @@ def read_table(
     columns: Sequence[str],
     usual_sort: str,
     down: Collection[str],
+    several: Collection[str] = (),
 ) -> TableView:
     """Read the view that an address names. Empty fields are left out.
 
@@ -111,13 +115,13 @@ def read_table(
         kept: names of parameters that every address of the page keeps.
         filters: names of those that can be removed.
         columns: of the table; the first is always shown.
+        several: names of filters that may have more than one value.
 
     Raises:
         Refusal: 422 for a column or an order that there is not.
     """
     usual = [*columns[1:]]
-    named = parted(items, ("columns",))
-    chosen = [*dict.fromkeys(value for name, value in named if name == "columns" and value)]
+    chosen = _all(items, "columns")
     if unknown := [name for name in chosen if name not in usual]:
         raise Refusal(422, "invalid", f"columns: {unknown[0]!r} is none of {', '.join(usual)}")
     sort, order = last(items, "sort") or usual_sort, last(items, "order")
@@ -127,7 +131,12 @@ def read_table(
         raise Refusal(422, "invalid", "order: asc or desc")
     return TableView(
         kept=[(name, value) for name, value in items if name in kept and value],
-        filters=[(name, last(items, name)) for name in filters if last(items, name)],
+        filters=[
+            (name, value)
+            for name in filters
+            for value in (_all(items, name) if name in several else [last(items, name)])
+            if value
+        ],
         columns=chosen or usual,
         usual=usual,
         sort=sort,
@@ -135,3 +144,9 @@ def read_table(
         usual_sort=usual_sort,
         down=down,
     )
+
+
+def _all(items: Sequence[tuple[str, str]], of: str) -> list[str]:
+    """Return the values of a name that an address joins by commas or repeats, each once."""
+    named = parted(items, (of,))
+    return [*dict.fromkeys(value for name, value in named if name == of and value)]

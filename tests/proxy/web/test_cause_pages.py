@@ -123,6 +123,32 @@ def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> Non
     assert PROMPT not in text
 
 
+def test_causes_are_filtered_by_subcategories_that_are_ticked(service: Service) -> None:
+    play(service, "slow", LIMITED)
+    play(service, "dead", DEAD)
+    service.http.post("/rollouts", json={"id": "silent", "batch": "b"})
+    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+    service.http.post("/rollouts/silent/outcome", json=seen)
+
+    def listed(query: str) -> list[str]:
+        html = service.http.get(f"{AT}?{query}", headers=BROWSER, follow_redirects=True).text
+        return sorted(re.findall(r'<tr data-key="cause [^"]*">.*?fingerprint=(\w+)%3A', html))
+
+    assert listed("") == ["auth", "rate_limit", "suspected"]
+    html = page(service, AT, subcategory="auth")
+    boxes = re.findall(r'name="subcategory" value="(\w+)"( checked)?', html)
+    assert {name for name, _ in boxes} > {"auth", "quota", "rate_limit", "suspected"}
+    assert [name for name, ticked in boxes if ticked] == ["auth"]
+    for ticked in (["auth"], ["suspected"], ["auth", "rate_limit"]):
+        sent = "&".join(["upstream=", "model=", *(f"subcategory={name}" for name in ticked)])
+        answer = service.http.get(f"{AT}?{sent}", headers=BROWSER)
+        short = f"{AT}?subcategory={','.join(ticked)}"
+        assert (answer.status_code, answer.headers["location"]) == (303, short)
+        assert listed(short.partition("?")[2]) == ticked
+    assert listed("subcategory=auth&upstream=openai&model=gpt-5") == ["auth"]
+    assert listed("subcategory=auth&model=other") == []
+
+
 def test_the_page_of_the_first_release_leads_there(service: Service) -> None:
     answer = service.http.get("/ui/fingerprints")
     assert (answer.status_code, answer.headers["location"]) == (303, AT)

@@ -10,8 +10,8 @@ from proxy.web.tables import TableView, read_table
 
 def table(**query: str) -> TableView:
     return read_table(
-        list(query.items()), kept=("a",), filters=("text",), columns=("name", "count", "note"),
-        usual_sort="count", down=("count",),
+        list(query.items()), kept=("a",), filters=("text", "kind"),
+        columns=("name", "count", "note"), usual_sort="count", down=("count",), several=("kind",),
     )  # fmt: skip
 
 
@@ -37,6 +37,19 @@ def test_each_filter_can_be_taken_away_and_a_form_keeps_the_rest() -> None:
     view = table(a="x", text="q&r", sort="name")
     assert view.chips == [("text", "q&r", "a=x&sort=name")]
     assert view.without("text") == [("a", "x"), ("sort", "name")]
+
+
+def test_each_of_several_values_of_a_filter_is_a_chip_of_its_own() -> None:
+    view = table(text="q,r", kind="a,b,a", sort="name")
+    assert view.values("kind") == ["a", "b"]
+    assert view.values("text") == ["q,r"], "which has one value"
+    assert view.query() == "text=q,r&kind=a,b&sort=name"
+    assert [(name, value, to) for name, value, to in view.chips] == [
+        ("text", "q,r", "kind=a,b&sort=name"),
+        ("kind", "a", "text=q,r&kind=b&sort=name"),
+        ("kind", "b", "text=q,r&kind=a&sort=name"),
+    ]
+    assert view.cleared == "sort=name"
 
 
 def test_chosen_columns_are_in_the_address_and_in_the_file() -> None:
