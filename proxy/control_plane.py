@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 
 from fastapi import FastAPI, Request
@@ -100,7 +101,6 @@ def build(
     app.state.address = address
     app.state.version = version
     app.state.card_page = card_page
-    app.state.status_page = status_page
     app.state.authorized = auth.authorized
     app.state.exposition = exposition
     app.state.pages = PageContext(
@@ -111,6 +111,7 @@ def build(
         live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
     )
+    app.state.status_page = partial(status_page, app.state.pages)
     return ControlPlane(app=app, service=service)
 
 

@@ -239,9 +239,10 @@ Version = Annotated[str, of_app("version")]
 CardPage = Annotated[Callable[[Mapping[str, Any], str], Response | None], of_app("card_page")]
 # True for a request that shows the admin token, or a session on a page.
 Authorized = Annotated[Callable[[dict[str, Any]], bool], of_app("authorized")]
-# Renders the health of lanes as a page, if `Accept` asks for one: None if it asks for JSON.
+# Renders the health of lanes as a page, in the short form or not, if `Accept` asks for one: None if
+# it asks for JSON.
 StatusPage = Annotated[
-    Callable[[Mapping[str, Any], str, float], Response | None], of_app("status_page")
+    Callable[[Request, Mapping[str, Any], bool], Awaitable[Response | None]], of_app("status_page")
 ]
 
 

@@ -688,18 +688,18 @@ async def status(
     public: Annotated[
         bool, Query(description="the short form that everybody gets with `status_public`")
     ] = False,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
 ) -> Response:
     """Get the health of each upstream, model and key in a word, with its evidence.
 
     Failures count that are the provider's or the operator's, over the last hour. Where answers tell
     servers apart, each has a word of its own. `Accept: text/html` gets a page.
     """
-    if public or not authorized(dict(request.scope)):
+    short = public or not authorized(dict(request.scope))
+    if short:
         answer = await public_status(service)
     else:
         answer = (await status_report(service)).to_dict()
-    shown = await run_in_thread(page, answer, accept, service.now())
+    shown = await page(request, answer, short)
     return await json_answer(answer) if shown is None else shown
 
 

@@ -865,7 +865,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
     rows = [
         {
             "upstream · model · key": escape(lane_name(lane)),
-            "word": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
+            "health": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
             "since (UTC)": "" if lane.since is None else _moment(lane.since),
             "cause": escape("; ".join(_reasons(lane))),
             "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
@@ -873,7 +873,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
         }
         for lane in lanes
     ]
-    columns = ("upstream · model · key", "word", "since (UTC)", "cause", "failed", "waiting")
+    columns = ("upstream · model · key", "health", "since (UTC)", "cause", "failed", "waiting")
     dispensable = ("waiting", "failed", "since (UTC)")
     what = "calls within the last hour"
     _print(columns, rows, dispensable, what, more=False, foldable=("cause",))

@@ -165,7 +165,7 @@ def status(
             click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
         else:
             output.print_status(lanes)
-            print_page(client.url, "upstreams")
+            print_page(client.url, "status")
         with suppress(KeyboardInterrupt):
             while watch:
                 time.sleep(_EACH_S)

@@ -50,7 +50,10 @@ def test_everybody_gets_the_short_form_only_where_it_is_public(
         problem(anybody, 401, "unauthorized")
         return
     assert anybody.json().keys() == {"at", "items"}
-    assert "Status" in service.http.get("/status", headers=PAGE).text
+    page = service.http.get("/status", headers=PAGE).text
+    assert "Status" in page
+    assert "/ui/" not in page.partition("<main")[2], "which leads to the sign-in"
+    assert "Evidence" not in page
     problem(service.http.get("/upstreams"), 401, "unauthorized")
     problem(service.http.post("/status"), 405, "method_not_allowed")
 
@@ -60,11 +63,15 @@ def test_pages_say_the_word(services: Callable[..., Service]) -> None:
     failing(service)
     service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
     status = service.http.get("/status", headers=PAGE).text
-    assert "1 lane of 1 is not healthy." in status
+    assert "1 of 1 lane is not healthy." in status
     assert '<b class="bad">down</b>' in status
     assert "UTC UTC" not in status
+    assert ">Evidence<" in status
+    assert '<nav aria-label="Pages">' in status
+    moved = service.http.get("/ui/status", headers=PAGE)
+    assert (moved.status_code, moved.headers["location"]) == (303, "/status")
     upstreams = service.http.get("/ui/upstreams").text
-    assert 'is <b class="bad">down</b> since' in upstreams
+    assert 'has been <b class="bad">down</b> since' in upstreams
     assert (
         "6 of your 6 rollouts had calls that failed then" in service.http.get("/ui/batches/b").text
     )

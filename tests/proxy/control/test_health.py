@@ -264,7 +264,7 @@ def test_the_page_upstreams_says_since_when_an_outage_of_over_an_hour_lasts(
     write(service, *calls)
     since = moment((now - 6000) // 60 * 60)
     said = words_of(page(service, "/ui/upstreams"))
-    assert f"gpt-5 · key-a is down since {since}" in said, said[:1500]
+    assert f"gpt-5 · key-a has been down since {since}" in said, said[:1500]
 
 
 async def test_an_operator_is_told_of_each_change(

@@ -73,7 +73,7 @@ def test_a_command_that_prints_loads_no_sdk(
         (("card", "b/1"), "ui/batches/b%2F1/card"),
         (("compare", "b/1", "b/1"), "ui/compare?a=b%2F1&b=b%2F1"),
         (("verdict", "dead"), "ui/rollouts/dead"),
-        (("status",), "ui/upstreams"),
+        (("status",), "ui/status"),
     ],
 )
 def test_a_command_ends_with_the_address_of_its_page(

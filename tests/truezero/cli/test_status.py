@@ -49,7 +49,7 @@ def test_a_lane_that_is_down_is_printed_and_is_the_exit_code(world: str) -> None
     assert [lane["word"] for lane in shown["items"]] == ["down"]
     other = truezero("status", "--upstream", "anthropic", url=world)
     assert (other.returncode, other.stdout) == (0, "no calls within the last hour\n")
-    assert other.stderr == f"{world}/ui/upstreams\n"
+    assert other.stderr == f"{world}/ui/status\n"
 
 
 def test_a_watch_prints_each_change_and_exits_by_the_last_look(tmp_path: Path) -> None:
