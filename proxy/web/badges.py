@@ -45,7 +45,7 @@ SKIPPED = Badge(name="not-judged", label="skipped", meaning="not admitted by a b
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
-OPEN = Badge(name="open", label="open", meaning="still running", shape=_FRAME)
+OPEN = Badge(name="open", label="running", meaning="not ended yet", shape=_FRAME)
 CLOSED = Badge(
     name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=DASH
 )
@@ -103,8 +103,8 @@ LEVELS: Mapping[str, Badge] = {
 }
 # The change of a task from one batch to another (`classifier.groups.ChangeKind`).
 CHANGES: Mapping[str, Badge] = {
-    "broken": Badge(name="broken", label="broken", meaning="scored lower in B", shape=_DOWN),
-    "fixed": Badge(name="fixed", label="fixed", meaning="scored higher in B", shape=_UP),
+    "broken": Badge(name="broken", label="lower", meaning="scored lower in B", shape=_DOWN),
+    "fixed": Badge(name="fixed", label="higher", meaning="scored higher in B", shape=_UP),
     "unmeasured_b": Badge(
         name="undecided", label="not measured in B", meaning="B has no score", shape=_FRAME
     ),

@@ -788,9 +788,9 @@ def test_a_dead_key_is_told_with_its_upstream_and_since_when(
         calls = httpx.get(f"{fresh.url}/rollouts/rollout-0/exchanges").json()["items"]
         key = calls[0]["key_digest"]
         page = reader(fresh.url).opens("/ui/upstreams")
-        lane = page.get_by_text(f"openai · gpt-5-mini · {key} is down since").first
+        lane = page.get_by_text(f"openai · gpt-5-mini · {key} has been down since").first
         expect(lane).to_be_in_viewport()
-        expect(page.locator("#main")).to_contain_text(f"{key} 6, 6 failed dead: auth since")
+        expect(page.locator("#main")).to_contain_text(f"{key} 6 calls, 6 failed, dead: auth since")
         page.goto("about:blank")
 
 

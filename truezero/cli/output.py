@@ -412,7 +412,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
-        "beside health": _found(summary),
+        "validity": _found(summary),
         "tokens": _batch_tokens(summary),
         "cost": _with(
             _dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
@@ -433,7 +433,7 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
     if not zeros.not_measured:
         return f"{plural(zeros.reported, 'zero')}, each a measurement"
     causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
-    are = "is no measurement" if zeros.not_measured == 1 else "are not measurements"
+    are = "is not a measurement" if zeros.not_measured == 1 else "are not measurements"
     return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
 
 
@@ -539,8 +539,9 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     ]
     if zeros["reported"]:
         causes = ", ".join(f"{count:,} {name}" for name, count in zeros["by_cause"].items())
-        none = f"{zeros['not_measured']:,} of {plural(zeros['reported'], 'reported zero')} are none"
-        lines.append(none + (f": {causes}" if causes else ""))
+        are = "is not a measurement" if zeros["not_measured"] == 1 else "are not measurements"
+        of = plural(zeros["reported"], "reported zero")
+        lines.append(f"{zeros['not_measured']:,} of {of} {are}" + (f": {causes}" if causes else ""))
     exclusion = measured["exclusion"]
     if exclusion["p"] is not None:
         lines.append(exclusion_words(exclusion["bias"], exclusion["p"]))

@@ -72,7 +72,7 @@ def test_a_card_is_printed_as_a_page_that_stands_alone(service: Service) -> None
     page = response.text
     assert response.headers["content-type"].startswith("text/html")
     assert "2 of 3 measured" in page
-    assert "1 of 2 reported zeros are none" in page
+    assert "1 of 2 reported zeros is not a measurement" in page
     assert not [tag for tag in ("<script", "<link", "<img", "src=") if tag in page]
     assert "sha256-" in response.headers["content-security-policy"]
     shown = service.http.get("/ui/batches/b/card")
@@ -249,7 +249,7 @@ def test_a_card_is_printed_in_a_terminal(service: Service) -> None:
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("b: score 0.500")
-    assert "1 of 2 reported zeros are none: 1 auth" in lines
+    assert "1 of 2 reported zeros is not a measurement: 1 auth" in lines
     assert [line for line in lines if line.startswith("does not prove ")]
 
 

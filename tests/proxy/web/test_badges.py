@@ -20,15 +20,15 @@ def test_every_rollout_of_a_batch_has_a_badge() -> None:
     }  # fmt: skip
     counted = badges.counted(summary)
     assert sum(count for _, count in counted) == 20
-    assert {badge.label: count for badge, count in counted}["open"] == 3
+    assert {badge.label: count for badge, count in counted}["running"] == 3
 
 
 @pytest.mark.parametrize(
     ("judged", "rollouts", "skipped", "told"),
     [
-        (2, 7, 0, {"healthy": 4, "not judged": 2, "open": 1}),
-        (2, 7, 1, {"healthy": 4, "not judged": 1, "skipped": 1, "open": 1}),
-        (2, 7, 2, {"healthy": 4, "skipped": 2, "open": 1}),
+        (2, 7, 0, {"healthy": 4, "not judged": 2, "running": 1}),
+        (2, 7, 1, {"healthy": 4, "not judged": 1, "skipped": 1, "running": 1}),
+        (2, 7, 2, {"healthy": 4, "skipped": 2, "running": 1}),
         (2, 7, 3, {"healthy": 4, "skipped": 3}),  # one of them is not judged yet
         (2, 7, 4, {"healthy": 4, "skipped": 3}),  # and one ran all the same
     ],

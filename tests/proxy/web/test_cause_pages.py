@@ -79,7 +79,7 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
             row = {**verdict(f"r{n}"), **failed, "lane": f"openai/model-{n:03d}/key-1"}
             database.verdicts.store(row)
     html = page(service, AT)
-    assert f"The {LISTED} that struck most rollouts, of {LISTED + 20}" in words(html)
+    assert f"The {LISTED} that affected most rollouts, of {LISTED + 20}" in words(html)
     assert len(html) < 150_000
 
 
@@ -107,7 +107,7 @@ def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> Non
         ("?upstream=openai&sort=cause#main", "text LIMIT"),
         ("?text=LIMIT&sort=cause#main", "upstream openai"),
     ]
-    assert "No such cause." in page(service, AT, upstream="nobody")
+    assert "No cause matches these filters." in page(service, AT, upstream="nobody")
     for label in ("last 24 h", "last 30 d"):
         to = re.search(rf'href="\?([^"]+)"[^>]*>{label}<', html)
         assert to is not None, label
@@ -259,7 +259,7 @@ def test_a_failing_upstream_says_since_when(
     assert "failing since 07:14" in said
     assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
     assert "All 14 calls" in said
-    assert "stand on 14 inference calls;" in said
+    assert "are from 14 inference calls;" in said
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
 
 
@@ -271,10 +271,10 @@ def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
         demands = {("openai", "gpt-5", "key"): PaceDemand(3, waiting=3, longest_s=2.5)}
         database.pace_shares.renew("w", demands, now=NOW - 1)
     said = words(shown(service, monkeypatch))
-    assert "3 calls to gpt-5 wait for their turn, for 2.50 s at most" in said
+    assert "3 calls to gpt-5 are waiting for their turn, the longest for 2.50 s" in said
     with closing(Database(service.database)) as database:
         database.pace_shares.give_back("w")
-    assert "wait for their turn" not in words(shown(service, monkeypatch))
+    assert "waiting for their turn" not in words(shown(service, monkeypatch))
 
 
 def test_an_outage_stays_until_an_answer_ends_it(

@@ -173,11 +173,11 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("zeros", lambda s: card(s)["zeros"]["by_cause"], {"auth": 2, "provider_error": 1}),
     ("zeros", overview, "3 of 4 zeros are not measurements. auth 2 provider error 1"),
     ("zeros", batches_page, "3 of 4 zeros"),
-    ("zeros", card_page, "3 of 4 reported zeros are none"),
+    ("zeros", card_page, "3 of 4 reported zeros are not measurements"),
     ("zeros", lambda s: printed(s, "batch", "b"),
      "3 of 4 zeros are not measurements: 2 auth, 1 provider error"),
     ("zeros", lambda s: printed(s, "batches"), "3 of 4 zeros"),
-    ("zeros", lambda s: printed(s, "card", "b"), "3 of 4 reported zeros are none"),
+    ("zeros", lambda s: printed(s, "card", "b"), "3 of 4 reported zeros are not measurements"),
     ("zeros", lambda s: struck_zeros(s, "/ui/rollouts?batch=b"), 3),
     ("zeros", lambda s: struck_zeros(s, "/ui/batches/b?tab=rollouts"), 3),
     ("zeros", causes_file, {"auth": 2, "provider_error": 1}),
@@ -368,4 +368,4 @@ def test_the_key_that_is_dead_is_said(service: Service) -> None:
     assert dead == {died}
     shown = words(page(service, "/ui/upstreams"))
     assert shown.count("dead: ") == 1
-    assert f"{died} 3, 3 failed dead: auth since " in shown
+    assert f"{died} 3 calls, 3 failed, dead: auth since " in shown

@@ -216,13 +216,13 @@ def test_what_differs_between_rollouts_is_on_the_batchs_page(service: Service) -
     play(service, "other", answers.chat("gpt-4o"))
     shown = page(service, "/ui/batches/b")
     assert "suspect gpt-5 was asked for; gpt-4o and gpt-5 answered" in words(shown)
-    between = shown.partition("Between rollouts")[2].partition("</ul>")[0]
+    between = shown.partition("Across rollouts")[2].partition("</ul>")[0]
     assert 'href="/ui/rollouts/other"' in between
 
 
 def test_sums_say_how_many_calls_they_know_nothing_of(service: Service) -> None:
     play(service, "counted")
-    assert "without" not in words(page(service, "/ui/batches/b")).partition("Beside health")[0]
+    assert "without" not in words(page(service, "/ui/batches/b")).partition("Validity")[0]
     play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
     shown = words(page(service, "/ui/batches/b"))
     assert "1 of 2 calls without counts" in shown

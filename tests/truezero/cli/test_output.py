@@ -152,7 +152,7 @@ def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
     )
     assert "0.5 s lost to failures, 1,234.6 s waiting at the proxy" in capsys.readouterr().out
     assert "without" not in printed
-    assert "beside health" not in printed
+    assert "validity" not in printed
 
 
 LONG = {
