@@ -206,20 +206,24 @@ def wait_while_down(
     say: Callable[[str], None],
     sleep: Callable[[float], object] = time.sleep,
 ) -> None:
-    """Wait while the lane of a model is down, so many seconds at most; say it once.
+    """Wait while the lane of a model is down, so many seconds at most; say when it begins and ends.
 
     Raises:
         ServiceError: the service is away.
     """
     from truezero.sdk.batches import HEALTH_EACH_S, is_down  # noqa: PLC0415
 
-    waited_s = 0.0
+    what, waited_s = model or upstream or "every model", 0.0
     while waited_s < most_s and is_down(client.status(), upstream=upstream, model=model):
         if not waited_s:
-            say(f"{model or upstream or 'every model'} is down: waiting up to {most_s:g} s")
+            say(f"{what} is down: waiting up to {most_s:g} s")
         each_s = min(HEALTH_EACH_S, most_s - waited_s)
         sleep(each_s)
         waited_s += each_s
+    if waited_s >= most_s > 0:
+        say(f"waited {waited_s:g} s for {what}: starting the agent all the same")
+    elif waited_s:
+        say(f"{what} is no longer down after {waited_s:g} s")
 
 
 def _unsaid(_line: str) -> None:

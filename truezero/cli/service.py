@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 from click.exceptions import Exit
 
+import truezero  # its Client and ServiceError are loaded where they are first used
 from truezero.cli.options import (
     FILE,
     connected,
@@ -27,6 +28,7 @@ from truezero.cli.options import (
     set_environment,
     settings,
 )
+from truezero.printable import visible
 
 if TYPE_CHECKING:
     from truezero import models
@@ -167,15 +169,38 @@ def status(
             output.print_status(lanes)
             print_page(client.url, "status")
         with suppress(KeyboardInterrupt):
-            while watch:
-                time.sleep(_EACH_S)
+            for report in repeated_status(client) if watch else ():
                 known = {output.lane_name(lane): lane.word for lane in lanes}
-                lanes = _chosen(client.status().items, upstream, model)
+                lanes = _chosen(report.items, upstream, model)
                 for lane in lanes:
                     if known.get(output.lane_name(lane), "unknown") != lane.word:
                         click.echo(output.lane_line(lane))
     words = {lane.word for lane in lanes}
     raise Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
+
+
+def repeated_status(
+    client: truezero.Client, sleep: Callable[[float], object] = time.sleep
+) -> Iterator[models.StatusReport]:
+    """Yield the status every few seconds, without end; wait for a service that is away."""
+    from truezero.sdk.outcomes import is_away  # noqa: PLC0415  loads httpx
+
+    away = False
+    while True:
+        sleep(_EACH_S)
+        try:
+            report = client.status()
+        except truezero.ServiceError as error:
+            if not is_away(error):
+                raise
+            if not away:
+                click.echo(visible(f"truezero: {error}; waiting for it"), err=True)
+            away = True
+            continue
+        if away:
+            click.echo(visible(f"truezero: {client.url} answers again"), err=True)
+        away = False
+        yield report
 
 
 def _chosen(

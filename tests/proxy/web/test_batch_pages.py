@@ -91,8 +91,8 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     html = page(service, "/ui/compare", a="last", b="tonight")
     said = words(html)
     assert "over the 3 tasks that both measured" in said
-    assert "down broken 1.000 0.000 -1.000" in said
-    assert "up fixed 0.000 1.000 +1.000" in said
+    assert "down lower 1.000 0.000 -1.000" in said
+    assert "up higher 0.000 1.000 +1.000" in said
     assert "fake not measured in B 1.000 not measured –" in said
     assert "same unchanged 1.000 1.000 0" in said
     assert "A last 0.750" in said
@@ -100,8 +100,8 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     assert 'href="/ui/rollouts/now-fake"' in html
     assert "truezero compare last tonight" in said
     only = words(page(service, "/ui/compare", a="last", b="tonight", change="fixed"))
-    assert "up fixed" in only
-    assert "down broken" not in only
+    assert "up higher" in only
+    assert "down lower" not in only
 
 
 def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:

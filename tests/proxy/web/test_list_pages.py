@@ -228,7 +228,7 @@ def test_every_table_has_the_same_controls_and_keeps_the_rest_of_its_view(servic
         f"/ui/batches/b?tab=rollouts&{of_rollouts}": (3, "Filter"),
         "/ui/batches/b?tab=tasks&show=gaps&sort=task": (2,),
         "/ui/compare?a=b&b=other&change=broken&sort=task": (2,),
-        "/ui/causes?subcategory=auth&sort=rollouts": (2,),
+        "/ui/causes?subcategory=auth&sort=rollouts": (3, "Filter"),
     }
     for at, (count, *more) in views.items():
         html = page(service, at)
@@ -321,7 +321,7 @@ def test_what_is_found_is_a_link_to_its_page(find_page_service: Service) -> None
         find_page_service, "/ui/find", q="auth"
     )
     everything = re.findall(r'<span class="tag">(\w+)</span>', page(find_page_service, "/ui/find"))
-    assert everything == ["page"] * 6
+    assert everything == ["page"] * 7
     page(find_page_service, "/ui/find", status=422, q="\x00")
     assert "<script>" not in page(find_page_service, "/ui/find", q="<script>alert(1)</script>")
 

@@ -102,7 +102,7 @@ def test_calls_without_a_name_and_refusals_are_told_with_what_to_do(service: Ser
     assert "1 call within the last hour named no rollout" in said
     assert f"{base}/r/NAME/openai/v1" in said
     assert "No rollouts yet" in said
-    refused = re.search(r"Refused since the service started.*?: (.*?) (?:No|$)", said)
+    refused = re.search(r"Calls refused since the service started.*?: (.*?) (?:No|$)", said)
     assert refused is not None
     assert re.search(r"\b\d+ unknown_upstream\b", refused[1])
     assert "not_found" not in refused[1]
@@ -327,7 +327,7 @@ def test_upstreams_show_how_they_do_now(service: Service) -> None:
     said = words(page(service, "/ui/upstreams"))
     assert re.search(r"openai http://127.0.0.1:\d+ .*all models 4 50% ", said)
     assert "1 rate limit" in said
-    assert re.search(r"key-\w+ 4, 2 failed", said)
+    assert re.search(r"key-\w+ 4 calls, 2 failed", said)
 
 
 # --- lists ------------------------------------------------------------

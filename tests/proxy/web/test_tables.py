@@ -10,8 +10,9 @@ from proxy.web.tables import TableView, read_table
 
 def table(**query: str) -> TableView:
     return read_table(
-        list(query.items()), kept=("a",), filters=("text", "kind"),
-        columns=("name", "count", "note"), usual_sort="count", down=("count",), several=("kind",),
+        list(query.items()), kept=("a",), filters=("text", "subcategory"),
+        columns=("name", "count", "note"), usual_sort="count", down=("count",),
+        several=("subcategory",),
     )  # fmt: skip
 
 
@@ -40,14 +41,14 @@ def test_each_filter_can_be_taken_away_and_a_form_keeps_the_rest() -> None:
 
 
 def test_each_of_several_values_of_a_filter_is_a_chip_of_its_own() -> None:
-    view = table(text="q,r", kind="a,b,a", sort="name")
-    assert view.values("kind") == ["a", "b"]
+    view = table(text="q,r", subcategory="a,b,a", sort="name")
+    assert view.values("subcategory") == ["a", "b"]
     assert view.values("text") == ["q,r"], "which has one value"
-    assert view.query() == "text=q,r&kind=a,b&sort=name"
+    assert view.query() == "text=q,r&sort=name&subcategory=a,b"
     assert [(name, value, to) for name, value, to in view.chips] == [
-        ("text", "q,r", "kind=a,b&sort=name"),
-        ("kind", "a", "text=q,r&kind=b&sort=name"),
-        ("kind", "b", "text=q,r&kind=a&sort=name"),
+        ("text", "q,r", "sort=name&subcategory=a,b"),
+        ("subcategory", "a", "text=q,r&sort=name&subcategory=b"),
+        ("subcategory", "b", "text=q,r&sort=name&subcategory=a"),
     ]
     assert view.cleared == "sort=name"
 

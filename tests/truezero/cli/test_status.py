@@ -16,9 +16,10 @@ from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
-from truezero import Client, models
+from truezero import Client, ServiceError, models
 from truezero.cli.output import lane_line
 from truezero.cli.rollouts import wait_while_down
+from truezero.cli.service import repeated_status
 from truezero.sdk.batches import HEALTH_EACH_S, is_down
 
 OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
@@ -113,7 +114,47 @@ def test_a_run_waits_while_its_model_is_down_and_no_longer_than_allowed(world: s
                 client, most_s, upstream="openai", model=model, say=said.append, sleep=slept.append
             )
             assert slept == seconds
-    assert said == ["gpt-5 is down: waiting up to 12 s"]
+    assert said == [
+        "gpt-5 is down: waiting up to 12 s",
+        "waited 12 s for gpt-5: starting the agent all the same",
+    ]
+
+
+def test_a_wait_says_that_its_model_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = iter([report(lane("down")), report(lane("down")), report(lane("healthy"))])
+    monkeypatch.setattr(Client, "status", lambda _client: next(seen))
+    said: list[str] = []
+    with Client("http://127.0.0.1:9") as client:
+        wait_while_down(
+            client, 60.0, upstream=None, model="gpt-5", say=said.append, sleep=lambda _s: None
+        )
+    assert said == ["gpt-5 is down: waiting up to 60 s", "gpt-5 is no longer down after 10 s"]
+
+
+def test_a_watch_outlasts_a_service_that_is_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = ServiceError("cannot reach it", code="unreachable")
+    wrong = ServiceError("the token is wrong", status=401, code="unauthorized")
+    seen: Iterator[object] = iter([away, away, report(lane("healthy")), wrong])
+
+    def status(_client: Client) -> models.StatusReport:
+        found = next(seen)
+        if isinstance(found, ServiceError):
+            raise found
+        assert isinstance(found, models.StatusReport)
+        return found
+
+    monkeypatch.setattr(Client, "status", status)
+    with Client("http://127.0.0.1:9") as client:
+        looks = repeated_status(client, sleep=lambda _s: None)
+        assert next(looks).items[0].word == "healthy"
+        assert capsys.readouterr().err.splitlines() == [
+            "truezero: cannot reach it; waiting for it",
+            "truezero: http://127.0.0.1:9 answers again",
+        ]
+        with pytest.raises(ServiceError):
+            next(looks)
 
 
 def test_a_batch_waits_for_health_and_goes_on_in_the_end(
