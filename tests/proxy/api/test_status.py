@@ -52,10 +52,22 @@ def test_everybody_gets_the_short_form_only_where_it_is_public(
     assert anybody.json().keys() == {"at", "items"}
     page = service.http.get("/status", headers=PAGE).text
     assert "Status" in page
-    assert "/ui/" not in page.partition("<main")[2], "which leads to the sign-in"
-    assert "Evidence" not in page
+    assert '<nav aria-label="Pages">' not in page, "which leads to the sign-in"
     problem(service.http.get("/upstreams"), 401, "unauthorized")
     problem(service.http.post("/status"), 405, "method_not_allowed")
+
+
+def test_the_page_for_everybody_says_how_models_are(services: Callable[..., Service]) -> None:
+    service = services()
+    failing(service)
+    service.app.control_plane().service.statuses.clear()  # type: ignore[union-attr]
+    page = service.http.get("/status?public=1", headers=PAGE).text.partition("<main")[2]
+    assert "1 of 1 lane is not healthy." in page
+    assert ">openai · gpt-5</th>" in page
+    assert '<b class="bad">down</b>' in page
+    assert "provider error" in page
+    for what in ("/ui/", "key-", "Evidence"):
+        assert what not in page, what
 
 
 def test_pages_say_the_word(services: Callable[..., Service]) -> None:
