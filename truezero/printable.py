@@ -7,6 +7,7 @@ moves the cursor and rewrites what was printed, bidi overrides reverse what is r
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 # C0, DEL and C1; what turns the direction of a text (Unicode UAX #9, `Bidi_Control`); separators
@@ -30,6 +31,26 @@ def visible_lines(text: str) -> str:
 def plural(count: int, one: str, many: str | None = None) -> str:
     """Return ``1 call``, ``1,234 calls``; ``many`` where it is not ``one`` with an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def unjudged(rollouts: int, skipped: int, health: Mapping[str, int]) -> int:
+    """Return how many of a batch's rollouts have no verdict yet, without those that were skipped.
+
+    Arguments:
+        health: the others by their health; skipped ones may be among them, as ``not_judged``.
+    """
+    without = rollouts - sum(health.values())
+    idle = health.get("not_judged", 0)
+    return without - max(0, min(skipped, idle + without) - idle)
+
+
+def running(pending: int, rollouts: int, skipped: int, health: Mapping[str, int]) -> int:
+    """Return how many rollouts of a batch have not ended: judged for now (``pending``), or not yet.
+
+    Arguments:
+        skipped, health: as for `unjudged`.
+    """
+    return pending + unjudged(rollouts, skipped, health)
 
 
 def exclusion_words(bias: bool | None, p: float | None) -> str:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from truezero.printable import unjudged
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
@@ -45,7 +47,9 @@ SKIPPED = Badge(name="not-judged", label="skipped", meaning="not admitted by a b
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
 )
-OPEN = Badge(name="open", label="running", meaning="not ended yet", shape=_FRAME)
+RUNNING = Badge(name="open", label="running", meaning="not ended yet", shape=_FRAME)
+UNJUDGED = Badge(name="open", label="no verdict yet", meaning="not judged so far", shape=_FRAME)
+IN_FLIGHT = Badge(name="open", label="in flight", meaning="not answered yet", shape=_FRAME)
 CLOSED = Badge(
     name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=DASH
 )
@@ -132,7 +136,7 @@ _HEALTHS: Mapping[str | None, Badge] = {
     "suspected_api_error": SUSPECTED,
     "not_judged": NOT_JUDGED,
     "undecided": UNDECIDED,
-    None: OPEN,
+    None: UNJUDGED,
 }
 
 
@@ -181,7 +185,7 @@ def of_call(call: Mapping[str, Any]) -> Badge:
     if call["subcategory"] is not None:
         return CAUSES[call["subcategory"]]
     if call["ending"] is None:
-        return OPEN
+        return IN_FLIGHT
     return _ENDINGS.get(call["ending"], HEALTHY)
 
 
@@ -226,9 +230,10 @@ def of_lane(cause: str) -> str:
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
     """Count a batch's rollouts by badge, always in the same order. Zeros are left out."""
     health, cause = summary["health"], summary["subcategory"]
-    open_ = summary["rollouts"] - sum(health.values())
+    open_ = unjudged(summary["rollouts"], summary["skipped"], health)
     idle = health.get("not_judged", 0)
-    skipped = min(summary["skipped"], idle + open_)  # one that ran all the same has its verdict
+    # One that was skipped and ran all the same has its verdict.
+    skipped = min(summary["skipped"], idle + summary["rollouts"] - sum(health.values()))
     counts = [
         (HEALTHY, health.get("healthy", 0)),
         *((badge, cause.get(name, 0)) for name, badge in CAUSES.items()),
@@ -236,7 +241,7 @@ def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
         (UNDECIDED, health.get("undecided", 0)),
         (NOT_JUDGED, max(0, idle - skipped)),
         (SKIPPED, skipped),
-        (OPEN, open_ - max(0, skipped - idle)),
+        (UNJUDGED, open_),
     ]
     return [(badge, count) for badge, count in counts if count]
 

@@ -488,7 +488,7 @@ def _badge(member: Member) -> Badge:
     if member.skipped:
         return badges.SKIPPED
     if entry.health is None or entry.provisional:
-        return badges.OPEN
+        return badges.RUNNING
     facts = {"health": entry.health, "subcategory": entry.subcategory,
              "scoreable": entry.scoreable, "provisional": False}  # fmt: skip
     badge = badges.of_verdict(facts)

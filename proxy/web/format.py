@@ -60,9 +60,11 @@ def reward(value: float | None) -> str:
 
 
 def dollars(value: float | None) -> str:
-    """Format as ``$12.30``; four digits below ten cents."""
+    """Format as ``$12.30``; four digits below ten cents; a cost is never shown as nothing."""
     if value is None:
         return UNKNOWN
+    if 0 < value < 0.00005:
+        return "<$0.0001"
     return f"${value:,.2f}" if value >= 0.1 or value == 0 else f"${value:.4f}"
 
 

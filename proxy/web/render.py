@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
-from truezero.printable import exclusion_words, plural, reference_words
+from truezero.printable import exclusion_words, plural, reference_words, running
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -130,6 +130,7 @@ def _templates() -> Environment:
         plural=plural,
         reference_words=reference_words,
         rules=format.RULES,
+        still_running=running,
         terms=_TERMS,
         warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},
     )

@@ -17,7 +17,7 @@ from rich.console import Console, Group
 from rich.table import Table
 
 from truezero.cli.options import MOST
-from truezero.printable import exclusion_words, plural, reference_words, visible
+from truezero.printable import exclusion_words, plural, reference_words, running, visible
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from truezero import models
@@ -171,7 +171,7 @@ def _left_out(calls: Sequence[models.Exchange]) -> str:
 
 
 def _count(count: int | None) -> str:
-    return "?" if count is None else str(count)
+    return "?" if count is None else f"{count:,}"
 
 
 # --- verdicts and batches ---
@@ -318,7 +318,7 @@ def _unseen(verdict: models.Verdict) -> str | None:
 def _tokens(verdict: models.Verdict) -> str | None:
     if verdict.total_tokens is None:
         return None
-    return f"{verdict.input_tokens} in, {verdict.output_tokens} out"
+    return f"{_count(verdict.input_tokens)} in, {_count(verdict.output_tokens)} out"
 
 
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
@@ -406,7 +406,8 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     bounds = f"between {_score(summary.score_worst)} and {_score(summary.score_best)}"
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
-        "rollouts": f"{summary.rollouts}, {summary.pending} running, {summary.skipped} skipped",
+        "rollouts": f"{summary.rollouts:,}, {_running(summary):,} running, "
+        f"{summary.skipped:,} skipped",
         "zeros": zeros_line(summary.zeros),
         "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
@@ -422,6 +423,10 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
             summary.retried_after_score, summary.retried_after_score_total
         ),
     }
+
+
+def _running(of: models.BatchSummary | models.BatchItem) -> int:
+    return running(of.pending, of.rollouts, of.skipped, of.health)
 
 
 def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
@@ -494,7 +499,9 @@ def _with(told: str | None, beside: str | None) -> str | None:
 
 
 def _dollars(cost: float | None) -> str | None:
-    return None if cost is None else f"${cost:.4f}"
+    if cost is not None and 0 < cost < 0.00005:
+        return "<$0.0001"
+    return None if cost is None else f"${cost:,.4f}"
 
 
 def _score(score: float | None) -> str:
@@ -546,9 +553,10 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     if exclusion["p"] is not None:
         lines.append(exclusion_words(exclusion["bias"], exclusion["p"]))
     for row in calls["by_model"]:
-        asked, answered = row["asked"] or "unknown", row["answered"] or "unknown"
+        asked, answered = row["asked"] or "unknown", row["answered"]
+        model = asked if answered == asked else f"{asked}, answered by {answered or 'unknown'}"
+        model = f"{asked}, not answered" if row["failed"] == row["calls"] else model
         served = f" at {row['served_by']}" if row["served_by"] else ""
-        model = asked if asked == answered else f"{asked}, answered by {answered}"
         failed = f", {row['failed']:,} failed" if row["failed"] else ""
         origin = row["origin"] or row["upstream"]
         lines.append(f"{model}{served} ({origin}): {plural(row['calls'], 'call')}{failed}")
@@ -599,8 +607,8 @@ def live_batch(
 
 def waiting_line(summary: models.BatchSummary) -> str:
     """Return what a watched batch has to do next, and how to stop watching it."""
-    if summary.pending:
-        waiting = f"waiting for {plural(summary.pending, 'running rollout')} to end"
+    if count := _running(summary):
+        waiting = f"waiting for {plural(count, 'running rollout')} to end"
     else:
         waiting = "no rollout is running: waiting for the next one to begin"
     return f"{waiting}; Ctrl-C stops watching"
@@ -875,7 +883,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
         for lane in lanes
     ]
     columns = ("upstream · model · key", "health", "since (UTC)", "cause", "failed", "waiting")
-    dispensable = ("waiting", "failed", "since (UTC)")
+    dispensable = ("waiting", "since (UTC)", "failed")
     what = "calls within the last hour"
     _print(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
@@ -914,7 +922,7 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
         {
             "batch": escape(item.batch),
             "rollouts": f"{item.rollouts:,d}",
-            "running": f"{item.pending:,d}",
+            "running": f"{_running(item):,d}",
             "measured": f"{item.scored} of {item.total}",
             "not measurements": _false_zeros(item.zeros),
             "score": _number(item.score_effective, ".3f"),

@@ -198,7 +198,7 @@ def repeated_status(
             away = True
             continue
         if away:
-            click.echo(visible(f"truezero: {client.url} answers again"), err=True)
+            click.echo(visible(f"truezero: the service at {client.url} is back"), err=True)
         away = False
         yield report
 

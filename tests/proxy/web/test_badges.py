@@ -20,15 +20,15 @@ def test_every_rollout_of_a_batch_has_a_badge() -> None:
     }  # fmt: skip
     counted = badges.counted(summary)
     assert sum(count for _, count in counted) == 20
-    assert {badge.label: count for badge, count in counted}["running"] == 3
+    assert {badge.label: count for badge, count in counted}["no verdict yet"] == 3
 
 
 @pytest.mark.parametrize(
     ("judged", "rollouts", "skipped", "told"),
     [
-        (2, 7, 0, {"healthy": 4, "not judged": 2, "running": 1}),
-        (2, 7, 1, {"healthy": 4, "not judged": 1, "skipped": 1, "running": 1}),
-        (2, 7, 2, {"healthy": 4, "skipped": 2, "running": 1}),
+        (2, 7, 0, {"healthy": 4, "not judged": 2, "no verdict yet": 1}),
+        (2, 7, 1, {"healthy": 4, "not judged": 1, "skipped": 1, "no verdict yet": 1}),
+        (2, 7, 2, {"healthy": 4, "skipped": 2, "no verdict yet": 1}),
         (2, 7, 3, {"healthy": 4, "skipped": 3}),  # one of them is not judged yet
         (2, 7, 4, {"healthy": 4, "skipped": 3}),  # and one ran all the same
     ],
@@ -64,7 +64,7 @@ def test_other_rollouts_have_the_badge_of_their_health() -> None:
     others = [health for health in Health if health is not Health.API_ERROR]
     found = [badges.of_rollout({"health": each.value, "subcategory": None}) for each in others]
     assert len({badge.name for badge in found}) == len(others)
-    assert badges.of_rollout({"health": None, "subcategory": None}) == badges.OPEN
+    assert badges.of_rollout({"health": None, "subcategory": None}) == badges.UNJUDGED
 
 
 @pytest.mark.parametrize("health", ["not_judged", None])
@@ -115,7 +115,7 @@ def test_a_call_that_did_not_fail_has_the_badge_of_its_ending() -> None:
     def of(ending: str | None) -> badges.Badge:
         return badges.of_call({"subcategory": None, "ending": ending})
 
-    assert of(None) == badges.OPEN
+    assert of(None) == badges.IN_FLIGHT
     assert of(Ending.COMPLETE.value) == HEALTHY
     assert of(Ending.LEFT_BY_AGENT.value) == badges.LEFT
     assert of(Ending.CLOSED_AT_OUTCOME.value) == badges.CLOSED

@@ -46,7 +46,15 @@ def test_sums_are_short_and_unknown_ones_no_zero(value: float | None, text: str)
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(12.345, "$12.35"), (0.0123, "$0.0123"), (0, "$0.00"), (None, "–")]
+    ("value", "text"),
+    [
+        (12.345, "$12.35"),
+        (0.0123, "$0.0123"),
+        (0, "$0.00"),
+        (None, "–"),
+        (2e-5, "<$0.0001"),
+        (5e-5, "$0.0001"),
+    ],
 )
 def test_money_is_said_to_the_digit_that_counts(value: float | None, text: str) -> None:
     assert format.dollars(value) == text

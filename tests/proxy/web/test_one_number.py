@@ -76,8 +76,12 @@ def printed(service: Service, *command: str, exit_code: int = 0) -> str:
     return " ".join(told.stdout.split())
 
 
+def overview_of(service: Service, batch: str) -> str:
+    return words(page(service, f"/ui/batches/{batch}"))
+
+
 def overview(service: Service) -> str:
-    return words(page(service, "/ui/batches/b"))
+    return overview_of(service, "b")
 
 
 def batches_page(service: Service) -> str:
@@ -275,8 +279,13 @@ def test_a_batch_without_zeros_says_so(service: Service) -> None:
     play(service, "fine", batch="fine", reward=1.0)
     assert "No zeros." in words(page(service, "/ui/batches/fine"))
     play(service, "real", batch="real", reward=0.0)
-    assert "The one zero is measured." in words(page(service, "/ui/batches/real"))
+    shown = page(service, "/ui/batches/real")
+    assert "The one zero is measured." in words(shown)
+    assert "<s>0</s>" not in shown, "of no zero that there is"
     assert "none of 1 zero" in words(page(service, "/"))
+    play(service, "dead-too", DEAD, batch="real")
+    assert "1 of 2 zeros is not a measurement." in words(page(service, "/ui/batches/real"))
+    assert "would pull it down" not in overview_of(service, "real"), "0 with and without it"
 
 
 def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
@@ -300,6 +309,29 @@ def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
         assert "calls_never_answered" not in warnings
         answer.set()
         response.read()
+
+
+def test_what_runs_is_one_number_judged_or_not(service: Service) -> None:
+    """Of three that run, none was judged; then one is, as reading its verdict does."""
+    for name in ("one", "two", "three"):
+        service.http.post("/rollouts", json={"id": name, "batch": "live", "task": name})
+    play(service, "done", batch="live", task="done", reward=1.0)
+    for judged in ((), ("one",), ("one", "two", "three")):
+        for name in judged:
+            service.get(f"/rollouts/{name}/verdict")
+        for tab in ("overview", "again"):
+            said = words(page(service, "/ui/batches/live", tab=tab))
+            assert "4 rollouts · 3 running" in said
+        assert "3 running" in batches_page(service)
+        assert "4, 3 running, 0 skipped" in printed(service, "batch", "live")
+        assert re.search(r"live 4 3 1 of \d", printed(service, "batches"))
+
+
+def test_a_call_that_waited_at_the_proxy_says_so_in_its_row(service: Service) -> None:
+    assert "at the proxy before" not in page(service, "/ui/rollouts/won")
+    with sqlite3.connect(service.database, timeout=60) as rows:
+        rows.execute("UPDATE exchanges SET held_s = 5.5")
+    assert "held 5.50 s at the proxy before" in words(page(service, "/ui/rollouts/won"))
 
 
 def judged_by_a_dead_judge(service: Service) -> None:

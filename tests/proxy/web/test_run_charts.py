@@ -89,7 +89,7 @@ def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:
     steps = {name: cell.step for name, cell in cells.items() if cell.badge is None}
     assert steps == {"zero": 0, "half": 2, "little": 1, "most": 3, "one": 4}
     assert {name: cell.badge for name, cell in cells.items() if cell.step is None} == {
-        "quota": badges.CAUSES["quota"], "running": badges.OPEN, "held": badges.SKIPPED,
+        "quota": badges.CAUSES["quota"], "running": badges.RUNNING, "held": badges.SKIPPED,
         "silent": charts.NO_REWARD, "spoilt": badges.SPOILT,
     }  # fmt: skip
     assert cells["half"].label == "repeat 1, score 0.5"

@@ -17,7 +17,7 @@ from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
 from truezero import Client, ServiceError, models
-from truezero.cli.output import lane_line
+from truezero.cli.output import lane_line, print_status
 from truezero.cli.rollouts import wait_while_down
 from truezero.cli.service import repeated_status
 from truezero.sdk.batches import HEALTH_EACH_S, is_down
@@ -86,6 +86,19 @@ def test_an_unknown_lane_says_why() -> None:
     assert "unknown, its reference call failed (0 of 9" in lane_line(denied)
 
 
+def test_the_evidence_stays_where_the_terminal_is_narrow(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    facts = {"key": "key-42fd428a", "cause": "provider_error"}
+    seen = {"calls": 14, "failed": {"provider_error": 14}, "since": 1.8e9}
+    print_status([lane("down", **facts).model_copy(update=seen), lane("unknown")])
+    heads, first, _ = capsys.readouterr().out.splitlines()
+    assert heads.split("  ")[0] == "upstream · model · key"
+    assert "14 of 14" in first
+    assert max(map(len, (heads, first))) <= 80
+
+
 def report(*lanes: models.LaneStatus) -> models.StatusReport:
     return models.StatusReport(word="down", at=0.0, lanes=len(lanes), items=list(lanes))
 
@@ -151,7 +164,7 @@ def test_a_watch_outlasts_a_service_that_is_away(
         assert next(looks).items[0].word == "healthy"
         assert capsys.readouterr().err.splitlines() == [
             "truezero: cannot reach it; waiting for it",
-            "truezero: http://127.0.0.1:9 answers again",
+            "truezero: the service at http://127.0.0.1:9 is back",
         ]
         with pytest.raises(ServiceError):
             next(looks)
