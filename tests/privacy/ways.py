@@ -14,7 +14,8 @@ from typing import Any, Final
 
 from proxy.wire import routes
 from proxy.wire.dialect import Dialect
-from proxy.wire.framing import EventStreamFeeder, decoder
+from proxy.wire.framing import _STRAY_LIMIT, EventStreamFeeder, decoder
+from proxy.wire.response import ReadLimits
 from tests.classifier.error_samples import SAMPLES as ERRORS
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Cut, Framing, Hang
@@ -46,6 +47,7 @@ _FURTHER: Final = (
 )  # fmt: skip
 PATHS: Final = tuple(dict.fromkeys((*(s.path for s in SAMPLES), *POSTS, *_FURTHER)))
 SOCKETS: Final = ("/v1/responses", "/v1/realtime")
+_LIMITS: Final = ReadLimits()
 _TURNS: Final = 8  # rows of a dialect until each failure was had again
 
 
@@ -245,7 +247,16 @@ _ERROR: Final = {
 _SAID: Final = answers.data({"choices": [{"delta": {"content": COMPLETION.text}}]})
 _ERROR_TEXT: Final = b"event: error\ndata: " + ECHO.encode() + b"\n\n"
 _STREAM: Final = answers.streamed(_SAID, _SAID, answers.data(_ERROR))
-_BOMB: Final = gzip.compress(json.dumps({"content": COMPLETION.text * 400_000}).encode())
+# More lines that are no events than are kept, for an error in them.
+_STRAY: Final = b"data: " + ECHO.encode() * (_STRAY_LIMIT // len(ECHO) + 1) + b"\n\n"
+
+
+def _bomb(more_than: int) -> Answer:
+    times = more_than // len(COMPLETION.text) + 1
+    body = gzip.compress(json.dumps({"content": COMPLETION.text * times}).encode())
+    return Answer(headers=(*answers.JSON, ("content-encoding", "gzip")), body=(body,))
+
+
 _TELLING: Final = tuple(
     (name, ECHO.partition("\n")[0].encode().decode("latin-1"))
     for name in ("x-request-id", "request-id", "x-amzn-errortype", "retry-after", "x-should-retry",
@@ -270,23 +281,27 @@ FAILURES: Final[Mapping[str, Answer]] = {
     "stream, cut": _STREAM.stopping_after(1, Cut()),
     "stream, reset": _STREAM.stopping_after(1, Cut(reset=True)),
     "stream, no stream": answers.streamed(ECHO.encode()),
-    "stream, deaf": answers.streamed(b"data: " + ECHO.encode() * 60_000 + b"\n\n"),
+    "stream, lines that are no events": answers.streamed(_STRAY),
     "body, cut": replace(answers.whole(_ERROR, 500), length=99_999, framing=Framing.LENGTH,
                          body=(json.dumps(_ERROR).encode(), Cut())),
     "garbage said to be gzip": answers.whole(_ERROR).with_headers(("content-encoding", "gzip")),
     "an encoding nobody knows":
         answers.whole(_ERROR).with_headers(("content-encoding", HEADER.word)),
-    "bomb": Answer(headers=(*answers.JSON, ("content-encoding", "gzip")), body=(_BOMB,)),
+    "bomb": _bomb(_LIMITS.body_bytes),
     "said to be an event stream":
         Answer(headers=(("content-type", EVENTS),), body=(ECHO.encode(),)),
 }  # fmt: skip
 
 
 def _odd() -> Iterator[Way]:
-    """Calls that are odd themselves."""
+    """Calls that are odd themselves, and answers too large to be had in every dialect."""
     fine = answers.chat()
     hangs = _STREAM.stopping_after(2, Hang())
     yield Way(name="stream, silent", answer=hangs, streamed=True)
+    line = ECHO.replace("\n", " ").encode() * (_LIMITS.line_bytes // len(ECHO) + 1)
+    deaf = answers.streamed(b"data: " + line + b"\n\n")
+    yield Way(name="stream, deaf", answer=deaf, streamed=True)
+    yield Way(name="bomb of which not all is decoded", answer=_bomb(_LIMITS.inflate_bytes))
     for model in (PROMPT.text, key("model"), f"m {ARGUMENTS.word}"):
         yield Way(name="a model that is none", answer=fine, model=model)
     for path in (
