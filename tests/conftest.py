@@ -44,7 +44,6 @@ def pytest_collection() -> Generator[None, object, object]:
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         # Tests leave much and little of it in circles: to look every 700 objects took 7 % of the
         # CPU. A service that ends in this process unfreezes all; a full search takes half a second.

@@ -8,14 +8,17 @@ import subprocess
 import sys
 from pathlib import Path
 from threading import Event
+from typing import TYPE_CHECKING
 
 import pytest
-from cyclonedx.model.bom import Bom
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 
 pytestmark = pytest.mark.slow  # tools of others, which look at the locks only
+
+if TYPE_CHECKING:
+    from cyclonedx.model.bom import Bom
 
 ROOT = Path(__file__).parent.parent
 LOCK = (ROOT / "requirements.lock").read_text()
@@ -105,6 +108,8 @@ def bill(tmp_path_factory: pytest.TempPathFactory) -> Bom:
     file = tmp_path_factory.mktemp("sbom") / "sbom.cdx.json"
     done = make("sbom", f"SBOM={file}")
     assert done.returncode == 0, done.stderr
+    from cyclonedx.model.bom import Bom  # here: half a second, for tests that most runs leave out
+
     read: Bom = Bom.from_json(json.loads(file.read_text()))  # type: ignore[attr-defined]
     return read
 

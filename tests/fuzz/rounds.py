@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 from hypothesis import given
 
-from tests.fuzz.openapi import routes
 from tests.fuzz.peers import SIDES
 from tests.fuzz.pure import Round, dressed
 
@@ -26,6 +25,8 @@ def side(name: str, examples: int) -> Iterator[Round]:
 @contextmanager
 def described(examples: int, *, shown: bool) -> Iterator[Round]:
     """A round of every route of the OpenAPI, with the admin token or without."""
+    from tests.fuzz.openapi import routes  # here: what it needs takes a second to load
+
     with routes(dressed(examples), shown=shown) as rounds:
 
         def each() -> None:

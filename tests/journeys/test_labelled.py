@@ -5,7 +5,8 @@ One of each family, where every call ends by itself: each byte is relayed as it 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 
 import httpx
 import pytest
@@ -15,6 +16,7 @@ from tests.fakes.provider import Answer, Provider
 from tests.journeys.service import Service
 from tests.labelled import play, score
 from tests.labelled.play import Played
+from tests.labelled.score import Case
 
 CASES = (
     "empty-object/chat/alone",
@@ -41,8 +43,11 @@ CASES = (
     "task-failed/chat",
     "own-subscription/chat",
 )
-_KNOWN = {case.id: case for cases in score.SETS.values() for case in cases()}
-_UPSTREAMS = sorted({call.upstream for name in CASES for call in _KNOWN[name].calls})
+
+
+@cache
+def _known() -> Mapping[str, Case]:
+    return {case.id: case for cases in score.SETS.values() for case in cases()}
 
 
 @pytest.fixture(scope="module")
@@ -53,14 +58,15 @@ def provider() -> Iterator[Provider]:
 
 @pytest.fixture(scope="module")
 def service(provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    faked = {f"UPSTREAM_{name.upper().replace('-', '_')}": provider.url for name in _UPSTREAMS}
+    upstreams = sorted({call.upstream for name in CASES for call in _known()[name].calls})
+    faked = {f"UPSTREAM_{name.upper().replace('-', '_')}": provider.url for name in upstreams}
     with Service(tmp_path_factory.mktemp("labelled"), provider.url, **faked) as running:
         yield running
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_service_judges_as_labelled(name: str, service: Service, provider: Provider) -> None:
-    case, rollout = _KNOWN[name], name.replace("/", "-")
+    case, rollout = _known()[name], name.replace("/", "-")
     service.register(id=rollout, **(case.registered or {}))
     with httpx.Client(timeout=60, trust_env=False) as client:
         for call in case.calls:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from classifier.evidence import reported_activity
@@ -200,16 +201,17 @@ def _proven(life: Life, case: Case) -> bool:
 # --- answers -------------------------------------------------------------------------------
 
 
-def proof() -> list[Case]:
+@cache
+def proof() -> tuple[Case, ...]:
     """Expand the rows of ``proof.jsonl`` into cases, one for each wire and place."""
     every = list(play.rows("proof.jsonl"))
     by_id = {row["id"]: row for row in every}
-    return [
+    return tuple(
         _answer_case(row, wire, place, decided, by_id)
         for row in every
         for wire in row.get("wires", ("chat",))
         for place, decided in row["places"].items()
-    ]
+    )
 
 
 def _answer_case(
@@ -269,7 +271,8 @@ def _any_of(label: str | Sequence[str]) -> tuple[str, ...]:
 # --- lives ---------------------------------------------------------------------------------
 
 
-def lives() -> list[Case]:
+@cache
+def lives() -> tuple[Case, ...]:
     """Expand the rows of ``lives.jsonl`` into cases, one for each wire."""
     cases = []
     for row in play.rows("lives.jsonl"):
@@ -286,7 +289,7 @@ def lives() -> list[Case]:
                     warning=row.get("warning"),
                 )
             )
-    return cases
+    return tuple(cases)
 
 
 def _named(registered: Mapping[str, Any] | None, wire: str) -> Mapping[str, Any] | None:
@@ -300,4 +303,4 @@ def _named(registered: Mapping[str, Any] | None, wire: str) -> Mapping[str, Any]
     }
 
 
-SETS: Mapping[str, Callable[[], list[Case]]] = {"proof": proof, "lives": lives}
+SETS: Mapping[str, Callable[[], tuple[Case, ...]]] = {"proof": proof, "lives": lives}
