@@ -12,13 +12,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-import httpx
 import schemathesis
 from hypothesis import given
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.api.test_routes import PATIENCE_S, Service, serving
 
 TOKEN: Final = "the-admin-token"
 _ENDLESS: Final = "/events"
@@ -50,9 +49,7 @@ def routes(dress: Dress, *, shown: bool = True) -> Iterator[dict[str, Round]]:
 
 
 def _schema(service: Service) -> Any:
-    raw = httpx.get(
-        f"{service.http.base_url}/openapi.json", headers={"authorization": f"Bearer {TOKEN}"}
-    )
+    raw = service.http.get("/openapi.json", headers={"authorization": f"Bearer {TOKEN}"})
     schema = schemathesis.openapi.from_dict(raw.json())
     schema.config.update(base_url=str(service.http.base_url))
     return schema
@@ -60,7 +57,7 @@ def _schema(service: Service) -> Any:
 
 def _held(headers: dict[str, str], shown: bool) -> Callable[[Any], None]:
     def holds(case: Any) -> None:
-        answer = case.call(headers=headers)
+        answer = case.call(headers=headers, timeout=PATIENCE_S)
         case.validate_response(answer, checks=_CHECKS)
         if not shown and case.operation.path not in _OPEN:
             assert answer.status_code in (401, 404), answer.status_code
