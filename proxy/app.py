@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -27,7 +26,7 @@ from proxy.budgets import Amounts, Blocked, CallAsking, Reserved
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Service, VersionedCache, ask_nothing, run_in_thread
+from proxy.control.queries import Service, VersionedCache, ask_nothing, run_in_thread, version
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls
@@ -445,7 +444,7 @@ class Application:
         self._metrics = Metrics(
             self._recorder,
             census=partial(_census, database, prices, drifts),
-            version=metadata.version("truezero"),
+            version=version(),
             prices=prices,
             requests=_request_counts(context.refused),
             shared=shared_metrics_folder(environment),

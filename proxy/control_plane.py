@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 
 from fastapi import FastAPI, Request
 
@@ -16,7 +15,7 @@ from proxy.api.problems import Address
 from proxy.control import alerts, judge, rollouts
 from proxy.control.alerts import AlertSnapshot
 from proxy.control.live import ChangeFeed
-from proxy.control.queries import Service
+from proxy.control.queries import Service, version
 from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
@@ -84,10 +83,10 @@ def build(
     Arguments:
         exposition: returns the metrics and their content type, by an `Accept` header.
     """
-    version, address = metadata.version("truezero"), _address(settings)
+    address = _address(settings)
     app = FastAPI(
         title="truezero",
-        version=version,
+        version=version(),
         summary="Records LLM agents' provider calls and tells a real zero from a provider failure.",
         docs_url=None,  # served by a page that loads nothing from other origins
         redoc_url=None,
@@ -99,7 +98,7 @@ def build(
     app.state.service = service
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address
-    app.state.version = version
+    app.state.version = version()
     app.state.card_page = card_page
     app.state.authorized = auth.authorized
     app.state.exposition = exposition
@@ -107,7 +106,7 @@ def build(
         service=service,
         auth=auth,
         address=address,
-        version=version,
+        version=version(),
         live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
     )

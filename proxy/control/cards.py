@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from typing import Any
 from urllib.parse import urlsplit
 
 from classifier.card import CardMaker, DisclosureMaker, Stated
 from proxy.control.listing import export_batch
-from proxy.control.queries import Service
+from proxy.control.queries import Service, version
 from proxy.store import listing
 
 
@@ -48,12 +47,11 @@ async def card(service: Service, batch: str, *, harness: str | None = None) -> E
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    version = metadata.version("truezero")
     maker = CardMaker(
         Stated(
             batch=batch,
-            truezero=version,
-            classifier=version,  # they are released together
+            truezero=version(),
+            classifier=version(),  # they are released together
             policy=service.policy,
             origins={
                 name: urlsplit(each.url).netloc

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from importlib import metadata
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from types import FrameType
@@ -29,6 +28,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from classifier.verdicts import plural
 from proxy.api.auth import LINK_LIFE_S
 from proxy.app import Application, certificate, control_auth, spill_place
+from proxy.control.queries import version
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
@@ -503,7 +503,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _version() -> str:
     """Return the version, and whether the hot path is compiled (setup.py)."""
     compiled = not str(sys.modules[Relay.__module__].__file__).endswith(".py")
-    return metadata.version("truezero") + (", compiled" if compiled else "")
+    return version() + (", compiled" if compiled else "")
 
 
 def _raise_descriptor_limit() -> None:
