@@ -354,7 +354,8 @@ def _at_outcome(body: Mapping[str, object], *, bare: bool) -> Iterator[object]:
     inner = list(_inner(body))
     if marks_failure(body):
         sentences = [each for each in inner if _has_sentence(each)]
-        if bare or sentences or _has_sentence(body) or (_fails(body) and _has_name(body)):
+        told = _has_sentence(body) or _has_coded_text(body) or (_fails(body) and _has_name(body))
+        if bare or sentences or told:
             yield from _described(body)
             for each in inner:
                 yield from _described(each)
@@ -392,6 +393,8 @@ def _described(node: Mapping[str, object]) -> Iterator[object]:
             yield {"message": error}
     if _fails(node) and isinstance(node.get("body"), str | dict):  # a Lambda's response, unproxied
         yield node["body"]
+    if _has_coded_text(node):
+        yield {"message": node["text"]}
     yield unquoted(node)
 
 
@@ -457,6 +460,13 @@ def _is_failing_code(code: object) -> bool:
 def _has_sentence(node: Mapping[str, object]) -> bool:
     return any(says(node.get(key)) for key in (*MESSAGE_KEYS, *_WITHIN, "reason")) or (
         _fails(node) and says(node.get("body"))
+    )
+
+
+def _has_coded_text(node: Mapping[str, object]) -> bool:
+    """FastChat's workers, LMDeploy's proxy: ``text`` is the output, or with a code the error."""
+    return says(node.get("text")) and any(
+        _is_failing_code(node[key]) for key in _CODES if key in node and key[:3].lower() == "err"
     )
 
 
