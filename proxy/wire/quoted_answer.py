@@ -28,6 +28,12 @@ _STATED: Final = re.compile(
     r"(?:[\])]?[ ]?[:-][ ]?(?P<inner>[45]\d\d)(?=[ ]?[:-]))?",
     re.IGNORECASE,
 )
+# What Python's clients raise: requests, httpx and aiohttp, in this order.
+_RAISED: Final = re.compile(
+    r"(?<![\w.-])([45]\d\d) (?:Client|Server) Error: [^:\n]{0,60} for url\b"
+    r"|\b(?:Client|Server) error '([45]\d\d)[^'\n]{0,60}' for url\b"
+    r"|(?<![\w.-])([45]\d\d), message='"
+)
 _STATUS: Final = re.compile(r"(?<![\w.-])[45]\d\d(?=[\])]{0,2}[ ]?[:,–-])")
 _UPSTREAM: Final = re.compile(
     r"\b(?:upstream|provider|backend|(?:[A-Z]\w{0,60})?(?:Error|Exception))\b|\bsent us\b"
@@ -61,7 +67,7 @@ def quoted_answer(text: str) -> QuotedAnswer | None:
     """Find the upstream's answer in a gateway's sentence; None if it quotes none."""
     text = text.strip()
     stated = _STATED.match(text)
-    status = int(stated["inner"] or stated["status"]) if stated else None
+    status = int(stated["inner"] or stated["status"]) if stated else _raised(text[:_LEAD])
     body = None
     lead, brace, _ = text[: _LEAD + 1].partition("{")
     if brace and (lead := lead.removesuffix("[")):
@@ -74,6 +80,14 @@ def quoted_answer(text: str) -> QuotedAnswer | None:
         return None
     remark = None if body is None else _REMARK.search(text)
     return QuotedAnswer(status=status, body=body, remark=remark[1] if remark else "")
+
+
+def _raised(text: str) -> int | None:
+    """Return the status in what a Python client raised, if no part of a request stands before."""
+    raised = _RAISED.search(text)
+    if raised is None or _OF_A_REQUEST.search(text[: raised.start()]) is not None:
+        return None
+    return int(next(filter(None, raised.groups())))
 
 
 def _body(text: str, start: int) -> object:

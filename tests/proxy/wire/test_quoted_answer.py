@@ -73,6 +73,9 @@ def test_what_a_gateway_quotes_means_what_it_means_by_itself(
         ("500: 429: slow", 429),
         ('Error code: 403 - {"error": {"message": "cut of', 403),
         ("Request failed with status code 404", 404),
+        ("401 Client Error: Unauthorized for url: http://p/v1/chat/completions", 401),
+        ("litellm: Client error '402 Payment Required' for url 'http://p/v1'", 402),
+        ("client error: 400, message='Bad Request', url='http://p/v1'", 400),
     ],
 )
 def test_a_status_in_the_first_words_counts_without_a_body(sentence: str, status: int) -> None:
@@ -100,6 +103,18 @@ def test_what_a_request_may_have_written_is_no_answer(sentence: str) -> None:
     assert error is not None
     assert error.code is None
     assert error.message == sentence.replace("%s", echo)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "Invalid content: 401 Client Error: Unauthorized for url: http://p/v1",
+        "The model \"Client error '402 Payment Required' for url 'http://p'\" does not exist",
+        "Unknown model: 401, message='x'",
+    ],
+)
+def test_what_a_request_may_have_raised_is_no_status(sentence: str) -> None:
+    assert read_error({"error": {"message": sentence}}) == ProviderError(message=sentence)
 
 
 def test_a_quoted_object_that_is_no_error_leaves_the_sentence() -> None:
