@@ -239,6 +239,17 @@ BROAD: Final = (
         source=ZAI,
     ),
     CauseRow(
+        id="any.key_wanted",
+        gives=AUTH,
+        says=pattern(
+            r"\b(?:please|must|should|need to|have to) (?:provide|supply|include|pass|specify|add) "
+            r"(?:an?|your|the|valid) (?:valid )?"
+            r"(?:api[ _-]?key|access key|(?:access|bearer|auth\w*) token|credentials?)\b"
+        ),
+        on=BAD_REQUEST | statuses(401, 403),
+        source=OPENAI_CODES + "; theroyallab/tabbyAPI:common/auth.py (asked for, not refused)",
+    ),
+    CauseRow(
         id="any.rejected_name",
         gives=REJECTED,
         names=names(
