@@ -215,7 +215,7 @@ SUBJECTS: Final = (
         words="engine|engine core|enginecore|engine loop|background loop|scheduler",
         source=_SERVERS + "; " + _ENGINES,
     ),
-    Term(id="generation", words="generation|decoding", source=_ENGINES),
+    Term(id="generation", words="generation|decoding|inference", source=_ENGINES),
     Term(id="endpoint", words="endpoint|接入点", source=_MODELS),
     Term(
         id="route",
@@ -285,7 +285,8 @@ SUBJECTS: Final = (
         "|role"
         "|roles|tool|tools|tool call|tool calls|tool choice|function call|function calls|function"
         "|file|files|file format|pdf|document|documents|token ids|contents"
-        "|chat template|character|extraneous key|unexpected key"
+        "|template|chat template|prompt template|jinja template|character"
+        "|extraneous key|unexpected key"
         "|required key|image|images|content block"
         "|content blocks|temperature|audio format|grammar|字段|图片|消息内容|消息"
         "|data url|base64",
@@ -309,12 +310,25 @@ SUBJECTS: Final = (
     ),
     Term(
         id="server",
-        words="server|servers|service|services|backend|worker|upstream|provider|providers|system"
-        "|inference server|model service|runner|gpu|cuda|cluster|instance|host|model provider"
+        words="server|servers|service|services|backend|backends|upstream|upstreams|provider"
+        "|providers|system"
+        "|inference server|model service|runner|runners|gpu|cuda|cluster|instance|host|hosts"
+        "|model provider"
         "|服务器|服务|系统|上游|上游负载|负载|算力",
         source=_SERVERS,
     ),
-    Term(id="memory", words="memory|system memory|gpu memory|vram|显存|内存", source=_SERVERS),
+    Term(
+        id="worker",
+        words="worker|workers|replica|replicas",
+        source="docs.api.nvidia.com (503: a worker's own limit of requests); "
+        "docs.ray.io/en/latest/serve",
+    ),
+    Term(
+        id="memory",
+        words="memory|system memory|gpu memory|vram|kv cache|memory allocation|cache allocation"
+        "|job allocation|显存|内存",
+        source=_SERVERS,
+    ),
     Term(id="capacity", words="capacity|resources|资源", source=_SERVERS),
     Term(
         id="connection",
