@@ -46,6 +46,7 @@ from proxy.store import statistics
 from proxy.store.batches import batch_version
 from proxy.store.closings import have_judged_anew
 from proxy.store.database import Database
+from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, Registration, events, verdicts
 from proxy.web.format import moment
 from tests.classifier.test_evidence import opcodes
@@ -358,9 +359,10 @@ NOTHING = {"output_seen": False, "content_seen": False}
 
 def registered(service: Service, *calls: Exchange) -> None:
     with closing(Database(service.database)) as database:
-        for call in calls:
-            batch = call.rollout_id.partition("-")[0]
-            database.rollouts.register(Registration(id=call.rollout_id, batch=batch), now=NOW - 1e6)
+        names = dict.fromkeys(call.rollout_id for call in calls)
+        every = [Registration(id=name, batch=name.partition("-")[0]) for name in names]
+        asked = [PreparedRegistration(registration=each) for each in every]
+        database.rollouts.register_all(asked, now=NOW - 1e6)
     write(service, *calls)
 
 
