@@ -14,6 +14,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.fakes import answers
 from tests.fakes.balancer import Balancer, Page
 from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.service import ROOT, Service
+from tests.proxy.api.test_routes import serving
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, VERDICT
 from tests.waiting import until
 from truezero.sdk import outcomes
@@ -78,6 +80,13 @@ def provider() -> Iterator[Provider]:
         yield provider
 
 
+@contextmanager
+def living(folder: Path, **settings: str) -> Iterator[str]:
+    """The address of a service that nobody kills: it runs in this process."""
+    with serving(folder, **settings) as service:
+        yield str(service.http.base_url).rstrip("/")
+
+
 def ask(kind: str, clock: Clock, url: str, method: str, *args: Any, **options: Any) -> Any:
     """The same question, waiting or awaited."""
 
@@ -97,7 +106,7 @@ def undelivered(kind: str, clock: Clock, url: str, rollout: str) -> truezero.Und
     return caught.value
 
 
-def run_agent(service: Service, registered: Any) -> None:
+def run_agent(registered: Any) -> None:
     answer = httpx.post(
         f"{registered.base_urls['openai']}/chat/completions",
         json=CHAT,
@@ -114,7 +123,7 @@ def test_an_outcome_is_delivered_once_a_killed_service_is_back(
     clock, seen = Clock(), list[tuple[str, int]]()
     with Service(tmp_path, provider.url, ADMIN_TOKEN=TOKEN) as service:
         registered = ask(kind, clock, service.url, "register", id="night/1", batch="b", task="t")
-        run_agent(service, registered)
+        run_agent(registered)
         service.kill()
 
         def then() -> None:
@@ -228,7 +237,7 @@ def test_a_batch_that_loses_its_service_midway_has_all_its_results(
     called = threading.Barrier(len(tasks) + 1)
 
     def agent(_task: str, rollout: Any) -> float:
-        run_agent(service, rollout)
+        run_agent(rollout)
         called.wait(60)
         called.wait(60)  # the service is gone
         return 1.0
@@ -276,11 +285,11 @@ def test_a_batch_that_loses_its_service_midway_has_all_its_results(
     ids=lambda page: str(page.status),
 )
 def test_what_a_balancer_answers_for_a_service_is_no_answer_to_an_outcome(
-    kind: str, page: Page, place: Path, provider: Provider, tmp_path: Path
+    kind: str, page: Page, place: Path, tmp_path: Path
 ) -> None:
     clock = Clock()
-    with Service(tmp_path, provider.url) as service, Balancer(service.url) as balancer:
-        run_agent(service, ask(kind, clock, service.url, "register", id="r"))
+    with living(tmp_path) as url, Balancer(url) as balancer:
+        run_agent(ask(kind, clock, url, "register", id="r"))
         balancer.page = page
 
         def back() -> None:
@@ -347,13 +356,13 @@ def test_a_second_delivery_is_answered_as_the_first_was(
 @both
 @pytest.mark.parametrize(("facts", "status"), [({"rewards": 0.0}, 409), ({"tool_calls": -1}, 422)])
 def test_an_outcome_that_the_service_itself_refuses_is_refused_at_once_and_not_kept(
-    kind: str, facts: dict[str, Any], status: int, place: Path, provider: Provider, tmp_path: Path
+    kind: str, facts: dict[str, Any], status: int, place: Path, tmp_path: Path
 ) -> None:
     clock = Clock()
-    with Service(tmp_path, provider.url) as service:
-        ask(kind, clock, service.url, "report", "r", rewards=1.0)
+    with living(tmp_path) as url:
+        ask(kind, clock, url, "report", "r", rewards=1.0)
         with pytest.raises(truezero.ServiceError) as caught:
-            ask(kind, clock, service.url, "report", "r", **facts)
+            ask(kind, clock, url, "report", "r", **facts)
     assert not isinstance(caught.value, truezero.Undelivered)
     assert caught.value.status == status
     assert not place.exists()
@@ -362,22 +371,20 @@ def test_an_outcome_that_the_service_itself_refuses_is_refused_at_once_and_not_k
 
 @both
 def test_a_service_that_came_back_with_another_token_costs_no_outcome_and_no_time(
-    kind: str, place: Path, provider: Provider, tmp_path: Path
+    kind: str, place: Path, tmp_path: Path
 ) -> None:
     clock = Clock()
-    with Service(tmp_path, provider.url, ADMIN_TOKEN="another-token-than-before") as service:
-        error = undelivered(kind, clock, service.url, "r")
+    with living(tmp_path, ADMIN_TOKEN="another-token-than-before") as url:
+        error = undelivered(kind, clock, url, "r")
     assert (error.status, error.code) == (401, "unauthorized")
     assert "the token is wrong or missing" in str(error)
     assert f"it is kept in {error.file}: once that is mended, run `truezero outcomes" in str(error)
     assert clock.slept == []
 
 
-def test_a_success_of_any_client_begins_patience_anew(
-    place: Path, provider: Provider, tmp_path: Path
-) -> None:
+def test_a_success_of_any_client_begins_patience_anew(place: Path, tmp_path: Path) -> None:
     clock = Clock()
-    with Service(tmp_path, provider.url) as service, Balancer(service.url) as balancer:
+    with living(tmp_path) as url, Balancer(url) as balancer:
         balancer.page = Page(502)
         undelivered("sync", clock, balancer.url, "first")
         balancer.page = None
@@ -409,14 +416,14 @@ def test_an_agent_that_the_crash_cut_off_is_no_zero(
     provider.plays(answer())
     with Service(tmp_path, provider.url) as service:
         registered = ask("sync", clock, service.url, "register", id="r")
-        run_agent(service, registered)
+        run_agent(registered)
         service.kill()
         with pytest.raises(httpx.ConnectError):
-            run_agent(service, registered)
+            run_agent(registered)
         clock.then = service.start
         if again:
             service.start()
-            run_agent(service, registered)
+            run_agent(registered)
         facts = {"rewards": 0.0, "prompts_executed": 1, "termination_reason": "agent_stop"}
         result, verdict = ask("sync", clock, service.url, "ended", "r", **facts)
     assert (verdict.health, result.health) == (health, health)
