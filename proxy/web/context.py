@@ -104,11 +104,12 @@ class PageRoute(APIRoute):
             try:
                 return await handle(request)
             except Refusal as refusal:
-                return await problem(refusal.status, refusal.detail)
+                return await _problem(request, refusal.status, refusal.detail)
             except RequestValidationError:
-                return await problem(422, "invalid query parameter")
+                return await _problem(request, 422, "invalid query parameter")
             except Exception as error:  # of any kind; the log has it
-                return await problem(500, "this page failed", problems.note_unexpected(error))
+                incident = problems.note_unexpected(error)
+                return await _problem(request, 500, "this page failed", incident)
 
         async def compressed(request: Request) -> Response:
             return await compress(await handled(request), request)
@@ -194,6 +195,17 @@ async def problem(status: int, detail: str, incident: str | None = None) -> Resp
     return await run_in_thread(
         render.page, "problem.html", status, code=status, detail=detail, incident=incident
     )
+
+
+async def _problem(
+    request: Request, status: int, detail: str, incident: str | None = None
+) -> Response:
+    """Render the same with navigation, unless it would only lead to the sign-in."""
+    pages: PageContext | None = getattr(request.app.state, "pages", None)
+    if pages is None or not pages.auth.authorized(dict(request.scope)):
+        return await problem(status, detail, incident)
+    named = {"status": status, "code": status, "detail": detail, "incident": incident}
+    return await pages.page("problem.html", request, "problem", **named)
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -21,8 +21,9 @@ from urllib.parse import urlsplit, urlunsplit
 from fastapi import APIRouter, Request, Response
 
 from proxy.control.queries import run_in_thread
+from proxy.routing.errors import Refusal
 from proxy.web import render
-from proxy.web.context import Context, Name, PageRoute, Text, problem, redirect
+from proxy.web.context import Context, Name, PageRoute, Text, redirect
 from proxy.web.format import anchor_of
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def manual_router(docs: Path | None = None) -> APIRouter:
         name = name or START
         path = (await run_in_thread(_files, place)).get(name)
         if path is None:
-            return await problem(404, "no such page")
+            raise Refusal(404, "not_found", "no such page")
         if name not in _PAGES:
             headers = {**render.HEADERS, "cache-control": _CACHED}
             content = await run_in_thread(path.read_bytes)

@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
 from proxy.control.live import PageChange, PageScope
 from proxy.control.queries import run_in_thread
+from proxy.routing.errors import Refusal
 from proxy.web import batch_pages, cause_pages, list_pages, render, rollout_page
 from proxy.web.context import (
     Context,
@@ -112,7 +113,7 @@ async def _static(name: Name) -> Response:
 
 @router.get("/ui/{rest:path}")
 async def _nothing(rest: Name) -> Response:
-    return await problem(404, "no such page")
+    raise Refusal(404, "not_found", "no such page")
 
 
 def _own_path(path: str) -> str:

@@ -426,7 +426,11 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
         "rollout &#39;nobody&#39; does not exist"
         in page(service, "/ui/rollouts/nobody", 404).lower()
     )
-    assert "no such page" in page(service, "/ui/nowhere", 404).lower()
+    nowhere = page(service, "/ui/nowhere", 404)
+    assert "no such page" in nowhere.lower()
+    for html in (nowhere, page(service, "/ui/batches/nobody", 404)):
+        assert '<nav aria-label="Pages">' in html, "the way on"
+        assert 'id="live"' not in html
     assert "Invalid query parameter" in page(service, "/", 422, page="x")
     assert "Health: Input should be" in page(service, "/ui/rollouts", 422, health="fine")
 
