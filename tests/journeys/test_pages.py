@@ -85,6 +85,7 @@ PAGES = {
     "upstreams": "/ui/upstreams?window=86400",
     "card": f"{BATCH}/card",
     "status": "/status",
+    "status for everybody": "/status?public=1",
     "find": "/ui/find?q=auth",
     "help": "/ui/help/guides/integrations.md",
     "search of help": "/ui/help/search?q=breaker",
@@ -306,6 +307,22 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
     page.get_by_text("As a table").click()
     page.locator("#chart-table tbody th a").last.click()
     assert 0 < rows.count() < failed, "those of one step"
+
+
+def test_causes_have_the_filters_of_other_lists(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/ui/causes")
+    names = page.locator("table.causes tbody th")
+    before = names.count()
+    page.get_by_text("+ Filter").click()
+    for box in ("quota", "auth"):
+        page.get_by_role("checkbox", name=box).check()
+    assert serious(page) == []
+    page.get_by_role("button", name="Filter").click()
+    expect(page).to_have_url(re.compile(r"/ui/causes\?subcategory=auth,quota(#main)?$"))
+    assert {text.partition(":")[0].strip() for text in names.all_inner_texts()} == {"auth", "quota"}
+    page.get_by_role("link", name="Remove the filter subcategory auth").click()
+    expect(page).to_have_url(re.compile(r"/ui/causes\?subcategory=quota(#main)?$"))
+    assert 0 < names.count() < before
 
 
 def brush(page: Page, chart: Locator, first: float, last: float) -> None:
