@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from proxy.control import cards, listing
 from proxy.web.cards import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import Service, problem, serving
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play
 from truezero.cli import app as command_line
@@ -28,30 +28,43 @@ SECRET = "a sentence that no card may hold"
 
 @pytest.fixture
 def service(services: Services) -> Service:
+    """One with a batch of three, to which a test may add others."""
     service = services()
+    _play_three(service)
+    return service
+
+
+@pytest.fixture(scope="module")
+def only_read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One with the same batch, for tests that change nothing: it is played once."""
+    with serving(tmp_path_factory.mktemp("read")) as service:
+        _play_three(service)
+        yield service
+
+
+def _play_three(service: Service) -> None:
     play(service, "won", reward=1.0, task="one")
     play(service, "lost", task="two")
     play(service, "dead", DEAD, task="three")
-    return service
 
 
 def exported(service: Service) -> str:
     return service.http.get("/rollouts/export", params={"batch": "b"}).text
 
 
-def test_a_card_is_what_its_export_makes_of_it(service: Service) -> None:
-    response = service.http.get("/batches/b/card", params={"harness": "benchflow 1"})
+def test_a_card_is_what_its_export_makes_of_it(only_read: Service) -> None:
+    response = only_read.http.get("/batches/b/card", params={"harness": "benchflow 1"})
     card = response.json()
     assert response.content == card_bytes(card), "canonical"
-    records = [json.loads(line) for line in exported(service).splitlines()]
+    records = [json.loads(line) for line in exported(only_read).splitlines()]
     again = card_of(records, Stated.decode(card["stated"]))
     assert differences(card, again) == []
     assert card["stated"]["harness"] == "benchflow 1"
     assert list(card["stated"]["origins"]) == ["openai"], "others were not called"
 
 
-def test_a_card_counts_the_zeros_that_are_none(service: Service) -> None:
-    measured = service.get("/batches/b/card")["measured"]
+def test_a_card_counts_the_zeros_that_are_none(only_read: Service) -> None:
+    measured = only_read.get("/batches/b/card")["measured"]
     assert measured["zeros"] == {
         "reported": 2, "not_measured": 1, "by_cause": {"auth": 1}, "by_whom": {"operator": 1},
     }  # fmt: skip
@@ -67,20 +80,20 @@ def test_a_card_is_the_same_whenever_it_is_asked_for(service: Service) -> None:
     assert service.http.get("/batches/b/card").content != first
 
 
-def test_a_card_is_printed_as_a_page_that_stands_alone(service: Service) -> None:
-    response = service.http.get("/batches/b/card", headers={"accept": "text/html"})
+def test_a_card_is_printed_as_a_page_that_stands_alone(only_read: Service) -> None:
+    response = only_read.http.get("/batches/b/card", headers={"accept": "text/html"})
     page = response.text
     assert response.headers["content-type"].startswith("text/html")
     assert "2 of 3 measured" in page
     assert "1 of 2 reported zeros is not a measurement" in page
     assert not [tag for tag in ("<script", "<link", "<img", "src=") if tag in page]
     assert "sha256-" in response.headers["content-security-policy"]
-    shown = service.http.get("/ui/batches/b/card")
+    shown = only_read.http.get("/ui/batches/b/card")
     assert (shown.status_code, shown.text) == (200, page)
 
 
-def test_a_badge_names_the_score_and_what_it_stands_on(service: Service) -> None:
-    response = service.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
+def test_a_badge_names_the_score_and_what_it_stands_on(only_read: Service) -> None:
+    response = only_read.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
     assert response.headers["content-type"] == "image/svg+xml"
     assert ">0.500, 2 of 3 measured</text>" in response.text
 
@@ -230,9 +243,9 @@ def run(*words: object) -> Result:
 
 
 @pytest.fixture
-def files(service: Service, tmp_path: Path) -> Path:
-    (tmp_path / "export.jsonl").write_text(exported(service))
-    where = ("--url", str(service.http.base_url))
+def files(only_read: Service, tmp_path: Path) -> Path:
+    (tmp_path / "export.jsonl").write_text(exported(only_read))
+    where = ("--url", str(only_read.http.base_url))
     assert run("key", "--file", tmp_path / "key.pem").exit_code == 0
     card, key = tmp_path / "card.json", tmp_path / "key.pem"
     made = run("b", "--json", card, "--html", tmp_path / "c.html", "--sign", key, *where)
@@ -244,8 +257,8 @@ def files(service: Service, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_card_is_printed_in_a_terminal(service: Service) -> None:
-    shown = run("b", "--url", str(service.http.base_url))
+def test_a_card_is_printed_in_a_terminal(only_read: Service) -> None:
+    shown = run("b", "--url", str(only_read.http.base_url))
     assert shown.exit_code == 0, shown.output
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("b: score 0.500")
