@@ -285,6 +285,7 @@ def test_a_batch_without_zeros_says_so(service: Service) -> None:
     assert "none of 1 zero" in words(page(service, "/"))
     play(service, "dead-too", DEAD, batch="real")
     assert "1 of 2 zeros is not a measurement." in words(page(service, "/ui/batches/real"))
+    assert "pull it down. Every list" in re.sub("<[^>]*>", "", page(service, "/ui/batches/b"))
     assert "would pull it down" not in overview_of(service, "real"), "0 with and without it"
 
 
