@@ -23,11 +23,13 @@ from classifier.logical_calls import (
     is_abort,
     state_of,
     unsized,
+    wordless,
 )
 from classifier.neighbours import BURST_S, corroborated
 from classifier.records import ABANDONED, USED_UP, Ending, Exchange, KeySource, Kind, Neighbours
 from classifier.references import (
     WITHOUT_KEY,
+    WORDLESS,
     NotRun,
     ReferenceNeed,
     ReferenceSeries,
@@ -425,11 +427,10 @@ def wanted(
 
 
 def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
-    """Return the first and the last failure that would take the reward away, and an abort."""
+    """Return the first and the last failure that would take the reward away, and a spoilt end."""
     if not facts.untrusted:
         return []
-    aborted = _aborted_last(facts)
-    ends = [] if aborted is None else [aborted]
+    ends = [x for x in (_aborted_last(facts), _wordless_last(facts)) if x is not None][:1]
     if not facts.failures:
         return ends
     agents = _ids_of(attribute(facts, rows, asked=False), AttributedTo.AGENT)
@@ -444,6 +445,27 @@ def _aborted_last(facts: Evidence) -> Exchange | None:
     if last is None or last.state is not CallState.ANSWERED or last.last.cause is not None:
         return None
     return last.last if is_abort(last.last.finish_reason) else None
+
+
+def _wordless_last(facts: Evidence) -> Exchange | None:
+    """Return the main lane's last call if neither output nor an error came."""
+    last = facts.main[-1].last if facts.main else None
+    return last if last is not None and wordless(last) else None
+
+
+def _wordless_for_all(facts: Evidence) -> bool:
+    """Return True if the last call came without output, and a question of the proxy's did too.
+
+    A question that was not asked, or that is no evidence for another reason, says nothing.
+    """
+    last = _wordless_last(facts)
+    series = None if last is None else facts.rollout.references.get(last.id)
+    if series is None or series.running:
+        return False
+    return any(
+        call.reason == WORDLESS if call.answered is None else not (call.answered or call.explained)
+        for call in series.calls
+    )
 
 
 def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
@@ -523,6 +545,14 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
         weighed = AttributedFinding(finding=found, facts=kept)
     else:
         weighed = _of_the_agent(facts, kept, found, attributed, find)
+    if untrusted and weighed.finding.health is not Health.API_ERROR and _wordless_for_all(kept):
+        weighed = replace(
+            weighed,
+            attributed_to=AttributedTo.UNKNOWN,
+            warnings=(REFERENCE_INCONCLUSIVE,),
+            doubtful=True,
+        )
+        return _with_references(weighed, facts, find, rows)
     if untrusted and _agent_can_cause(weighed.finding, kept):
         weighed = _kept(weighed, PROVOKED_SUSPECTED, (), attributed)
     weighed = replace(weighed, keeps=untrusted or weighed.attributed_to is AttributedTo.AGENT)

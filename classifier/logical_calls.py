@@ -248,6 +248,17 @@ def proven_empty(exchange: Exchange) -> bool:
     return seen is False or output_tokens(exchange) == 0
 
 
+def wordless(exchange: Exchange) -> bool:
+    """Return True if neither output nor an error came: empty, unread or a redirect."""
+    if exchange.cause is not None or exchange.pending:
+        return False
+    state = state_of(exchange)
+    if state is CallState.ANSWERED:
+        return proven_empty(exchange)
+    redirected = state is CallState.UNANSWERED and (exchange.status or 0) >= 300
+    return redirected or state is CallState.UNREAD
+
+
 def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
     """Return the state of one attempt by itself.
 

@@ -14,6 +14,10 @@ REFERENCE = "_reference"
 """The reserved id under which reference calls are recorded; no rollout has it."""
 
 
+WORDLESS = "wordless"
+"""The reason of a reference call that came whole, and neither output nor an error with it."""
+
+
 class NotRun(StrEnum):
     """The reason why a series asked nothing."""
 
@@ -38,9 +42,9 @@ class ReferenceCall:
     """The result of one reference call; times in seconds since the epoch.
 
     ``answered`` is None where the call is no evidence: answered from a cache, by another model or
-    a fallback, or ended by a server that stopped. ``explained``: the question itself was refused,
-    by an explained rejection, as a wrong endpoint or with 405. ``timed_out``: it ended in silence
-    or a time-out. ``exchange_id`` is that of its exchange under ``_reference``.
+    a fallback, ended by a server that stopped, or `WORDLESS`. ``explained``: the question itself
+    was refused, by an explained rejection, as a wrong endpoint or with 405. ``timed_out``: it ended
+    in silence or a time-out. ``exchange_id`` is that of its exchange under ``_reference``.
     """
 
     exchange_id: str

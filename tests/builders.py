@@ -62,7 +62,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from classifier.references import NotRun, ReferenceCall, ReferenceSeries
+from classifier.references import WORDLESS, NotRun, ReferenceCall, ReferenceSeries
 from classifier.rules import references_wanted
 from classifier.verdicts import Policy, Subcategory
 
@@ -341,7 +341,7 @@ def limit_reached(
 
 
 def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -> ReferenceSeries:
-    """A series in words: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, a subcategory."""
+    """A series: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, ``wordless``, a cause."""
     calls = tuple(_reference_call(n, word) for n, word in enumerate(text.split()))
     ended = None if running else STARTED + 1
     return ReferenceSeries(
@@ -353,6 +353,7 @@ def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -
 _ASKED: dict[str, dict[str, Any]] = {
     "ok": {"answered": True},
     "none": {"answered": None},
+    "wordless": {"answered": None, "reason": WORDLESS},
     "refused": {"subcategory": Subcategory.REJECTED_REQUEST, "explained": True},
     "silent": {"subcategory": Subcategory.PROVIDER_ERROR, "timed_out": True},
 }

@@ -13,7 +13,7 @@ from classifier import breakers, codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
 from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
-from classifier.logical_calls import ended_at, is_abort
+from classifier.logical_calls import ended_at, is_abort, wordless
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
     ABANDONED,
@@ -172,7 +172,7 @@ def _may_want_reference(exchange: Exchange) -> bool:
     if exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
         return False
     left = exchange.failed or exchange.ending in ABANDONED
-    return left or is_abort(exchange.finish_reason)
+    return left or is_abort(exchange.finish_reason) or wordless(exchange)
 
 
 def series_of(row: Row) -> ReferenceSeries:

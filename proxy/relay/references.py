@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from classifier.records import AnswerState, Attribution, Ending, Exchange, KeySource
-from classifier.references import REFERENCE, ReferenceCall
+from classifier.references import REFERENCE, WORDLESS, ReferenceCall
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
@@ -47,6 +47,7 @@ _ANSWER_BYTES: Final = 256 * 1024  # no answer of 16 tokens is as long
 _CACHE_STATUS: Final = (b"x-cache", b"cf-aig-cache-status", b"helicone-cache",
                         b"x-openrouter-cache-status", b"x-portkey-cache-status")  # fmt: skip
 _WRONG_ENDPOINT: Final = frozenset((404, 405))
+_WORDLESS: Final = (AnswerState.EMPTY, AnswerState.UNREAD, None)  # None: a redirect
 
 
 def from_cache(headers: Mapping[bytes, bytes]) -> bool:
@@ -165,11 +166,19 @@ def result_of(
         ended_at=timing.started_at + (timing.duration_s or 0.0),
         answered=_answered(exchange, cached=cached, answered_as=answered_as),
         subcategory=None if cause is None else cause.subcategory,
-        reason=None if cause is None else cause.reason,
+        reason=_reason(exchange),
         explained=_refused_itself(exchange),
         timed_out=cause is not None and exchange.timed_out,
         retry_after_s=None if cause is None else cause.retry_after_s,
     )
+
+
+def _reason(exchange: Exchange) -> str | None:
+    """Return the cause's reason; without a cause, whether it came whole and without output."""
+    if exchange.cause is not None:
+        return exchange.cause.reason
+    whole = exchange.ending is Ending.COMPLETE
+    return WORDLESS if whole and exchange.answer_state in _WORDLESS else None
 
 
 def _answered(exchange: Exchange, *, cached: bool, answered_as: Iterable[str]) -> bool | None:

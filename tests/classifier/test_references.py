@@ -76,6 +76,10 @@ WANTED: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
     ("200+tool 401#bad", {}, []),
     ("200 left*2", {}, []),
     ("200+tool 503+judge*3", {}, ["x1", "x3"]),
+    ("200+tool 200+empty", {}, ["x1"]),
+    ("200+tool 200+garbled*2", {}, ["x2"]),
+    ("200+tool 302+empty", {}, ["x1"]),
+    ("200+tool 200+length", {}, []),
     ("200", {}, []),
 )
 

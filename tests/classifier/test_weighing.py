@@ -315,6 +315,24 @@ def test_a_failed_judge_leaves_an_untrusted_agents_zero_unless_its_lane_failed_t
     assert (waiting.provisional, waiting.scoreable) == (True, "unknown")
 
 
+def test_a_last_call_without_output_counts_unless_questions_got_none_either() -> None:
+    for text in ("200+empty*2", "200+tool 200+empty", "200+garbled*2", "200+tool+read 200+garbled",
+                 "302+empty*2", "200+tool 302+empty*2"):  # fmt: skip
+        seen = rollout(text)
+        for words, scoreable in (
+            ("ok ok ok", "yes"), ("none", "yes"), ("refused", "yes"),
+            ("wordless", "unknown"), ("ok wordless", "unknown"), ("provider_error", "unknown"),
+        ):  # fmt: skip
+            verdict = judge(asked(seen, words), policy=UNTRUSTED)
+            assert verdict.scoreable == scoreable, (text, words)
+            open_ = REFERENCE_INCONCLUSIVE in verdict.warnings
+            assert open_ == (scoreable == "unknown"), (text, words)
+            assert (verdict.attributed_to is AttributedTo.UNKNOWN) == open_, (text, words)
+        for unasked in (NotRun.TOO_DEAR, NotRun.WEBSOCKET_ONLY, NotRun.NO_KEY):
+            verdict = judge(asked(seen, not_run=unasked), policy=UNTRUSTED)
+            assert verdict.scoreable == "yes", (text, unasked)
+
+
 def test_an_answer_that_its_engine_aborted_counts_unless_references_end_so_too() -> None:
     seen = rollout("200+tool 200")
     first, last = seen.exchanges

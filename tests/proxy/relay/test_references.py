@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from classifier.records import Attribution, Ending
-from classifier.references import REFERENCE, ReferenceCall
+from classifier.references import REFERENCE, WORDLESS, ReferenceCall
 from classifier.verdicts import Subcategory
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.references import AskedLane, Questioner, result_of
@@ -102,6 +102,21 @@ def test_a_series_ends_with_the_first_that_fails(answer: Answer, subcategory: st
     assert results(calls) == [True, False]
     assert (calls[1].subcategory, calls[1].explained) == (subcategory, False)
     assert book.exchanges[-1].failed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        answers.whole({}),
+        answers.whole({"choices": [{"message": {"content": ""}, "finish_reason": "stop"}]}),
+        Answer(status=302, headers=(("location", "https://login.example/"),)),
+    ],
+)
+def test_an_answer_without_output_is_wordless_and_ends_the_series(answer: Answer) -> None:
+    with Provider(answers.chat(), answer, answers.chat()) as provider:
+        calls, _ = ask(provider.url)
+    assert results(calls) == [True, None]
+    assert [call.reason for call in calls] == [None, WORDLESS]
 
 
 def test_a_dead_upstream_fails_without_an_answer() -> None:
