@@ -213,11 +213,16 @@ def _ours(failed: Exchange, _: AttributionContext) -> bool:
 
 
 def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the model is not found by this spelling, and answered by another one.
+    """Return True if the model is not found by this spelling, and answered by another one."""
+    return _subcategory(failed) is Subcategory.MODEL_NOT_FOUND and _spelt_anew(failed, setting)
+
+
+def _spelt_anew(failed: Exchange, setting: AttributionContext) -> bool:
+    """Return True if the model was never answered by this spelling, and was by another one.
 
     Names are equal for lanes and bindings, never as an excuse.
     """
-    if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND or failed.model is None:
+    if failed.model is None:
         return False
     own = setting.answered.get(_lane(failed))
     if own:
@@ -383,7 +388,12 @@ def _by_reference(
 
 
 def _of_a_limit(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
-    """Attribute a limit, of which an answered question says nothing: it is a small one."""
+    """Attribute a limit, of which an answered question says nothing: it is a small one.
+
+    A limit of another way to the model (OpenRouter's ``:free``) is met by whoever chooses it.
+    """
+    if _spelt_anew(failed, setting):
+        return Attributed(AttributedTo.AGENT, "other_spelling", False)
     if _crowds(failed, setting):
         return Attributed(AttributedTo.AGENT, "crowded", False)
     if failed.cause is not None and failed.cause.reason == USED_UP:

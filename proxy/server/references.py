@@ -37,6 +37,7 @@ _PATIENCE_S: Final = 5.0  # a wait that a provider states is waited for up to he
 
 _LANE_A_MINUTE: Final = 12
 _ALL_A_MINUTE: Final = 60
+_AT_ENDS: Final = 3  # one in so many of both is kept for failures whose outcome waits
 _MINUTE_S: Final = 60.0
 _LOOK_S: Final = 1.0  # between two looks at what others asked, of one lane
 _FARTHEST_S: Final = 300.0  # between series that fail alike
@@ -250,15 +251,16 @@ class ReferenceAsker:
         self, exchange: Exchange, registered: _Registered, *, awaited: bool = False
     ) -> None:
         """Let a failure wait for its lane's next series, or store why there is none."""
+        lane, reason = await self._lane(exchange, registered)
         failure = _Failure(
             rollout_id=exchange.rollout_id,
             exchange_id=exchange.id,
             at=ended_at(exchange),
             side_by_side=exchange.timed_out or exchange.cause is None,
-            wait_until=_wait_until(exchange),
+            # What a limit says holds for the name that it was asked by.
+            wait_until=_wait_until(exchange) if exchange.model == lane.model else None,
             awaited=awaited,
         )
-        lane, reason = await self._lane(exchange, registered)
         if reason is None:
             reason = await self._reason_against(lane, registered)
         if reason is not None:
@@ -423,9 +425,8 @@ class ReferenceAsker:
         due = max(due_at(rows, now, awaited=awaited), until)
         if due > now:
             return due - now
-        if await asyncio.to_thread(self._references.started, since=now - _MINUTE_S) >= (
-            _ALL_A_MINUTE
-        ):
+        in_all = await asyncio.to_thread(self._references.started, since=now - _MINUTE_S)
+        if in_all >= _a_minute(_ALL_A_MINUTE, awaited=awaited):
             return _LOOK_S
         await self._run(waiting)
         return 0.0
@@ -539,23 +540,28 @@ def _asked_to_wait(rows: Sequence[Row]) -> float:
 def due_at(rows: Sequence[Row], now: float, *, awaited: bool = False) -> float:
     """Return from when on a lane may be asked again, in epoch seconds.
 
-    At most twelve series a minute; while they fail alike, the distance of two doubles from a
-    second up to five minutes.
+    At most twelve series a minute, eight where nobody waits: an agent that fails and is answered by
+    turns cannot use up what its last failure needs. While they fail alike, the distance of two
+    doubles from a second up to five minutes.
 
     Arguments:
         rows: the lane's series, the newest first.
         awaited: somebody waits, so that series that fail alike are at most five seconds apart.
     """
     run = _run_series(rows)
-    due = 0.0
-    if len(run) >= _LANE_A_MINUTE and run[_LANE_A_MINUTE - 1]["started_at"] > now - _MINUTE_S:
-        due = run[_LANE_A_MINUTE - 1]["started_at"] + _MINUTE_S
+    due, most = 0.0, _a_minute(_LANE_A_MINUTE, awaited=awaited)
+    if len(run) >= most and run[most - 1]["started_at"] > now - _MINUTE_S:
+        due = run[most - 1]["started_at"] + _MINUTE_S
     ends = [_failed_as(row) for row in run]
     alike = next((at for at, end in enumerate(ends) if end is None or end != ends[0]), len(ends))
     if alike:
         distance = min(2.0 ** (alike - 1), _AWAITED_S if awaited else _FARTHEST_S)
         due = max(due, run[0]["started_at"] + distance)
     return due
+
+
+def _a_minute(most: int, *, awaited: bool) -> int:
+    return most if awaited else most - most // _AT_ENDS
 
 
 def _run_series(rows: Sequence[Row]) -> list[Row]:

@@ -101,6 +101,8 @@ PROVOCATIONS = (
     Case("every call under another role", "200+judge*3", "zero_signal"),
     Case("no call, and an error of the runner", "", "not_judged",
          said={"status": "agent_error", "error": "it crashed"}),
+    Case("a limit of another way to the model", "200+tool 429@gpt-5:free*2", "interrupted",
+         said=BOUND),
     Case("a burst of its own", BURST, "all_failed", near=Neighbours(starts=2)),
     Case("rejections that nothing explains", "200+tool 400*3", "unexplained_rejections"),
     Case("answers without any output", "200+empty*2", "empty_answers"),

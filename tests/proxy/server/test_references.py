@@ -49,7 +49,10 @@ def rows(*started: float, calls: str = FAILED, not_run: str | None = None) -> li
         (rows(*range(1000, 980, -1)), False, 1300.0),
         (rows(107.0, 103.0, 101.0, 100.0), True, 112.0),
         (rows(100.0, calls=ANSWERED), False, 0.0),
-        (rows(*range(111, 99, -1), calls=ANSWERED), False, 160.0),
+        (rows(*range(111, 99, -1), calls=ANSWERED), True, 160.0),
+        (rows(*range(111, 99, -1), calls=ANSWERED), False, 164.0),
+        (rows(*range(107, 99, -1), calls=ANSWERED), False, 160.0),
+        (rows(*range(107, 99, -1), calls=ANSWERED), True, 0.0),
         (rows(*range(111, 99, -1), not_run=NotRun.NO_KEY), False, 0.0),
     ],
 )
