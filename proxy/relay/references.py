@@ -209,13 +209,15 @@ class AskedLane:
     """The subject of a series, and the way in which it is asked.
 
     ``model``: the name as it is asked. ``api``: one that `proxy.wire.questions.api_asked` returned.
-    ``answered_as``: names under which the model answered before.
+    ``answered_as``: names under which the model answered before. ``streamed``: questions ask for
+    answers in parts.
     """
 
     upstream: str
     model: str
     api: str
     answered_as: tuple[str, ...] = ()
+    streamed: bool = False
 
 
 class Questioner:
@@ -291,6 +293,7 @@ class Questioner:
             version=known.version,
             tokens=MORE_TOKENS if large else TOKENS,
             completion_limit=large and lane.api == "openai.chat",
+            streamed=lane.streamed,
         )
         target = Target(
             rollout_id=REFERENCE, upstream=upstream, role=ROLE, path=asked.path,

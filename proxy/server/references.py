@@ -281,7 +281,8 @@ class ReferenceAsker:
 
         An agent's is the one of its registration: the name that was last answered for it, else
         the registered one. Where none is registered, what its batch was last answered by stands
-        for it, and only then what the agent named.
+        for it, and only then what the agent named. Of a call that streamed, questions do where the
+        last answered call did: no agent chooses a way that nobody was answered by.
         """
         upstream, model, answered = exchange.upstream, exchange.model, None
         if exchange.role == AGENT:
@@ -303,6 +304,7 @@ class ReferenceAsker:
             model=model or "",
             api=api or exchange.api,
             answered_as=() if answered is None else answered.answered_as,
+            streamed=answered is not None and bool(answered.streamed and exchange.streamed),
         )
         if answered is not None and answered.method == routes.WEBSOCKET:
             return lane, NotRun.WEBSOCKET_ONLY

@@ -39,13 +39,15 @@ class ReferenceLane(NamedTuple):
 class AnsweredCall(NamedTuple):
     """The last answered call to a lane: its rollout, the model as it was named, API and method.
 
-    ``answered_as``: names under which the model answered lately.
+    ``streamed``: its answer came in parts. ``answered_as``: names under which the model answered
+    lately.
     """
 
     rollout_id: str
     model: str
     api: str
     method: str
+    streamed: bool | None = None
     answered_as: tuple[str, ...] = ()
 
 
@@ -155,7 +157,7 @@ class References:
         if batch is not None:
             registered.append(rollouts.c.batch == batch)
         query = (
-            select(last.c.rollout_id, last.c.model, last.c.api, last.c.method)
+            select(last.c.rollout_id, last.c.model, last.c.api, last.c.method, last.c.streamed)
             .join(rollouts, rollouts.c.id == last.c.rollout_id)
             .where(last.c.upstream == upstream, *registered)
             .where(last.c.kind == Kind.INFERENCE.value, last.c.subcategory.is_(None))

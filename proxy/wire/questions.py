@@ -114,6 +114,13 @@ _NOT_STREAMED: Mapping[str, str] = {
 }
 # Their paths begin behind the base path of an upstream (``/v1`` as a rule).
 _BEHIND_BASE = frozenset(("openai.chat", "openai.completions", "openai.responses"))
+# APIs whose calls say in their body that they stream, and the one that says so in its path. Bedrock
+# streams in a framing of its own, and is asked whole.
+_STREAMED_BY_BODY = frozenset((
+    "openai.chat", "openai.completions", "openai.responses", "anthropic.messages", "ollama.chat",
+    "ollama.generate", "cohere.v2.chat", "cohere.v1.chat",
+))  # fmt: skip
+_STREAMED_PATH = (":generateContent", ":streamGenerateContent", b"alt=sse")
 # The last parts of paths that stream, and what they are in one that does not.
 _STREAMING = (
     (":streamGenerateContent", ":generateContent"),
@@ -155,6 +162,7 @@ def question(
     version: bytes | None = None,
     tokens: int = TOKENS,
     completion_limit: bool = False,
+    streamed: bool = False,
 ) -> Question:
     """Return a question in a dialect.
 
@@ -167,6 +175,7 @@ def question(
         version: that call's ``anthropic-version``.
         tokens: the limit of the answer.
         completion_limit: the limit is written as ``max_completion_tokens``.
+        streamed: the answer is asked for in parts, where the dialect has them.
     """
     form = _FORMS[api]
     text = f"{_TEXT} ({number % 10**_NUMBERED:0{_NUMBERED}d})"
@@ -181,14 +190,22 @@ def question(
     if target_path.endswith(_VERTEX[0]):
         del body["model"]
         body["anthropic_version"] = _VERTEX[1]
+        streamed = False  # its streams are at another path
+    query_kept = _KEPT_QUERY.search(query)
+    asked_query = query_kept[1] if query_kept else b""
+    if streamed and api in _STREAMED_BY_BODY:
+        body["stream"] = True
+    plain, streaming, parts = _STREAMED_PATH
+    if streamed and target_path.endswith(plain):
+        target_path = target_path.removesuffix(plain) + streaming
+        asked_query = b"&".join(filter(None, (asked_query, parts)))
     headers = form.headers
     if version is not None and _ANTHROPIC_VERSION in headers:
         headers = [pair for pair in headers if pair != _ANTHROPIC_VERSION]
         headers.append((_ANTHROPIC_VERSION[0], version))
-    query_kept = _KEPT_QUERY.search(query)
     return Question(
         path=target_path.encode("latin-1"),
-        query=query_kept[1] if query_kept else b"",
+        query=asked_query,
         headers=headers,
         body=orjson.dumps(body),
     )

@@ -86,6 +86,18 @@ def test_each_dialect_is_asked_at_its_own_path_and_read(
     assert all(KEYS[upstream] in (each.header(key) or "") for each in provider.requests)
 
 
+def test_a_lane_that_streams_is_asked_for_streams() -> None:
+    with Provider(answers.healthy) as provider:
+        calls, book = ask(provider.url, replace(LANE, streamed=True))
+    assert results(calls) == [True, True, True]
+    assert all(json.loads(each.body)["stream"] for each in provider.requests)
+    assert {x.streamed for x in book.exchanges} == {True}
+    begun = answers.streamed(b": ok\n\n").stopping_after(1, Cut())
+    with Provider(begun) as provider:
+        (call,), _ = ask(provider.url, replace(LANE, streamed=True))
+    assert (call.answered, call.subcategory) == (False, Subcategory.PROVIDER_ERROR)
+
+
 @pytest.mark.parametrize(
     ("answer", "subcategory"),
     [

@@ -96,7 +96,9 @@ def test_the_last_answered_call_is_one_of_a_rollout_registered_alike(
     database.calls.write(CommitBatch(recorded=[replace(FULL, id="x", **made)]), worker="w")
     found = database.references.last_answered("openai", ["alias"], now=60.0)
     expected = (
-        AnsweredCall("r", "gpt-5-2026", "openai.chat", FULL.method, answered_as=("gpt-x",))
+        AnsweredCall(
+            "r", "gpt-5-2026", "openai.chat", FULL.method, FULL.streamed, answered_as=("gpt-x",)
+        )
         if counts
         else None
     )

@@ -35,6 +35,23 @@ def test_a_question_is_read_as_a_plain_call_of_its_api(api: str) -> None:
 
 
 @pytest.mark.parametrize("api", APIS)
+def test_a_streamed_question_is_read_as_a_call_that_streams(api: str) -> None:
+    asked = question(api, model="m-1", number=7, base_path="/v1", streamed=True)
+    found, body = route("POST", asked.path), json.loads(asked.body)
+    if api == "bedrock.converse":
+        assert asked == question(api, model="m-1", number=7, base_path="/v1")
+    elif api == "gemini.generateContent":
+        assert (found.api, asked.query) == ("gemini.streamGenerateContent", b"alt=sse")
+    else:
+        assert (found.api, body["stream"]) == (api, True)
+    azure = question("openai.chat", model="m", number=1, query=b"api-version=1", streamed=True)
+    assert azure.query == b"api-version=1"
+    vertex = "/v1/projects/p/models/m:rawPredict"
+    plain = question("anthropic.messages", model="m", number=1, path=vertex.encode(), streamed=True)
+    assert "stream" not in json.loads(plain.body)
+
+
+@pytest.mark.parametrize("api", APIS)
 def test_each_question_has_a_number_of_its_own(api: str) -> None:
     first, second = (question(api, model="m", number=n, base_path="/v1") for n in (1, 2))
     assert first.body != second.body
