@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from tests.arena import dialects
 from tests.arena.dialects import Dialect, Problem, Question
-from tests.fakes.answers import whole
+from tests.fakes.answers import encoded, whole
 from tests.fakes.provider import Answer, Cut, Hang, Pause, Request, Step, Wait
 from tests.fakes.replies import Finish, Reply
 
@@ -214,6 +214,23 @@ def cut(question: Question) -> Played:
 def empty(_: Question) -> Played:
     """A 200 without a body."""
     return Answer(body=())
+
+
+def wordless(question: Question) -> Played:
+    """Answer well, and with nothing."""
+    reply = Reply(model=question.model, input_tokens=240, output_tokens=0)
+    return dialects.said(question, reply)
+
+
+def elsewhere(status: int, location: str) -> Failure:
+    """Redirect."""
+    return lambda _: Answer(status=status, headers=(("location", location),))
+
+
+def half_encoded(question: Question) -> Played:
+    """Answer compressed, and end midway as if it were whole."""
+    answer = encoded(dialects.answered(question), "gzip")
+    return replace(answer, body=(answer.content[:30],))
 
 
 def silent(_: Question) -> Played:

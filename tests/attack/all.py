@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.attack import (
     attribution,
     control,
+    endings,
     freezing,
     identity,
     keys,
@@ -25,5 +26,5 @@ CLAIMS = sorted(
     _REGISTERED, key=lambda each: [m.__name__ for m in _MODULES].index(each.attack.__module__)
 )
 
-_FAMILIES = (outages, spellings, others)  # whose import registers
+_FAMILIES = (outages, spellings, others, endings)  # whose import registers
 TRICKS = tuple(_TRIED)

@@ -167,13 +167,14 @@ def unseen_answers(stage: Stage) -> None:
     _assert_counted(stage, rollout)
 
 
-@claim("answers that nobody can read take no zero away, be they all or the last two")
+@claim("asking for answers that nobody can read takes no zero away, be they all or the last two")
 def unread_answers(stage: Stage) -> None:
+    stage.provider.plays(_failing(b"unread", 200, {}))
     for read in (0, 1):
         rollout = _untrusted(stage)
-        stage.provider.plays(*[answers.chat_tools()] * read, answers.whole({}))
-        for _ in range(read + 2):
-            assert stage.chat(rollout, body=_asking()).status == 200
+        for user in ("read",) * read + ("unread",) * 2:
+            assert stage.chat(rollout, body=_asking(user=user)).status == 200
+        assert stage.exchanges(rollout)[-1]["answer_state"] == "unread"
         verdict = stage.judged(rollout)
         assert (verdict["scoreable"], verdict["retry"]["eligible"]) == ("yes", False), verdict
         result = stage.service.get(f"/rollouts/{rollout.id}/result")

@@ -8,6 +8,8 @@ from functools import partial
 from tests.arena import world
 from tests.arena.dialects import Dialect, Question
 from tests.arena.world import Failure, Played, page, problem
+from tests.fakes.answers import streamed, whole
+from tests.fakes.provider import Cut
 
 ALL = frozenset(Dialect)
 CHAT = frozenset({Dialect.CHAT})
@@ -50,6 +52,9 @@ def _account(name: str, fail: Failure, dialects: frozenset[Dialect] = ALL) -> Ho
 def _in_events(question: Question) -> Played:
     return problem(529, "Overloaded", inside=True, chat="server_is_overloaded")(question)
 
+
+_CHUNKED = (b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked"
+            b"\r\n\r\nzz\r\n{}\r\n0\r\n\r\n")  # fmt: skip
 
 FAILURES: tuple[Honest, ...] = (
     _outage("500", problem(500, "The server had an error while processing your request.")),
@@ -114,6 +119,52 @@ ABORTS: tuple[Honest, ...] = (
     _outage("503, aborted", problem(503, "Stopped by an AbortReq.")),
     _outage("an answer that is cut", world.cut),
     _outage("500, the engine is dead", problem(500, "EngineCore encountered an issue. See above.")),
+)  # fmt: skip
+
+# Answers without output, to whoever asks.
+WORDLESS: tuple[Honest, ...] = (
+    _outage("an empty answer", world.wordless),
+    _outage("an answer of {}", lambda _: whole({})),
+    _outage("an answer of null", lambda _: whole(None)),
+    _outage("a redirect to a page", world.elsewhere(302, "https://127.0.0.1/login")),
+    _outage("a redirect to another region", world.elsewhere(307, "https://127.0.0.1/v1")),
+    Honest(name="a stream of nothing", fail=lambda _: streamed(b"data: [DONE]\n\n"),
+           dialects=CHAT, streams=True),
+)  # fmt: skip
+
+# What is seldom seen.
+SELDOM: tuple[Honest, ...] = (
+    _account("401 in plain text", page(401, "Unauthorized")),
+    _account("407, a proxy between", page(407, "Cache Access Denied", "squid")),
+    _account("403, a clock that is wrong",
+             problem(403, "Signature expired: 20261128T070000Z is now earlier than "
+                          "20261128T071000Z (20261128T071500Z - 5 min.)",
+                     converse="InvalidSignatureException")),
+    _account("403, a day's quota", problem(403, "Daily request limit of 1000 reached. Resets at "
+                                                "00:00 UTC.")),
+    Honest(name="410", fail=page(410, "Gone"), blamed=EITHER, transient=False),
+    Honest(name="460", fail=page(460, "Client closed"), blamed=EITHER, transient=False),
+    _outage("499", page(499, "Client closed")),
+    _outage("561", page(561, "Unauthorized")),
+    _outage("599", page(599, "Network connect timeout")),
+    _outage("a head that is none", lambda _: (b"HTTP/1.1 OK 200 fine\r\nx: 1\r\n\r\n", Cut())),
+    _outage("chunks without a size", lambda _: (_CHUNKED, Cut())),
+    _outage("a body cut inside its encoding", world.half_encoded),
+    Honest(name="429, retry-after of a second, for ever", limit=True,
+           fail=problem(429, "slow down", ("retry-after", "1"))),
+)  # fmt: skip
+
+# What strikes but a part of what is asked, and no plain question.
+PARTS: tuple[Honest, ...] = (
+    _outage("500", problem(500, "The server had an error while processing your request.")),
+    _outage("503, a gateway's page", page(503, "Service Temporarily Unavailable")),
+    _outage("error inside a 200", problem(503, "The service is overloaded.", inside=True)),
+)  # fmt: skip
+STREAMS = tuple(each for each in FAILURES if each.streams and not each.silent)
+AFFORDED: tuple[Honest, ...] = (
+    _account("402, fewer tokens", problem(402, "This request requires more credits, or fewer "
+                                               "max_tokens. You requested up to 4096 tokens, but "
+                                               "can only afford 312."), CHAT),
 )  # fmt: skip
 
 # What a limit on tokens answers to large requests, and to no small one.

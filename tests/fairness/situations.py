@@ -17,12 +17,17 @@ from tests.arena.dialects import Dialect, Question, answered
 from tests.arena.world import Behaviour, Played, page, problem
 from tests.fairness.failures import (
     ABORTS,
+    AFFORDED,
     FAILURES,
     LIMITS,
     NAMING,
     NOT_SERVED,
     ONCE,
+    PARTS,
     PROVIDER,
+    SELDOM,
+    STREAMS,
+    WORDLESS,
     Blamed,
     Honest,
 )
@@ -69,6 +74,11 @@ def partly(failure: Honest) -> Expected:
     retried = True if failure.transient else None
     blamed = failure.blamed | PROVIDER | NOBODYS
     return Expected(scoreable=NO | UNKNOWN, blamed=blamed, retried=retried)
+
+
+def without_output(_: Honest) -> Expected:
+    """Nobody can say if the model had done its work; nothing proves that it had not."""
+    return Expected(scoreable=UNKNOWN, blamed=NOBODYS, retried=None)
 
 
 def unsettled(_: Honest) -> Expected:
@@ -242,6 +252,51 @@ def _only_large(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Age
     return [agent]
 
 
+def _only(strikes: Callable[[Question], bool], *, agents: int = 1, **more: Any) -> Play:
+    """Answer what is asked so at first, then fail that and nothing else."""
+
+    def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+        there = _answered(arena, failure, dialect, agents=agents)
+        _ask(there[0], failure, fails=False, **more)
+        arena.world.behaves(there[0].model, world.when(strikes, failure.fail))
+        with ThreadPoolExecutor(agents) as threads:
+            list(threads.map(lambda agent: _ask(agent, failure, times=2, **more), there))
+        return there
+
+    return play
+
+
+def _tied(count: int) -> Play:
+    """So many conversations are tied to a replica that fails, one to another that does not."""
+
+    def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+        *struck, well = _answered(arena, failure, dialect, agents=count + 1)
+        tied = [agent.id for agent in struck]
+        fails = world.when(lambda asked: any(name in asked.text for name in tied), failure.fail)
+        arena.world.behaves(well.model, fails)
+        _all_at_once(struck, failure, times=2)
+        _ask(well, failure, fails=False)
+        return struck
+
+    return play
+
+
+def _half_struck(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+    """Fail three of six calls at once, and answer the others."""
+    there = _answered(arena, failure, dialect, agents=6)
+    struck = there[::2]
+    tied = [agent.id for agent in struck]
+    at_once = world.together(
+        lambda asked: (
+            failure.fail(asked) if any(name in asked.text for name in tied) else answered(asked)
+        ),
+        calls=6,
+    )
+    arena.world.behaves(there[0].model, at_once)
+    _all_at_once(there, failure)
+    return struck
+
+
 def _behind(gateway: Callable[[Question], Played]) -> Play:
     """Be down behind a gateway that answers plain questions by itself."""
 
@@ -303,6 +358,25 @@ SITUATIONS: tuple[Situation, ...] = (
               failures=LIMITS, dialects=4),
     Situation(name="new weights", play=_weights_updated, expected=partly,
               failures=ABORTS, dialects=2),
+    Situation(name="alone, what is seldom seen", play=_alone, expected=proven, failures=SELDOM),
+    Situation(name="no output for anybody", play=_alone, expected=without_output,
+              failures=WORDLESS, dialects=4),
+    Situation(name="no output for anybody, from the first call", play=_from_the_first_call,
+              expected=without_output, failures=WORDLESS, dialects=2),
+    Situation(name="only streams", play=_only(lambda asked: asked.streams), expected=proven,
+              failures=STREAMS, dialects=3),
+    Situation(name="only with tools", play=_only(lambda asked: asked.tools), expected=partly,
+              failures=PARTS),
+    Situation(name="only with tools, others struck",
+              play=_only(lambda asked: asked.tools, agents=3), expected=partly, failures=PARTS),
+    Situation(name="only what the account cannot afford",
+              play=_only(lambda asked: (asked.limit or 0) > 312, limit=4096),
+              expected=partly, failures=AFFORDED),
+    Situation(name="a conversation tied to a replica", play=_tied(1), expected=partly,
+              failures=PARTS),
+    Situation(name="three conversations tied to a replica", play=_tied(3), expected=partly,
+              failures=PARTS),
+    Situation(name="half of all at once", play=_half_struck, expected=partly, failures=PARTS[:1]),
     *(
         Situation(name=name, play=_behind(gateway), expected=unsettled,
                   failures=outages, dialects=dialects)
