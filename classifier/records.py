@@ -14,7 +14,7 @@ from typing import Annotated, NamedTuple, TypeAlias
 
 from classifier.declarations import IN_MEMORY, AtMost, declared, is_record, record
 from classifier.references import REFERENCE, ReferenceSeries
-from classifier.verdicts import Subcategory
+from classifier.verdicts import Subcategory, plural
 
 
 class Ending(StrEnum):
@@ -424,9 +424,9 @@ class LimitReached:
 
     def __str__(self) -> str:
         """Return ``the batch's limit of 500 calls was spent``."""
-        amount = f"{self.most:g} US dollars" if self.limit == "cost_usd" else (
-            f"{self.most:,g} {self.limit}"
-        )  # fmt: skip
+        unit = "US dollars" if self.limit == "cost_usd" else self.limit
+        most = int(self.most) if float(self.most).is_integer() else self.most
+        amount = plural(1, unit.removesuffix("s")) if most == 1 else f"{most:,} {unit}"
         return f"the {self.scope}'s limit of {amount} was spent"
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-from classifier.records import Cause, Usage
+import pytest
+
+from classifier.records import Cause, LimitReached, Usage
 from classifier.verdicts import Subcategory
 from tests.builders import exchange, rollout
 
@@ -30,3 +32,15 @@ def test_unknown_usage_is_none_and_never_zero() -> None:
 def test_equal_records_are_equal_and_hash_alike() -> None:
     assert Usage(input_tokens=1) == Usage(input_tokens=1) != Usage(input_tokens=2)
     assert hash(Usage(input_tokens=1)) == hash(Usage(input_tokens=1))
+
+
+@pytest.mark.parametrize(("limit", "most", "amount"), [
+    ("calls", 1.0, "1 call"), ("tokens", 1_234_567.0, "1,234,567 tokens"),
+    ("seconds", 2.5, "2.5 seconds"), ("cost_usd", 0.25, "0.25 US dollars"),
+    ("cost_usd", 12_345.67, "12,345.67 US dollars"),
+])  # fmt: skip
+def test_a_limit_says_its_whole_amount(limit: str, most: float, amount: str) -> None:
+    reached = LimitReached(
+        scope="batch", limit=limit, most=most, spent=most, own=most, callers=1, at=0.0
+    )
+    assert str(reached) == f"the batch's limit of {amount} was spent"

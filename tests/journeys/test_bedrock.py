@@ -94,7 +94,7 @@ def test_beyond_a_limit_amazons_client_shows_the_sentence_and_does_not_retry(
         made = service.register(id="b2", limits={"calls": 1})
         amazons = client(made["base_urls"]["bedrock"], retries=3)
         amazons.converse(modelId="m:0", messages=ASK)
-        with pytest.raises(ClientError, match="the rollout's limit of 1 calls was spent"):
+        with pytest.raises(ClientError, match="the rollout's limit of 1 call was spent"):
             amazons.converse(modelId="m:0", messages=ASK)
         refused = service.http.get("/metrics").text.splitlines()
     once = 'truezero_refusals_total{code="budget_exceeded",plane="agents"} 1.0'

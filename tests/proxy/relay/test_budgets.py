@@ -117,7 +117,7 @@ def test_an_sdk_shows_the_sentence_and_does_not_retry(
     list(ask(base, streamed, 2))
     with pytest.raises(kind) as caught:
         list(ask(base, streamed, 2))
-    assert "the rollout's limit of 1 calls was spent" in str(caught.value)
+    assert "the rollout's limit of 1 call was spent" in str(caught.value)
     before = refusals(service)
     with pytest.raises(kind):
         list(ask(base, streamed, 2))
