@@ -146,7 +146,7 @@ class ResponseHandler:
         if not parts:
             return b""
         self._parts, self._unread = [], 0
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        return b"".join(parts)
 
     def stop(self) -> None:
         """Hand on nothing more; an unfinished response cuts its connection."""
@@ -520,7 +520,7 @@ class Connection(asyncio.Protocol):
                 return
         pieces = parser.pieces
         if pieces:
-            part = pieces[0] if len(pieces) == 1 else b"".join(pieces)
+            part = b"".join(pieces)
             pieces.clear()
             if exchange.arrived(part) and not self.reading_paused:
                 self.reading_paused = True
