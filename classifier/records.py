@@ -238,7 +238,7 @@ class Exchange:
     status: int | None = None  # HTTP; None if no answer's head came
     ending: Ending | None = None
     streamed: bool | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     finish_reason: str | None = None
     tool_calls: int | None = None  # calls the answer asked for; None when it could not be read
     output_seen: bool | None = None  # any text, reasoning or tool call; None when unreadable

@@ -389,7 +389,7 @@ class CallObserver:
         self._first_token_s: float | None = None
         self._size = 0
         self.behind = False  # some of what came is not decoded yet
-        self._had_ended = False  # before it came
+        self._had_ended: bool  # before it came
         self._skim: Callable[[bytes], object] | None = None
         self._unreadable: str | None = None
 

@@ -52,6 +52,10 @@ class RequestCycle(AgentResponse):
         body: what came of the request's with its head.
     """
 
+    _reader: Callable[[bytes, bool], None] | None = None  # of the body
+    _reader_waits = False
+    _discards = False  # what comes of the body
+
     def __init__(
         self,
         flow: FlowControl,
@@ -75,9 +79,6 @@ class RequestCycle(AgentResponse):
         self._parts_bytes = len(body)
         self._news = not more_body or body != b""  # something that `receive` has yet to return
         self._waiting: list[asyncio.Future[None]] = []  # for news
-        self._reader: Callable[[bytes, bool], None] | None = None  # of the body
-        self._reader_waits = False
-        self._discards = False  # what comes of the body
 
     async def run(self, app: Application, scope: Scope, tasks: set[asyncio.Task[Any]]) -> None:
         """Have an application answer, as one of the server's tasks.

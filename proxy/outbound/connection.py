@@ -87,6 +87,7 @@ class ResponseHandler:
         loop: runs the task that connects, where no connection is idle.
     """
 
+    message: SerializedRequest | None = None
     status: int | None = None
     error: errors.UpstreamError | None = None
     ended = False
@@ -102,7 +103,6 @@ class ResponseHandler:
         # Defaults of a class are lost by mypyc where their type is a Protocol.
         self.connection: Exchanger | None = None
         self._sent_over: Exchanger | None = None  # what the request was sent over last
-        self.message: SerializedRequest | None = None
         self.headers: Pairs = []
         self._origin = origin
         self._loop = loop

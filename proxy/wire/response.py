@@ -477,12 +477,11 @@ class ResponseReader:
     """
 
     __slots__ = ("_decoder", "_events", "_fed", "_feeder", "_limits", "_pending", "_pending_size",
-                 "_silent", "_status", "_streams", "_take", "_type", "_weight", "framed",
+                 "_silent", "_status", "_take", "_type", "_weight", "framed",
                  "payloads", "progressed", "reading", "skim")  # fmt: skip
 
     def __init__(self, route: routes.Route, limits: ReadLimits) -> None:
         self._limits = limits
-        self._streams = route.streams
         self.payloads = PayloadReader(route)
         self.reading = _NO_STREAM
         self.framed = False
@@ -606,7 +605,7 @@ class ResponseReader:
         self._take(self, chunk)
 
     def _frame(self, start: bytes) -> None:
-        if start[:1] == b"[" and self._streams:
+        if start[:1] == b"[" and self.payloads.route.streams:
             self._begin(JsonArrayFeeder(self._limits.line_bytes), ResponseReader._take_documents)
         elif self._is_sse(start):
             self._begin(SseFeeder(self._limits.line_bytes), ResponseReader._take_events)
