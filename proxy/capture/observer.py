@@ -146,7 +146,6 @@ def finished_exchange(
     model, streamed, has_tools = request.body.fields()
     facts = request.facts
     reading, complete, _ = result
-    selects = request.selected or request.body.selected
     payloads = response.payloads
     # Whether the response was understood to where it went: no output then means none.
     understood = unreadable is None and (
@@ -196,8 +195,8 @@ def finished_exchange(
         counts,
         reading.finish_reason,
         len(reading.calls) if understood or reading.calls else None,
-        reading.output if understood or reading.output else None,
-        reading.content if understood or reading.content else None,
+        reading.output or (False if understood else None),
+        reading.content or (False if understood else None),
         has_tools, cause, head.request_id, request.body.size, size,
         None if succeeded else request.digest(),
         request.sdk_retry,
@@ -208,7 +207,7 @@ def finished_exchange(
     )  # fmt: skip
     checked = (
         call.attribution, call.key_digest, call.injected, unreadable,
-        request.selector_digest() if selects else None,
+        request.selector_digest() if request.selected or request.body.selected else None,
         call.key_source,
         request.body.ambiguous and request.ambiguous(),
         held, facts.output_limit, facts.prompt_words, facts.continues, facts.begun_elsewhere,
@@ -382,8 +381,9 @@ class CallObserver:
         self._causes = causes
         self._began = self._quiet_since = call.began
         self._awaited = True  # the provider has the whole request, and the agent reads
-        limit = limits.request_bytes
-        self._request = CapturedRequest(call, conversations, salt=salt, limit=limit, head=head)
+        self._request = CapturedRequest(
+            call, conversations, salt=salt, limit=limits.request_bytes, head=head
+        )
         self._response = ResponseReader(self._request.route, limits)
         self._head = NO_HEAD
         self._first_token_s: float | None = None
@@ -525,10 +525,11 @@ class CallObserver:
         A stream whose terminal event came before the transport broke is complete: the agent
         had it all. A body is not, however whole it looks: its reader still waits for bytes.
         """
-        for _ in range(_LAST_TURNS if self.behind else 0):  # it was cut, or its agent left
-            self.catch_up(at)
-        if self.behind:
-            self._mark_unreadable("the call ended before its answer was decoded")
+        if self.behind:  # it was cut, or its agent left
+            for _ in range(_LAST_TURNS):
+                self.catch_up(at)
+            if self.behind:
+                self._mark_unreadable("the call ended before its answer was decoded")
         response, status, ended = self._response, self._head.status, ending
         try:
             result = response.end()

@@ -324,7 +324,9 @@ class Dispatch:
     def begin_soon(self) -> None:
         """Begin the fresh request: now, or when the rest of a body that is waited for is here."""
         fresh = self.fresh
-        if fresh is not None and fresh.more_body:
+        if fresh is None:
+            return
+        if fresh.more_body:
             if self._late is not None:
                 return
             if self._awaits_body(fresh):
@@ -333,9 +335,8 @@ class Dispatch:
         if self._late is not None:
             self._late.cancel()
             self._late = None
-        if fresh is not None:
-            self.fresh = None
-            self.begin(fresh)
+        self.fresh = None
+        self.begin(fresh)
 
     def begin_late(self) -> None:
         """Begin a request that waits for the rest of its body, without it."""

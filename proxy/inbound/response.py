@@ -72,9 +72,9 @@ class ResponseFraming:
         if self.chunked:
             framed = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
             return framed if more_body else framed + b"0\r\n\r\n"
-        if len(body) > self._left:
-            raise RuntimeError("the body is longer than its content-length")
         self._left -= len(body)
+        if self._left < 0:
+            raise RuntimeError("the body is longer than its content-length")
         if self._left and not more_body:
             raise RuntimeError("the body is shorter than its content-length")
         return body
@@ -230,9 +230,9 @@ class AgentResponse:
     def send_now(self, status: int, headers: Pairs, body: bytes) -> None:
         """Send a complete response in one write."""
         if not self.disconnected:
-            self.begun, framing = True, self.framing
-            head = framing.head(status, headers)
-            self._flow.transport.write(head + framing.part(body, False))
+            self.begun = True
+            framing = self.framing
+            self._flow.transport.write(framing.head(status, headers) + framing.part(body, False))
             self._end()
 
     def fail(self) -> None:

@@ -48,12 +48,12 @@ class IdlePool:
 
     def keep(self, connection: Connection) -> None:
         """Pool a connection until it is needed, closed by the server or idle for too long."""
-        loop = connection.loop
-        connection.idle_since = loop.time()
+        connection.idle_since = connection.loop.time()
         self._idle.append(connection)
         if len(self._idle) > self._limit:
             self._drop(1)
         if self._timer is None:
+            loop = connection.loop
             self._timer = loop.call_later(self._idle_s, self._sweep, loop)
 
     def clear(self) -> None:

@@ -53,8 +53,6 @@ class FlushReports:
 
     def report(self, writes: QueuedWrites, began: float, now: float) -> None:
         """Report one flush; ``began`` and ``now`` are readings of ``time.perf_counter``."""
-        if not self._observers:
-            return
         ended, ended_at = self._unreported(writes)
         waited_s = [now - at for at in ended_at]
         result = FlushResult(ended=ended, waited_s=waited_s, took_s=now - began)
@@ -249,7 +247,7 @@ class Recorder:
             return QueuedWrites(), False
         stopping = writes is None
         writes = writes or QueuedWrites()
-        while not (stopping or len(writes.waiting) >= _GROUP or queue.empty()):
+        while not (stopping or queue.empty() or len(writes.waiting) >= _GROUP):
             more = queue.get()  # it is there: nobody else takes from this queue
             if more is None:
                 stopping = True

@@ -192,7 +192,7 @@ class RelayedCall(ResponseHandler):
         self._usage_added = message.body is not body
         self._tasks.add(self)
         self._agent.discard_body()  # it is held by who sends it, until its response begins
-        self._agent.watch(self._on_left)
+        self._agent.on_disconnect = self._on_left
         context.recorder.begin(self._call.id, observer.in_flight, self._on_opened)
         limits = context.limits
         if limits.read_s is None and limits.write_s is None:
@@ -370,17 +370,17 @@ class RelayedCall(ResponseHandler):
 
     def on_head(self) -> None:
         """Take the response's head."""
-        status, call_id, observer = self.status or 0, self._call.id, self._observer
+        status = self.status or 0
         if self._arriving or self._stalled is not None:  # it answered early
             self._end_request()
         if status not in STATUSES:
-            self._end(Ending.CUT_UPSTREAM, invalid_status(status, call_id))
+            self._end(Ending.CUT_UPSTREAM, invalid_status(status, self._call.id))
             return
-        headers = self._head = http_headers.for_agent(self.headers, call_id)
+        headers = self._head = http_headers.for_agent(self.headers, self._call.id)
         if self._drill is not None:  # then it is ours, and no provider's
             headers += [pair for pair in self.headers if pair[0] == http_headers.INJECTED_HEADER]
         at = self._clock()
-        observer.on_response_head(status, headers, at)
+        self._observer.on_response_head(status, headers, at)
         if status in NO_BODY:
             self._head = [pair for pair in headers if pair[0] != b"content-length"]
         elif self.bodiless:  # a response to HEAD
@@ -402,8 +402,7 @@ class RelayedCall(ResponseHandler):
         if not whole:
             return False
         self.received = len(whole)
-        observer = self._observer
-        if observer.on_response_body(whole, at) and observer.behind:
+        if self._observer.on_response_body(whole, at) and self._observer.behind:
             self.held = True
             self._loop.call_soon(self._catch_up, True)
         else:
@@ -706,7 +705,7 @@ class RelayedCall(ResponseHandler):
 
     def _answer(self) -> None:
         """Send what is left of the response, now that it is on record; nothing where it left."""
-        agent, stripper = self._agent, self._stripper
+        agent = self._agent
         if agent.paused and not agent.disconnected:
             agent.on_writable(self._answer)
             return
@@ -714,6 +713,7 @@ class RelayedCall(ResponseHandler):
         if self._whole:
             agent.send_now(self.status or 0, self._head, self._whole)
             return
+        stripper = self._stripper
         if stripper is not None and (rest := stripper.flush()):
             agent.pass_on(rest)
         agent.finish()

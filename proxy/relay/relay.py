@@ -405,8 +405,7 @@ class AgentConnection:
         except Refusal as refusal:
             relay.refuse(request, refusal)
             return
-        message = SerializedRequest(plan.head + length + plan.rest, sent)
-        relayed.begin_whole(message, body, parsed)
+        relayed.begin_whole(SerializedRequest(plan.head + length + plan.rest, sent), body, parsed)
 
     def _take_anew(self, request: RequestCycle, tasks: set[Any]) -> None:
         """Relay a request by what its head says, once it is admitted."""

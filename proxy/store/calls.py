@@ -89,7 +89,7 @@ class Calls:
                 closed.append((each.id,))
         self._connections.commits.commit(
             Commit(
-                tuple(new.items()),
+                tuple(new.items()) if new else (),
                 _gap_rows(gaps) if gaps else (),
                 [open_row(each, worker) for each in begun] if begun else (),
                 rows, events, closed,

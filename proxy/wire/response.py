@@ -600,7 +600,7 @@ class ResponseReader:
             self._keep(chunk)
             return
         self._take = ResponseReader._keep
-        if start[:1] != b"{":  # as most bodies begin, and no stream that bytes tell
+        if not start.startswith(b"{"):  # as most bodies begin, and no stream that bytes tell
             self._frame(start)
         self._take(self, chunk)
 
