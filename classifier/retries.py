@@ -96,6 +96,9 @@ def _why_not(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
         bool(verdict.excluded_by) and _PASSING.issuperset(verdict.excluded_by)
     )
     if verdict.health is not Health.API_ERROR and not passing:
+        if verdict.excluded_by:
+            names = ", ".join(verdict.excluded_by)
+            return f"left out of the score ({names}): someone should look first"
         return _BY_HEALTH[verdict.health]
     if not verdict.transient and not passing:
         return (

@@ -156,3 +156,10 @@ def test_what_was_not_judged_says_why_nothing_was_asked() -> None:
     for said, reason in cases:
         retry = judge(rollout(**said)).retry
         assert (retry.eligible, retry.reason) == (False, reason)
+
+
+def test_what_is_left_out_of_the_score_does_not_say_that_nothing_failed() -> None:
+    played = rollout("200", termination_reason="max_steps", max_steps="exclude")
+    retry = judge(played).retry
+    assert not retry.eligible
+    assert retry.reason == "left out of the score (max_steps): someone should look first"
