@@ -559,10 +559,10 @@ async def test_a_verdict_judged_anew_long_after_keeps_its_drifts(
     assert kept(service, "b-n9")[0] == ["lane_drifted"]
 
 
-async def test_a_part_of_the_calls_is_looked_at_each_minute_where_there_are_many(
-    service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rows, "_LOOKED_AT", 20)
+async def thirty_judged_before_their_drift_is_seen(
+    service: Service, at_noon: ControlService
+) -> ControlService:
+    """Judge thirty rollouts of a drift by one service, and return another that sees it."""
     grown = answers(30, 500, every_s=15, batch="b", name="n", finish_reason="length")
     registered(service, *a_week("b"), *grown)
     names = [call.rollout_id for call in grown]
@@ -570,7 +570,14 @@ async def test_a_part_of_the_calls_is_looked_at_each_minute_where_there_are_many
     early.lane_drifts.store("drifts", int(NOW // 60), {})  # it has not seen the drift yet
     for name in names:
         await judge.verdict(early, name)
-    there = judge_at(service, at_noon, 0)
+    return judge_at(service, at_noon, 0)
+
+
+async def test_a_part_of_the_calls_is_looked_at_each_minute_where_there_are_many(
+    service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "_LOOKED_AT", 20)
+    there = await thirty_judged_before_their_drift_is_seen(service, at_noon)
     added = []
     for after_s in (0, 60, 120):
         await judge.add_late_drifts(replace(there, now=partial(float, NOW + after_s)))
@@ -582,14 +589,7 @@ async def test_so_many_verdicts_are_amended_each_time_by_few_statements_each(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge, "MOST_AMENDED", 12)
-    grown = answers(30, 500, every_s=15, batch="b", name="n", finish_reason="length")
-    registered(service, *a_week("b"), *grown)
-    names = [call.rollout_id for call in grown]
-    early = judge_at(service, at_noon, 0, *names)
-    early.lane_drifts.store("drifts", int(NOW // 60), {})  # it has not seen the drift yet
-    for name in names:
-        await judge.verdict(early, name)
-    there = judge_at(service, at_noon, 0)
+    there = await thirty_judged_before_their_drift_is_seen(service, at_noon)
     await status_report(there)
     asked: list[str] = []
 
