@@ -114,16 +114,16 @@ _NOT_STREAMED: Mapping[str, str] = {
 }
 # Their paths begin behind the base path of an upstream (``/v1`` as a rule).
 _BEHIND_BASE = frozenset(("openai.chat", "openai.completions", "openai.responses"))
-# APIs whose calls say in their body that they stream, and the one that says so in its path. Bedrock
+# APIs whose calls say in their body that they stream. Gemini's say so in their path; Bedrock
 # streams in a framing of its own, and is asked whole.
 _STREAMED_BY_BODY = frozenset((
     "openai.chat", "openai.completions", "openai.responses", "anthropic.messages", "ollama.chat",
     "ollama.generate", "cohere.v2.chat", "cohere.v1.chat",
 ))  # fmt: skip
-_STREAMED_PATH = (":generateContent", ":streamGenerateContent", b"alt=sse")
 # The last parts of paths that stream, and what they are in one that does not.
+_GEMINI = (":streamGenerateContent", ":generateContent")
 _STREAMING = (
-    (":streamGenerateContent", ":generateContent"),
+    _GEMINI,
     (":streamRawPredict", ":rawPredict"),
     ("/converse-stream", "/converse"),
     ("/invoke-with-response-stream", "/converse"),
@@ -195,10 +195,10 @@ def question(
     asked_query = query_kept[1] if query_kept else b""
     if streamed and api in _STREAMED_BY_BODY:
         body["stream"] = True
-    plain, streaming, parts = _STREAMED_PATH
+    streaming, plain = _GEMINI
     if streamed and target_path.endswith(plain):
         target_path = target_path.removesuffix(plain) + streaming
-        asked_query = b"&".join(filter(None, (asked_query, parts)))
+        asked_query = b"&".join(filter(None, (asked_query, b"alt=sse")))
     headers = form.headers
     if version is not None and _ANTHROPIC_VERSION in headers:
         headers = [pair for pair in headers if pair != _ANTHROPIC_VERSION]
