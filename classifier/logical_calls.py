@@ -82,8 +82,10 @@ REFUSALS = frozenset(
 
 # Finish reasons of an answer cut short by its own limit: OpenAI chat "length", Responses
 # "max_output_tokens", Anthropic and Bedrock "max_tokens", Gemini and Cohere "MAX_TOKENS",
-# Mistral "model_length". Responses' snapshot has a status before it ("incomplete:…").
-CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length"))
+# Mistral "model_length". Responses' snapshot has a status before it ("incomplete:…"); Gemini's
+# Interactions have that alone, or a budget of all turns (ai.google.dev/api/interactions-api).
+CUT_SHORT = frozenset(("length", "max_output_tokens", "max_tokens", "model_length", "incomplete",
+                       "budget_exceeded"))  # fmt: skip
 # Finish reasons of a tool call that Gemini's model wrote and its server could not read.
 # ai.google.dev/api/generate-content#FinishReason
 _BOTCHED = frozenset(
@@ -93,8 +95,9 @@ _BOTCHED = frozenset(
 # sglang FINISH_ABORT in python/sglang/srt/managers/schedule_batch.py.
 _ABORTS = frozenset(("abort", "aborted", "error"))
 _ANSWERS_WITHOUT_CONTENT = REFUSALS | CUT_SHORT | _BOTCHED
-# Anthropic pauses a long turn of its own tools: docs.claude.com/en/api/handling-stop-reasons
-_PAUSED = "pause_turn"
+# A long turn of the provider's own tools, or of more tokens than it writes at once, is paused:
+# docs.claude.com/en/api/handling-stop-reasons, python-genai _interactions_continuation.py.
+_PAUSES = frozenset(("pause_turn", "requires_continuation"))
 _FILTERED = "content_filter"  # the reason of a filter's cause, and the finish reason of one
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
@@ -231,7 +234,7 @@ def is_abort(finish_reason: str | None) -> bool:
 def is_answer(finish_reason: str | None) -> bool:
     """Return True if a finish reason counts as an answer even without text."""
     reason = bare_reason(finish_reason)
-    return reason in _ANSWERS_WITHOUT_CONTENT or reason == _PAUSED
+    return reason in _ANSWERS_WITHOUT_CONTENT or reason in _PAUSES
 
 
 def proven_empty(exchange: Exchange) -> bool:

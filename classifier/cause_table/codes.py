@@ -7,10 +7,12 @@ from typing import Final
 from classifier.cause_table.row import (
     ANTHROPIC,
     AUTH,
+    BAD_REQUEST,
     BEDROCK,
     BOTOCORE,
     CLOUDFLARE,
     DASHSCOPE,
+    GEMINI_ERRORS,
     GEMINI_LIMITS,
     GOOGLE_REASONS,
     GROQ,
@@ -350,6 +352,31 @@ COINED: Final = (
         + OPENROUTER
         + "; "
         + QWEN,
+    ),
+    CauseRow(
+        id="gemini.blocked",
+        gives=REJECTED,
+        reason="content_filter",
+        names=names(
+            "safety recitation language spii blocklist image_safety image_recitation image_other"
+        ),
+        on=BAD_REQUEST,
+        source=GEMINI_ERRORS + " (generation blocked codes)",
+    ),
+    CauseRow(
+        id="gemini.generation",
+        gives=REJECTED,
+        reason="malformed",
+        names=names("no_image missing_thought_signature"),
+        on=BAD_REQUEST,
+        source=GEMINI_ERRORS + " (generation error codes: what the model wrote is at fault)",
+    ),
+    CauseRow(
+        id="gemini.lost_state",
+        gives=REJECTED,
+        reason="lost_state",
+        says=pattern(r"\bprevious_interaction_id\b.*\b(?:not found|expired|does not exist)"),
+        source="ai.google.dev/gemini-api/docs/interactions (kept 55 days, a day on the free tier)",
     ),
     CauseRow(
         id="minimax.content",

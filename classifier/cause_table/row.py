@@ -76,6 +76,7 @@ AZURE: Final = names("azure azure-openai azure-ai github")
 OPENAI_CODES: Final = "developers.openai.com/api/docs/guides/error-codes"
 ANTHROPIC: Final = "platform.claude.com/docs/en/api/errors"
 GEMINI: Final = "ai.google.dev/gemini-api/docs/troubleshooting"
+GEMINI_ERRORS: Final = "ai.google.dev/gemini-api/docs/api-errors"
 GEMINI_LIMITS: Final = "ai.google.dev/gemini-api/docs/rate-limits"
 GOOGLE_REASONS: Final = "googleapis:google/api/error_reason.proto"
 AZURE_DOC: Final = "learn.microsoft.com/azure/ai-services/openai/quotas-limits"

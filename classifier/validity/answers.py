@@ -222,9 +222,10 @@ def tool_calls_unparsed(measured: Measurement) -> CheckResult | None:
 
 ENGINE_ABORTED = "engine_aborted"
 # Dialects in which a whole answer has a finish reason.
-_ALWAYS_SAYS_WHY = frozenset(
-    ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
-)
+_ALWAYS_SAYS_WHY = frozenset((
+    "openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent",
+    "gemini.interactions",
+))  # fmt: skip
 _End = tuple[str, str, str | None]  # upstream, api, finish reason
 
 

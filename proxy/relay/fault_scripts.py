@@ -605,6 +605,111 @@ def gemini_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
     return b"".join(_gemini_framed(request, [gemini_error(error)], begins=False, ends=True))
 
 
+# --- Gemini: Interactions ----------------------------------------------------------------------
+# After ai.google.dev/gemini-api/docs/api-errors and the types of python-genai: _gaos/types/
+# interactions.
+
+
+def _refused(status: int, code: str, message: str) -> ErrorAnswer:
+    body = {"error": {"code": code, "message": message}}
+    return ErrorAnswer(status=status, body=body, headers={})
+
+
+def interactions_errors(model: str) -> Mapping[str, ErrorAnswer]:
+    """Error answers by kind of fault."""
+    busy = "The service is temporarily overloaded. Please try again later."
+    limit = "You have exceeded the per-minute request limit."
+    wait = {"retry-after": str(WAIT_S)}
+    return {
+        "auth": _refused(401, "authentication", "API key not valid. Please pass a valid API key."),
+        "quota": _refused(429, "quota_exceeded", "You have exceeded your daily quota."),
+        "model_not_found": _refused(404, "model_not_found", f"The model {model} was not found."),
+        "rate_limit": replace(_refused(429, "rate_limit_exceeded", limit), headers=wait),
+        "overloaded": _refused(503, "service_unavailable", busy),
+        "stream_error": _refused(200, "service_unavailable", busy),
+    }
+
+
+# A status of its own stands for each ending; gateways pass an engine's word on.
+_STATUSES = {"stop": "completed", "length": "incomplete", "abort": "abort"}
+
+
+def _interaction(request: FaultedRequest, status: str, **more: object) -> Body:
+    return {
+        "id": f"v1_{DRILL_ID}",
+        "object": "interaction",
+        "status": status,
+        "model": request.model,
+        **more,
+    }
+
+
+def _interaction_ended(request: FaultedRequest, reply: Reply) -> Body:
+    usage = {
+        "total_input_tokens": reply.input_tokens,
+        "total_cached_tokens": 0,
+        "total_output_tokens": reply.output_tokens,
+        "total_thought_tokens": 0,
+        "total_tokens": reply.total_tokens,
+    }
+    status = _STATUSES.get(reply.finish)
+    if status is None:  # a filter's
+        error = {"code": "safety", "message": "The request was blocked."}
+        return _interaction(request, "failed", errors=[error], usage=usage)
+    return _interaction(request, status, usage=usage)
+
+
+def _interaction_event(kind: str, **payload: object) -> bytes:
+    body = json.dumps({**payload, "event_type": kind}).encode()
+    return b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n"
+
+
+def interactions_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
+    """Return the events of a stream that has begun to answer."""
+    created = {"interaction": _interaction(request, "in_progress")}
+    spoken = [
+        _interaction_event("step.start", index=0, step={"type": "model_output"}),
+        *(
+            _interaction_event("step.delta", index=0, delta={"type": "text", "text": word})
+            for word in words
+        ),
+    ]
+    return [_interaction_event("interaction.created", **created), *(spoken if words else ())]
+
+
+def interactions_breaking(request: FaultedRequest) -> bytes:
+    """Return the event that breaks a stream with an error."""
+    error = interactions_errors(request.model)["stream_error"].body["error"]
+    return _interaction_event("error", error=error)
+
+
+def interactions_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream that says the reply."""
+    return [
+        *interactions_begun(request, reply.words),
+        *([_interaction_event("step.stop", index=0)] if reply.words else ()),
+        _interaction_event("interaction.completed", interaction=_interaction_ended(request, reply)),
+        b"event: done\ndata: [DONE]\n\n",
+    ]
+
+
+def interactions_whole(request: FaultedRequest, reply: Reply) -> Body:
+    """Return a complete answer that says the reply."""
+    content = [{"type": "text", "text": reply.text}]
+    steps = [{"type": "model_output", "content": content}] if reply.words else []
+    return {**_interaction_ended(request, reply), "steps": steps}
+
+
+def interactions_error(error: ReplayedError) -> Body:
+    """Return the body of a replayed error."""
+    return {"error": {"code": error.code or "", "message": error.message}}
+
+
+def interactions_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    """Return the event of a replayed error."""
+    return _interaction_event("error", error=interactions_error(error)["error"])
+
+
 # --- complete answers that spoil the measurement -----------------------------------------------
 # No status tells them from good ones; only counts, finish reason, model or time do.
 

@@ -48,6 +48,13 @@ from proxy.relay.fault_scripts import (
     gemini_errors,
     gemini_stream,
     gemini_whole,
+    interactions_begun,
+    interactions_breaking,
+    interactions_error,
+    interactions_error_event,
+    interactions_errors,
+    interactions_stream,
+    interactions_whole,
     openai_error,
     replayed_message,
     responses_begun,
@@ -112,6 +119,15 @@ SCRIPTS: Mapping[str, ErrorScript] = {
         )
     ),
     "gemini.streamGenerateContent": _GEMINI,
+    "gemini.interactions": ErrorScript(
+        errors=interactions_errors,
+        begun=interactions_begun,
+        breaking=interactions_breaking,
+        stream=interactions_stream,
+        whole=interactions_whole,
+        error=interactions_error,
+        error_event=interactions_error_event,
+    ),
 }
 
 
@@ -150,7 +166,7 @@ class FaultyOrigin:
         self.kind = fault.kind
         self._fault = fault
         self._route = routes.route(method, path)
-        self._framed = not self._route.api.startswith("gemini") or b"alt=sse" in query
+        self._framed = script_for(self._route.api) is not _GEMINI or b"alt=sse" in query
         self._loop = asyncio.get_running_loop()
         self._response: ResponseHandler | None = None
         self._steps: Iterator[_Step] = iter(())

@@ -87,6 +87,7 @@ _ROWS: Final = (
     _row("POST", rf"{_MOUNT}/(?:inference:complete|run/{_NAMES})", is_read=True),
     _row("POST", rf"{_MOUNT}(?:/{_NAME}/{_NAME})?/predictions", is_read=True),  # Replicate
     _row("POST", rf"{_GOOGLE_MODEL}[:/][a-zA-Z]+", is_read=True),
+    _row("POST", rf"(?:{_GOOGLE})?/interactions", is_read=True),
     _row("POST", f"/model/{_NAMES}/[a-z-]+", is_read=True),  # Bedrock
     _row("POST", "/api/event_logging/batch", is_read=True),  # Claude Code
     # Stateless calls to models that are no chat: no tokens are read of them.
@@ -110,6 +111,9 @@ _ROWS: Final = (
     _row("GET DELETE", rf"{_MOUNT}/responses/(?P<id>[\w-]+)"),
     _row("GET", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/input_items"),
     _row("POST", rf"{_MOUNT}/responses/(?P<id>[\w-]+)/cancel"),
+    # ai.google.dev/api/interactions-api
+    _row("GET DELETE", rf"(?:{_GOOGLE})?/interactions/(?P<id>[\w-]+)"),
+    _row("POST", rf"(?:{_GOOGLE})?/interactions/(?P<id>[\w-]+)/cancel"),
     _row("GET", rf"{_MOUNT}/(?:predictions|tasks)/(?P<id>[\w-]+)"),  # Replicate, DashScope
     _row("POST", rf"{_MOUNT}/predictions/(?P<id>[\w-]+)/cancel"),
 )  # fmt: skip

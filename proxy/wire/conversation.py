@@ -11,8 +11,9 @@ from typing import Final
 
 from proxy.wire.dialect import Payload, part, parts
 
-# Where messages stand: OpenAI chat, Anthropic, Converse, Ollama, Cohere; Responses; Gemini;
-# legacy completions and Ollama's generate, whose prompt is one message.
+# Where messages stand: OpenAI chat, Anthropic, Converse, Ollama, Cohere; Responses and Gemini's
+# Interactions, whose input may be one content; Gemini; legacy completions and Ollama's generate,
+# whose prompt is one message.
 _LISTS: Final = ("messages", "input", "contents", "prompt")
 WRAPPER: Final = "request"  # Code Assist wraps the whole request (gemini-cli)
 # What a model is told before the first message, and the tools it is offered.
@@ -40,17 +41,20 @@ _CHANGING: Final = frozenset((
     "thought", "thoughtSignature", "thought_signature", "signature", "data", "summary",
     "encrypted_content", "image", "images", "image_url", "audio", "input_audio", "video",
     "document", "documents", "file", "file_id", "file_data", "source", "inlineData",
-    "inline_data", "fileData", "executableCode", "codeExecutionResult", "action",
+    "inline_data", "fileData", "executableCode", "codeExecutionResult", "action", "uri",
 ))  # fmt: skip
+_OUTPUT: Final = "model_output"  # a step of Gemini's Interactions, which have no roles
 _PLAIN_TYPES: Final = (
     "message", "function_call", "function_call_output", "custom_tool_call",
-    "custom_tool_call_output", "additional_tools", None,
+    "custom_tool_call_output", "additional_tools", "user_input", _OUTPUT, "function_result", "text",
+    None,
 )  # fmt: skip
 _PARTS: Final = 64  # of one message; one with more is not looked through
 # Fields with which a server changes the conversation, or has a part of it already.
 _EDITED: Final = frozenset((
-    "previous_response_id", "conversation", "context_management", "truncation", "cachedContent",
-    "cached_content", "transforms", "plugins", "context",
+    "previous_response_id", "previous_interaction_id", "continuation_token", "conversation",
+    "context_management", "truncation", "cachedContent", "cached_content", "transforms", "plugins",
+    "context",
 ))  # fmt: skip
 _UNEDITED: Final[tuple[object, ...]] = (
     None,
@@ -69,7 +73,8 @@ def messages_of(payload: Payload) -> Sequence[object] | None:
             value = payload[key]
             if isinstance(value, list):
                 return value or None
-            return (value,) if isinstance(value, str) else None
+            alone = isinstance(value, str) or (key == "input" and isinstance(value, dict))
+            return (value,) if alone else None
     if "message" in payload:  # Cohere v1
         earlier = payload.get("chat_history")
         return (*(earlier if isinstance(earlier, list) else ()), payload["message"])
@@ -104,7 +109,7 @@ def sample(message: object) -> Hashable:
     """
     text = message
     if type(text) is dict:
-        text = text.get("content") or text
+        text = text.get("content") or text.get("result") or text
     if type(text) is list and text:
         text = text[-1]
     if type(text) is dict:
@@ -168,13 +173,16 @@ def is_plain(message: object) -> bool:
     if "type" in message and message["type"] not in _PLAIN_TYPES:
         return False
     content = message.get("content") or message.get("parts") or message.get("output")
+    content = content or message.get("result")
     return content is None or isinstance(content, str) or _are_plain(content, 0)
 
 
 def is_unanswered(messages: Sequence[object]) -> bool:
     """Return True if no message is an answer or a tool's result: the conversation begins."""
     for message in messages:
-        if isinstance(message, dict) and message.get("role") not in _BEFORE_ANSWERS:
+        if isinstance(message, dict) and (
+            message.get("role") not in _BEFORE_ANSWERS or message.get("type") == _OUTPUT
+        ):
             return False
     return True
 

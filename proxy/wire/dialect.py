@@ -177,7 +177,8 @@ class Dialect:
     unparsed, in case the stream is cut. ``known`` is false for a format that
     cannot be read. ``done`` is the data of a terminal event that is no JSON. ``shape_keys`` are
     top-level keys of which any identifies this dialect. ``text`` returns what a JSON object says
-    of the answer's text, reasoning left out: a delta of it, or all of it.
+    of the answer's text, reasoning left out: a delta of it, or all of it. ``blamed`` returns the
+    part of a JSON object in a 2xx that may hold the call's error; None: all of it may.
     """
 
     name: str
@@ -190,6 +191,7 @@ class Dialect:
     done: bytes | None = None
     shape_keys: frozenset[str] = frozenset()
     text: Text = no_text
+    blamed: Callable[[Payload], Payload] | None = None
 
 
 def name(value: object) -> str | None:

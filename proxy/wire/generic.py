@@ -48,6 +48,7 @@ _OBJECTS: Final = 512  # of one document
 _BLOCK_EVENTS: Final = frozenset(("content_block_start", "content_block_delta"))
 _COHERE_EVENTS: Final = frozenset(("content-start", "content-delta", "tool-call-start",
                                    "message-end"))  # fmt: skip
+_INTERACTION_EVENTS: Final = frozenset(("interaction.created", "step.start", "step.delta"))
 _CONVERSE_EVENTS: Final = frozenset(("contentBlockStart", "contentBlockDelta", "messageStop"))
 
 
@@ -68,6 +69,8 @@ def known_shape(payload: Payload, event: str | None) -> tuple[Dialect, str] | No
         return anthropic.MESSAGES, "anthropic.messages"
     if _is_response(payload, kind):
         return openai.RESPONSES, "openai.responses"
+    if _is_interaction(payload):
+        return gemini.INTERACTIONS, "gemini.interactions"
     message = part(part(payload.get("output")).get("message"))
     if event in _CONVERSE_EVENTS or ("stopReason" in payload and "content" in message):
         return bedrock.CONVERSE, "bedrock.converse"
@@ -116,6 +119,13 @@ def _is_response(payload: Payload, kind: object) -> bool:
     if isinstance(kind, str) and kind.startswith("response.") and kind.endswith(".delta"):
         return "item_id" in payload or "output_index" in payload
     return payload.get("object") == "response" and isinstance(payload.get("output"), list)
+
+
+def _is_interaction(payload: Payload) -> bool:
+    kind = payload.get("event_type")
+    if isinstance(kind, str) and kind in _INTERACTION_EVENTS:
+        return True
+    return payload.get("object") == "interaction" and isinstance(payload.get("status"), str)
 
 
 # --- names that other wires share --------------------------------------------------------------

@@ -272,6 +272,7 @@ class RequestReader:
 
 # watsonx, OCI's serving mode, and servers of one's own.
 _OTHER_MODELS = ("model_id", "modelId", "model_name")
+AGENTS: Final = "agents/"  # before the name of an agent that is asked in a model's place
 
 
 def _other_model(payload: Payload) -> str | None:
@@ -279,7 +280,8 @@ def _other_model(payload: Payload) -> str | None:
         for key in _OTHER_MODELS:
             if key in holder:
                 return model_name(holder[key])
-    return None
+    agent = payload.get("agent")  # of Gemini's Interactions: ai.google.dev/gemini-api/docs/agents
+    return model_name(f"{AGENTS}{agent}") if isinstance(agent, str) and agent else None
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist

@@ -154,7 +154,9 @@ class PayloadReader:
     def _look_for_error(
         self, reading: ResponseFacts, payload: dict[str, object], event: str | None
     ) -> None:
-        refused = self.refused
+        refused, blamed = self.refused, self.dialect.blamed
+        if blamed is not None and not refused:
+            payload = dict(blamed(payload))
         marked = self.route.kind is Kind.OTHER and not refused
         self._take_error(
             read_error(

@@ -93,6 +93,9 @@ _CHATS: Final[Shapes] = (
 )
 # TGI and vLLM have the same path, in formats that cannot be read.
 _GENERATES: Final[Shapes] = ((others.SGLANG_GENERATE, "sglang.generate"),)
+# Gemini's (ai.google.dev/api/interactions-api), Vertex's, and LiteLLM's own at its root: others
+# call records of customers so.
+_INTERACTIONS: Final = r"(?:^|/v\d+\w*|/locations/[^/]+)/interactions"
 _POSTS: Final = (
     # A message that is put into a conversation, which asks no model:
     # platform.openai.com/docs/api-reference/messages, chat rooms.
@@ -140,6 +143,9 @@ _POSTS: Final = (
     # Gemini and Vertex. ai.google.dev/api/generate-content; v1internal is gemini-cli's
     _row(":generateContent", gemini.GENERATE, "gemini.generateContent"),
     _row(":streamGenerateContent", gemini.GENERATE, "gemini.streamGenerateContent", streams=True),
+    _row(_INTERACTIONS, gemini.INTERACTIONS, "gemini.interactions"),
+    _row(f"{_INTERACTIONS}/[^/]+/cancel", gemini.INTERACTIONS, "gemini.interactions",
+         _CONTINUATION),
     _row(":(?:embedContent|batchEmbedContents|embedText)", gemini.EMBED, "gemini.embed",
          _EMBEDDING),
     # Bedrock. docs.aws.amazon.com/bedrock/latest/APIReference
@@ -173,6 +179,7 @@ _POSTS: Final = (
 
 _GETS: Final = (
     _row("/responses/[^/]+", openai.RESPONSES, "openai.responses", _CONTINUATION),
+    _row(f"{_INTERACTIONS}/[^/]+", gemini.INTERACTIONS, "gemini.interactions", _CONTINUATION),
     # replicate.com/docs/reference/http, platform.openai.com/docs/api-reference/runs,
     # help.aliyun.com/zh/model-studio (asynchronous tasks)
     _row(
@@ -213,7 +220,9 @@ _MODELS: Final = re.compile(
     r"|/models/(.+)/predictions$|/v2/models/([^/]+)/(?:generate(?:_stream)?|infer)$",
     re.IGNORECASE,
 )
-_RESPONSE_ID: Final = re.compile(r"/(?:responses|predictions|runs|tasks)/([^/]+)(?:/cancel)?$")
+_RESPONSE_ID: Final = re.compile(
+    r"/(?:responses|interactions|predictions|runs|tasks)/([^/]+)(?:/cancel)?$"
+)
 # A path that every server reads alike: what else is in it stands in a model's name.
 _PLAIN: Final = re.compile(r"(?:[\w/.~@:+,=$!*'()&-]|%(?:20|2[BDFbdf]|3[Aa]|40))*", re.ASCII)
 _DECODINGS: Final = 3

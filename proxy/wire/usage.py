@@ -121,6 +121,16 @@ GEMINI = table(
     row("reasoning_tokens", "thoughtsTokenCount"),
     row("input_beside", "toolUsePromptTokenCount"),
 )
+# python-genai: _gaos/types/interactions/usage.py. The input includes the cached part; thoughts and
+# what tools read stand beside output and input, as total_tokens shows.
+INTERACTIONS = table(
+    row("input_tokens", "total_input_tokens"),
+    row("output_tokens", "total_output_tokens"),
+    row("total_tokens", "total_tokens"),
+    row("cached_input_tokens", "total_cached_tokens"),
+    row("reasoning_tokens", "total_thought_tokens", "total_reasoning_tokens"),
+    row("input_beside", "total_tool_use_tokens"),
+)
 # cohere-python: types/usage.py, types/api_meta.py: numbers are floats; tokens and
 # billed_units differ widely, tokens is what the model read and wrote. Embeddings state
 # billed_units only.

@@ -31,6 +31,7 @@ class Api(StrEnum):
     RESPONSES = "openai.responses"
     MESSAGES = "anthropic.messages"
     GEMINI = "gemini.generate"
+    INTERACTIONS = "gemini.interactions"
 
 
 class Fault(StrEnum):
@@ -431,6 +432,114 @@ def gemini_array(model: str = "gemini-3-pro") -> Answer:
     return Answer(headers=JSON, body=body, framing=Framing.CHUNKED)
 
 
+# --- Gemini Interactions (python-genai: genai/_gaos/types/interactions) --------------------
+
+_INTERACTION_USAGE = {
+    "total_tokens": INPUT_TOKENS + OUTPUT_TOKENS,
+    "total_input_tokens": INPUT_TOKENS,
+    "input_tokens_by_modality": [{"modality": "text", "tokens": INPUT_TOKENS}],
+    "total_cached_tokens": CACHED_TOKENS,
+    "total_output_tokens": OUTPUT_TOKENS,
+    "total_tool_use_tokens": 0,
+    "total_thought_tokens": 0,
+}
+_LOOK_STEP = {"type": "function_call", "id": "fc_1", "name": "look"}
+
+
+def interaction_body(
+    *steps: object, status: str = "completed", model: str = "gemini-3-pro", **more: object
+) -> dict[str, object]:
+    """An interaction as it is answered, whole; in progress it has no steps and no counts."""
+    body: dict[str, object] = {
+        "id": "v1_1",
+        "status": status,
+        "object": "interaction",
+        "model": model,
+        "created": "2026-11-28T10:00:00Z",
+        "updated": "2026-11-28T10:00:01Z",
+    }
+    if status not in ("in_progress", "queued"):
+        body |= {"usage": _INTERACTION_USAGE, "steps": list(steps)}
+    return body | more
+
+
+def said_step(text: str = "".join(TEXT)) -> dict[str, object]:
+    """A step in which the model says something."""
+    return {"type": "model_output", "content": [{"type": "text", "text": text}]}
+
+
+def interactions(model: str = "gemini-3-pro") -> Answer:
+    """A whole interaction with a text."""
+    return whole(interaction_body(said_step(), model=model))
+
+
+def interactions_tools(model: str = "gemini-3-pro") -> Answer:
+    """A whole interaction that asks for one function call."""
+    step = {**_LOOK_STEP, "arguments": {"at": "zero"}}
+    return whole(interaction_body(step, status="requires_action", model=model))
+
+
+def interaction_event(name: str, **payload: object) -> bytes:
+    """A server-sent event whose payload names it in ``event_type``."""
+    body = json.dumps({**payload, "event_type": name}).encode()
+    return b"event: " + name.encode() + b"\ndata: " + body + b"\n\n"
+
+
+INTERACTION_DONE = b"event: done\ndata: [DONE]\n\n"
+
+
+def _interaction_events(model: str, status: str, *steps: bytes) -> Answer:
+    begun = {"id": "v1_1", "status": "in_progress", "object": "interaction", "model": model}
+    ended = {"id": "v1_1", "status": status, "usage": _INTERACTION_USAGE, "object": "interaction"}
+    return streamed(
+        interaction_event("interaction.created", interaction=begun),
+        interaction_event("interaction.status_update", interaction_id="v1_1", status="in_progress"),
+        *steps,
+        interaction_event("interaction.completed", interaction=ended),
+        INTERACTION_DONE,
+    )
+
+
+def interactions_stream(model: str = "gemini-3-pro") -> Answer:
+    """A streamed interaction: a thought without a word, then a text."""
+    thought = {"type": "thought_signature", "signature": "c2lnbmF0dXJl"}
+    return _interaction_events(
+        model,
+        "completed",
+        interaction_event("step.start", index=0, step={"type": "thought"}),
+        interaction_event("step.delta", index=0, delta=thought),
+        interaction_event("step.stop", index=0),
+        interaction_event("step.start", index=1, step={"type": "model_output"}),
+        *(
+            interaction_event("step.delta", index=1, delta={"type": "text", "text": word})
+            for word in TEXT
+        ),
+        interaction_event("step.stop", index=1),
+    )
+
+
+def interactions_tools_stream(model: str = "gemini-3-pro") -> Answer:
+    """A streamed interaction that asks for one function call."""
+    return _interaction_events(
+        model,
+        "requires_action",
+        interaction_event("step.start", index=0, step={**_LOOK_STEP, "arguments": {}}),
+        *(
+            interaction_event(
+                "step.delta", index=0, delta={"type": "arguments_delta", "arguments": piece}
+            )
+            for piece in ('{"at":', '"zero"}')
+        ),
+        interaction_event("step.stop", index=0),
+    )
+
+
+def interactions_error_stream(code: str, message: str, *, begun: int = 6) -> Answer:
+    """A stream that breaks with an error after so many events."""
+    broken = interaction_event("error", error={"code": code, "message": message})
+    return streamed(*interactions_stream().body[:begun], broken)  # type: ignore[arg-type]
+
+
 # --- Failures ------------------------------------------------------------------------------
 
 
@@ -459,6 +568,11 @@ def _anthropic(status: int, kind: str, message: str, *headers: tuple[str, str]) 
 def _google(status: int, name: str, message: str, *details: Mapping[str, object]) -> Answer:
     error = {"code": status, "message": message, "status": name, "details": list(details)}
     return whole({"error": error}, status)
+
+
+def interaction_failure(status: int, code: str, message: str) -> Answer:
+    """An error of Gemini's Interactions (ai.google.dev/gemini-api/docs/api-errors)."""
+    return whole({"error": {"message": message, "code": code}}, status)
 
 
 _OPENAI_FAILURES: Mapping[Fault, Answer] = {
@@ -540,6 +654,26 @@ FAILURES: Mapping[Api, Mapping[Fault, Answer]] = {
             400, "INVALID_ARGUMENT", "Invalid value at 'contents[0].role'."
         ),
     },
+    Api.INTERACTIONS: {
+        Fault.AUTH: interaction_failure(
+            401, "authentication", "API key not valid. Please pass a valid API key."
+        ),
+        Fault.QUOTA: interaction_failure(
+            429, "quota_exceeded", "You have exceeded your daily quota."
+        ),
+        Fault.MODEL_NOT_FOUND: interaction_failure(
+            404, "model_not_found", "Model 'gemini-none' was not found."
+        ),
+        Fault.RATE_LIMIT: interaction_failure(
+            429, "rate_limit_exceeded", "Too many requests this minute."
+        ),
+        Fault.PROVIDER_ERROR: interaction_failure(
+            503, "service_unavailable", "The service is temporarily overloaded."
+        ),
+        Fault.REJECTED_REQUEST: interaction_failure(
+            400, "invalid_request", "The value 'x' is not supported for 'type' at 'tools[0]'."
+        ),
+    },
 }
 
 HTML_PAGE = Answer(
@@ -565,6 +699,8 @@ HEALTHY: Mapping[tuple[Api, bool], Callable[[str], Answer]] = {
     (Api.MESSAGES, True): messages_stream,
     (Api.GEMINI, False): gemini,
     (Api.GEMINI, True): gemini_stream,
+    (Api.INTERACTIONS, False): interactions,
+    (Api.INTERACTIONS, True): interactions_stream,
 }
 
 _ENDPOINTS = {
@@ -573,6 +709,7 @@ _ENDPOINTS = {
     "/messages": Api.MESSAGES,
     ":generateContent": Api.GEMINI,
     ":streamGenerateContent": Api.GEMINI,
+    "/interactions": Api.INTERACTIONS,
 }
 
 

@@ -11,7 +11,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from tests.fakes.answers import Api, data, named, streamed, whole
+from tests.fakes.answers import (
+    INTERACTION_DONE,
+    Api,
+    data,
+    interaction_event,
+    named,
+    streamed,
+    whole,
+)
 from tests.fakes.provider import Answer
 
 Body = dict[str, Any]
@@ -87,6 +95,10 @@ WORDS: Mapping[Api, Mapping[Finish, str | None]] = {
     Api.GEMINI: {
         Finish.STOP: "STOP", Finish.CALLS: "STOP", Finish.LENGTH: "MAX_TOKENS",
         Finish.ABORT: "ABORT", Finish.ERROR: "ERROR", Finish.NONE: None,
+    },
+    Api.INTERACTIONS: {
+        Finish.STOP: "completed", Finish.CALLS: "requires_action", Finish.LENGTH: "incomplete",
+        Finish.ABORT: "abort", Finish.ERROR: "error", Finish.NONE: None,
     },
 }  # fmt: skip
 
@@ -387,15 +399,81 @@ def _gemini_stream(reply: Reply) -> Answer:
     return streamed(*(data(body).replace(b"\n\n", b"\r\n\r\n") for body in [*bodies, ended]))
 
 
+# --- Gemini Interactions -------------------------------------------------------------------
+
+
+def _interaction(reply: Reply, status: str | None, **more: object) -> Body:
+    said = {} if status is None else {"status": status}
+    head = {"id": f"v1_{reply.id}", "object": "interaction", "model": reply.model}
+    return {**head, **said, **more, **reply.extra}
+
+
+def _interaction_usage(reply: Reply) -> Body:
+    return {
+        "total_input_tokens": reply.input_tokens,
+        "total_cached_tokens": reply.cached_tokens,
+        "total_output_tokens": reply.output_tokens - reply.reasoning_tokens,
+        "total_thought_tokens": reply.reasoning_tokens,
+        "total_tokens": reply.input_tokens + reply.output_tokens,
+    }
+
+
+def _thought(reply: Reply) -> list[Body]:
+    summary = [{"type": "text", "text": reply.reasoning}]
+    return [{"type": "thought", "signature": "c2ln", "summary": summary}] if reply.reasoning else []
+
+
+def _interaction_whole(reply: Reply) -> Answer:
+    content = [{"type": "text", "text": "".join(reply.text)}]
+    steps = [
+        *_thought(reply),
+        *([{"type": "model_output", "content": content}] if reply.text else []),
+        *(
+            {"type": "function_call", "id": c.id, "name": c.name, "arguments": c.parsed}
+            for c in reply.calls
+        ),
+    ]
+    finish = WORDS[Api.INTERACTIONS][reply.finish]
+    return whole(_interaction(reply, finish, steps=steps, usage=_interaction_usage(reply)))
+
+
+def _interaction_steps(reply: Reply) -> Iterator[tuple[Body, list[Body]]]:
+    """What begins each step, and its deltas."""
+    for thought in _thought(reply):
+        summary = {"type": "thought_summary", "content": thought["summary"][0]}
+        yield {"type": "thought"}, [summary, {"type": "thought_signature", "signature": "c2ln"}]
+    if reply.text:
+        yield {"type": "model_output"}, [{"type": "text", "text": piece} for piece in reply.text]
+    for call in reply.calls:
+        begun = {"type": "function_call", "id": call.id, "name": call.name, "arguments": {}}
+        pieces = _halves(call.arguments)
+        yield begun, [{"type": "arguments_delta", "arguments": piece} for piece in pieces]
+
+
+def _interaction_stream(reply: Reply) -> Answer:
+    created = _interaction(reply, "in_progress")
+    events = [interaction_event("interaction.created", interaction=created)]
+    for at, (begun, deltas) in enumerate(_interaction_steps(reply)):
+        events.append(interaction_event("step.start", index=at, step=begun))
+        events += [interaction_event("step.delta", index=at, delta=delta) for delta in deltas]
+        events.append(interaction_event("step.stop", index=at))
+    finish = WORDS[Api.INTERACTIONS][reply.finish]
+    ended = _interaction(reply, finish, usage=_interaction_usage(reply))
+    done = interaction_event("interaction.completed", interaction=ended)
+    return streamed(*events, done, INTERACTION_DONE)
+
+
 _WHOLE: Mapping[Api, Callable[[Reply], Answer]] = {
     Api.CHAT: _chat,
     Api.RESPONSES: _responses,
     Api.MESSAGES: _messages,
     Api.GEMINI: _gemini_whole,
+    Api.INTERACTIONS: _interaction_whole,
 }
 _STREAMED: Mapping[Api, Callable[[Reply], Answer]] = {
     Api.CHAT: _chat_stream,
     Api.RESPONSES: _responses_stream,
     Api.MESSAGES: _messages_stream,
     Api.GEMINI: _gemini_stream,
+    Api.INTERACTIONS: _interaction_stream,
 }

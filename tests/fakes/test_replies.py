@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from anthropic.types import Message, RawMessageStreamEvent
+from google.genai.interactions import Interaction, InteractionSSEEvent
 from google.genai.types import GenerateContentResponse
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
 from openai.types.responses import Response, ResponseStreamEvent
@@ -29,12 +30,14 @@ WHOLE: Mapping[Api, Any] = {
     Api.RESPONSES: Response,
     Api.MESSAGES: Message,
     Api.GEMINI: GenerateContentResponse,
+    Api.INTERACTIONS: Interaction,
 }
 EVENT: Mapping[Api, Any] = {
     Api.CHAT: ChatCompletionChunk,
     Api.RESPONSES: ResponseStreamEvent,
     Api.MESSAGES: RawMessageStreamEvent,
     Api.GEMINI: GenerateContentResponse,
+    Api.INTERACTIONS: InteractionSSEEvent,
 }
 
 
@@ -55,6 +58,7 @@ TEXTS: Mapping[Api, Callable[[Any], str]] = {
     Api.RESPONSES: lambda said: said.output_text,
     Api.MESSAGES: lambda said: said.content[1].text,
     Api.GEMINI: lambda said: said.text,
+    Api.INTERACTIONS: lambda said: said.output_text,
 }
 
 

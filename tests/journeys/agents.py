@@ -12,6 +12,7 @@ from typing import Any
 import anthropic
 import openai
 from google import genai
+from google.genai import _interactions_errors as interactions_errors
 from google.genai import errors as genai_errors
 from google.genai import types as genai_types
 
@@ -20,7 +21,8 @@ from tests.fakes.answers import Api
 KEY = "sk-journey-000000000000"
 PROMPT = "is that zero true?"
 
-ERRORS = (openai.OpenAIError, anthropic.AnthropicError, genai_errors.APIError)
+ERRORS = (openai.OpenAIError, anthropic.AnthropicError, genai_errors.APIError,
+          interactions_errors.APIError)  # fmt: skip
 _FUNCTION: Any = {
     "name": "look",
     "description": "Look at a number.",
@@ -111,11 +113,33 @@ def _gemini(base: str, stream: bool, retries: int) -> Iterable[Any]:
         yield part.model_copy(update={"sdk_http_response": None})
 
 
+def gemini_client(base: str, retries: int = 0) -> genai.Client:
+    """Google's client; ``attempts`` count the first request too."""
+    options = genai_types.HttpOptions(
+        base_url=base,
+        timeout=60_000,
+        retry_options=genai_types.HttpRetryOptions(attempts=retries + 1, initial_delay=0.01),
+    )
+    return genai.Client(api_key=KEY, http_options=options)
+
+
+def _interactions(base: str, stream: bool, retries: int) -> Iterable[Any]:
+    client = gemini_client(base, retries)  # it closes its connections as it is freed
+    answer: Any = client.interactions.create(
+        model="gemini-3-pro",
+        input=PROMPT,
+        tools=[{"type": "function", **_FUNCTION}],
+        stream=stream,
+    )
+    yield from answer if stream else [answer]
+
+
 _ASK: Mapping[Api, Callable[[str, bool, int], Iterable[Any]]] = {
     Api.CHAT: _chat,
     Api.RESPONSES: _responses,
     Api.MESSAGES: _messages,
     Api.GEMINI: _gemini,
+    Api.INTERACTIONS: _interactions,
 }
 
 UPSTREAM: Mapping[Api, str] = {
@@ -123,4 +147,5 @@ UPSTREAM: Mapping[Api, str] = {
     Api.RESPONSES: "openai",
     Api.MESSAGES: "anthropic",
     Api.GEMINI: "gemini",
+    Api.INTERACTIONS: "gemini",
 }

@@ -22,6 +22,7 @@ FINISHES = {
     Api.RESPONSES: ("completed", "completed"),
     Api.MESSAGES: ("end_turn", "tool_use"),
     Api.GEMINI: ("STOP", "STOP"),
+    Api.INTERACTIONS: ("completed", "requires_action"),
 }
 TOOLS: Mapping[tuple[Api, bool], Callable[[], Answer]] = {
     (Api.CHAT, False): answers.chat_tools,
@@ -32,6 +33,8 @@ TOOLS: Mapping[tuple[Api, bool], Callable[[], Answer]] = {
     (Api.MESSAGES, True): answers.messages_tools_stream,
     (Api.GEMINI, False): answers.gemini_tools,
     (Api.GEMINI, True): answers.gemini_tools_stream,
+    (Api.INTERACTIONS, False): answers.interactions_tools,
+    (Api.INTERACTIONS, True): answers.interactions_tools_stream,
 }
 STREAMED = pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 
@@ -126,6 +129,30 @@ FAILED_INSIDE_200 = {
         ),
         "quota",
     ),
+    "interactions": (
+        Api.INTERACTIONS,
+        answers.interactions_error_stream("service_unavailable", "The service is overloaded."),
+        "provider_error",
+    ),
+    "interactions quota": (
+        Api.INTERACTIONS,
+        answers.interactions_error_stream("quota_exceeded", "Daily quota.", begun=1),
+        "quota",
+    ),
+    "interactions failed": (
+        Api.INTERACTIONS,
+        answers.streamed(
+            *answers.interactions_stream().body[:2],  # type: ignore[arg-type]
+            answers.interaction_event(
+                "interaction.completed",
+                interaction=answers.interaction_body(
+                    status="failed", errors=[{"code": "rate_limit_exceeded", "message": "Slow."}]
+                ),
+            ),
+            answers.INTERACTION_DONE,
+        ),
+        "rate_limit",
+    ),
 }
 
 
@@ -150,6 +177,7 @@ def test_a_failure_inside_a_stream_is_no_success(
         (Api.RESPONSES, answers.responses_stream()),
         (Api.MESSAGES, answers.messages_stream()),
         (Api.GEMINI, answers.gemini_stream()),
+        (Api.INTERACTIONS, answers.interactions_stream()),
     ],
 )
 @pytest.mark.parametrize("reset", [False, True], ids=["FIN", "RST"])

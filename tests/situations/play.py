@@ -41,6 +41,7 @@ UPSTREAMS: Mapping[Api, str] = {
     Api.RESPONSES: "openai",
     Api.MESSAGES: "anthropic",
     Api.GEMINI: "gemini",
+    Api.INTERACTIONS: "gemini",
 }
 _BYTES_PER_TOKEN = 4  # of English text and JSON, about
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -85,6 +85,8 @@ def path(api: Api, model: str, *, streams: bool) -> str:
         case Api.GEMINI:
             method = "streamGenerateContent?alt=sse" if streams else "generateContent"
             return f"/v1beta/models/{model}:{method}"
+        case Api.INTERACTIONS:
+            return "/v1/interactions"
         case never:
             assert_never(never)
 
@@ -255,9 +257,47 @@ def _gemini_content(message: Message) -> list[Body]:
             assert_never(never)
 
 
+# --- Gemini Interactions -------------------------------------------------------------------
+
+
+def _interactions(ask: Ask) -> Body:
+    payload: Body = {
+        "model": ask.model,
+        "system_instruction": ask.system,
+        "input": _each(ask.messages, _interaction_steps),
+        "store": False,
+    }
+    if ask.tools:
+        payload["tools"] = [{"type": "function", **_function(tool)} for tool in ask.tools]
+    if ask.limit is not None:
+        payload["generation_config"] = {"max_output_tokens": ask.limit}
+    return payload
+
+
+def _interaction_steps(message: Message) -> list[Body]:
+    match message:
+        case User():
+            content = [{"type": "text", "text": message.text}]
+            return [{"type": "user_input", "content": content}]
+        case Assistant():
+            content = [{"type": "text", "text": message.text}]
+            text = [{"type": "model_output", "content": content}] if message.text else []
+            calls = [
+                {"type": "function_call", "id": c.id, "name": c.name, "arguments": c.parsed}
+                for c in message.calls
+            ]
+            return [*text, *calls]
+        case ToolResult():
+            call = {"call_id": message.call.id, "name": message.call.name}
+            return [{"type": "function_result", **call, "result": message.text}]
+        case never:
+            assert_never(never)
+
+
 _BODIES: Mapping[Api, Callable[[Ask], Body]] = {
     Api.CHAT: _chat,
     Api.RESPONSES: _responses,
     Api.MESSAGES: _messages,
     Api.GEMINI: _gemini,
+    Api.INTERACTIONS: _interactions,
 }

@@ -25,12 +25,14 @@ MODELS: Mapping[Api, str] = {
     Api.RESPONSES: "gpt-5",
     Api.MESSAGES: "claude-sonnet-5",
     Api.GEMINI: "gemini-3-pro",
+    Api.INTERACTIONS: "gemini-3-pro",
 }
 OTHERS: Mapping[Api, str] = {
     Api.CHAT: "gpt-4.1-nano",
     Api.RESPONSES: "gpt-4.1-nano",
     Api.MESSAGES: "claude-haiku-4-5",
     Api.GEMINI: "gemini-2.5-flash",
+    Api.INTERACTIONS: "gemini-2.5-flash",
 }
 
 

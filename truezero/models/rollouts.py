@@ -423,7 +423,8 @@ class DigestRequest(StrictRequest):
     """`POST /digests`: ids of answers, as a trace that others keep has them."""
 
     response_ids: Annotated[list[_ResponseId], Field(max_length=MOST_DIGESTS)] = Field(
-        description="`id` of chat completions, messages and responses, `responseId` of Gemini"
+        description="`id` of chat completions, messages, responses and interactions, "
+        "`responseId` of Gemini"
     )
 
 

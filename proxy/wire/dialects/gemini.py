@@ -1,6 +1,6 @@
-"""Gemini's generateContent and its streams (SSE or one JSON array), and its embeddings.
+"""Gemini's generateContent and its streams (SSE or one JSON array), embeddings, and Interactions.
 
-Gemini has no terminal event: a finish reason ends a response.
+generateContent has no terminal event: a finish reason ends a response.
 """
 
 from __future__ import annotations
@@ -69,3 +69,146 @@ GENERATE: Dialect = Dialect(
     text=_text,
 )
 EMBED: Dialect = Dialect(name="gemini.embed", read=_embed, totals=usage.thoughts_beside)
+
+
+# --- Interactions, whole or as named events ----------------------------------------------------
+# ai.google.dev/api/interactions-api; python-genai: _gaos/types/interactions. Until 2026-06-08 the
+# output was `outputs`, a list of contents, and the events were `interaction.start`,
+# `content.delta` and `interaction.complete`; LiteLLM writes these without the inner object.
+
+
+_STEPS = ("steps", "outputs")
+_INTERACTION_KEYS = frozenset(_STEPS)
+_INTERACTION_ENDS = frozenset(("interaction.completed", "interaction.complete",
+                               "interaction.failed", "interaction.cancelled"))  # fmt: skip
+# Until then `GET /interactions/{id}` is repeated: ai.google.dev/gemini-api/docs/
+# background-execution.
+_UNFINISHED = frozenset(("in_progress", "queued"))
+_STATUSES = _UNFINISHED | {"requires_action", "completed", "failed", "cancelled", "incomplete",
+                           "budget_exceeded", "idle", "requires_continuation"}  # fmt: skip
+_MEDIA = frozenset(("image", "audio", "video", "document"))
+_INTERACTION_EVENTS = (
+    rb'"(?=[bcdeEfimMstu])(?:(?:interaction\.(?:complete|completed|failed|cancelled|status_update)'
+    rb'|(?:step|content)\.stop|function_call|usage|total_usage)"|'
+)
+_INTERACTION_RELEVANT = re.compile(_INTERACTION_EVENTS + FAILURE + rb")")
+# The same, and the first content, while there was only reasoning.
+_INTERACTION_AFTER_REASONING = re.compile(
+    _INTERACTION_RELEVANT.pattern + rb'|"(?:text|image|audio|video|document|[a-z_]+_call)"'
+)
+
+
+def _read_interaction(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
+    stated = payload.get("event_type")
+    kind = stated if isinstance(stated, str) else event or ""
+    interaction = payload.get("interaction")
+    if kind.startswith(("step.", "content.")):
+        reading.understood = reading.has_part = True
+        _item(reading, payload.get("step") or payload.get("content"), payload.get("index"))
+        _item(reading, payload.get("delta"), payload.get("index"))
+    elif isinstance(interaction, dict):
+        _interaction(reading, interaction)
+    elif _is_interaction(payload, kind):
+        _interaction(reading, payload)
+    for counts in (payload.get("usage"), part(payload.get("metadata")).get("total_usage")):
+        usage.take(reading, usage.INTERACTIONS, counts)
+    if kind in _INTERACTION_ENDS:
+        reading.ended = reading.has_part = True
+        if reading.finish_reason is None:
+            _status(reading, kind.removeprefix("interaction."))
+
+
+def _is_interaction(payload: Payload, kind: str) -> bool:
+    if kind.startswith("interaction.") or payload.get("object") == "interaction":
+        return True
+    return isinstance(payload.get("status"), str) and "id" in payload
+
+
+def _interaction(reading: ResponseFacts, interaction: Payload) -> None:
+    reading.understood = True
+    reading.take_model(interaction.get("model") or interaction.get("agent"))
+    usage.take(reading, usage.INTERACTIONS, interaction.get("usage"))
+    for key in _STEPS:
+        reading.has_part |= isinstance(interaction.get(key), list)
+        for place, item in enumerate(parts(interaction.get(key))):
+            _item(reading, item, place)
+    stated = name(interaction.get("id")) or name(interaction.get("interaction_id"))
+    reading.response_id = stated or reading.response_id
+    _status(reading, interaction.get("status"))
+
+
+def _status(reading: ResponseFacts, status: object) -> None:
+    stated = name(status)
+    if stated in _UNFINISHED:
+        reading.pending = True
+    elif stated is not None:
+        reading.pending = False
+        reading.take_finish_reason(stated)
+    elif reading.pending is None:
+        reading.pending = False
+
+
+def _item(reading: ResponseFacts, item: object, place: object) -> None:
+    """Read a step, one of its contents, or a delta of it; ``place`` is the step's."""
+    kind = item.get("type") if isinstance(item, dict) else None
+    if not isinstance(item, dict) or not isinstance(kind, str):
+        return
+    if kind == "function_call":  # which the agent is to make
+        if item.get("name"):
+            reading.add_tool_call(name(item.get("id")) or name(place) or kind)
+    elif kind == "model_output":
+        for content in parts(item.get("content")):
+            _item(reading, content, place)
+    elif kind.startswith("thought"):
+        said = item.get("summary") or item.get("signature") or item.get("text")
+        reading.note_reasoning(said or part(item.get("content")).get("text"))
+    elif kind == "text":
+        reading.note_content(item.get("text"))
+    elif kind in _MEDIA:
+        reading.note_content(item.get("data") or item.get("uri"))
+    elif kind.endswith("_call"):  # a tool of the provider's own
+        reading.output = reading.content = True
+
+
+def _blamed(payload: Payload) -> Payload:
+    """Return why an interaction failed; nothing of one that did not, whatever befell its tools."""
+    interaction = part(payload.get("interaction")) or payload
+    status = interaction.get("status")
+    if not isinstance(status, str) or status not in _STATUSES:
+        return payload
+    if status != "failed":
+        return {}
+    of_steps = [step.get("error") for step in parts(interaction.get("steps"))]
+    at_top = (interaction.get("error"), interaction.get("last_error"))
+    errors = [*parts(interaction.get("errors")), *at_top, *of_steps]
+    beside = {key: interaction[key] for key in interaction.keys() - _INTERACTION_KEYS}
+    error = next(filter(None, errors), {"type": "interaction.failed", **beside})
+    # a step's is a google.rpc.Status, whose number is read beside its details
+    return {"error": {"details": [], **error} if isinstance(error, dict) else error}
+
+
+def _interaction_text(payload: Payload, event: str | None) -> str:
+    # of a whole interaction, or of a step's start and deltas: what else a stream has repeats it
+    kind = payload.get("event_type") or event
+    if kind is None:
+        return "".join([_said(item) for key in _STEPS for item in parts(payload.get(key))])
+    return _said(part(payload.get("step") or payload.get("content") or payload.get("delta")))
+
+
+def _said(item: Payload) -> str:
+    if item.get("type") == "text":
+        return joined(item.get("text"))
+    return joined(item.get("content")) if item.get("type") == "model_output" else ""
+
+
+INTERACTIONS: Dialect = Dialect(
+    name="gemini.interactions",
+    read=_read_interaction,
+    totals=usage.thoughts_beside,
+    relevant=_INTERACTION_RELEVANT,
+    relevant_reasoning=_INTERACTION_AFTER_REASONING,
+    done=b"[DONE]",
+    shape_keys=_INTERACTION_KEYS,
+    text=_interaction_text,
+    blamed=_blamed,
+)

@@ -53,6 +53,12 @@ CALLS: dict[str, tuple[str, str, dict[str, Any], bool]] = {
         "anthropic", "/v1/messages",
         {"model": "claude-sonnet-5", "messages": [], "stream": True}, True,
     ),
+    "interactions": (
+        "gemini", "/v1/interactions", {"model": "gemini-3-pro", "input": "x"}, False,
+    ),
+    "interactions-stream": (
+        "gemini", "/v1/interactions", {"model": "gemini-3-pro", "input": "x", "stream": True}, True,
+    ),
     "gemini": ("gemini", "/v1beta/models/gemini-3-pro:generateContent", {"contents": []}, False),
     "gemini-stream": (
         "gemini", "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse", {"contents": []},
@@ -118,6 +124,7 @@ STATUSES = {
     "responses": (401, 429, 400, 429, 503),
     "messages": (401, 400, 404, 429, 529),
     "gemini": (400, 429, 404, 429, 503),
+    "interactions": (401, 429, 404, 429, 503),
 }
 
 
@@ -149,13 +156,15 @@ def _check_refusal(answer: httpx.Response, status: int) -> None:
 
 # What a fault that answers leaves in the exchange, by dialect; the rest is as in a good answer.
 FINISHES = {
-    "stop": {"chat": "stop", "responses": "completed", "messages": "end_turn", "gemini": "STOP"},
+    "stop": {"chat": "stop", "responses": "completed", "messages": "end_turn", "gemini": "STOP",
+             "interactions": "completed"},
     "cut_output": {
         "chat": "length", "responses": "incomplete:max_output_tokens", "messages": "max_tokens",
-        "gemini": "MAX_TOKENS",
+        "gemini": "MAX_TOKENS", "interactions": "incomplete",
     },
     "abort": {
         "chat": "abort", "responses": "incomplete:abort", "messages": "abort", "gemini": "ABORT",
+        "interactions": "abort",
     },
 }  # fmt: skip
 
@@ -198,7 +207,7 @@ def test_a_spoilt_answer_is_healthy_and_differs_in_one_fact(house: Service, call
 @pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_providers_own_sdk_reads_a_spoilt_answer(house: Service, api: Api, stream: bool) -> None:
-    upstream = {Api.MESSAGES: "anthropic", Api.GEMINI: "gemini"}.get(api, "openai")
+    upstream = agents.UPSTREAM[api]
     for kind in ("cut_output", "abort"):
         registered = drilled(house, kind=kind)
         base = registered["base_urls"][upstream].removesuffix("/v1")
@@ -224,7 +233,7 @@ async def test_a_slow_answer_comes_after_its_delay_or_not_at_all(
     assert (time.monotonic() - began >= 0.2) is (ending == "complete")
 
 
-@pytest.mark.parametrize("call", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("call", ["chat", "responses", "messages", "interactions"])
 def test_a_rate_limit_says_how_long_to_wait(house: Service, call: str) -> None:
     registered = drilled(house, kind="rate_limit")
     assert ask(registered, call).headers["retry-after"] == str(WAIT_S)
@@ -251,7 +260,7 @@ def test_a_providers_own_sdk_takes_it_for_its_providers(
     house: Service, api: Api, stream: bool, kind: str
 ) -> None:
     registered = drilled(house, kind=kind)
-    upstream = {Api.MESSAGES: "anthropic", Api.GEMINI: "gemini"}.get(api, "openai")
+    upstream = agents.UPSTREAM[api]
     seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=stream)
     (exchange,) = exchanges(house, registered)
     assert seen.status == exchange["status"]
@@ -261,11 +270,12 @@ def test_a_providers_own_sdk_takes_it_for_its_providers(
 @pytest.mark.parametrize("api", Api)
 def test_a_stream_that_breaks_with_an_error_spoke_before(house: Service, api: Api) -> None:
     registered = drilled(house, kind="stream_error")
-    upstream = {Api.MESSAGES: "anthropic", Api.GEMINI: "gemini"}.get(api, "openai")
+    upstream = agents.UPSTREAM[api]
     seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=True)
     assert any("look" in said for said in seen.said)
-    if api is Api.RESPONSES:
-        assert "server_error" in seen.said[-1]
+    told = {Api.RESPONSES: "server_error", Api.INTERACTIONS: "service_unavailable"}
+    if api in told:  # these SDKs hand the error out as an event
+        assert told[api] in seen.said[-1]
     else:
         assert seen.error is not None
     assert judged(house, registered)["subcategory"] == "provider_error"
@@ -278,7 +288,7 @@ def test_an_empty_answer_is_correct_for_the_providers_own_sdk(
     house: Service, api: Api, stream: bool
 ) -> None:
     registered = drilled(house, kind="empty")
-    upstream = {Api.MESSAGES: "anthropic", Api.GEMINI: "gemini"}.get(api, "openai")
+    upstream = agents.UPSTREAM[api]
     seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=stream)
     assert seen.error is None, seen.message
     assert seen.said
@@ -492,7 +502,8 @@ def test_the_page_on_drills_states_the_statuses() -> None:
     page = (ROOT / "docs" / "guides" / "drill.md").read_text("utf-8")
     table = page.partition("<!-- statuses -->\n")[2].partition("<!-- /statuses -->")[0]
     rows = [[cell.strip(" `") for cell in row.split("|")[1:-1]] for row in table.splitlines()[2:]]
-    spoken = ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent")
+    spoken = ("openai.chat", "openai.responses", "anthropic.messages", "gemini.generateContent",
+              "gemini.interactions")  # fmt: skip
     errors = [SCRIPTS[api].errors("m") for api in spoken]
     assert rows == [
         [kind, *(str(said[kind].status) for said in errors)] for kind in (*REFUSALS, "stream_error")

@@ -351,7 +351,8 @@ ALLOWED = {
         "/v1/audio/transcriptions", "/v1/moderations", "/v2/rerank",
         "/openai/deployments/my-d/chat/completions", "/openai/deployments/d/images/generations",
         "/v1beta/models/imagen-4.0-generate-001:predict", "/beta/completions",
-        "/anthropic/v1/messages", "/v1beta/openai/chat/completions",
+        "/anthropic/v1/messages", "/v1beta/openai/chat/completions", "/v1/interactions",
+        "/v1beta1/projects/p/locations/l/interactions",
     ),
     "GET": (
         "", "/", "/v1/models", "/v1/models/m-1", "/v1/models/org/name", "/v1beta/models",
@@ -376,14 +377,14 @@ REFUSED = {
         "/v1beta/models/veo-3:predictLongRunning", "/model-invocation-job", "/async-invoke",
         "/v1/chat/completions/chatcmpl-1", "/v1/models/m", "/api/pull", "/api/delete", "/",
         "/anything", "/v1/agents/a/completions/x", "/v1/x/chat/completions",
-        "/v1/projects/p/locations/l/endpoints/1:predict",
+        "/v1/projects/p/locations/l/endpoints/1:predict", "/v1/agents", "/v1/x/interactions",
     ),
     "GET": (
         "/v1/files", "/v1/files/f", "/v1/files/f/content", "/v1/files/models/x", "/v1/responses",
         "/v1/chat/completions", "/v1/chat/completions/chatcmpl-1", "/v1/batches/b",
         "/v1/messages/batches/b/results", "/v1/threads/t/messages", "/v1/organization/usage",
         "/api/v1/key", "/api/v1/credits", "/v1beta/cachedContents", "/v1beta/tunedModels",
-        "/v1beta/models/m/operations/o", "/metrics", "/slots",
+        "/v1beta/models/m/operations/o", "/metrics", "/slots", "/v1/interactions",
     ),
     "DELETE": ("/v1/files/f", "/v1/models/ft:m", "/v1/chat/completions/chatcmpl-1"),
     "PUT": ("/v1/chat/completions",),
@@ -417,6 +418,11 @@ def test_a_response_is_open_to_whom_it_was_answered() -> None:
         ("HEAD", "/v1/responses/resp_1"), ("GET", "/openai/v1/responses/resp_1/"),
     ):  # fmt: skip
         assert open_path(method, path.encode()) == OpenPath("resp_1"), (method, path)
+    for method, path in (
+        ("GET", "/v1/interactions/v1_a"), ("DELETE", "/v1beta/interactions/v1_a"),
+        ("POST", "/v1/interactions/v1_a/cancel"),
+    ):  # fmt: skip
+        assert open_path(method, path.encode()) == OpenPath("v1_a"), (method, path)
     for method, path in (
         ("GET", "/v1/predictions/p1"), ("POST", "/v1/predictions/p1/cancel"),
         ("GET", "/api/v1/tasks/p1"),

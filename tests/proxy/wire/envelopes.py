@@ -235,6 +235,11 @@ def _messages(*content: Any, **more: Any) -> dict[str, Any]:
             "usage": {"input_tokens": 9, "output_tokens": 7}} | more  # fmt: skip
 
 
+def _interaction(*steps: Any, **more: Any) -> dict[str, Any]:
+    return {"id": "i", "object": "interaction", "model": "m", "status": "completed",
+            "steps": list(steps), "usage": {"total_output_tokens": 7}} | more  # fmt: skip
+
+
 def _gemini(*parts: Any, **more: Any) -> dict[str, Any]:
     candidate = {"content": {"role": "model", "parts": list(parts)}, "finishReason": "STOP"}
     return {"candidates": [candidate], "modelVersion": "m",
@@ -243,12 +248,18 @@ def _gemini(*parts: Any, **more: Any) -> dict[str, Any]:
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
 GEMINI = "/v1beta/models/m:generateContent"
+INTERACTIONS = "/v1/interactions"
 
 _SAID = json.dumps({"error": {"code": 429, "message": _FAST}, "status": "error", "success": False})
 _TEXT = {"type": "message", "role": "assistant",
          "content": [{"type": "output_text", "text": _SAID}]}  # fmt: skip
 
+
 # Whole answers without a failure: a name, the path, the body.
+def _output(said: str) -> dict[str, Any]:
+    return {"type": "model_output", "content": [{"type": "text", "text": said}]}
+
+
 HEALTHY: Final[tuple[tuple[str, str, Any], ...]] = (
     ("says-json", CHAT, _chat(_SAID)),
     ("says-error", CHAT, _chat("Error: 429 Too Many Requests. Your API key is invalid.")),
@@ -315,6 +326,23 @@ HEALTHY: Final[tuple[tuple[str, str, Any], ...]] = (
         "success": False}}})),
     ("gemini-code", GEMINI, _gemini({"codeExecutionResult": {"outcome": "OUTCOME_FAILED",
         "output": "Error: quota exceeded"}}, {"text": "a"})),
+    ("interactions", INTERACTIONS, _interaction(_output(_SAID))),
+    ("interactions-call", INTERACTIONS, _interaction({"type": "function_call", "id": "f", "name":
+        "f", "arguments": {"error": _KEY, "success": False}}, status="requires_action")),
+    ("interactions-tool", INTERACTIONS, _interaction({"type": "code_execution_result", "call_id":
+        "c", "result": "Error: quota exceeded", "is_error": True}, _output("a"))),
+    ("interactions-step", INTERACTIONS, _interaction({"type": "model_output", "error":
+        {"code": 8, "message": _FAST}}, _output("a"))),
+    ("interactions-faults", INTERACTIONS, _interaction(_output("a"), errors=[
+        {"code": "rate_limit_exceeded", "message": _FAST}, {"code": 500, "message": _BUSY}])),
+    ("interactions-labels", INTERACTIONS, _interaction(_output("a"), labels={"error": _KEY,
+        "status": "failed"}, metadata={"error": _FAST})),
+    ("interactions-stopped", INTERACTIONS, _interaction(status="budget_exceeded", errors=[
+        {"code": "budget_exceeded", "message": "The budget is spent"}])),
+    ("interactions-cancelled", INTERACTIONS, _interaction(status="cancelled", errors=[
+        {"code": "cancelled", "message": "The client cancelled"}])),
+    ("interactions-pending", INTERACTIONS, _interaction(status="in_progress", errors=[
+        {"code": "api_error", "message": _BUSY}])),
     ("gemini-feedback", GEMINI, _gemini({"text": "a"}, promptFeedback={"safetyRatings": []})),
     ("gemini-blocked", GEMINI, {"promptFeedback": {"blockReason": "SAFETY", "blockReasonMessage":
         "The prompt was blocked"}, "usageMetadata": {"promptTokenCount": 9}}),

@@ -68,8 +68,11 @@ def sse(*events: object, done: bool = True, end: bytes = b"\n") -> bytes:
 
 
 def named(*events: Mapping[str, Any]) -> bytes:
-    """Events as Anthropic and the Responses API write them: named by their type."""
-    return b"".join(b"event: %s\ndata: %s\n\n" % (str(e["type"]).encode(), dump(e)) for e in events)
+    """Events as Anthropic, the Responses API and Interactions write them: named by their type."""
+    return b"".join(
+        b"event: %s\ndata: %s\n\n" % (str(e.get("type") or e["event_type"]).encode(), dump(e))
+        for e in events
+    )
 
 
 def lines(*documents: object) -> bytes:

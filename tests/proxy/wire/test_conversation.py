@@ -46,6 +46,7 @@ ANY = st.recursive(
         ({"messages": {"role": "user"}}, None),
         ({"input": None}, None),
         ({"prompt": {"id": "template"}}, None),
+        ({"input": {"type": "text", "text": "a"}}, ({"type": "text", "text": "a"},)),
         ({}, None),
     ],
 )
@@ -106,6 +107,10 @@ def test_what_agents_move_or_make_anew_does_not_matter(one: object, other: objec
          {"content": [{"toolUse": {"toolUseId": "1", "name": "f", "input": {"x": "2"}}}]}),
         ({"content": [{"toolResult": {"content": [{"json": {"x": 1}}]}}]},
          {"content": [{"toolResult": {"content": [{"json": {"x": 2}}]}}]}),
+        ({"type": "function_result", "name": "f", "result": "a"},
+         {"type": "function_result", "name": "f", "result": "b"}),
+        ({"type": "user_input", "content": [{"type": "text", "text": "a"}]},
+         {"type": "user_input", "content": [{"type": "text", "text": "b"}]}),
     ],
 )  # fmt: skip
 def test_other_texts_have_other_samples(one: object, other: object) -> None:
@@ -169,6 +174,9 @@ def test_a_look_costs_the_same_however_much_there_is() -> None:
         {"type": "function_call_output", "output": "a"},
         {"parts": [{"functionCall": {"name": "f", "args": {}}}]},
         {"content": [{"toolResult": {"content": [{"text": "a"}]}}]},
+        {"type": "user_input", "content": [{"type": "text", "text": "a"}]},
+        {"type": "model_output", "content": [{"type": "text", "text": "a"}]},
+        {"type": "text", "text": "a"}, {"type": "function_result", "name": "f", "result": "a"},
         {"type": "additional_tools", "id": "at_1", "role": "developer", "tools": [{"name": "f"}]},
     ],
 )  # fmt: skip
@@ -195,6 +203,10 @@ def test_texts_and_tool_calls_are_plain(message: object) -> None:
         {"type": ["message"]}, {"content": 5}, {"content": [5]}, 5, None, [],
         {"parts": [{"inlineData": {"data": "x"}}]}, {"parts": [{"text": "a", "thought": True}]},
         {"parts": [{"functionCall": {}, "thoughtSignature": "x"}]},
+        {"type": "thought", "signature": "x"}, {"type": "image", "uri": "x"},
+        {"type": "user_input", "content": [{"type": "video", "uri": "https://v.example"}]},
+        {"type": "function_result", "name": "f", "result": [{"type": "image", "data": "x"}]},
+        {"type": "google_search_call", "id": "s"},
     ],
 )  # fmt: skip
 def test_reasoning_images_audio_documents_and_what_is_unknown_are_not(message: object) -> None:
@@ -204,6 +216,7 @@ def test_reasoning_images_audio_documents_and_what_is_unknown_are_not(message: o
 @pytest.mark.parametrize(
     ("request_", "edited"),
     [
+        ({"previous_interaction_id": "i"}, True), ({"continuation_token": "t"}, True),
         ({"previous_response_id": "r"}, True), ({"previous_response_id": None}, False),
         ({"context_management": {"edits": []}}, True), ({"truncation": "auto"}, True),
         ({"truncation": "disabled"}, False), ({"transforms": ["middle-out"]}, True),

@@ -16,6 +16,7 @@ from tests.proxy.wire.envelopes import (
     GEMINI,
     HEALTHY,
     HEALTHY_TEXTS,
+    INTERACTIONS,
     MESSAGES,
     OBJECTS,
     RESPONSES,
@@ -37,6 +38,9 @@ WIRES = {
         text(0, "Yes"))),
     "gemini": (GEMINI, STREAM_GEMINI,
                sse(gemini({"promptTokenCount": 1}, {"text": "Yes"}, finish=None), done=False)),
+    "interactions": (INTERACTIONS, INTERACTIONS, named(
+        {"event_type": "interaction.created", "interaction": {"id": "i", "status": "in_progress"}},
+        {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "Yes"}})),
 }  # fmt: skip
 
 

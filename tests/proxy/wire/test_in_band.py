@@ -49,6 +49,7 @@ YES = sse(delta(content="Yes"), done=False)
 ENGINE = {"object": "error", "message": "The engine is gone", "type": "EngineError", "code": 500}
 GEMINI = {"error": {"code": 503, "message": "No capacity", "status": "UNAVAILABLE"}}
 A_GEMINI = gemini({"promptTokenCount": 1}, {"text": "a"}, finish=None)
+A_STEP = {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "a"}}
 A_COHERE = {"type": "content-delta", "delta": {"message": {"content": {"text": "a"}}}}
 AN_OLLAMA = {"message": {"content": "a"}, "done": False}
 STARTED = event("messageStart", {"role": "assistant"})
@@ -149,6 +150,24 @@ STREAMS = {
                     told("No capacity", "UNAVAILABLE", status=503)),
     "gemini-array": (STREAM_GENERATE, JSON, b"[" + dump(A_GEMINI) + b",\r\n" + dump(GEMINI) + b"]",
                      told("No capacity", "UNAVAILABLE", status=503)),
+    # ai.google.dev/gemini-api/docs/api-errors: an event, and an interaction that ends failed
+    "interactions": ("/v1/interactions", SSE,
+                     named(A_STEP, {"event_type": "error", "error": {
+                         "code": "service_unavailable", "message": "No capacity"}}),
+                     told("No capacity", code="service_unavailable")),
+    "interactions-failed": ("/v1beta/interactions", SSE,
+                            named(A_STEP, {"event_type": "interaction.completed", "interaction": {
+                                "id": "i", "status": "failed", "errors": [
+                                    {"code": "api_error", "message": "Boom"}]}}),
+                            told("Boom", code="api_error")),
+    "interactions-failed-null": ("/v1/interactions", SSE,
+                                 named(A_STEP, {"event_type": "interaction.failed",
+                                                "interaction": {"id": "i", "status": "failed"}}),
+                                 told(type_="interaction.failed")),
+    "interactions-update": ("/v1/interactions", SSE,
+                            named({"event_type": "interaction.status_update",
+                                   "interaction_id": "i", "status": "failed"}),
+                            told(type_="interaction.failed")),
     # docs.cohere.com/reference/chat-stream: message-end, v1 stream-end
     "cohere": ("/v2/chat", SSE,
                named(A_COHERE, {"type": "message-end",
@@ -192,6 +211,15 @@ WHOLE = {
     "responses": ("/v1/responses", dump(failing(error={"code": "c", "message": "Boom"})),
                   told("Boom", code="c")),
     "responses-null": ("/v1/responses", dump(failing()), told(type_="response.failed")),
+    "interactions": ("/v1/interactions", dump({"id": "i", "status": "failed", "errors": [
+        {"code": "quota_exceeded", "message": "Tomorrow"}], "steps": []}),
+                     told("Tomorrow", code="quota_exceeded")),
+    # google.rpc.Status of a step
+    "interactions-step": ("/v1/interactions", dump({"id": "i", "status": "failed", "steps": [
+        {"type": "model_output", "error": {"code": 8, "message": "Slow"}}]}),
+                          told("Slow", "RESOURCE_EXHAUSTED", code="8")),
+    "interactions-null": ("/v1/interactions", dump({"id": "i", "status": "failed"}),
+                          told(type_="interaction.failed")),
     "cohere": ("/v2/chat", dump({"message": {"content": []}, "finish_reason": "ERROR"}),
                told(type_="finish_reason.error")),
     "tgi": ("/generate", dump({"error": "Full", "error_type": "overloaded"}),

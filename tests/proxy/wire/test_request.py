@@ -45,6 +45,7 @@ def read_fields(body: bytes) -> RequestFields:
         ({"toolConfig": {"tools": [{"toolSpec": {}}]}}, (None, False, True)),
         ({"model": "g", "request": {"tools": [{"functionDeclarations": []}]}},
          ("g", False, True)),
+        ({"agent": "deep-y", "input": "a", "background": True}, ("agents/deep-y", False, False)),
         ({"model": 7, "stream": "yes"}, ("7", False, False)),
     ],
 )  # fmt: skip

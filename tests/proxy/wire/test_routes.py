@@ -31,6 +31,11 @@ POSTS = {
     "/v1beta/models/g:streamGenerateContent": "gemini.streamGenerateContent",
     "/v1internal:streamGenerateContent": "gemini.streamGenerateContent",
     "/v1beta/tunedModels/t:generateContent": "gemini.generateContent",
+    "/v1/interactions": "gemini.interactions",
+    "/v1beta/interactions": "gemini.interactions",
+    "/v1alpha/interactions/": "gemini.interactions",
+    "/interactions": "gemini.interactions",
+    "/v1beta1/projects/p/locations/l/interactions": "gemini.interactions",
     "/v2/chat": "cohere.v2.chat",
     "/v1/chat": "cohere.v1.chat",
     "/api/chat": "ollama.chat",
@@ -90,7 +95,9 @@ def test_embeddings_are_no_inference(path: str) -> None:
     ("method", "path"),
     [("GET", "/v1/responses"), ("DELETE", "/v1/responses/resp_1"), ("DELETE", "/v1/files/f"),
      ("GET", "/v1/responses/resp_1/input_items"), ("GET", "/v1/files"), ("GET", "/v1/files/f"),
-     ("POST", "/v1/threads/t/messages"), ("POST", "/v1/moderations"), ("POST", "/v1/rerank")],
+     ("POST", "/v1/threads/t/messages"), ("POST", "/v1/moderations"), ("POST", "/v1/rerank"),
+     ("DELETE", "/v1/interactions/v1_a"), ("GET", "/v1/interactions"),
+     ("POST", "/v1/customers/interactions")],
 )  # fmt: skip
 def test_all_else_is_other(method: str, path: str) -> None:
     assert routes.route(method, path.encode()).kind is Kind.OTHER
@@ -106,6 +113,18 @@ def test_fetching_a_response_continues_the_call_that_began_it(method: str, path:
     assert (route.kind, route.api) == (Kind.CONTINUATION, "openai.responses")
     assert route.continues == "resp_1"
     assert routes.route("POST", b"/v1/responses").continues is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/v1/interactions/v1_a"), ("GET", "/v1beta/interactions/v1%5Fa"),
+     ("GET", "/v1beta1/projects/p/locations/l/interactions/v1_a"),
+     ("POST", "/v1/interactions/v1_a/cancel")],
+)  # fmt: skip
+def test_fetching_an_interaction_continues_the_call_that_began_it(method: str, path: str) -> None:
+    route = routes.route(method, path.encode())
+    assert (route.kind, route.api) == (Kind.CONTINUATION, "gemini.interactions")
+    assert route.continues == "v1_a"
 
 
 @each(
