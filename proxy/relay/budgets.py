@@ -182,6 +182,8 @@ def budget_exceeded(blocked: Blocked, api: str) -> Refusal:
     dialect = api.partition(".")[0]
     if dialect == "anthropic":  # docs.claude.com/en/api/errors
         extra = {"error": {"type": "permission_error", "message": sentence}}
+    elif api == "gemini.interactions":  # ai.google.dev/gemini-api/docs/api-errors
+        extra = {"error": {"code": "permission_denied", "message": sentence}}
     elif dialect == "gemini":  # cloud.google.com/apis/design/errors
         extra = {"error": {"code": 403, "message": sentence, "status": "PERMISSION_DENIED"}}
     elif dialect in ("bedrock", "cohere"):  # whose errors are a message

@@ -51,7 +51,8 @@ _BARE = re.compile(
     rb"/(?:"
     rb"(?P<openai>(?:v1/)?(?:chat/completions|completions|responses|embeddings|models|realtime))"
     rb"|(?P<anthropic>v1/messages(?:/count_tokens)?)"
-    rb"|(?P<gemini>v1(?:beta|alpha)?/models/[!-.0-~]+:[A-Za-z]+)"
+    rb"|(?P<gemini>v1(?:beta|alpha)?/"
+    rb"(?:models/[!-.0-~]+:[A-Za-z]+|interactions(?:/[!-.0-~]+(?:/cancel)?)?))"
     rb")\Z"
 )
 

@@ -29,6 +29,7 @@ from proxy.store.rollouts import Rollouts
 from proxy.store.tables import Row, as_json
 from proxy.wire import routes
 from proxy.wire.questions import api_asked
+from proxy.wire.request import AGENTS
 
 log = logging.getLogger("truezero")
 
@@ -308,7 +309,7 @@ class ReferenceAsker:
         )
         if answered is not None and answered.method == routes.WEBSOCKET:
             return lane, NotRun.WEBSOCKET_ONLY
-        if api is None or model is None or len(model) > _NAME_MAX:
+        if api is None or model is None or not _is_asked(model):
             return replace(lane, model=lane.model[:_NAME_MAX]), NotRun.FAILED_TO_RUN
         return lane, None
 
@@ -365,7 +366,7 @@ class ReferenceAsker:
             api=api or "",
             answered_as=() if answered is None else answered.answered_as,
         )
-        reason = NotRun.FAILED_TO_RUN if not api or len(model) > _NAME_MAX else None
+        reason = None if api and _is_asked(model) else NotRun.FAILED_TO_RUN
         reason = reason or await self._reason_against(lane, registered)
         if reason is not None:
             return await self._share_reason(lane, reason, [])
@@ -496,6 +497,11 @@ class ReferenceAsker:
         pairs = [(each.rollout_id, each.exchange_id) for each in failures]
         if pairs:
             await asyncio.to_thread(self._references.share, series_id, pairs)
+
+
+def _is_asked(model: str) -> bool:
+    """Return True if a model of this name may be asked: a hosted agent answers no question."""
+    return len(model) <= _NAME_MAX and not model.startswith(AGENTS)
 
 
 def may_need_one(exchange: Exchange) -> bool:

@@ -71,6 +71,11 @@ def _gemini(_model: str, text: str, limit: int) -> Body:
     }
 
 
+def _interactions(model: str, text: str, limit: int) -> Body:
+    config = {"max_output_tokens": limit}
+    return {"model": model, "input": text, "store": False, "generation_config": config}
+
+
 def _converse(_model: str, text: str, limit: int) -> Body:
     return {
         "messages": [{"role": "user", "content": [{"text": text}]}],
@@ -99,6 +104,7 @@ _FORMS: Mapping[str, _Form] = {
     "openai.responses": _Form("/responses", _responses, _JSON),
     "anthropic.messages": _Form("/v1/messages", _chat, [*_JSON, _ANTHROPIC_VERSION]),
     "gemini.generateContent": _Form("/v1beta/models/{model}:generateContent", _gemini, _JSON),
+    "gemini.interactions": _Form("/v1/interactions", _interactions, _JSON),
     "bedrock.converse": _Form("/model/{model}/converse", _converse, _JSON),
     "ollama.chat": _Form("/api/chat", _ollama_chat, _JSON),
     "ollama.generate": _Form("/api/generate", _ollama_generate, _JSON),
@@ -114,11 +120,11 @@ _NOT_STREAMED: Mapping[str, str] = {
 }
 # Their paths begin behind the base path of an upstream (``/v1`` as a rule).
 _BEHIND_BASE = frozenset(("openai.chat", "openai.completions", "openai.responses"))
-# APIs whose calls say in their body that they stream. Gemini's say so in their path; Bedrock
+# APIs whose calls say in their body that they stream. Gemini's others say so in their path; Bedrock
 # streams in a framing of its own, and is asked whole.
 _STREAMED_BY_BODY = frozenset((
     "openai.chat", "openai.completions", "openai.responses", "anthropic.messages", "ollama.chat",
-    "ollama.generate", "cohere.v2.chat", "cohere.v1.chat",
+    "gemini.interactions", "ollama.generate", "cohere.v2.chat", "cohere.v1.chat",
 ))  # fmt: skip
 # The last parts of paths that stream, and what they are in one that does not.
 _GEMINI = (":streamGenerateContent", ":generateContent")

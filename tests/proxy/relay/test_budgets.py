@@ -12,6 +12,7 @@ import anthropic
 import httpx
 import openai
 import pytest
+from google.genai import _interactions_errors as interactions_errors
 from google.genai import errors as genai_errors
 
 from classifier import judge
@@ -102,6 +103,7 @@ _SHOWN: tuple[tuple[Api, type[Exception]], ...] = (
     (Api.RESPONSES, openai.PermissionDeniedError),
     (Api.MESSAGES, anthropic.PermissionDeniedError),
     (Api.GEMINI, genai_errors.ClientError),
+    (Api.INTERACTIONS, interactions_errors.PermissionDeniedError),
 )
 
 

@@ -122,6 +122,9 @@ def test_an_unknown_upstream_says_which_are_known() -> None:
         ("/v1/messages", "/r/{rollout}/anthropic/v1/messages"),
         ("/v1beta/models/g-2:generateContent",
          "/r/{rollout}/gemini/v1beta/models/g-2:generateContent"),
+        ("/v1/interactions", "/r/{rollout}/gemini/v1/interactions"),
+        ("/v1beta/interactions/v1_a/cancel",
+         "/r/{rollout}/gemini/v1beta/interactions/v1_a/cancel"),
     ],
 )  # fmt: skip
 def test_a_models_path_without_an_upstream_is_told_the_right_one(path: str, right: str) -> None:

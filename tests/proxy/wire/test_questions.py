@@ -14,8 +14,8 @@ from proxy.wire.routes import route
 
 APIS = (
     "openai.chat", "openai.completions", "openai.responses", "anthropic.messages",
-    "gemini.generateContent", "bedrock.converse", "ollama.chat", "ollama.generate",
-    "cohere.v2.chat", "cohere.v1.chat",
+    "gemini.generateContent", "gemini.interactions", "bedrock.converse", "ollama.chat",
+    "ollama.generate",    "cohere.v2.chat", "cohere.v1.chat",
 )  # fmt: skip
 
 
@@ -85,6 +85,7 @@ PATHS: list[tuple[str, str, str]] = [
     ("gemini.generateContent",
      "/v1/projects/p/locations/l/publishers/google/models/g:generateContent",
      "/v1/projects/p/locations/l/publishers/google/models/m%2F1:generateContent"),
+    ("gemini.interactions", "/v1beta/interactions", "/v1beta/interactions"),
     ("bedrock.converse", "/model/us.x.y-v1:0/converse-stream", "/model/m%2F1/converse"),
     ("bedrock.converse", "/model/us.x.y-v1%3A0/invoke-with-response-stream",
      "/model/m%2F1/converse"),
