@@ -163,7 +163,7 @@ class Agent:
             size = round(tokens.count(shown) * lane.weights.factor)  # all of it is shown
         elif rng.random() < 0.4:
             shown = texts.prose(rng, max(1, size // 90))  # a summary
-        elif lane.dialect in ("responses", "gemini") and rng.random() < 0.5:
+        elif lane.dialect in ("responses", "gemini", "interactions") and rng.random() < 0.5:
             shown = ""
         sealed = texts.base64_text(rng, 160 + 2 * size)
         return Thinking(shown=shown, sealed=sealed, size=size)

@@ -20,6 +20,7 @@ from tests.healthy import (
     completions,
     gemini,
     incidents,
+    interactions,
     messages,
     ollama,
     probes,
@@ -39,11 +40,14 @@ WRITERS: Mapping[str, Callable[[Ask, Told], Written]] = {
     "responses": responses.write,
     "messages": messages.write,
     "gemini": gemini.write,
+    "interactions": interactions.write,
     "converse": bedrock.write,
     "invoke": bedrock.write_invoke,
     "cohere": cohere.write,
     "ollama": ollama.write,
 }
+# The dialects whose answers are kept, and how one in the background is looked at.
+_POLLS = {"responses": responses.poll, "interactions": interactions.poll}
 _CACHES = ("messages", "converse", "invoke")  # which are told what to cache, and count it beside
 _BY_KEY = {lane.key: lane for lane in LANES}
 _KEPT_S = 300.0  # how long a provider keeps a prompt in its cache
@@ -123,7 +127,7 @@ class Caller:
             created=self._began,
             session=self._session,
         )
-        if self._lane.dialect != "responses":
+        if self._lane.dialect not in _POLLS:
             return told
         told = responses.with_id(told)
         if self._lane.flavour in ("continued", "socket") and not ask.incident:
@@ -230,7 +234,7 @@ class Caller:
         """Look at a background response until it is there."""
         looks = self._rng.randrange(1, 4)
         for number in range(looks):
-            written = responses.poll(ask, told, done=number == looks - 1)
+            written = _POLLS[self._lane.dialect](ask, told, done=number == looks - 1)
             self._add(ask, written, self._clock.short(replace(ask, gap_s=2.0), 0.15), "GET")
 
     def _kill(self) -> None:

@@ -23,7 +23,7 @@ from tests.healthy.lanes import Lane
 from tests.proxy.wire.samples import dump
 
 _BY_TILES = ("chat", "responses", "cohere", "ollama")
-_PAGE = {"gemini": 258, "messages": 1_900, "converse": 1_900, "invoke": 1_900}
+_PAGE = {"gemini": 258, "interactions": 258, "messages": 1_900, "converse": 1_900, "invoke": 1_900}
 # Reasoning is read again inside a loop of tools only, and not everywhere.
 _REREAD = ("messages", "converse", "invoke", "responses")
 
@@ -120,7 +120,7 @@ class Counter:
     def _picture(self, part: Picture) -> int:
         if self._lane.dialect in _BY_TILES:
             return 85 + 170 * -(-part.width // 512) * -(-part.height // 512)
-        if self._lane.dialect == "gemini":
+        if self._lane.dialect in ("gemini", "interactions"):
             return 258 * -(-part.width // 768) * -(-part.height // 768)
         return part.width * part.height // 750
 

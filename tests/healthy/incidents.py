@@ -45,6 +45,8 @@ _LIMITED: Mapping[str, tuple[int, Json]] = {
                                "Resource exhausted. Please try again later.",
                                "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo",
                                             "retryDelay": "2s"}]}}),
+    "interactions": (429, {"error": {"code": "rate_limit_exceeded", "message":
+                                     "You have exceeded the per-minute request limit."}}),
     "converse": _THROTTLED,
     "invoke": _THROTTLED,
     "cohere": (429, {"message": "Please wait and try again later: calls per minute exceeded"}),
@@ -54,6 +56,8 @@ _BUSY: Mapping[str, tuple[int, Json]] = {
     "messages": (529, _anthropic("overloaded_error", "Overloaded")),
     "gemini": (503, {"error": {"code": 503, "status": "UNAVAILABLE", "message":
                                "The model is overloaded. Please try again later."}}),
+    "interactions": (503, {"error": {"code": "service_unavailable", "message":
+                                     "The service is temporarily overloaded or down."}}),
     "converse": _UNAVAILABLE,
     "invoke": _UNAVAILABLE,
     "cohere": (503, {"message": "service unavailable"}),

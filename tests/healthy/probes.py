@@ -110,6 +110,7 @@ _PROBES: Mapping[str, Mapping[str, Callable[[Ask, Told], Probe | None]]] = {
         "responses": _models,
         "messages": _listing("/v1/models", {"data": [], "has_more": False}),
         "gemini": _listing("/v1beta/models", {"models": []}),
+        "interactions": _listing("/v1beta/models", {"models": []}),
         "cohere": _listing("/v1/models", {"models": []}),
         "ollama": _listing("/api/tags", {"models": []}),
     },

@@ -270,4 +270,5 @@ def _deltas(item: Json, index: int, told: Told) -> list[Json]:
 
 def with_id(told: Told) -> Told:
     """Return the same with an id for the response that is to come."""
-    return replace(told, response_id=ident(told.rng, "resp_", 48))
+    prefix = "resp_" if told.lane.dialect == "responses" else "v1_"
+    return replace(told, response_id=ident(told.rng, prefix, 48))

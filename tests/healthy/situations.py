@@ -324,8 +324,8 @@ def _rows(
     return {story.__name__: Situation(story=story, fits=fits) for story in stories}
 
 
-_SEARCH = ("anthropic", "gemini-pro", "gemini-latest", "responses")
-_SCHEMAS = ("chat", "responses", "gemini", "ollama")
+_SEARCH = ("anthropic", "gemini-pro", "gemini-latest", "interactions", "responses")
+_SCHEMAS = ("chat", "responses", "gemini", "interactions", "ollama")
 SITUATIONS: Mapping[str, Situation] = {
     **_rows(_always, contents.IN_WORDS),
     **_rows(_tools, (tools, long_run, parallel, compaction, context_editing, sliding_window,
