@@ -261,9 +261,12 @@ def unhealthy(verdicts: Verdicts, run: str) -> Audited | None:
 # Read whole where a harness kept their JSON; counts and yes or no only.
 
 
-# Names of one count in the dialects: OpenAI, Anthropic and Responses, Gemini, Bedrock.
-_INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens")
-_OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens")
+# Names of one count in the dialects: OpenAI, Anthropic and Responses, Gemini, Bedrock, Gemini's
+# Interactions.
+_INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens",
+          "total_input_tokens")  # fmt: skip
+_OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens",
+           "total_output_tokens")  # fmt: skip
 
 
 def call_of(
@@ -272,7 +275,8 @@ def call_of(
     """Return one call by its status and the JSON that went either way."""
     model = text(request.get("model")) or text(answer.get("model"))
     offered = bool(request.get("tools") or request.get("functions")) if request else None
-    if (status or 0) >= 400 or (answer.get("error") and not answer.get("choices")):
+    failed = answer.get("error") or (answer.get("status") == "failed" and "steps" in answer)
+    if (status or 0) >= 400 or (failed and not answer.get("choices")):
         error = RecordedError(status=status if (status or 0) >= 400 else None, body=answer)
         return RecordedCall(error=error, model=model, has_tools=offered, started_at=at)
     usage = mapping(answer.get("usage")) or mapping(answer.get("usageMetadata"))
@@ -298,7 +302,7 @@ _CALL = "tool call"
 
 def _parts(answer: dict[str, Any]) -> list[str] | None:
     """Return what came back, part by part; None in a dialect that is not known."""
-    for read in (_chat, _messages, _responses, _gemini):
+    for read in (_chat, _messages, _responses, _gemini, _interactions):
         parts = read(answer)
         if parts is not None:
             return [part for part in parts if part]
@@ -344,6 +348,18 @@ def _gemini(answer: dict[str, Any]) -> list[str] | None:
     return parts
 
 
+def _interactions(answer: dict[str, Any]) -> list[str] | None:
+    if not isinstance(answer.get("steps"), list):
+        return None
+    parts: list[str] = []
+    for step in map(mapping, answer["steps"]):
+        if step.get("type") == "function_call":
+            parts.append(_CALL)
+        elif step.get("type") == "model_output":
+            parts += content(step.get("content"))
+    return parts
+
+
 def content(value: object) -> list[str]:
     """Return the visible parts of a message's content; reasoning is none."""
     if isinstance(value, str):
@@ -369,6 +385,7 @@ def _finish(answer: dict[str, Any]) -> str | None:
         text(first.get("finish_reason"))
         or text(first.get("finishReason"))
         or text(answer.get("stop_reason"))
+        or (text(answer.get("status")) if "steps" in answer else None)
     )
 
 

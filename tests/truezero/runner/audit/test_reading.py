@@ -48,6 +48,9 @@ ANSWERS: tuple[tuple[dict[str, Any], bool | None, int | None], ...] = (
     ({"candidates": [{"content": {"parts": [{"functionCall": {}}]}}]}, True, 1),
     ({"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}}]}, False, 0),
     ({"candidates": [{"finishReason": "STOP"}]}, False, 0),
+    ({"steps": [{"type": "thought"}, {"type": "model_output", "content": [TEXT]}]}, True, 0),
+    ({"steps": [{"type": "function_call", "name": "x"}]}, True, 1),
+    ({"steps": [{"type": "user_input", "content": [TEXT]}, {"type": "thought"}]}, False, 0),
     ({"something": "else"}, None, None),
 )
 
@@ -64,6 +67,12 @@ def test_a_failure_is_one_by_its_status_or_its_error() -> None:
     ] * 3
     assert call_of(500, {}, {}).error is not None
     assert call_of(200, {}, {"choices": [], "error": None}).error is None
+    faults = [{"code": "quota_exceeded", "message": "m"}]
+    stated = (("failed", True), ("completed", False))
+    assert [
+        call_of(200, {}, {"steps": [], "status": status, "errors": faults}).error is not None
+        for status, _ in stated
+    ] == [fails for _, fails in stated]
 
 
 def test_usage_is_read_under_each_dialects_names() -> None:
@@ -71,6 +80,7 @@ def test_usage_is_read_under_each_dialects_names() -> None:
         {"usage": {"prompt_tokens": 9, "completion_tokens": 3}},
         {"usage": {"input_tokens": 9, "output_tokens": 3}},
         {"usageMetadata": {"promptTokenCount": 9, "candidatesTokenCount": 3}},
+        {"usage": {"total_input_tokens": 9, "total_output_tokens": 3}},
     )
     read = [
         call_of(200, {"model": "m", "tools": [{}]}, {"choices": [], **usage}) for usage in usages
@@ -91,6 +101,7 @@ def test_a_finish_reason_is_the_providers_own() -> None:
         {"choices": [{"finish_reason": "length", "message": {}}]},
         {"candidates": [{"finishReason": "length"}]},
         {"content": [], "stop_reason": "length"},
+        {"steps": [], "status": "length"},
     )
     assert {call_of(200, {}, each).finish_reason for each in answers} == {"length"}
 
