@@ -23,6 +23,8 @@ BUDGET = "budget"  # of what excludes a score: a limit refused calls
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 
+RULES_VERSION = "2"  # of the evidence policy; a change of its rules that changes verdicts raises it
+
 
 class Subcategory(StrEnum):
     """The reason why a call failed (docs/concepts/judging.md)."""
@@ -199,7 +201,8 @@ class Verdict:
     (True), were answered (False), or nobody called (None). ``references``: the series that
     were asked beside its calls. ``validity``: what was found of a measurement whose model was
     reached; it never changes ``health``. ``proof``: that the model under test answered;
-    None where nothing shows it, and in verdicts stored before it was looked for.
+    None where nothing shows it, and in verdicts stored before it was looked for. ``classifier``:
+    the version of the rules; those of the seed policy are version 1 for good.
     """
 
     rollout_id: str

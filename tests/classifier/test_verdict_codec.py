@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier import judge
+from classifier import SEED, judge
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.records import RolloutRecord
 from classifier.results import Result, result
@@ -109,7 +109,7 @@ def test_the_contracts_example_is_what_a_dead_account_gets() -> None:
         },
         "warnings": [],
         "evidence": ["x0", "x1", "x2", "x3"],
-        "classifier": "1",
+        "classifier": "2",
     }
     assert {name: told[name] for name in expected} == expected
 
@@ -134,6 +134,14 @@ def test_a_verdict_without_later_fields_has_their_defaults() -> None:
     for name in set(encode_verdict(bare)) - set(needed):
         left = {key: value for key, value in encode_verdict(bare).items() if key != name}
         assert decode_verdict(left) == bare, name
+
+
+def test_a_verdict_names_the_version_of_the_rules_that_gave_it() -> None:
+    for text in ("429+quota*4", "200", ""):
+        assert judge(rollout(text)).classifier == "2"
+        assert judge(rollout(text), policy=SEED).classifier == "1"  # its rules never change
+    stored = encode_verdict(judge(rollout("200"))) | {"classifier": "1"}
+    assert encode_verdict(decode_verdict(stored)) == stored
 
 
 def test_what_is_kept_in_memory_only_is_not_encoded() -> None:

@@ -211,7 +211,9 @@ class Verdict(BaseModel):
         description="names of what a reader should know; none changes `health`"
     )
     evidence: list[str] = Field(description="ids of the exchanges that prove the verdict")
-    classifier: str = Field(description="version of the rules")
+    classifier: str = Field(
+        description="version of the rules; a stored verdict keeps the one that judged it"
+    )
     late_calls: int = Field(0, description="calls after the rollout had ended; they change nothing")
     judged_at: float | None = Field(
         None, description="seconds since the epoch; null while provisional"
