@@ -84,13 +84,14 @@ class AttributionContext:
     it was called by, ``first_lane`` the first of them, with tools where any call has some;
     ``first_key`` is the digest of the first key that was answered, ``selections`` the digests of
     what its answered calls selected. ``spans`` are the calls' starts and ends by lane, each in
-    order. ``names`` are the canonical registered models, of which ``named`` says whether any call
-    named one. ``series`` are the references with the end of the call that each was asked beside,
-    in order.
+    order. ``registered`` are the canonical registered models, ``names`` these and those that
+    answered for them, of which ``named`` says whether any call named one. ``series`` are the
+    references with the end of the call that each was asked beside, in order.
     """
 
     upstream: str | None
     upstream_seen: bool
+    registered: frozenset[str | None]
     names: frozenset[str | None]
     named: bool
     answered: Mapping[Lane, set[str | None]]
@@ -107,9 +108,10 @@ class AttributionContext:
         """Gather it from a rollout's evidence."""
         rollout, exchanges = facts.rollout, facts.exchanges
         answers = [x for x in exchanges if state_of(x) is CallState.ANSWERED]
-        names = frozenset(map(canonical, rollout.models))
+        registered = frozenset(map(canonical, rollout.models))
         # A deployment's or alias's name is one by the answers that it gave.
-        names |= {canonical(x.model) for x in exchanges if x.model and _names_one(x, names)}
+        aliases = {canonical(x.model) for x in exchanges if x.model and _names_one(x, registered)}
+        names = registered | aliases
         answered: dict[Lane, set[str | None]] = {}
         for answer in answers:
             answered.setdefault(_lane(answer), set()).add(answer.model)
@@ -117,6 +119,7 @@ class AttributionContext:
         return cls(
             upstream=rollout.upstream,
             upstream_seen=any(x.upstream == rollout.upstream for x in exchanges),
+            registered=registered,
             names=names,
             named=any(x.model and _names_one(x, names) for x in exchanges),
             answered=answered,
@@ -213,15 +216,17 @@ def _ours(failed: Exchange, _: AttributionContext) -> bool:
 
 
 def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the model is not found by this spelling, and answered by another one."""
-    return _subcategory(failed) is Subcategory.MODEL_NOT_FOUND and _spelt_anew(failed, setting)
+    """Return True if the model is not found by this spelling, and answered by another one.
+
+    A registered name, or one that is equal to it, is the operator's to spell.
+    """
+    if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND:
+        return False
+    return not _names_one(failed, setting.registered) and _spelt_anew(failed, setting)
 
 
 def _spelt_anew(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the model was never answered by this spelling, and was by another one.
-
-    Names are equal for lanes and bindings, never as an excuse.
-    """
+    """Return True if the model was never answered by this spelling, and was by another one."""
     if failed.model is None:
         return False
     own = setting.answered.get(_lane(failed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from classifier.logical_calls import CallState, canonical, ended_at, state_of
 from classifier.records import Exchange, KeySource, Kind, Neighbours
@@ -15,11 +15,14 @@ _OF_THE_REQUEST = frozenset((500, *range(400, 500))) - {401, 402, 403, 404, 408,
 _OPERATOR_KEYS = frozenset((KeySource.OPERATOR, KeySource.ADDED))
 
 
-def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
+def neighbours_of(
+    failure: Exchange, others: Iterable[Exchange], *, peers: Collection[str] = ()
+) -> Neighbours:
     """Count the neighbours of a failed or abandoned call.
 
     Arguments:
         others: calls of any rollout; those of other times and lanes are passed over.
+        peers: the rollouts of the same registration, whose answers tell how the model is spelled.
     """
     at = ended_at(failure)
     alike: dict[str, float] = {}  # by rollout, the nearest end, in seconds from the failure's
@@ -27,7 +30,7 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
     answered: set[str] = set()
     starts = still_open = 0
     at_once: set[str] = set()
-    spellings: set[str | None] = set()  # of the model, that others were answered under
+    spellings: set[str | None] = set()  # of the model, that peers were answered under
     for other in others:
         if not _same_lane(failure, other):
             continue
@@ -40,7 +43,8 @@ def neighbours_of(failure: Exchange, others: Iterable[Exchange]) -> Neighbours:
         if state_of(other) is CallState.ANSWERED:
             answers.append(away)
             answered.add(other.rollout_id)
-            spellings.add(other.model)
+            if other.rollout_id in peers:
+                spellings.add(other.model)
         elif _alike(failure, other):
             alike[other.rollout_id] = min(alike.get(other.rollout_id, away), away, key=abs)
             if abs(away) <= AT_ONCE_S and not _same_request(failure, other):

@@ -374,8 +374,8 @@ class Neighbours:
     Counts are of rollouts: ``alike`` failed in the same way, ``answered`` were answered.
     ``answered_between``: one of them between this failure and the two nearest alike. ``at_once``
     failed alike by other requests within 5 s. ``starts``: calls of others on the lane in the 10 s
-    before it; ``open``: those open as it ended. ``respelled``: others were answered by the model
-    under another spelling of its name, and nobody under this one.
+    before it; ``open``: those open as it ended. ``respelled``: others of the same registration were
+    answered by the model under another spelling of its name, and none of them under this one.
     """
 
     alike: int = 0

@@ -29,7 +29,7 @@ from classifier.records import (
 from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import with_advice
 from classifier.validity.surroundings import LANE_DRIFTED
-from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict
+from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict
 from proxy.control.health import LookedAt, current_drifts, drifts_during, judged_before_drifts
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
@@ -72,6 +72,8 @@ _FAILURES = 20  # of one rollout that are looked at, the last ones
 _SPANS = 4  # times apart from each other that are read, the last ones
 _LONGEST_S = 300.0  # a neighbour that began longer before the failures is not seen
 _ROWS = 1000  # calls read before and after the end of one span
+# Failures that the spelling of a model's name may bring about.
+_SPELT = frozenset((Subcategory.MODEL_NOT_FOUND, Subcategory.RATE_LIMIT, Subcategory.QUOTA))
 
 
 def with_neighbours(
@@ -95,7 +97,7 @@ def with_neighbours(
     if stored is not None:
         return replace(rollout, neighbours=codec.decode_neighbours(json.loads(stored)))
     last = sorted(failures, key=ended_at)[-_FAILURES:]
-    return replace(rollout, neighbours=_read(last, database))
+    return replace(rollout, neighbours=_read(rollout, last, database))
 
 
 def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
@@ -104,7 +106,9 @@ def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
     return exchange.failed or (untrusted and exchange.ending in ABANDONED)
 
 
-def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbours]:
+def _read(
+    rollout: RolloutRecord, failures: Sequence[Exchange], database: Database
+) -> dict[str, Neighbours]:
     neighbours: dict[str, Neighbours] = {}
     for span in _spans(failures)[-_SPANS:]:
         first, last = ended_at(span[0]), ended_at(span[-1])
@@ -115,7 +119,10 @@ def _read(failures: Sequence[Exchange], database: Database) -> dict[str, Neighbo
             upstreams={x.upstream for x in span},
             limit=_ROWS,
         )
-        neighbours |= {failure.id: neighbours_of(failure, others) for failure in span}
+        peers: Collection[str] = ()
+        if any(x.cause is not None and x.cause.subcategory in _SPELT for x in span):
+            peers = database.rollouts.registered_alike(rollout, {x.rollout_id for x in others})
+        neighbours |= {x.id: neighbours_of(x, others, peers=peers) for x in span}
     return neighbours
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from classifier.logical_calls import ended_at
+from classifier.logical_calls import canonical, ended_at
 from classifier.records import ABANDONED, Attribution, Exchange, KeySource, Kind
 from classifier.references import NotRun, ReferenceCall
 from classifier.verdicts import UNTRUSTED, Subcategory
@@ -282,20 +282,25 @@ class ReferenceAsker:
 
         An agent's is the one of its registration: the name that was last answered for it, else
         the registered one. Where none is registered, what its batch was last answered by stands
-        for it, and only then what the agent named. Of a call that streamed, questions do where the
-        last answered call did: no agent chooses a way that nobody was answered by.
+        for it, and only then what the agent named. Of a registered model that is not found, the
+        registered name is asked for. Of a call that streamed, questions do where the last answered
+        call did: no agent chooses a way that nobody was answered by.
         """
         upstream, model, answered = exchange.upstream, exchange.model, None
         if exchange.role == AGENT:
             names = registered.models
+            spelled = await self._registered_name(exchange, registered)
             answered = await asyncio.to_thread(
                 self._references.last_answered,
                 upstream,
                 names,
                 batch=None if names else registered.batch,
                 now=self._wall(),
+                named=spelled,
             )
-            if answered is not None:
+            if spelled is not None:
+                model = spelled
+            elif answered is not None:
                 model = answered.model
             elif names and model not in names:
                 model = names[0]
@@ -312,6 +317,31 @@ class ReferenceAsker:
         if api is None or model is None or not _is_asked(model):
             return replace(lane, model=lane.model[:_NAME_MAX]), NotRun.FAILED_TO_RUN
         return lane, None
+
+    async def _registered_name(self, exchange: Exchange, registered: _Registered) -> str | None:
+        """Return the name to ask for where a registered model is not found; None elsewhere.
+
+        That is the failed call's own if it is registered, else the equal one that is: as the batch
+        was answered by it under another spelling, or without the upstream's name before it.
+        """
+        model, cause = exchange.model, exchange.cause
+        if cause is None or cause.subcategory is not Subcategory.MODEL_NOT_FOUND:
+            return None
+        if model in registered.models:
+            return model
+        own = next((x for x in registered.models if canonical(x) == canonical(model)), None)
+        if own is None:
+            return None
+        known = await asyncio.to_thread(
+            self._references.answered_names,
+            exchange.upstream,
+            registered.models,
+            batch=registered.batch,
+            now=self._wall(),
+        )
+        others = [x for x in known if x != model and canonical(x) == canonical(own)]
+        plain = own.removeprefix(f"{exchange.upstream}/")
+        return own if own in others else next(iter(others), plain)
 
     async def _reason_against(self, lane: AskedLane, registered: _Registered) -> NotRun | None:
         """Return why a lane is not asked; None if it is."""

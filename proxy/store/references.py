@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Subquery, delete, func, or_, select, update
 
 from classifier.records import RESERVED, Kind
 from proxy.store.batch_totals import updating_totals
@@ -135,7 +135,13 @@ class References:
             return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
 
     def last_answered(
-        self, upstream: str, models: Collection[str], *, now: float, batch: str | None = None
+        self,
+        upstream: str,
+        models: Collection[str],
+        *,
+        now: float,
+        batch: str | None = None,
+        named: str | None = None,
     ) -> AnsweredCall | None:
         """Return the last answered call to an upstream by a rollout registered for these models.
 
@@ -143,30 +149,19 @@ class References:
             models: registered names; none takes rollouts registered for none.
             now: epoch seconds; at most 2,000 calls of the day before are looked at.
             batch: takes this batch's rollouts only.
+            named: takes calls only that asked for the model by this name.
         """
-        last = (
-            select(exchanges)
-            .where(exchanges.c.started_at.between(now - _DAY_S, now))
-            .order_by(exchanges.c.started_at.desc())
-            .limit(_LOOKED_AT)
-            .subquery()
-        )
-        registered: list[ColumnElement[bool]] = [
-            rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
-        ]
-        if batch is not None:
-            registered.append(rollouts.c.batch == batch)
+        last = _last_calls(now)
+        columns = (last.c.rollout_id, last.c.model, last.c.api, last.c.method, last.c.streamed)
         query = (
-            select(last.c.rollout_id, last.c.model, last.c.api, last.c.method, last.c.streamed)
+            select(*columns)
             .join(rollouts, rollouts.c.id == last.c.rollout_id)
-            .where(last.c.upstream == upstream, *registered)
-            .where(last.c.kind == Kind.INFERENCE.value, last.c.subcategory.is_(None))
-            .where(last.c.status.between(200, 299), last.c.injected.is_(False))
-            .where(last.c.model.is_not(None), last.c.model_ambiguous.is_not(True))
-            .where(last.c.fallback.is_not(True), last.c.rollout_id.not_in(RESERVED))
+            .where(*_answered(last, upstream, models, batch))
             .order_by(last.c.started_at.desc())
             .limit(1)
         )
+        if named is not None:
+            query = query.where(last.c.model == named)
         with self._connections.reading() as connection:
             row = connection.execute(query).one_or_none()
             if row is None:
@@ -181,6 +176,25 @@ class References:
             known = tuple(sorted(connection.execute(names).scalars()))
             return AnsweredCall(*row, answered_as=known)
 
+    def answered_names(
+        self, upstream: str, models: Collection[str], *, now: float, batch: str | None = None
+    ) -> list[str]:
+        """List the names by which such calls asked for a model, the last answered first.
+
+        Arguments:
+            models: as of `last_answered`, and the others too.
+        """
+        last = _last_calls(now)
+        query = (
+            select(last.c.model)
+            .join(rollouts, rollouts.c.id == last.c.rollout_id)
+            .where(*_answered(last, upstream, models, batch))
+            .group_by(last.c.model)
+            .order_by(func.max(last.c.started_at).desc())
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
     def newest(self, *, since: float, limit: int) -> list[Row]:
         """List series that started since then (epoch seconds), the newest first."""
         query = (
@@ -191,6 +205,37 @@ class References:
         )
         with self._connections.reading() as connection:
             return list(connection.execute(query).mappings())
+
+
+def _last_calls(now: float) -> Subquery:
+    """Select the calls among which an answered one of a lane is looked for."""
+    return (
+        select(exchanges)
+        .where(exchanges.c.started_at.between(now - _DAY_S, now))
+        .order_by(exchanges.c.started_at.desc())
+        .limit(_LOOKED_AT)
+        .subquery()
+    )
+
+
+def _answered(
+    last: Subquery, upstream: str, models: Collection[str], batch: str | None
+) -> list[ColumnElement[bool]]:
+    """Select answered calls to an upstream, and rollouts by what they are registered for."""
+    registered = rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
+    return [
+        registered,
+        *([] if batch is None else [rollouts.c.batch == batch]),
+        last.c.upstream == upstream,
+        last.c.kind == Kind.INFERENCE.value,
+        last.c.subcategory.is_(None),
+        last.c.status.between(200, 299),
+        last.c.injected.is_(False),
+        last.c.model.is_not(None),
+        last.c.model_ambiguous.is_not(True),
+        last.c.fallback.is_not(True),
+        last.c.rollout_id.not_in(RESERVED),
+    ]
 
 
 def _judged_before(connection: Connection, series_id: str) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select, update
+from sqlalchemy import Connection, bindparam, func, select, update
 
 from classifier.breakers import BreakerState
 from classifier.codec import decode_limit_reached
@@ -358,6 +358,23 @@ class Rollouts:
         """Return one rollout's columns, without its exchanges."""
         with self._connections.reading() as connection:
             return _row(connection, rollout_id)
+
+    def registered_alike(self, rollout: RolloutRecord, among: Collection[str]) -> set[str]:
+        """Return those of the rollouts ``among`` that have another one's registration.
+
+        That is its batch, its models and its upstream; a rollout of no batch has it to itself.
+        """
+        if rollout.batch is None:
+            return set()
+        query = select(rollouts.c.id).where(
+            rollouts.c.id.in_(among),
+            rollouts.c.batch == rollout.batch,
+            rollouts.c.model == rollout.model,
+            rollouts.c.upstream == rollout.upstream,
+            func.coalesce(rollouts.c.fallbacks, "") == "\n".join(rollout.fallbacks),
+        )
+        with self._connections.reading() as connection:
+            return set(connection.execute(query).scalars())
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         """Return one rollout as `load_some` does; None if it is unknown."""

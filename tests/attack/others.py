@@ -193,7 +193,7 @@ TRICKS += [
 ]
 
 
-@trick(BREAKERS, "five rollouts' dated names, trusted", "a spelling is never an excuse")
+@trick(BREAKERS, "five rollouts' dated names, trusted", _SHUT)
 def _dated_names(stage: Arena) -> None:
     def failing(agent: Agent) -> None:
         agent.ask(model=f"{agent.model}-2031-01-01")

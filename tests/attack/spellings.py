@@ -13,7 +13,8 @@ from tests.arena.world import Failure, Played, page, problem
 from tests.attack.tricks import TRICKS, Trick, end_on_a_zero, trick
 
 SPELLINGS = "equal spellings"
-_EQUAL = "names are equal for lanes and bindings, never as an excuse"
+_EQUAL = "the registered name is asked for, and answers"
+_ANEW = "the model was answered by another spelling, and none is registered"
 _SPELLED: tuple[tuple[str, Dialect], ...] = (
     ("{}-2031-01-01", Dialect.CHAT),
     ("{}-latest", Dialect.CHAT),
@@ -27,10 +28,18 @@ _SPELLED: tuple[tuple[str, Dialect], ...] = (
 _POLICIES: Mapping[str, Mapping[str, object]] = {"trusted": TRUSTED, "untrusted": UNTRUSTED}
 
 
+def _is_bound(policy: str) -> bool:
+    """Return True where an agent's model is registered; a trusted one's spelling is no trick."""
+    return _POLICIES[policy] is UNTRUSTED
+
+
 def _spelled(form: str, dialect: Dialect, policy: str) -> Callable[[Arena], None]:
     def attempt(stage: Arena) -> None:
         house, model = stage.lane()
-        agent = stage.agent(house, model, dialect=dialect, policy=_POLICIES[policy], batch=model)
+        agent = stage.agent(
+            house, model, dialect=dialect, policy=_POLICIES[policy], batch=model,
+            bound=_is_bound(policy),
+        )  # fmt: skip
         assert agent.ask() == 200
         for _ in range(2):
             assert agent.ask(model=form.format(model)) in (400, 404)
@@ -43,7 +52,7 @@ TRICKS += [
     Trick(
         family=SPELLINGS,
         how=f"{form.format('m')} in {dialect.name.lower()}, {policy}",
-        why=_EQUAL,
+        why=_EQUAL if _is_bound(policy) else _ANEW,
         attempt=_spelled(form, dialect, policy),
     )
     for form, dialect in _SPELLED
@@ -56,8 +65,10 @@ for _policy in _POLICIES:
     def _never_answered(stage: Arena, policy: str = _policy) -> None:
         house, model = stage.lane()
         other, agent = (
-            stage.agent(house, model, policy=_POLICIES[policy], batch=model) for _ in range(2)
-        )
+            stage.agent(house, model, policy=_POLICIES[policy], batch=model,
+                        bound=_is_bound(policy))
+            for _ in range(2)
+        )  # fmt: skip
         assert other.ask() == 200
         for _ in range(2):
             assert agent.ask(model=f"{model}-2031-01-01") == 404
@@ -67,7 +78,7 @@ for _policy in _POLICIES:
         Trick(
             family=SPELLINGS,
             how=f"m-2031-01-01 and no other, where m answers the batch, {_policy}",
-            why=_EQUAL,
+            why=_EQUAL if _is_bound(_policy) else _ANEW,
             attempt=_never_answered,
         )
     )
@@ -89,7 +100,8 @@ def _as(model: str) -> Callable[[Question], Played | None]:
     return behave
 
 
-@trick(ALIASES, "an alias that answers as the model, then a dated one of it, 404", _EQUAL)
+@trick(ALIASES, "an alias that answers as the model, then a dated one of it, 404",
+       "the alias was answered by another spelling, and is not what is registered")  # fmt: skip
 def _dated_alias(stage: Arena) -> None:
     house, model = stage.lane()
     _, alias = stage.lane("fast")

@@ -37,7 +37,16 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("200 stalled", {}, "rest", "no_reference"),
     ("200 503%down", BOUND, "outside_binding", "outside_binding"),
     ("200 404@nope", BOUND, "outside_binding", "outside_binding"),
-    ("200 404@gpt-5-2025-08-07", BOUND, "respelled", "respelled"),
+    ("200 404@gpt-5-2025-08-07", BOUND, "account", "no_reference"),  # an equal name
+    ("200 404@openai/gpt-5", BOUND, "account", "no_reference"),
+    ("200 404@GPT-5", BOUND, "account", "no_reference"),
+    ("200 404@gpt-5:free", BOUND, "account", "no_reference"),
+    ("200 404@us.openai.gpt-5-v1:0", BOUND, "account", "no_reference"),
+    ("200@o5 404@o5-latest", BOUND | {"fallbacks": ("o5",)}, "account", "no_reference"),
+    ("200@qwen3:32b 404@Qwen3:32b", {"model": "qwen3"}, "account", "no_reference"),
+    ("200 404@gpt-5-2025-08-07", {}, "respelled", "respelled"),
+    ("200 404@gpt-5-2025-08-07", {"upstream": "openai"}, "respelled", "respelled"),
+    ("200@house>gpt-5 404@house-2031-01-01", BOUND, "respelled", "respelled"),  # nobody's name
     ("200@gpt-5-2025-08-07 404@gpt-5-2025-08-07", BOUND, "account", "no_reference"),
     ("200@GPT-5 404", {}, "respelled", "respelled"),
     ("200 401@gpt-5-2025-08-07", BOUND, "account", "no_reference"),  # a key's
@@ -90,6 +99,17 @@ def test_a_failure_is_put_on_the_first_row_that_holds() -> None:
     for text, said, trusted, untrusted in ROWS:
         assert whose(rollout(text, **said)).row == trusted, text
         assert whose(rollout(text, **said), "untrusted").row == untrusted, text
+
+
+def test_no_answer_to_others_makes_a_registered_models_404_the_agents() -> None:
+    near = {"x0": Neighbours(answered=3, respelled=True)}
+    for registered, named, row in (
+        ("anthropic/claude-opus-4-5", "claude-opus-4-5-20251101", "account"),
+        ("claude-opus-4-5", "claude-opus-4-5", "account"),
+        (None, "claude-opus-4-5-20251101", "respelled"),
+    ):
+        seen = replace(rollout(f"404@{named}", model=registered), neighbours=near)
+        assert whose(seen).row == row, (registered, named)
 
 
 def test_every_row_is_reached() -> None:

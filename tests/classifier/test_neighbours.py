@@ -93,4 +93,8 @@ def test_a_model_that_answers_others_under_another_spelling_is_there() -> None:
         (("200@o[90-91]",), False),  # another model
         (("200@m[10-11]",), False),  # long before
     ):
-        assert neighbours_of(failed, others(*near)).respelled is respelled, near
+        peers = ["other-0", "other-1"]
+        assert neighbours_of(failed, others(*near), peers=peers).respelled is respelled, near
+    elsewhere = others("404@m[90-91]", "200@m[90-91]")
+    assert not neighbours_of(failed, elsewhere, peers=["other-0"]).respelled  # registered otherwise
+    assert not neighbours_of(failed, elsewhere).respelled

@@ -7,7 +7,7 @@ import itertools
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -152,6 +152,80 @@ def test_the_question_names_the_model_as_it_last_answered(
     until(lambda: len(questions(provider)) == 3)
     names = {json.loads(question.body)["model"] for question in questions(provider)}
     assert names == {f"{model}-2031-01-01"}
+
+
+NOT_FOUND = FAILURES[Fault.MODEL_NOT_FOUND]
+
+
+def not_found_under(*names: str) -> Callable[[Request], Answer]:
+    """Serve all but these spellings of models."""
+    return lambda request: (
+        NOT_FOUND if json.loads(request.body)["model"] in names else answers.healthy(request)
+    )
+
+
+def asked_names(provider: Provider) -> set[str]:
+    return {json.loads(question.body)["model"] for question in questions(provider)}
+
+
+@pytest.mark.parametrize(
+    ("registered", "named", "missing", "asked", "counts"),
+    [
+        ("{}", "{}-2031-01-01", "{}-2031-01-01", "{}", True),
+        ("openai/{}", "{}-2031-01-01", "{}-2031-01-01", "{}", True),  # as this provider spells it
+        ("{}-2031-01-01", "{}-2031-01-01", "{}-2031-01-01", "{}-2031-01-01", False),
+        ("openai/{}", "{}", "{}", "{}", False),
+    ],
+)
+def test_the_question_to_the_registered_name_decides_of_an_equal_one_that_is_not_found(
+    service: Service, provider: Provider, rollout: str, model: str,
+    registered: str, named: str, missing: str, asked: str, counts: bool,
+) -> None:  # fmt: skip
+    registered, named, missing, asked = (
+        form.format(model) for form in (registered, named, missing, asked)
+    )
+    provider.plays(not_found_under(missing))
+    call(service, f"{rollout}-else", f"{model}-2030-01-01")
+    service.outcome(f"{rollout}-else", status="success", batch="else", model=registered)
+    service.register(id=rollout, batch=model, model=registered, upstream="openai")
+    assert call(service, rollout, named) == 404
+    result = outcome(service, rollout)
+    assert asked_names(provider) == {asked}
+    assert (result["rewards"] is not None) is counts
+    assert service.verdict(rollout)["attributed_to"] == ("agent" if counts else "operator")
+
+
+def test_a_name_that_answered_once_is_no_excuse_for_its_404(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    service.register(id=rollout, batch=model, model=f"azure/{model}", upstream="openai")
+    call(service, rollout, model)
+    call(service, rollout, f"{model}-2031-01-01")
+    provider.plays(not_found_under(f"{model}-2031-01-01"))
+    assert call(service, rollout, f"{model}-2031-01-01") == 404
+    assert outcome(service, rollout)["rewards"] == {"score": 0.0}
+    assert asked_names(provider) == {model}
+
+
+def test_a_batch_whose_registered_model_is_not_found_has_no_zeros_beside_one_that_is_answered(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    trusted = {"agents": "trusted"}
+    provider.plays(not_found_under(f"{model}-20251101"))
+    for batch, named in (("good", model), ("bad", f"{model}-20251101")):
+        for number in range(3):
+            name = f"{rollout}-{batch}-{number}"
+            service.register(id=name, batch=f"{rollout}-{batch}", task=f"t{number}", policy=trusted,
+                             model=f"anthropic/{model}", upstream="openai")  # fmt: skip
+            call(service, name, named)
+            result = outcome(service, name)
+            assert (result["rewards"] is None) is (batch == "bad"), name
+            if batch == "bad":
+                assert (result["health"], result["attributed_to"]) == ("api_error", "operator")
+                assert result["api_error_info"]["subcategory"] == "model_not_found"
+    bad, good = (service.get(f"/batches/{rollout}-{each}") for each in ("bad", "good"))
+    assert (bad["scoreable"], bad["score_effective"]) == (0, None)
+    assert (good["scoreable"], good["score_effective"]) == (3, 0.0)
 
 
 def test_without_the_operators_key_nothing_is_asked(

@@ -403,6 +403,53 @@ def test_a_failure_while_others_are_answered_keeps_its_reward(
     assert (trusted["health"], trusted["corroborated"]) == ("api_error", False)
 
 
+NOT_FOUND = answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND]
+
+
+def test_no_other_batchs_answer_makes_a_registered_models_404_the_agents(
+    neighbours_service: Service,
+) -> None:
+    for policy, scored in ((None, None), (UNTRUSTED, {"reward": 0.0})):
+        batch = f"b-{scored}"
+        register(neighbours_service, f"{batch}-1", batch=f"{batch}-else")
+        call(neighbours_service, f"{batch}-1")
+        failing = f"{batch}-2"
+        register(neighbours_service, failing, batch=batch, model="openai/gpt-5", policy=policy)
+        call(neighbours_service, failing, NOT_FOUND, body={"model": "gpt-5-2025-08-07"})
+        told = report(neighbours_service, failing)
+        assert told["rewards"] == scored  # nothing is asked here: an untrusted agent's zero stays
+        if policy is None:
+            assert (told["health"], told["attributed_to"]) == ("api_error", "operator")
+            assert told["api_error_info"]["subcategory"] == "model_not_found"
+
+
+@pytest.mark.parametrize(
+    ("other", "respelled"),
+    [
+        ({}, True),
+        ({"batch": "else"}, False),
+        ({"model": "gpt-5"}, False),
+        ({"upstream": None}, False),
+    ],
+)
+def test_a_spelling_is_told_from_answers_to_the_same_registration_only(
+    neighbours_service: Service, other: dict[str, Any], respelled: bool
+) -> None:
+    register(neighbours_service, "answered", **({"model": None} | other))
+    call(neighbours_service, "answered")
+    register(neighbours_service, "failing", model=None)
+    call(neighbours_service, "failing", NOT_FOUND, body={"model": "gpt-5-2031-01-01"})
+    told = report(neighbours_service, "failing")
+    assert (told["attributed_to"] == "agent") is respelled
+    assert (told["rewards"] is not None) is respelled
+
+
+def test_rollouts_of_no_batch_are_no_registration_in_common(neighbours_service: Service) -> None:
+    call(neighbours_service, "alone")
+    call(neighbours_service, "failing", NOT_FOUND, body={"model": "gpt-5-2031-01-01"})
+    assert report(neighbours_service, "failing")["attributed_to"] == "operator"
+
+
 def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> None:
     database = Database(database_url)
     database.prepare()
