@@ -28,6 +28,7 @@ from classifier.cause_table.row import (
     QWEN,
     RATE,
     REJECTED,
+    STATE,
     XAI,
     ZAI,
     ZHIPU,
@@ -412,9 +413,16 @@ COINED: Final = (
         id="openai.lost_state",
         gives=REJECTED,
         reason="lost_state",
-        names=names("previous_response_not_found"),
-        source="developers.openai.com/api/docs/guides/conversation-state (the provider has lost or"
-        " never kept what the request goes on with)",
+        names=names("previous_response_not_found invalid_encrypted_content"),
+        source=STATE + " (the provider has lost or never kept what the request goes on with);"
+        " openai/openai-python:src/openai/types/responses/response_error.py",
+    ),
+    CauseRow(
+        id="anthropic.thread",
+        gives=REJECTED,
+        reason="lost_state",
+        names=names("thread_not_found thread_already_continued thread_continue_in_flight"),
+        source=ANTHROPIC + " (message threads: the client sends the whole conversation again)",
     ),
     CauseRow(
         id="bedrock.unknown_operation",
@@ -422,13 +430,6 @@ COINED: Final = (
         reason="wrong_endpoint",
         names=names("unknownoperationexception"),
         source="docs.aws.amazon.com/AmazonECS/latest/APIReference/CommonErrors.html",
-    ),
-    CauseRow(
-        id="openai.encrypted_content",
-        gives=REJECTED,
-        reason="malformed",
-        names=names("invalid_encrypted_content"),
-        source="openai/openai-python:src/openai/types/responses/response_error.py",
     ),
     CauseRow(
         id="openai.data_residency",

@@ -23,6 +23,7 @@ from classifier.cause_table.row import (
     MISTRAL,
     MODEL,
     NO_STATUS,
+    NOT_SERVER,
     OPENAI_CODES,
     OPENROUTER,
     PROVIDER,
@@ -31,6 +32,11 @@ from classifier.cause_table.row import (
     RATE,
     REJECTED,
     SERVER,
+    SIGNATURES,
+    STATE,
+    THINKING,
+    THINKING_MODE,
+    TOOL_RESULTS,
     VLLM,
     ZAI,
     ZHIPU,
@@ -40,6 +46,61 @@ from classifier.cause_table.row import (
     statuses,
 )
 from classifier.records import Ending, Flaw
+
+# --- a conversation's state ---
+#
+# Signed or encrypted reasoning, tool calls with their results, and earlier turns. Clients and
+# gateways drop or change them, and a provider forgets what it keeps: none is a credential. Names of
+# fields stand in sentences quoted, with a blank, in snake_case or in camelCase.
+
+
+_Q: Final = r"[`'\"]?"
+_S: Final = r"[\s_-]?"
+
+
+def _in_one_sentence(*parts: str, without: str = r"(?!)") -> str:
+    """Return a pattern of parts in any order; a dot inside a path ends no sentence."""
+    ahead = (rf"(?=(?:[^.\n]|\.(?=\S)){{0,240}}?(?:{part}))" for part in parts)
+    denied = rf"(?!(?:[^.\n]|\.(?=\S)){{0,240}}?(?:{without}))"
+    return rf"(?:\A|[.\n]\s*){denied}{''.join(ahead)}"
+
+
+_REASONING: Final = (
+    rf"(?:thoughts?|thinking|reasoning){_S}signatures?"
+    rf"|signatures?{_Q} (?:field )?(?:in|of|for|on) [^.\n]{{0,20}}(?:thinking|thought|reasoning)"
+    r"|(?:thinking|reasoning)\.signature|content\[\]\.thinking"
+    rf"|(?<!reasoning\.)encrypted{_S}(?:content|reasoning|thinking|thought)"
+    rf"|(?:redacted|previous){_S}thinking|of type {_Q}reasoning"
+    rf"|\b(?:thinking|reasoning){_Q}{_S}(?:blocks?|items?|content|details)\b"
+)
+_SPOILT: Final = (
+    r"corrupt|tamper|invalid(?![\W_]*(?:request|argument|param|input)\b)|not (?:a )?valid|malformed"
+    r"|missing|absent|mismatch|expired|not found|decrypt|field required|without its required"
+    r"|(?:fail|unable|could not|cannot|can't|error)[^.\n]{0,30}(?:verif|decod|pars|validat)"
+    r"|(?:verification|validation|decoding) failed|not (?:be )?(?:verified|decoded|parsed|match)"
+    r"|cannot be modified|must (?:remain|start|begin|be (?:passed|sent|returned|preserved|kept))"
+    r"|must contain|unsigned|(?:bound|belongs?) to|issued for|different conversation"
+)
+_UNSUPPORTED: Final = r"(?:not |n't |un)support|not (?:allowed|permitted)"
+_CALL: Final = rf"(?:tool{_S}(?:use|calls?)|function{_S}calls?)\b"
+_RESULT: Final = (
+    rf"(?:(?:tool|function){_S}(?:call{_S})?(?:results?|outputs?|responses?)|tool messages?"
+    rf"|role {_Q}tool|calls and responses)\b"
+)
+_UNPAIRED: Final = (
+    r"without|follow|correspond|immediately|equal|same number|exceed|matching|prece|unexpected"
+    r"|missing|\bno |not found|not find|not have|single result"
+)
+_CALL_IDS: Final = rf"(?:tool{_S}(?:(?:call|use|result){_Q}{_S})?ids?|toolUse blocks)\b"
+_UNMATCHED: Final = (
+    r"not found|unknown|without|unique|duplicate|unexpected|missing|match|not exist|not have"
+)
+_EARLIER: Final = (
+    rf"\b(?:(?:previous|prior|earlier){_S}(?:response|interaction|message)(?:{_S}ids?)?"
+    rf"|(?:response|item) (?:found )?with id|response {_Q}resp_\w+"
+    r"|interaction|conversation|thread)\b"
+)
+_GONE: Final = r"not (?:be |been )?found|not exist|expired|no longer|not persisted"
 
 PHRASES: Final = (
     # -- money; a 5xx stays the provider's own failure -----------------------------------------
@@ -75,23 +136,53 @@ PHRASES: Final = (
         on=statuses(400, 404, 405) | NO_STATUS,
         source="expressjs.com/en/starter/faq.html: finalhandler's answer to an unknown path",
     ),
+    # -- what a conversation carries, and what its provider keeps of it ---------------------
     CauseRow(
         id="openai.no_such_response",
         gives=REJECTED,
         reason="lost_state",
         params=names("previous_response_id"),
         on=statuses(400, 404),
-        source="developers.openai.com/api/docs/guides/conversation-state",
+        source=STATE,
     ),
     CauseRow(
-        id="openai.no_such_response_said",
+        id="any.rejected_reasoning",
+        gives=REJECTED,
+        reason="lost_state",
+        says=pattern(_in_one_sentence(_REASONING, _SPOILT, without=_UNSUPPORTED)),
+        on=NOT_SERVER,
+        source=SIGNATURES + "; " + THINKING + "; " + STATE + "; " + THINKING_MODE,
+    ),
+    CauseRow(
+        id="any.unpaired_tool_call",
         gives=REJECTED,
         reason="lost_state",
         says=pattern(
-            r"\bprevious response with id\b[^\n]{0,80}\bnot found|\bno response found with id\b"
+            _in_one_sentence(_CALL, _RESULT, _UNPAIRED)
+            + f"|{_in_one_sentence(_CALL_IDS, _UNMATCHED)}"
+            + rf"|(?:\bno|missing|\bexpected|multiple|orphan\w*)\W{{0,3}}{_RESULT}"
         ),
-        on=statuses(400, 404),
-        source="developers.openai.com/api/docs/guides/conversation-state",
+        on=NOT_SERVER,
+        source=TOOL_RESULTS,
+    ),
+    CauseRow(
+        id="any.no_earlier_turn",
+        gives=REJECTED,
+        reason="lost_state",
+        says=pattern(
+            rf"{_EARLIER}(?:(?!model)[^.\n]|\.(?=\S)){{0,60}}?(?:{_GONE})"
+            rf"|(?:not|n't|to) find (?:\w+ ){{0,3}}?{_EARLIER}|\bno (?:\w+ )?{_EARLIER}"
+        ),
+        on=statuses(400, 404, 409, 410) | NO_STATUS,
+        source=STATE + "; ai.google.dev/gemini-api/docs/interactions (previous_interaction_id)",
+    ),
+    CauseRow(
+        id="gemini.no_cached_content",
+        gives=REJECTED,
+        reason="lost_state",
+        says=pattern(r"\bcachedcontent not found"),
+        on=NOT_SERVER,
+        source="ai.google.dev/gemini-api/docs/caching (403: or permission denied)",
     ),
     # -- the model, in words -------------------------------------------------------------------
     CauseRow(

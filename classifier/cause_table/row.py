@@ -95,4 +95,12 @@ LLAMACPP: Final = "ggml-org/llama.cpp:tools/server/utils.hpp format_error_respon
 VLLM: Final = "vllm-project/vllm:vllm/entrypoints/openai/serving_engine.py"
 LITELLM: Final = "BerriAI/litellm:litellm/exceptions.py"
 XAI: Final = "docs.x.ai/docs/key-information/debugging"
+STATE: Final = "developers.openai.com/api/docs/guides/conversation-state"
+SIGNATURES: Final = "ai.google.dev/gemini-api/docs/thought-signatures"
+THINKING: Final = "platform.claude.com/docs/en/build-with-claude/extended-thinking"
+THINKING_MODE: Final = "api-docs.deepseek.com/guides/thinking_mode"
+TOOL_RESULTS: Final = (
+    "platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls;"
+    " ai.google.dev/gemini-api/docs/function-calling"
+)
 HTTP: Final = "RFC 9110 §15"

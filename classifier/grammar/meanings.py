@@ -376,6 +376,17 @@ MEANINGS: Final = (
     ),
     Meaning(
         rank=SPECIFIC,
+        gives=REJECTED,
+        reason="lost_state",
+        subjects=_terms("state"),
+        predicates=_terms(
+            "invalid expired missing not_valid not_found unknown failed not_validated gone error"
+        ),
+        any_status_named=True,
+        on=NOT_SERVER,
+    ),
+    Meaning(
+        rank=SPECIFIC,
         gives=AUTH,
         reason="signature",
         subjects=_terms("signature"),

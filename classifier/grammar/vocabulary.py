@@ -173,6 +173,15 @@ SUBJECTS: Final = (
         " cloud.tencent.com/document/api/1721/101527",
     ),
     Term(
+        id="state",
+        words="thought signature|thought signatures|thinking signature|reasoning signature"
+        "|encrypted content|encrypted reasoning|thinking block|thinking blocks|reasoning item"
+        "|tool result|tool results|tool output|tool outputs|function response|interaction"
+        "|previous response|previous interaction|思维签名|思考签名|推理签名|思维链签名",
+        source="ai.google.dev/gemini-api/docs/thought-signatures;"
+        " platform.claude.com/docs/en/build-with-claude/extended-thinking",
+    ),
+    Term(
         id="auth",
         words="authentication|authorization|auth|login|permission|permissions|access|scopes"
         "|whitelist|allowlist|ip address|organization policy|org policy"

@@ -30,6 +30,7 @@ FRENCH: Final = Language(
         "|clef|clefs|identifiants|informations d identification|certificat|mot de passe",
         "bare_key": "jeton",
         "signature": "signature|signature de la requête",
+        "state": "signature de pensée|signature de la pensée|signature de raisonnement",
         "route": "route|chemin|page|url|adresse",
         "tunnel": "tunnel",
         "hosted": "application|conteneur",

@@ -33,6 +33,7 @@ GERMAN: Final = Language(
         "|zugriffstoken|zugangstoken|authentifizierungstoken|anmeldedaten|zugangsdaten"
         "|anmeldeinformationen|zertifikat|passwort|sicherheitstoken",
         "signature": "signatur|signaturen",
+        "state": "gedankensignatur|denksignatur|signatur des gedankens",
         "route": "route|pfad|seite|url|adresse",
         "tunnel": "tunnel",
         "hosted": "anwendung|webanwendung",

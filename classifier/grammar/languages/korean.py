@@ -38,6 +38,7 @@ KOREAN: Final = Language(
         "|접근 토큰|비밀번호|시크릿|인증서|서비스키|서비스 키|앱키|비밀키|" + _alone("키"),
         "bare_key": "토큰",
         "signature": "서명|서명값",
+        "state": "사고 서명|추론 서명",
         "route": "경로|페이지|주소|url",
         "tunnel": "터널",
         "hosted": "앱이|애플리케이션",

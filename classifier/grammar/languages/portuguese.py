@@ -30,6 +30,7 @@ PORTUGUESE: Final = Language(
         "|token de acesso|token de autenticação|credencial|credenciais|certificado|senha",
         "bare_key": "token",
         "signature": "assinatura digital|assinatura da requisição",
+        "state": "assinatura de pensamento|assinatura do pensamento|assinatura de raciocínio",
         "route": "rota|url|página|endereço",
         "tunnel": "túnel",
         "hosted": "aplicação|aplicativo|contêiner",

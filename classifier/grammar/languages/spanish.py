@@ -29,6 +29,7 @@ SPANISH: Final = Language(
         "|token de acceso|token de autenticación|credencial|credenciales|certificado|contraseña",
         "bare_key": "token",
         "signature": "firma|firma de la solicitud",
+        "state": "firma de pensamiento|firma del pensamiento|firma de razonamiento",
         "route": "ruta|url|página|dirección",
         "tunnel": "túnel",
         "hosted": "aplicación|contenedor",

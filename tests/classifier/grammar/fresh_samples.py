@@ -3,7 +3,8 @@
 ``fresh_samples.jsonl`` has them, one `Fresh` a line, and in which ``set`` it is. Shapes and facts
 come from the pages named; the sentences are this project's own. ``FRESH`` was collected before the
 grammar, ``LATER`` after its first version; both are kept so that it does not forget. ``ELSEWHERE``
-are routes, tunnels and signatures; 29 of the first 50 were told before.
+are routes, tunnels and signatures; 29 of the first 50 were told before. ``STATE`` is what a
+conversation carries and its provider keeps; 3 of these 100 were told before.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _fresh(row: Mapping[str, Any]) -> Fresh:
 
 
 _ROWS = lines(Path(__file__).with_suffix(".jsonl"))
-FRESH, LATER, ELSEWHERE = (
+FRESH, LATER, ELSEWHERE, STATE = (
     tuple(_fresh(row) for row in _ROWS if row["set"] == name)
-    for name in ("fresh", "later", "elsewhere")
+    for name in ("fresh", "later", "elsewhere", "state")
 )

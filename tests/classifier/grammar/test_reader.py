@@ -17,7 +17,7 @@ from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error
-from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, Fresh
+from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, STATE, Fresh
 from tests.tables import each
 
 AUTH = Subcategory.AUTH
@@ -58,7 +58,7 @@ def subcategory(
 
 @each(
     "sample",
-    [*FRESH, *LATER, *ELSEWHERE],
+    [*FRESH, *LATER, *ELSEWHERE, *STATE],
     ids=lambda s: f"{s.upstream}-{s.status}-{s.message[:40]}",
 )
 def test_an_error_that_no_row_lists_is_understood(sample: Fresh) -> None:
@@ -86,6 +86,10 @@ LOOKALIKES = (
     (422, REJECTED, "user must be a string"),
     (400, REJECTED, "Invalid user message: content is empty"),
     (400, REJECTED, "messages.1.content.0: Invalid `signature` in `thinking` block"),
+    (401, AUTH, "Invalid token signature, the conversation was not found"),
+    (403, AUTH, "The request signature we calculated does not match the signature you provided"),
+    (401, AUTH, "The signature of the JWT could not be verified"),
+    (400, AUTH, "Request signature is missing or invalid"),
     (400, REJECTED, "The model generated invalid JSON"),
     (400, REJECTED, "The model called a tool that was not found"),
     (400, REJECTED, "Function 'lookup' was not found in the tools of the request"),
