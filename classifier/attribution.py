@@ -449,9 +449,11 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     if not facts.failures:
         return ends
     agents = _ids_of(attribute(facts, rows, asked=False), AttributedTo.AGENT)
-    finding = find(_without(facts, agents))
+    kept = _without(facts, agents)
+    finding = find(kept)
     deciding = [x for x in facts.failures if x.id in finding.evidence]
-    return [*deciding[:1], *deciding[1:][-1:], *ends]
+    lost = _lost_last(kept) if finding.health is Health.HEALTHY else None
+    return [*deciding[:1], *deciding[1:][-1:], *ends, *([] if lost is None else [lost])]
 
 
 def _aborted_last(facts: Evidence) -> Exchange | None:
@@ -466,6 +468,13 @@ def _wordless_last(facts: Evidence) -> Exchange | None:
     """Return the main lane's last call if neither output nor an error came."""
     last = facts.main[-1].last if facts.main else None
     return last if last is not None and wordless(last) else None
+
+
+def _lost_last(facts: Evidence) -> Exchange | None:
+    """Return the last call that failed by the conversation's state, if the rollout ended on it."""
+    tail = facts.tail
+    ended = tail.strength is Strength.LOST_STATE and not tail.continued
+    return tail.strongest[-1] if ended else None
 
 
 def _wordless_for_all(facts: Evidence) -> bool:
@@ -568,6 +577,10 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
             doubtful=True,
         )
         return _with_references(weighed, facts, find, rows)
+    lost = _lost_last(facts) if untrusted and weighed.finding.health is Health.HEALTHY else None
+    if lost is not None:
+        weighed = _of_lost_state(weighed, lost, attributed)
+        return _with_references(weighed, facts, find, rows)
     if untrusted and _agent_can_cause(weighed.finding, kept):
         weighed = _kept(weighed, PROVOKED_SUSPECTED, (), attributed)
     weighed = replace(weighed, keeps=untrusted or weighed.attributed_to is AttributedTo.AGENT)
@@ -629,6 +642,15 @@ def _of_the_agent(
     clear = find(by_table).health is Health.HEALTHY or not by_table.calls
     warning = FAILED_BY_AGENT if clear else PROVOKED_SUSPECTED
     return _kept(weighed, warning, found.evidence, attributed)
+
+
+def _of_lost_state(
+    weighed: AttributedFinding, lost: Exchange, attributed: Mapping[str, Attributed]
+) -> AttributedFinding:
+    """Attribute an end on lost state: the reward counts where the question was answered."""
+    if attributed[lost.id].to is not AttributedTo.AGENT:
+        return _named(weighed, [attributed[lost.id]])
+    return replace(_kept(weighed, PROVOKED_SUSPECTED, (lost.id,), attributed), keeps=True)
 
 
 def _kept(

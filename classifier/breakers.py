@@ -14,6 +14,7 @@ from typing import assert_never
 from classifier.fingerprints import Lane
 from classifier.records import RolloutRecord
 from classifier.verdicts import (
+    ENDED_ON_LOST_STATE,
     EVIDENCE,
     AttributedTo,
     Comparison,
@@ -78,14 +79,16 @@ class _Weight(StrEnum):
 def _weight(verdict: Verdict) -> _Weight:
     """Weigh a verdict: a transient failure neither feeds a streak nor breaks one.
 
-    Nor does what agents did themselves, or may have done: it would stop everybody's lane.
+    Nor does what agents did themselves, or may have done: it would stop everybody's lane; nor the
+    state of a conversation, which says nothing of the key or the model.
     """
     if verdict.attributed_to is AttributedTo.AGENT or verdict.scoreable == "unknown":
         return _Weight.SILENT  # nor where nobody can say whose failure it was
     if verdict.health is Health.HEALTHY:
         return _Weight.CLEARS
     suspected = verdict.health is Health.SUSPECTED_API_ERROR
-    permanent = verdict.health is Health.API_ERROR and not verdict.transient
+    lost = ENDED_ON_LOST_STATE in verdict.warnings
+    permanent = verdict.health is Health.API_ERROR and not (verdict.transient or lost)
     return _Weight.FEEDS if suspected or permanent else _Weight.SILENT
 
 

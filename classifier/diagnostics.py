@@ -90,7 +90,7 @@ def proved(rule: str) -> str:
 _UNSCORED = (
     (ENDED_ON_UNEXPLAINED_REJECTION, "its last request was rejected, and nothing explains why"),
     (ENDED_ON_UNREAD_ANSWERS, "its last responses could not be read as answers"),
-    (ENDED_ON_LOST_STATE, "at its end the provider had lost the response that it went on from"),
+    (ENDED_ON_LOST_STATE, "at its end the provider did not accept the conversation's own state"),
 )
 
 

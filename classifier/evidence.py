@@ -145,7 +145,7 @@ class Strength(IntEnum):
     """The strength of a failure as evidence that the agent was cut off, weakest first."""
 
     EXPLAINED = 1  # a rejection with a reason: the agent's own doing
-    LOST_STATE = 2  # the provider no longer knows the response that the request goes on from
+    LOST_STATE = 2  # a conversation's state that a client dropped or the provider lost
     UNEXPLAINED = 3  # a rejection that only a status speaks for: nobody knows whose
     TRANSIENT = 4  # rate_limit, provider_error
     PERMANENT = 5  # auth, quota, model_not_found

@@ -379,9 +379,9 @@ def _ended_unexplained(facts: Evidence) -> bool:
 
 
 def _ended_on_lost_state(facts: Evidence) -> bool:
-    """Return True if the worst failure left at the end is that the provider had lost the state.
+    """Return True if the worst failure left at the end is a rejected state of the conversation.
 
-    A conversation kept by the provider (previous_response_id) is the provider's to keep.
+    What signs it, and what the provider keeps of it (previous_response_id), no agent writes.
     """
     return facts.tail.strength is Strength.LOST_STATE
 
@@ -772,7 +772,8 @@ def _doomed(facts: Evidence) -> bool:
     """Return True if continuing is pointless because the same permanent failure repeats.
 
     Answers are counted, not logical calls: an SDK's own retry of a dead key is proof too.
-    After a success only a quota or auth failure counts; others may be about one request.
+    After a success only a quota or auth failure counts; others may be about one request. State that
+    was lost never does: the whole conversation, sent again, is a normal step.
     """
     limit = facts.policy.doomed_after
     if limit <= 0:
@@ -783,7 +784,9 @@ def _doomed(facts: Evidence) -> bool:
     counts = Counter(
         (x.cause.subcategory, x.status, x.cause.code)
         for x in facts.tail.failures
-        if x.cause is not None and not x.cause.transient and x.cause.subcategory in fatal
+        if x.cause is not None
+        and x.cause.subcategory in fatal
+        and Strength.of(x.cause) not in (Strength.TRANSIENT, Strength.LOST_STATE)
     )
     return max(counts.values(), default=0) >= limit
 

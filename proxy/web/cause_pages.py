@@ -43,7 +43,7 @@ _BY_REASON: Mapping[str, str] = {
     "unsupported": "Remove the parameter that the model does not support.",
     "malformed": "Correct the request that the agent builds.",
     "wrong_endpoint": "Correct the base URL or path that the agent calls.",
-    "lost_state": "Send the whole conversation: the provider has lost its earlier part.",
+    "lost_state": "Send the whole conversation as the provider gave it, signatures included.",
     "offline": "Start the endpoint or the tunnel that the base URL leads to.",
     "signature": "Check the secret that signs requests, and this machine's clock.",
     "proxy_auth": "Give the proxy between here and the provider its credentials.",

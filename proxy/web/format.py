@@ -165,7 +165,8 @@ WARNINGS: Mapping[str, str] = {
     "ended_on_rejection": "the last request was rejected as invalid",
     "ended_on_unexplained_rejection": "the last request was rejected without a reason",
     "ended_on_unread_answers": "the last responses could not be read as answers",
-    "ended_on_lost_state": "at the end the provider had lost the response that requests continued",
+    "ended_on_lost_state": "at the end the conversation's own state was rejected: a signature, a "
+    "tool call without its result, or an earlier turn that the provider no longer had",
     "ended_on_failure": "the last call failed and the agent continued with another model",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",

@@ -10,13 +10,15 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from classifier import Health, RolloutRecord, Verdict, judge
+from classifier.breakers import BreakerState, Phase, feed
 from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
 from classifier.diagnostics import check_lines
 from classifier.records import AnswerState, Ending, Exchange, FailureEvidence, Kind, Usage
 from classifier.results import result
-from classifier.verdicts import SEED, Proof, ProofSource
-from tests.builders import calls, exchange, rollout
+from classifier.rules import references_wanted
+from classifier.verdicts import SEED, AttributedTo, Proof, ProofSource
+from tests.builders import asked, calls, exchange, outcome, rollout
 from tests.classifier.truth import TABLE
 from tests.classifier.truth_sequences import SEQUENCES
 from tests.tables import each
@@ -251,11 +253,48 @@ def test_a_lost_state_at_the_end_leaves_the_score_unknown() -> None:
     verdict = judge(rollout("200+tool+read 400+lost_state*3"))
     assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
     assert verdict.warnings == ("ended_on_lost_state",)
-    assert check_lines(verdict, "t") == [
-        "t: suspect measurement: at its end the provider had lost the response that it went on from"
+    told = "at its end the provider did not accept the conversation's own state"
+    assert check_lines(verdict, "t") == [f"t: suspect measurement: {told}"]
+    assert judge(rollout("200+tool+read 400+lost_state 200+tool+read")).scoreable == "yes"
+
+
+@each(
+    "words, said, scoreable, to, warning",
+    [
+        (None, {}, "yes", AttributedTo.AGENT, "no_reference"),
+        ("ok ok ok", {}, "yes", AttributedTo.AGENT, "provoked_suspected"),
+        ("rejected_request", {}, "unknown", AttributedTo.PROVIDER, "ended_on_lost_state"),
+        ("ok rejected_request", {}, "unknown", AttributedTo.PROVIDER, "reference_partly"),
+        ("auth", {}, "unknown", AttributedTo.UNKNOWN, "reference_inconclusive"),
+        ("", {"running": True}, "unknown", AttributedTo.UNKNOWN, "reference_pending"),
+    ],
+)
+def test_a_question_decides_of_an_untrusted_agents_lost_state(
+    words: str | None, said: dict[str, Any], scoreable: str, to: AttributedTo, warning: str
+) -> None:
+    seen = rollout("200+tool+read 400+lost_state", agents="untrusted")
+    assert [need.exchange_id for need in references_wanted(seen)] == ["x1"]
+    verdict = judge(seen if words is None else asked(seen, words, **said))
+    assert verdict.health is Health.HEALTHY
+    assert (verdict.scoreable, verdict.attributed_to) == (scoreable, to)
+    assert warning in verdict.warnings
+    assert "ended_on_lost_state" in verdict.warnings
+    assert verdict.provisional is bool(said)
+    recovered = rollout("200+tool+read 400+lost_state 200+tool+read", agents="untrusted")
+    assert references_wanted(recovered) == []
+
+
+def test_a_lost_state_dooms_nothing_and_counts_for_no_breaker() -> None:
+    lost = [
+        judge(rollout("404+lost_state*2", id=f"r{n}", batch="b", outcome=outcome()))
+        for n in range(9)
     ]
-    untrusted = judge(rollout("200+tool+read 400+lost_state", agents="untrusted"))
-    assert untrusted.scoreable == "yes"
+    assert {(v.rule, v.scoreable, v.doomed) for v in lost} == {("all_failed", "no", False)}
+    assert judge(rollout("404+lost_state*9", outcome=None)).doomed is False
+    states: list[BreakerState] = []
+    for verdict in lost:
+        states = feed(states, verdict, now=0.0) or states
+    assert [state for state in states if state.phase is not Phase.CLOSED or state.streak] == []
 
 
 @each(

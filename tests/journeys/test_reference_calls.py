@@ -228,6 +228,26 @@ def test_a_batch_whose_registered_model_is_not_found_has_no_zeros_beside_one_tha
     assert (good["scoreable"], good["score_effective"]) == (3, 0.0)
 
 
+def test_an_untrusted_agents_end_on_lost_state_is_asked_about(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    spoilt = {"code": 400, "message": "Corrupted thought signature.", "status": "INVALID_ARGUMENT"}
+    service.register(id=rollout, model=model, upstream="openai")
+    call(service, rollout, model)
+    provider.plays(
+        lambda request: (
+            answers.healthy(request)
+            if is_question(request)
+            else answers.whole([{"error": spoilt}], 400)
+        )
+    )
+    assert call(service, rollout, model) == 400
+    result = outcome(service, rollout)
+    assert (result["rewards"], result["attributed_to"]) == ({"score": 0.0}, "agent")
+    assert len(questions(provider)) == 3
+    assert {each["result"] for each in service.verdict(rollout)["references"]} == {"answered"}
+
+
 def test_without_the_operators_key_nothing_is_asked(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import threading
 import time
 from pathlib import Path
@@ -55,6 +57,84 @@ def test_a_zero_that_is_true_stays_in_the_denominator(
     assert (result["status"], result["rewards"]) == ("success", {"reward": 0.0})
     assert (result["error_category"], result["api_error_info"]) == (None, None)
     assert service.verdict(rollout)["provisional"] is False
+
+
+SPOILT = {"code": 400, "message": "Corrupted thought signature.", "status": "INVALID_ARGUMENT"}
+QUOTED = {"raw": json.dumps({"error": SPOILT}), "provider_name": "Google AI Studio"}
+# A conversation's state that is rejected: at Google, through a gateway, in a stream, at Anthropic.
+STATES = {
+    "google": answers.whole({"error": SPOILT}, 400),
+    "a list": answers.whole([{"error": SPOILT}], 400),
+    "openrouter": answers.whole(
+        {"error": {"message": "Provider returned error", "code": 400, "metadata": QUOTED}}, 400
+    ),
+    "in a stream": answers.streamed(answers.data({"error": SPOILT})),
+    "a thread": answers.whole(
+        {
+            "type": "error",
+            "error": {
+                "type": "not_found_error",
+                "message": "Not found.",
+                "details": {"error_code": "thread_not_found"},
+            },
+        },
+        404,
+    ),
+}
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_a_conversations_rejected_state_is_no_credential_and_no_measurement(
+    service: Service, provider: Provider, rollout: str, state: str
+) -> None:
+    chat = service.base(rollout, "openai") + CHAT
+    provider.plays(answers.chat_tools_stream())
+    assert httpx.post(chat, json=BODY, timeout=60).status_code == 200
+    provider.plays(STATES[state])
+    httpx.post(chat, json=BODY, timeout=60)
+    result = service.outcome(rollout, **FINISHED, rewards={"reward": 0.0})
+    failed = service.exchanges(rollout)[-1]
+    assert (failed["subcategory"], failed["reason"]) == ("rejected_request", "lost_state")
+    assert (result["health"], result["scoreable"]) == ("healthy", "unknown")
+    assert "ended_on_lost_state" in service.verdict(rollout)["warnings"]
+    page = html.unescape(service.http.get(f"/ui/rollouts/{rollout}").text)
+    assert "at the end the conversation's own state was rejected" in page
+
+
+def test_a_thread_that_is_gone_and_sent_again_as_a_whole_is_recovered(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    messages = service.base(rollout, "anthropic") + "/v1/messages"
+    headers = {"anthropic-beta": "message-threads-2026-08-12", "anthropic-version": "2026-10-21"}
+    turn = {"role": "user", "content": "Go on."}
+    body = {"model": "claude-opus-4-5", "max_tokens": 64, "messages": [turn]}
+    threads = (
+        ({"type": "create"}, answers.messages_tools()),
+        ({"type": "continue", "previous_message_id": "msg_1"}, STATES["a thread"]),
+        ({"type": "create"}, answers.messages()),
+    )
+    for thread, answer in threads:
+        provider.plays(answer)
+        httpx.post(messages, json={**body, "thread": thread}, headers=headers, timeout=60)
+    result = service.outcome(rollout, **FINISHED, rewards={"reward": 0.0})
+    assert (result["scoreable"], result["rewards"]) == ("yes", {"reward": 0.0})
+    verdict = service.verdict(rollout)
+    assert (verdict["failed_requests"], verdict["recovered_requests"]) == (1, 1)
+    assert (verdict["doomed"], verdict["warnings"]) == (False, [])
+
+
+def test_conversations_rejected_states_open_no_breaker(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(STATES["google"])
+    for number in range(7):
+        name = f"{rollout}-{number}"
+        given = service.register(id=name, batch=rollout, model="gpt-5", upstream="openai")
+        assert given["admitted"], given["error"]
+        httpx.post(service.base(name, "openai") + CHAT, json=BODY, timeout=60)
+        result = service.outcome(name, **FINISHED, rewards={"reward": 0.0})
+        assert (result["health"], result["rewards"]) == ("api_error", None)
+        assert result["api_error_info"]["subcategory"] == "rejected_request"
 
 
 def test_a_zero_that_is_a_providers_failure_loses_its_reward(
