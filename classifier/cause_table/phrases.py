@@ -60,22 +60,25 @@ _S: Final = r"[\s_-]?"
 
 def _in_one_sentence(*parts: str, without: str = r"(?!)") -> str:
     """Return a pattern of parts in any order; a dot inside a path ends no sentence."""
-    ahead = (rf"(?=(?:[^.\n]|\.(?=\S)){{0,240}}?(?:{part}))" for part in parts)
-    denied = rf"(?!(?:[^.\n]|\.(?=\S)){{0,240}}?(?:{without}))"
+    ahead = (rf"(?=(?:[^.\n]|\.(?=\S)){{0,400}}?(?:{part}))" for part in parts)
+    denied = rf"(?!(?:[^.\n]|\.(?=\S)){{0,400}}?(?:{without}))"
     return rf"(?:\A|[.\n]\s*){denied}{''.join(ahead)}"
 
 
 _REASONING: Final = (
     rf"(?:thoughts?|thinking|reasoning){_S}signatures?"
-    rf"|signatures?{_Q} (?:field )?(?:in|of|for|on) [^.\n]{{0,20}}(?:thinking|thought|reasoning)"
+    rf"|signatures?{_Q} (?:field )?(?:in|of|for|on) [^.\n]{{0,20}}"
+    r"(?:thinking|thought|reasoning|\bparts?\b|content block)"
+    r"|\b(?:messages|contents?|parts)[.\[]\d[^\n]{0,40}?signature"
     r"|(?:thinking|reasoning)\.signature|content\[\]\.thinking"
-    rf"|(?<!reasoning\.)encrypted{_S}(?:content|reasoning|thinking|thought)"
+    rf"|encrypted{_S}(?:content|reasoning|thinking|thought)"
     rf"|(?:redacted|previous){_S}thinking|of type {_Q}reasoning"
     rf"|\b(?:thinking|reasoning){_Q}{_S}(?:blocks?|items?|content|details)\b"
 )
 _SPOILT: Final = (
-    r"corrupt|tamper|invalid(?![\W_]*(?:request|argument|param|input)\b)|not (?:a )?valid|malformed"
-    r"|missing|absent|mismatch|expired|not found|decrypt|field required|without its required"
+    r"corrupt|tamper|invalid(?![\W_]*(?:(?:request|argument|param\w*|input)\b|value:))"
+    r"|not (?:a )?valid|malformed|missing|absent|mismatch|expired|not found|decrypt"
+    r"|field required|without its required"
     r"|(?:fail|unable|could not|cannot|can't|error)[^.\n]{0,30}(?:verif|decod|pars|validat)"
     r"|(?:verification|validation|decoding) failed|not (?:be )?(?:verified|decoded|parsed|match)"
     r"|cannot be modified|must (?:remain|start|begin|be (?:passed|sent|returned|preserved|kept))"
@@ -84,23 +87,27 @@ _SPOILT: Final = (
 _UNSUPPORTED: Final = r"(?:not |n't |un)support|not (?:allowed|permitted)"
 _CALL: Final = rf"(?:tool{_S}(?:use|calls?)|function{_S}calls?)\b"
 _RESULT: Final = (
-    rf"(?:(?:tool|function){_S}(?:call{_S})?(?:results?|outputs?|responses?)|tool messages?"
+    rf"(?:(?:tool|function){_S}(?:call{_S})?(?:results?|outputs?|responses?)|tool{_Q} messages?"
     rf"|role {_Q}tool|calls and responses)\b"
 )
 _UNPAIRED: Final = (
     r"without|follow|correspond|immediately|equal|same number|exceed|matching|prece|unexpected"
     r"|missing|\bno |not found|not find|not have|single result"
 )
-_CALL_IDS: Final = rf"(?:tool{_S}(?:(?:call|use|result){_Q}{_S})?ids?|toolUse blocks)\b"
+_CALL_IDS: Final = rf"\b(?:call_ids?|tool{_S}(?:(?:call|use|result){_Q}{_S})?ids?|toolUse blocks)\b"
 _UNMATCHED: Final = (
     r"not found|unknown|without|unique|duplicate|unexpected|missing|match|not exist|not have"
+    r"|must be answered"
 )
 _EARLIER: Final = (
     rf"\b(?:(?:previous|prior|earlier){_S}(?:response|interaction|message)(?:{_S}ids?)?"
     rf"|(?:response|item) (?:found )?with id|response {_Q}resp_\w+"
     r"|interaction|conversation|thread)\b"
 )
-_GONE: Final = r"not (?:be |been )?found|not exist|expired|no longer|not persisted"
+_GONE: Final = (
+    r"not (?:be |been )?(?:found|available)|not exist|no such|expired|no longer|deleted"
+    r"|not persisted"
+)
 
 PHRASES: Final = (
     # -- money; a 5xx stays the provider's own failure -----------------------------------------
@@ -160,6 +167,8 @@ PHRASES: Final = (
         says=pattern(
             _in_one_sentence(_CALL, _RESULT, _UNPAIRED)
             + f"|{_in_one_sentence(_CALL_IDS, _UNMATCHED)}"
+            + "|"
+            + _in_one_sentence(_CALL, r"(?:has|have|had) no (?:output|result|response)")
             + rf"|(?:\bno|missing|\bexpected|multiple|orphan\w*)\W{{0,3}}{_RESULT}"
         ),
         on=NOT_SERVER,
@@ -170,8 +179,12 @@ PHRASES: Final = (
         gives=REJECTED,
         reason="lost_state",
         says=pattern(
-            rf"{_EARLIER}(?:(?!model)[^.\n]|\.(?=\S)){{0,60}}?(?:{_GONE})"
-            rf"|(?:not|n't|to) find (?:\w+ ){{0,3}}?{_EARLIER}|\bno (?:\w+ )?{_EARLIER}"
+            _in_one_sentence(
+                rf"{_EARLIER}(?:[^.\n]|\.(?=\S)){{0,60}}?(?:{_GONE})"
+                rf"|(?:not|n't|to) find (?:\w+ ){{0,3}}?{_EARLIER}"
+                rf"|\b(?:no|invalid) (?:\w+ )?{_Q}{_EARLIER}",
+                without=r"\b(?:model|engine|deployment)s?\b",
+            )
         ),
         on=statuses(400, 404, 409, 410) | NO_STATUS,
         source=STATE + "; ai.google.dev/gemini-api/docs/interactions (previous_interaction_id)",

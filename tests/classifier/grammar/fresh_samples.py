@@ -4,7 +4,7 @@
 come from the pages named; the sentences are this project's own. ``FRESH`` was collected before the
 grammar, ``LATER`` after its first version; both are kept so that it does not forget. ``ELSEWHERE``
 are routes, tunnels and signatures; 29 of the first 50 were told before. ``STATE`` is what a
-conversation carries and its provider keeps; 3 of these 100 were told before.
+conversation carries and its provider keeps; 3 of the first 100 were told before.
 """
 
 from __future__ import annotations

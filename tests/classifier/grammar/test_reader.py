@@ -277,6 +277,32 @@ def test_a_look_alike_is_told_apart(status: int, gives: Subcategory, message: st
     assert subcategory(status, message) is gives
 
 
+@each(
+    "status, message",
+    [
+        (400, "Thinking blocks are not supported by this model"),
+        (400, "Invalid request: reasoning content is not supported here"),
+        (400, "encrypted_content is not supported"),
+        (400, "Invalid value: 'reasoning.encrypted_content'. Supported values are: 'file_search'"),
+        (400, "messages.0.content: thinking blocks are not allowed in user messages"),
+        (400, "thinking_budget is invalid"),
+        (400, "Tool names must be unique"),
+        (400, "Tool choice is required, but the model did not call a tool"),
+        (400, "Function call arguments are not valid JSON"),
+        (400, "This model does not support function calling"),
+        (400, "Tool call validation failed: the tool was not in the request"),
+        (404, "The model `conversation-7b` does not exist"),
+        (404, "The route of this response was not found"),
+        (500, "can't start new thread"),
+        (502, "Invalid response from upstream: reasoning_content is missing"),
+    ],
+)
+def test_what_only_names_a_conversations_state_is_not_its_loss(status: int, message: str) -> None:
+    cause = classify(answer(status, ProviderError(message=message)))
+    assert cause is not None
+    assert cause.reason != "lost_state", cause.rule
+
+
 # -- how it reads -----------------------------------------------------------------------------
 
 
