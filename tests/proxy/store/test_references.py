@@ -107,6 +107,28 @@ def test_the_last_answered_call_is_one_of_a_rollout_registered_alike(
     assert database.references.last_answered("openai", [], now=60.0) is None
 
 
+def test_names_that_were_answered_are_those_of_a_registration_the_latest_first(
+    database: Database,
+) -> None:
+    for rollout_id, batch, model in (("r", "b", "m"), ("s", "c", "m"), ("t", "b", "else")):
+        registered = Registration(id=rollout_id, batch=batch, model=model)
+        database.rollouts.register(registered, now=1.0)
+    answered = (("r", "m-1", 10.0), ("r", "m-2", 20.0), ("r", "m-1", 30.0), ("s", "m-3", 40.0),
+                ("t", "m-4", 50.0))  # fmt: skip
+    for rollout_id, model, at in answered:
+        made: dict[str, Any] = {"rollout_id": rollout_id, "timing": Timing(started_at=at)}
+        call = replace(FULL, id=f"x{at}", **(CALL | made | {"model": model}))
+        database.calls.write(CommitBatch(recorded=[call]), worker="w")
+    references = database.references
+    assert references.answered_names("openai", ["m"], now=60.0, batch="b") == ["m-1", "m-2"]
+    assert references.answered_names("openai", ["m"], now=60.0) == ["m-3", "m-1", "m-2"]
+    assert references.answered_names("gemini", ["m"], now=60.0) == []
+    named = references.last_answered("openai", ["m"], now=60.0, named="m-2")
+    assert named is not None
+    assert named.model == "m-2"
+    assert references.last_answered("openai", ["m"], now=60.0, named="m") is None
+
+
 def verdict(rollout_id: str, took: str | None, *, provisional: bool = False) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(column.name for column in verdicts.columns)
     return row | {
