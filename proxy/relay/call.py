@@ -671,6 +671,8 @@ class RelayedCall(ResponseHandler):
         if not plan.answered and exchange.answer_state is AnswerState.READ:
             plan.answered = True
             self._context.answered_paths.note(exchange, plan.target, plan.headers)
+        elif exchange.cause is not None:
+            self._context.answered_paths.note_failed(exchange, plan.headers)
         if self._cause is not None:
             exchange = replace(exchange, cause=self._cause)
         if self._as_left is not None:

@@ -26,6 +26,7 @@ from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth, Upstream
 from proxy.wire.questions import api_asked
+from proxy.wire.request import ANTHROPIC_VERSIONS
 
 # --- refused and unattributed calls ------------------------------------------------------------
 
@@ -177,6 +178,7 @@ def _full(code: RefusalCode, calls: str) -> Refusal:
 
 
 _PATHS = 4096  # remembered, the newest
+_VERSION = b"anthropic-version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,15 +207,26 @@ class AnsweredPaths:
         plain = exchange.kind is Kind.INFERENCE and exchange.method == "POST"
         if api is None or exchange.injected or not plain:
             return
-        path = AnsweredPath(
-            target.path, target.query, http_headers.first(headers, b"anthropic-version")
-        )
+        path = AnsweredPath(target.path, target.query, http_headers.first(headers, _VERSION))
         for model in (exchange.model, None):
-            key = exchange.upstream, api, model
-            self._paths.pop(key, None)
-            if len(self._paths) >= _PATHS:
-                del self._paths[next(iter(self._paths))]
-            self._paths[key] = path
+            self._keep((exchange.upstream, api, model), path)
+
+    def _keep(self, key: tuple[str, str, str | None], path: AnsweredPath) -> None:
+        self._paths.pop(key, None)
+        if len(self._paths) >= _PATHS:
+            del self._paths[next(iter(self._paths))]
+        self._paths[key] = path
+
+    def note_failed(self, exchange: Exchange, headers: http_headers.Pairs) -> None:
+        """Note the version that a failed call used: its lane is asked by that.
+
+        One that no SDK of the provider's sends is the agent's own choice, and not noted.
+        """
+        version, api = http_headers.first(headers, _VERSION), api_asked(exchange.api)
+        if version not in ANTHROPIC_VERSIONS or api is None or exchange.model is None:
+            return
+        known = self.of(exchange.upstream, api, exchange.model) or AnsweredPath()
+        self._keep((exchange.upstream, api, exchange.model), replace(known, version=version))
 
     def of(self, upstream: str, api: str, model: str) -> AnsweredPath | None:
         """Return the path at which a model last answered; if it never did, any other's.

@@ -35,8 +35,10 @@ _NOTES = re.compile(
     rb"|-log|external-address|attempt-count|decorator|original-(?:path|method)"
 )
 _SELECTING = _ACCOUNT | _OTHERS
-# Anthropic's only version, which all its SDKs send: it chooses nothing.
-_USUAL = {b"anthropic-version": b"2023-06-01"}
+# Versions that Anthropic's own SDKs send (docs.claude.com/en/api/versioning; anthropic-sdk-python
+# from 2.0.0: the last): who takes another SDK chooses nothing.
+ANTHROPIC_VERSIONS = frozenset((b"2023-01-01", b"2023-06-01", b"2026-10-21"))
+_USUAL = {b"anthropic-version": ANTHROPIC_VERSIONS}
 _QUERY = "api-version"  # learn.microsoft.com/azure/ai-foundry/openai/reference
 # platform.openai.com/docs/api-reference/chat/create (service_tier), openrouter.ai/docs
 # (provider, models, route), docs.aws.amazon.com/bedrock (anthropic_beta in the body).
@@ -81,7 +83,7 @@ def in_head(headers: Mapping[bytes, bytes], query: bytes, *, operators_key: bool
     features = [
         (name.decode(), value)
         for name in sorted(name for name in headers if name in names or _at_a_gateway(name))
-        if (value := headers[name].strip()) and value != _USUAL.get(name)
+        if (value := headers[name].strip()) and value not in _USUAL.get(name, ())
     ]
     versions = [
         (_QUERY, text.encode("latin-1", "replace"))

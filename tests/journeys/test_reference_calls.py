@@ -34,7 +34,8 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="module")
 def service(_provider: Provider, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     home = tmp_path_factory.mktemp("references")
-    with Service(home, _provider.url, AGENTS="untrusted", KEY_OPENAI="sk-operator") as running:
+    keys = {"KEY_OPENAI": "sk-operator", "KEY_ANTHROPIC": "sk-operator"}
+    with Service(home, _provider.url, AGENTS="untrusted", **keys) as running:
         yield running
 
 
@@ -459,3 +460,53 @@ def test_two_replicas_share_series_and_agree(
     assert verdicts[0] == verdicts[1]
     assert {verdict["attributed_to"] for verdict in verdicts[0]} == {"provider"}
     assert {verdict["provisional"] for verdict in verdicts[0]} == {False}
+
+
+OLD_VERSION, NEW_VERSION = "2023-06-01", "2026-10-21"
+
+
+def ask_by_version(service: Service, rollout: str, model: str, version: str) -> int:
+    url = service.base(rollout, "anthropic") + "/v1/messages"
+    body = {**ASK, "model": model, "max_tokens": 100}
+    return httpx.post(url, json=body, headers={"anthropic-version": version}).status_code
+
+
+@pytest.mark.parametrize("answered_by", [OLD_VERSION, None])
+def test_an_agent_whose_sdk_sends_a_newer_version_than_others_is_not_blamed(
+    service: Service, provider: Provider, rollout: str, model: str, answered_by: str | None
+) -> None:
+    def without_the_new_version(request: Request) -> Answer:
+        fails = request.header("anthropic-version") == NEW_VERSION
+        failure = answers.FAILURES[Api.MESSAGES][Fault.PROVIDER_ERROR]
+        return failure if fails else answers.healthy(request)
+
+    provider.plays(without_the_new_version)
+    for each in (f"{rollout}-other", rollout):
+        service.register(id=each, model=model, upstream="anthropic")
+    if answered_by is not None:
+        assert ask_by_version(service, f"{rollout}-other", model, answered_by) == 200
+        assert ask_by_version(service, rollout, model, answered_by) == 200
+    assert ask_by_version(service, rollout, model, NEW_VERSION) >= 500
+    outcome(service, rollout)
+    verdict = service.verdict(rollout)
+    assert {each.header("anthropic-version") for each in questions(provider)} == {NEW_VERSION}
+    assert (verdict["health"], verdict["attributed_to"]) == ("api_error", "provider")
+    assert verdict["scoreable"] == "no"
+
+
+def test_a_version_that_no_sdk_sends_is_the_agents_own_choice(
+    service: Service, provider: Provider, rollout: str, model: str
+) -> None:
+    def without_such_a_version(request: Request) -> Answer:
+        known = request.header("anthropic-version") == OLD_VERSION
+        failure = answers.FAILURES[Api.MESSAGES][Fault.PROVIDER_ERROR]
+        return answers.healthy(request) if known else failure
+
+    provider.plays(without_such_a_version)
+    service.register(id=rollout, model=model, upstream="anthropic")
+    assert ask_by_version(service, rollout, model, OLD_VERSION) == 200
+    assert ask_by_version(service, rollout, model, "1999-01-01") >= 500
+    outcome(service, rollout)
+    verdict = service.verdict(rollout)
+    assert {each.header("anthropic-version") for each in questions(provider)} <= {OLD_VERSION}
+    assert (verdict["health"], verdict["attributed_to"]) == ("healthy", "agent")

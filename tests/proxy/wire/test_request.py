@@ -5,6 +5,7 @@ import json
 import random
 from typing import Any
 
+import anthropic
 import orjson
 import pytest
 from hypothesis import given
@@ -217,9 +218,23 @@ def test_headers_and_query_that_choose_are_found() -> None:
     azure = in_head({}, b"api-version=2024-10-21&x=1", operators_key=True)
     assert azure == (("api-version", b"2024-10-21"),)
     assert in_head({}, b"beta=true", operators_key=False) == ()
-    usual, other = {b"anthropic-version": b"2023-06-01"}, {b"anthropic-version": b"2029-01-01"}
-    assert in_head(usual, b"", operators_key=False) == ()
+    other = {b"anthropic-version": b"2029-01-01"}
     assert in_head(other, b"", operators_key=False) != ()
+
+
+@pytest.mark.parametrize("version", [b"2023-01-01", b"2023-06-01", b"2026-10-21", b" 2026-10-21"])
+@pytest.mark.parametrize("operators_key", [True, False])
+def test_no_version_of_the_providers_own_sdks_chooses(version: bytes, operators_key: bool) -> None:
+    head = {b"anthropic-version": version}
+    assert in_head(head, b"", operators_key=operators_key) == ()
+    with_beta = head | {b"anthropic-beta": b"x-2026"}
+    chosen = in_head(with_beta, b"", operators_key=operators_key)
+    assert chosen == (("anthropic-beta", b"x-2026"),)
+
+
+def test_the_version_of_the_installed_sdk_chooses_nothing() -> None:
+    sent = anthropic.Anthropic(api_key="k").default_headers["anthropic-version"]
+    assert in_head({b"anthropic-version": str(sent).encode()}, b"", operators_key=False) == ()
 
 
 @pytest.mark.parametrize(
