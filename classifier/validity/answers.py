@@ -503,7 +503,7 @@ def _sign(call: Exchange, earlier: Exchange | None, calls: Mapping[str, Exchange
     words = call.prompt_words
     if words is not None and read * _WORDS_PER_TOKEN < words and _below_words(call, earlier):
         return _Sign.WORDS
-    if earlier is None:
+    if earlier is None or _compacted(call) or _compacted(earlier):
         return None
     more = read - (earlier.usage.input_total or 0)
     if -_STUCK_WITHIN <= more <= _STUCK_WITHIN:
@@ -511,6 +511,18 @@ def _sign(call: Exchange, earlier: Exchange | None, calls: Mapping[str, Exchange
     if more < -_FALL_TOKENS and _fell(call, earlier, calls):
         return _Sign.FALL
     return None
+
+
+def _compacted(call: Exchange) -> bool:
+    """Return True if the provider replaced the conversation by a summary in this call.
+
+    Anthropic's total alone counts the tokens of that (anthropic-sdk-python:
+    types/beta/beta_usage.py, ``iterations``).
+    """
+    usage = call.usage
+    stated = (usage.input_tokens, usage.cached_input_tokens, usage.cache_write_tokens)
+    beside = (usage.input_total or 0) > sum(each or 0 for each in stated)
+    return beside and call.api.startswith("anthropic.")
 
 
 def _most(usage: Usage) -> int:

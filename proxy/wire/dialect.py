@@ -38,8 +38,9 @@ _NOTHING: frozenset[str] = frozenset()
 class ResponseFacts:
     """The facts taken from one response so far; None is unknown.
 
-    The six token fields are the provider's own numbers. ``input_beside`` are input
-    tokens that ``input_tokens`` leaves out (Gemini's tool use). ``input_total`` and
+    The six token fields are the provider's own numbers. ``input_beside`` and ``output_beside`` are
+    tokens that ``input_tokens`` and its cached parts, or ``output_tokens``, leave out (Gemini's tool
+    use, Anthropic's compaction). ``input_total`` and
     ``output_total`` are set only where a provider states them and not their parts.
     ``output`` is true once anything was generated, reasoning included; ``content`` once that
     was more than reasoning: a text, a refusal, a tool call. ``has_part`` is true once the part
@@ -68,6 +69,7 @@ class ResponseFacts:
     reasoning_tokens: int | None
     total_tokens: int | None
     input_beside: int | None
+    output_beside: int | None
     input_total: int | None
     output_total: int | None
     cost_usd: float | None
@@ -96,6 +98,7 @@ class ResponseFacts:
         self.reasoning_tokens = None
         self.total_tokens = None
         self.input_beside = None
+        self.output_beside = None
         self.input_total = None
         self.output_total = None
         self.cost_usd = None

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from classifier.records import COST_LIMIT, COUNT_LIMIT
-from proxy.wire.dialect import ResponseFacts, count, is_beyond
+from proxy.wire.dialect import ResponseFacts, count, is_beyond, parts
 
 _DETAILS = ("prompt_tokens_details", "input_tokens_details")
 _OUT_DETAILS = ("completion_tokens_details", "output_tokens_details")
@@ -183,6 +183,32 @@ LLAMA = table(
 )
 
 
+# anthropic-sdk-python: types/beta/beta_usage.py, ``iterations``: the tokens of these are in none
+# of the counts beside them. Those of the others are.
+_BESIDE = frozenset(("compaction",))
+_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_OUTPUTS = ("output_tokens",)
+
+
+def iterations(reading: ResponseFacts, usage: Mapping[str, object]) -> None:
+    """Take the tokens of Anthropic's iterations that its other counts leave out.
+
+    Gateways that have added them up already state the sum of all iterations.
+    """
+    each = parts(usage.get("iterations"))
+    beside = [one for one in each if one.get("type") in _BESIDE]
+    if not beside:
+        return
+    stated = [(key, usage[key]) for key in (*_INPUTS, *_OUTPUTS) if count(usage.get(key))]
+    added_up = stated and all(value == _sum(each, (key,)) for key, value in stated)
+    reading.input_beside = 0 if added_up else _sum(beside, _INPUTS)
+    reading.output_beside = 0 if added_up else _sum(beside, _OUTPUTS)
+
+
+def _sum(each: Iterable[Mapping[str, object]], keys: Iterable[str]) -> int:
+    return sum(count(one.get(key)) or 0 for one in each for key in keys)
+
+
 _COUNTS: Final = range(COUNT_LIMIT + 1)
 
 
@@ -309,8 +335,8 @@ def inclusive(reading: ResponseFacts) -> tuple[int | None, int | None]:
 
 def cache_beside(reading: ResponseFacts) -> tuple[int | None, int | None]:
     """Add up where cache reads and writes are not in the input (Anthropic, Converse)."""
-    cached = (reading.cached_input_tokens, reading.cache_write_tokens)
-    return _plus(reading.input_tokens, *cached), reading.output_tokens
+    more = (reading.cached_input_tokens, reading.cache_write_tokens, reading.input_beside)
+    return _plus(reading.input_tokens, *more), _plus(reading.output_tokens, reading.output_beside)
 
 
 def thoughts_beside(reading: ResponseFacts) -> tuple[int | None, int | None]:

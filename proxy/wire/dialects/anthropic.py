@@ -51,7 +51,7 @@ def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
             _texts(reading, part(payload.get("delta")))
         case "message_delta":
             reading.take_finish_reason(part(payload.get("delta")).get("stop_reason"))
-            usage.take(reading, usage.ANTHROPIC, payload.get("usage"))
+            _take_usage(reading, payload.get("usage"))
         case "message_stop":
             reading.ended = True
         case "completion":  # /v1/complete, the API before messages
@@ -69,13 +69,19 @@ def _message(reading: ResponseFacts, message: Payload) -> None:
     reading.take_id(message.get("id"))
     reading.take_finish_reason(message.get("stop_reason"))
     counts = message.get("usage")
-    usage.take(reading, usage.ANTHROPIC, counts)
+    _take_usage(reading, counts)
     # anthropic-sdk-python: types/usage.py, where inference ran; "not_available" without that
     if isinstance(counts, dict) and counts.get("inference_geo") != "not_available":
         dialect.take_provider(reading, counts.get("inference_geo"))
     reading.has_part |= isinstance(message.get("content"), list)
     for place, block in enumerate(parts(message.get("content"))):
         _block(reading, block, place)
+
+
+def _take_usage(reading: ResponseFacts, counts: object) -> None:
+    usage.take(reading, usage.ANTHROPIC, counts)
+    if isinstance(counts, dict) and counts.get("iterations"):
+        usage.iterations(reading, counts)
 
 
 def _block(reading: ResponseFacts, block: Payload, place: object) -> None:

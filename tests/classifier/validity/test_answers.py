@@ -149,6 +149,16 @@ def test_what_may_leave_a_conversation_again_is_no_cut() -> None:
     assert level(PROMPT_TRUNCATED, record(online)) is None
 
 
+def test_what_the_provider_compacted_was_not_cut() -> None:
+    api = "anthropic.messages"
+    for compacting in (20_300, 2_700):  # with a compaction of all, and of few tokens
+        falling = conversation([15_000, compacting, 2_000, 2_600], grown=10_000, api=api)
+        assert level(PROMPT_TRUNCATED, record(falling)) == "suspect", compacting
+        counts = replace(falling[1].usage, input_tokens=2_300)  # the rest is the compaction's
+        falling[1] = replace(falling[1], usage=counts)
+        assert level(PROMPT_TRUNCATED, record(falling)) is None, compacting
+
+
 def test_what_the_agent_left_out_itself_was_not_cut() -> None:
     for grown, expected in ((1, "suspect"), (0, None), (-20_000, None)):
         assert (
