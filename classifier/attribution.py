@@ -26,7 +26,16 @@ from classifier.logical_calls import (
     wordless,
 )
 from classifier.neighbours import BURST_S, corroborated
-from classifier.records import ABANDONED, USED_UP, Ending, Exchange, KeySource, Kind, Neighbours
+from classifier.records import (
+    ABANDONED,
+    USED_UP,
+    WRONG_SHAPE,
+    Ending,
+    Exchange,
+    KeySource,
+    Kind,
+    Neighbours,
+)
 from classifier.references import (
     WITHOUT_KEY,
     WORDLESS,
@@ -358,6 +367,8 @@ def _attributed(
 def _rest(failed: Exchange, corroborated: bool | None) -> Attributed:
     if _subcategory(failed) in _OPERATORS:
         return Attributed(AttributedTo.OPERATOR, "account", corroborated)
+    if failed.cause is not None and failed.cause.reason == WRONG_SHAPE:
+        return Attributed(AttributedTo.OPERATOR, WRONG_SHAPE, corroborated)
     if _explained_rejection(failed):
         return Attributed(AttributedTo.OPERATOR, "never_accepted", corroborated)
     return Attributed(AttributedTo.PROVIDER, "rest", corroborated)

@@ -33,6 +33,7 @@ from classifier.logical_calls import (
 )
 from classifier.records import (
     READ_REQUEST_BYTES,
+    WRONG_SHAPE,
     AnswerState,
     Cause,
     Ending,
@@ -148,13 +149,15 @@ class Strength(IntEnum):
     LOST_STATE = 2  # a conversation's state that a client dropped or the provider lost
     UNEXPLAINED = 3  # a rejection that only a status speaks for: nobody knows whose
     TRANSIENT = 4  # rate_limit, provider_error
-    PERMANENT = 5  # auth, quota, model_not_found
+    PERMANENT = 5  # auth, quota, model_not_found, an answer in the shape of another API
 
     @classmethod
     def of(cls, cause: Cause) -> Strength:
         """Return the strength of a cause."""
         if cause.subcategory is not Subcategory.REJECTED_REQUEST:
             return cls.TRANSIENT if cause.transient else cls.PERMANENT
+        if cause.reason == WRONG_SHAPE:
+            return cls.PERMANENT
         if cause.reason == LOST_STATE or cause.code == _LOST_RESPONSE:
             return cls.LOST_STATE
         return cls.UNEXPLAINED if cause.reason is None else cls.EXPLAINED

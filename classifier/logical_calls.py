@@ -9,7 +9,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import NamedTuple
 
-from classifier.records import ABANDONED, AnswerState, Ending, Exchange, Kind
+from classifier.records import ABANDONED, WRONG_SHAPE, AnswerState, Ending, Exchange, Kind
 
 # --- model names ---
 #
@@ -181,7 +181,12 @@ def output_tokens(exchange: Exchange) -> int | None:
 
 
 def has_output(exchange: Exchange) -> bool:
-    """Return True if any output is known: text, reasoning, a tool call or a token."""
+    """Return True if any output is known: text, reasoning, a tool call or a token.
+
+    What an answer in the shape of another API holds, its agent cannot read.
+    """
+    if exchange.cause is not None and exchange.cause.reason == WRONG_SHAPE:
+        return False
     return bool(exchange.output_seen or exchange.tool_calls or output_tokens(exchange))
 
 

@@ -106,6 +106,7 @@ class Flaw(StrEnum):
     HTML_BODY = "html_body"
     TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
     ABORTED = "aborted"  # its finish reason says so, and no text or tool call came before
+    WRONG_SHAPE = "wrong_shape"  # the answer of another API than was asked
 
 
 class AnswerState(StrEnum):
@@ -217,6 +218,8 @@ class Cause:
 
 USED_UP = "used_up"
 """The reason of a rate limit of which the answer's headers say that nothing was left."""
+WRONG_SHAPE = "wrong_shape"
+"""The reason of a rejection whose answer has the shape of another API than was asked."""
 _SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
 _TIMED_OUT = frozenset((408, 504, 524))
 

@@ -725,6 +725,7 @@ _AFTER_SUCCESS = {
     "empty_body": "HTTP {} with an empty body",
     "html_body": "HTTP {} with a web page as its body",
     "aborted": "HTTP {} that was aborted",
+    "wrong_shape": "HTTP {} in the shape of another API",
     "stalled": "HTTP {} that fell silent",
     "timeout": "HTTP {} that timed out",
 }

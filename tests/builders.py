@@ -77,6 +77,7 @@ REASONS = {
     "unsupported": Subcategory.REJECTED_REQUEST,
     "malformed": Subcategory.REJECTED_REQUEST,
     "too_large": Subcategory.REJECTED_REQUEST,
+    "wrong_shape": Subcategory.REJECTED_REQUEST,
     "region": Subcategory.AUTH,
     "truncated": Subcategory.PROVIDER_ERROR,
     "empty_body": Subcategory.PROVIDER_ERROR,

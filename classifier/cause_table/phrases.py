@@ -45,7 +45,7 @@ from classifier.cause_table.row import (
     pattern,
     statuses,
 )
-from classifier.records import Ending, Flaw
+from classifier.records import WRONG_SHAPE, Ending, Flaw
 
 # --- a conversation's state ---
 #
@@ -516,6 +516,12 @@ FLAWS: Final = {
         reason="aborted",
         source="vllm:vllm/v1/request.py RequestStatus (abort); sglang:python/sglang/srt/managers/"
         "schedule_batch.py FINISH_ABORT; vllm-project/vllm#57082 (HTTP 200 and [DONE])",
+    ),
+    Flaw.WRONG_SHAPE: CauseRow(
+        id="flaw.wrong_shape",
+        gives=REJECTED,
+        reason=WRONG_SHAPE,
+        source="openai-python and anthropic-sdk-python: no field that their callers read is there",
     ),
 }
 """By flaw, for a 200 without an error."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from classifier.evidence import Evidence
 from classifier.lane_drifts import drift_sentence
 from classifier.logical_calls import output_tokens
-from classifier.records import Exchange, ExecutionStatus, Kind, LaneDrift
+from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, LaneDrift
 from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import (
     AttributedTo,
@@ -78,7 +78,9 @@ _DOUBTFUL = (AttributedTo.AGENT, AttributedTo.UNKNOWN)
 
 
 def _level(role: str, verdict: RoleVerdict) -> Level:
-    if verdict.subcategory is Subcategory.REJECTED_REQUEST or verdict.attributed_to in _DOUBTFUL:
+    rejected = verdict.subcategory is Subcategory.REJECTED_REQUEST
+    rejected = rejected and not (verdict.cause or "").endswith(f":{WRONG_SHAPE}")
+    if rejected or verdict.attributed_to in _DOUBTFUL:
         return Level.SUSPECT
     return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
 

@@ -352,6 +352,15 @@ def _tells(request: CapturedRequest) -> bool:
     return request.call.method == "POST" or request.route.kind is not Kind.OTHER
 
 
+def _without_output(result: ReadResult) -> ReadResult:
+    """Return the counts and names of an answer whose output its agent cannot read."""
+    reading = copy.copy(result[0])
+    reading.understood = reading.has_part = True
+    reading.output = reading.content = False
+    reading.calls, reading.finish_reason, reading.text = frozenset(), None, None
+    return reading, result[1], None
+
+
 class CallObserver:
     """Observe one call.
 
@@ -534,6 +543,9 @@ class CallObserver:
         try:
             result = response.end()
             _, complete, flaw = result
+            finder = response.payloads.finder
+            if finder is not None and finder.misshapen:
+                result, flaw = _without_output(result), Flaw.WRONG_SHAPE
             if complete and status is not None and (response.framed or ending not in _BROKEN):
                 ended = _COMPLETE
             success = ended is _COMPLETE and status in _SUCCESS

@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from classifier.records import AnswerState, Attribution, Ending, Exchange, KeySource
+from classifier.records import (
+    WRONG_SHAPE,
+    AnswerState,
+    Attribution,
+    Ending,
+    Exchange,
+    KeySource,
+)
 from classifier.references import REFERENCE, WORDLESS, ReferenceCall
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
@@ -200,6 +207,8 @@ def _refused_itself(exchange: Exchange) -> bool:
     """Return True if the question was refused: by a stated reason, or as a wrong endpoint."""
     cause = exchange.cause
     if cause is None or cause.subcategory is not Subcategory.REJECTED_REQUEST:
+        return False
+    if cause.reason == WRONG_SHAPE:
         return False
     return cause.reason is not None or exchange.status in _WRONG_ENDPOINT
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from classifier.logical_calls import canonical, ended_at
-from classifier.records import ABANDONED, Attribution, Exchange, KeySource, Kind
+from classifier.records import ABANDONED, WRONG_SHAPE, Attribution, Exchange, KeySource, Kind
 from classifier.references import NotRun, ReferenceCall
 from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.clock import epoch_s
@@ -548,7 +548,8 @@ def may_need_one(exchange: Exchange) -> bool:
         return False
     if cause is None:
         return exchange.ending in ABANDONED and not exchange.output_seen
-    return cause.subcategory is not Subcategory.REJECTED_REQUEST or cause.reason is None
+    rejected = cause.subcategory is Subcategory.REJECTED_REQUEST
+    return not rejected or cause.reason in (None, WRONG_SHAPE)
 
 
 def _wait_until(exchange: Exchange) -> float | None:

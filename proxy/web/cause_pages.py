@@ -44,6 +44,7 @@ _BY_REASON: Mapping[str, str] = {
     "malformed": "Correct the request that the agent builds.",
     "wrong_endpoint": "Correct the base URL or path that the agent calls.",
     "lost_state": "Send the whole conversation as the provider gave it, signatures included.",
+    "wrong_shape": "Correct the gateway: it answers in the shape of another API than was asked.",
     "offline": "Start the endpoint or the tunnel that the base URL leads to.",
     "signature": "Check the secret that signs requests, and this machine's clock.",
     "proxy_auth": "Give the proxy between here and the provider its credentials.",

@@ -39,9 +39,9 @@ class ResponseFacts:
     """The facts taken from one response so far; None is unknown.
 
     The six token fields are the provider's own numbers. ``input_beside`` and ``output_beside`` are
-    tokens that ``input_tokens`` and its cached parts, or ``output_tokens``, leave out (Gemini's tool
-    use, Anthropic's compaction). ``input_total`` and
-    ``output_total`` are set only where a provider states them and not their parts.
+    tokens that ``input_tokens`` and its cached parts, or ``output_tokens``, leave out (Gemini's
+    tool use, Anthropic's compaction). ``input_total`` and ``output_total`` are set only where a
+    provider states them and not their parts.
     ``output`` is true once anything was generated, reasoning included; ``content`` once that
     was more than reasoning: a text, a refusal, a tool call. ``has_part`` is true once the part
     that holds output was there, be it empty. ``calls`` names each tool call once.

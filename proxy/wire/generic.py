@@ -60,8 +60,10 @@ def known_shape(payload: Payload, event: str | None) -> tuple[Dialect, str] | No
     if "jsonrpc" in payload:
         return None  # of a tool's server: modelcontextprotocol.io
     kind = payload.get("type")
-    if any(map(_is_choice, parts(payload.get("choices"))[:_ITEMS])):
-        return openai.CHAT, "openai.chat"
+    choices = parts(payload.get("choices"))[:_ITEMS]
+    if any(map(_is_choice, choices)):
+        legacy = not any(map(openai.speaks, choices))
+        return (openai.COMPLETIONS if legacy else openai.CHAT), "openai.chat"
     inner = part(payload.get("response"))
     if any(map(_is_candidate, parts((inner or payload).get("candidates"))[:_ITEMS])):
         return gemini.GENERATE, "gemini.generateContent"
@@ -231,7 +233,8 @@ def _members(holder: Payload) -> dict[str, object]:
 class OutputFinder:
     """Find a model's output in the documents of one answer, of a format that is not known.
 
-    ``adopted``: the shape turned out to be a known dialect's, which reads all.
+    ``adopted``: the shape turned out to be a known dialect's, which reads all. ``misshapen``: the
+    path is that of another API, whose clients cannot read it.
     ``vectors``: there were embeddings. ``whole``: nothing was left out between the windows.
 
     Arguments:
@@ -240,8 +243,8 @@ class OutputFinder:
     """
 
     __slots__ = ("_facts", "_guarded", "_left", "_likely", "_named", "_plain", "_quoted", "_seen",
-                 "_signs", "_tail", "_tail_size", "_trusting", "adopted", "vectors",
-                 "whole")  # fmt: skip
+                 "_signs", "_tail", "_tail_size", "_trusting", "adopted", "misshapen",
+                 "vectors", "whole")  # fmt: skip
 
     def __init__(self, *, trusting: bool, guarded: bool) -> None:
         self._trusting = trusting
@@ -257,6 +260,7 @@ class OutputFinder:
         self._tail: deque[bytes] = deque()
         self._tail_size = 0
         self.adopted = False
+        self.misshapen = False
         self.vectors = False
         self.whole = True
 

@@ -217,10 +217,7 @@ class PayloadReader:
         try:
             named = known_shape(payload, event)
             if named is not None:
-                self.dialect, self.api = named
-                self.dialect.read(reading, payload, event)
-                self.inferred = self.inferred or reading.understood
-                self.finder.adopted = True
+                self._adopt(named, reading, payload, event)
                 return False
             self.finder.take(reading, payload)
             if not (route.infers or route.dialect.known or reading.content):
@@ -231,6 +228,24 @@ class PayloadReader:
             self.inferred = True
             self.dialect = self.dialect if self.dialect.known else NATIVE
         return False
+
+    def _adopt(
+        self,
+        named: tuple[Dialect, str],
+        reading: ResponseFacts,
+        payload: Payload,
+        event: str | None,
+    ) -> None:
+        """Read on in the dialect whose shape the answer has; at another's path for its counts."""
+        assert self.finder is not None
+        dialect, api = named
+        self.finder.adopted = True
+        self.finder.misshapen = self.route.one_shape and dialect is not self.route.dialect
+        if not self.finder.misshapen:
+            self.api = api
+        self.dialect = dialect
+        dialect.read(reading, payload, event)
+        self.inferred = self.inferred or (reading.understood and not self.finder.misshapen)
 
     def written_call(self, reading: ResponseFacts) -> bool | None:
         """Return True if the text ends in a call left unparsed, None if it was not checked."""

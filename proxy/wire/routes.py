@@ -41,6 +41,7 @@ class Route:
     decides. ``continues`` is the id of the response that the path names. ``answers`` is true if a
     model's output is looked for in the response (and ``inferred`` false: none was read by its shape
     so far), ``by_shape`` if parts that the dialect does not understand are read by their shape too.
+    ``one_shape``: its clients read no other dialect than this one.
     ``infers``: output that is found makes it an inference call, whatever the kind. ``windows``:
     only the beginning and the end of a long answer are read. ``jobs``: batches and their results.
     ``media``: bytes that are not text count as output too.
@@ -56,6 +57,7 @@ class Route:
     answers: bool = False
     inferred: bool | None = None
     by_shape: bool = False
+    one_shape: bool = False
     infers: bool = False
     windows: bool = False
     jobs: bool = False
@@ -126,7 +128,7 @@ _POSTS: Final = (
     _row("/model-invocation-job|/async-invoke", jobs.JOBS, "bedrock.jobs", _ACTIVITY),
     # OpenAI and compatible APIs. platform.openai.com/docs/api-reference
     _row("/chat/completions", openai.CHAT, "openai.chat"),
-    _row("/completions", openai.CHAT, "openai.completions"),
+    _row("/completions", openai.COMPLETIONS, "openai.completions"),
     _row("/responses", openai.RESPONSES, "openai.responses"),
     _row("/responses/compact", openai.RESPONSES, "openai.responses"),
     _row("/responses/[^/]+/cancel", openai.RESPONSES, "openai.responses",
@@ -239,6 +241,8 @@ _UNKNOWN: Final = Route(
     infers=True,
     windows=True,
 )
+# APIs of any model's own format; and a path that others than its API's clients call.
+_ANY_SHAPE: Final = frozenset(("bedrock.invoke", "bedrock.invoke-stream", "anthropic.complete"))
 UNKNOWN_GET: Final = _OPAQUE  # of which one may fetch what an earlier answer began
 _PROBED: Final = Route(dialect=others.OPAQUE, api="probe", kind=_PROBE)
 _UPGRADE: Final = Route(dialect=others.OPAQUE, api="websocket", kind=_PROBE)
@@ -334,6 +338,7 @@ def _route(row: _RouteRow, path: str) -> Route:
         answers=row.kind in _GENERATING,
         inferred=False if row.kind in _GENERATING else None,
         by_shape=row.kind in (_INFERENCE, _CONTINUATION) or row.dialect is jobs.JOBS,
+        one_shape=row.dialect.known and not row.shapes and row.api not in _ANY_SHAPE,
         jobs=row.dialect is jobs.JOBS,
         media=row.dialect is jobs.MEDIA,
         windows=row.kind in (_INFERENCE, _CONTINUATION) and not (row.dialect.known or row.shapes),

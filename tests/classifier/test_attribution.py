@@ -65,6 +65,9 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("200 500%up", {}, "rest", "other_lane"),
     ("200 401+beta", {}, "account", "other_selection"),
     ("200+beta 401+beta", {}, "account", "no_reference"),
+    ("200+wrong_shape", {}, "wrong_shape", "no_reference"),
+    ("200+tool 200+wrong_shape", {}, "wrong_shape", "no_reference"),
+    ("200 200+wrong_shape%down", BOUND, "outside_binding", "outside_binding"),
     ("401+added+beta", {}, "account", "no_reference"),
 )  # fmt: skip
 
@@ -72,6 +75,8 @@ ROWS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
 BY_REFERENCE: tuple[tuple[str, str, AttributedTo, str, bool | None], ...] = (
     ("200 503", "provider_error", PROVIDER, "rest", True),
     ("200 401", "auth", OPERATOR, "account", True),
+    ("200+wrong_shape", "rejected_request", OPERATOR, "wrong_shape", True),
+    ("200 200+wrong_shape", "ok ok ok", AGENT, "request", False),
     ("200 400", "rejected_request", PROVIDER, "rest", True),
     ("200 504", "silent", PROVIDER, "rest", True),
     ("200 stalled", "ok silent", PROVIDER, "partly", None),

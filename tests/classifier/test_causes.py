@@ -148,11 +148,12 @@ def test_a_code_outranks_a_type_and_a_type_outranks_the_status() -> None:
 
 
 @pytest.mark.parametrize("flaw", list(Flaw))
-def test_a_flawed_answer_to_inference_is_the_providers_failure(flaw: Flaw) -> None:
+def test_a_flawed_answer_to_inference_is_a_failure(flaw: Flaw) -> None:
     cause = classify(answer(flaw=flaw))
     assert cause is not None
-    assert (cause.subcategory, cause.rule) == (Subcategory.PROVIDER_ERROR, FLAWS[flaw].id)
-    assert cause.transient
+    assert (cause.subcategory, cause.rule) == (FLAWS[flaw].gives, FLAWS[flaw].id)
+    passes = flaw is not Flaw.WRONG_SHAPE
+    assert (cause.subcategory is Subcategory.PROVIDER_ERROR, cause.transient) == (passes, passes)
     assert cause.reason == flaw.value
 
 

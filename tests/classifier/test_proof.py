@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -247,6 +248,48 @@ def test_an_answer_of_another_lane_says_nothing_of_a_bare_404() -> None:
         assert "ended_on_unexplained_rejection" not in verdict.warnings, elsewhere
     unread = judge(rollout(exchanges=(*calls("200+garbled"), bare(1), bare(2))))
     assert unread.cause == "v1:rejected_request:openai:404:wrong_endpoint"
+
+
+@pytest.mark.parametrize(
+    ("calls", "rule", "evidence"),
+    [
+        ("200+wrong_shape", "all_failed", ("x0",)),
+        ("200+wrong_shape+text", "all_failed", ("x0",)),  # whose tokens were counted
+        ("200+side+read 200+wrong_shape*2", "main_model_failed", ("x1", "x2")),
+        ("200+tool+read 200+wrong_shape", "interrupted", ("x1",)),
+        ("200+tool+read 503 200+wrong_shape 400+malformed", "interrupted", ("x1", "x2")),
+        ("200+wrong_shape 200+tool+read", "healthy", ("x1",)),
+    ],
+)
+def test_an_answer_in_another_apis_shape_is_a_permanent_failure_of_the_operators(
+    calls: str, rule: str, evidence: tuple[str, ...]
+) -> None:
+    verdict = judge(rollout(calls))
+    assert (verdict.rule, verdict.evidence) == (rule, evidence)
+    if rule == "healthy":
+        return
+    assert (verdict.subcategory, verdict.transient) == ("rejected_request", False)
+    assert verdict.attributed_to == "operator"
+    assert verdict.cause == "v1:rejected_request:openai:200:wrong_shape"
+    assert verdict.fingerprint == "rejected_request:200"
+    assert (verdict.scoreable, verdict.retry.eligible) == ("no", False)
+    assert "HTTP 200 in the shape of another API" in (verdict.error or "")
+
+
+def test_of_an_untrusted_agent_the_reference_tells_whose_shape_is_wrong() -> None:
+    for words, rule, to in (
+        ("rejected_request", "all_failed", "operator"),
+        ("ok ok ok", "healthy", "agent"),
+        ("provider_error", "all_failed", "unknown"),
+    ):
+        verdict = judge(asked(rollout("200+wrong_shape", agents="untrusted"), words))
+        assert (verdict.rule, verdict.attributed_to) == (rule, to), words
+
+
+def test_a_judge_that_got_another_apis_shape_has_not_judged() -> None:
+    verdict = judge(rollout("200+tool+read 200+wrong_shape+judge"))
+    (finding,) = [each for each in verdict.validity if each.check == "judge_failed"]
+    assert (finding.level, verdict.scoreable) == ("invalid", "no")
 
 
 def test_a_lost_state_at_the_end_leaves_the_score_unknown() -> None:

@@ -19,8 +19,9 @@ _TEXTS = ("text", "partial_json", "outputText", "generation", "completion")
 def _converse(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     inner = payload.get(event) if event else None  # some gateways write JSON lines, named
     payload = inner if isinstance(inner, dict) else payload
-    reading.understood |= event in _STREAMED or "stopReason" in payload or "output" in payload
-    reading.has_part |= event in _STREAMED or "output" in payload
+    spoken = event in _STREAMED or isinstance(payload.get("output"), dict)
+    reading.understood |= spoken or "stopReason" in payload
+    reading.has_part |= spoken
     usage.take(reading, usage.CONVERSE, payload.get("usage"))
     reading.take_finish_reason(payload.get("stopReason"))
     place = payload.get("contentBlockIndex")

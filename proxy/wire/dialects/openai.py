@@ -6,6 +6,7 @@ Compatible APIs are read alike. No provider is named: they differ by the fields 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from proxy.wire import usage
 from proxy.wire.dialect import (
@@ -84,6 +85,8 @@ def _choice(reading: ResponseFacts, choice: Payload) -> None:
         _message(reading, message, choice)
     if "text" in choice:
         reading.note_content(choice["text"])
+        if delta is None and message is None:
+            reading.understood = False  # by a client of chats: `COMPLETIONS` reads it
     if not reading.content and choice.get("logprobs"):
         _logprobs(reading, choice["logprobs"])
     if "usage" in choice:  # Moonshot's streams state it in the choice
@@ -186,6 +189,23 @@ CHAT: Dialect = Dialect(
     shape_keys=frozenset(("choices",)),
     text=_chat_text,
 )
+
+
+# --- legacy completions ------------------------------------------------------------------------
+# A text in each choice. Their path is also one of chats (Mistral's /fim/completions).
+
+
+def speaks(choice: Payload) -> bool:
+    """Return True if a choice has what a chat's has."""
+    return choice.get("message") is not None or choice.get("delta") is not None
+
+
+def _read_completion(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
+    _read_chat(reading, payload, event)
+    reading.understood |= isinstance(payload.get("choices"), list)
+
+
+COMPLETIONS: Dialect = replace(CHAT, read=_read_completion)
 
 
 # --- Responses API, whole or as named events ---------------------------------------------------

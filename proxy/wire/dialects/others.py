@@ -30,14 +30,15 @@ _COHERE_RELEVANT = re.compile(_COHERE_KEYS + rb")")
 _COHERE_AFTER_REASONING = re.compile(_COHERE_KEYS + rb'|(?:text|tool_plan)" ?: ?"[^"])')
 _COHERE_ENDS = frozenset(("message-end", "stream-end"))
 _COHERE_SHAPE = frozenset(("message", "text", "chat_history", "generation_id"))
+_NO_COHERE = frozenset(("error", "done"))  # a failure; Ollama's, which has a message too
 
 
 def _read_cohere(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
     kind = payload.get("type") or payload.get("event_type")
     reading.take_id(payload.get("id") or payload.get("generation_id"))  # v1: generation_id
-    if isinstance(kind, str):
+    if isinstance(kind, str) and "-" in kind:  # as all of its events, and no other API's
         _cohere_event(reading, payload, kind)
-    elif not _COHERE_SHAPE.isdisjoint(payload) and "error" not in payload:
+    elif not (kind or _COHERE_SHAPE.isdisjoint(payload)) and _NO_COHERE.isdisjoint(payload):
         _cohere_body(reading, payload)
 
 

@@ -315,12 +315,6 @@ KNOWN = (
            body=dump({"model_version": "20220302", "completions": [
                {"completion": " Yes", "finish_reason": "end_of_text"}],
                "num_tokens_prompt_total": 3, "num_tokens_generated": 2})),
-    Native(name="chat-of-another-wire", source="a gateway of Ollama at OpenAI's path",
-           path="/v1/chat/completions", api="ollama.chat", tokens=(4, 2), finish="stop", calls=0,
-           model="q",
-           body=dump({"model": "q", "message": {"role": "assistant", "content": "Hi"},
-                      "done": True, "done_reason": "stop", "prompt_eval_count": 4,
-                      "eval_count": 2})),
 )  # fmt: skip
 
 

@@ -1,0 +1,254 @@
+"""An answer in the shape of another API than was asked ends the clients of real agents."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from classifier.records import AnswerState, Ending, Exchange
+from classifier.verdicts import Subcategory
+from tests.proxy.wire.observing import observed
+from tests.proxy.wire.samples import dump
+
+SSE, NDJSON = "text/event-stream", "application/x-ndjson"
+COUNTS = {"prompt_tokens": 11, "completion_tokens": 3, "total_tokens": 14}
+
+
+def _events(*payloads: dict[str, Any], named: bool = False) -> bytes:
+    return b"".join(
+        (b"event: %s\n" % each["type"].encode() if named else b"") + b"data: %s\n\n" % dump(each)
+        for each in payloads
+    )
+
+
+def _choice(kind: str, **choice: Any) -> dict[str, Any]:
+    return {"id": "c", "object": kind, "model": "m", "choices": [{"index": 0, **choice}]}
+
+
+_SAYS = {"role": "assistant", "content": "It is."}
+_CHAT = _choice("chat.completion", message=_SAYS, finish_reason="stop") | {"usage": COUNTS}
+_CHAT_CALL = _choice(
+    "chat.completion", finish_reason="tool_calls",
+    message={"role": "assistant", "content": None, "tool_calls": [
+        {"id": "t", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+) | {"usage": COUNTS}  # fmt: skip
+_CHUNKS = (
+    _choice("chat.completion.chunk", delta=_SAYS, finish_reason=None),
+    _choice("chat.completion.chunk", delta={}, finish_reason="stop"),
+    {"id": "c", "object": "chat.completion.chunk", "model": "m", "choices": [], "usage": COUNTS},
+)
+_TEXT = _choice("text_completion", text="It is.", finish_reason="stop") | {"usage": COUNTS}
+_TEXTS = (
+    _choice("text_completion", text="It is.", finish_reason=None),
+    _choice("text_completion", text="", finish_reason="stop"),
+)
+_COUNTED = {"input_tokens": 11, "output_tokens": 3}
+_MESSAGE = {
+    "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "usage": _COUNTED,
+    "content": [{"type": "text", "text": "It is."}], "stop_reason": "end_turn",
+}  # fmt: skip
+_BLOCKS = (
+    {"type": "message_start", "message": {**_MESSAGE, "content": [], "stop_reason": None}},
+    {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+    {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "It is."}},
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}},
+    {"type": "message_stop"},
+)
+_RESPONSE = {
+    "id": "resp_1", "object": "response", "status": "completed", "model": "m", "usage": _COUNTED,
+    "output": [{"type": "message", "id": "i", "role": "assistant",
+                "content": [{"type": "output_text", "text": "It is."}]}],
+}  # fmt: skip
+_BEGUN = {**_RESPONSE, "status": "in_progress", "output": [], "usage": None}
+_RESPONSES = (
+    {"type": "response.created", "response": _BEGUN},
+    {"type": "response.output_text.delta", "item_id": "i", "output_index": 0, "delta": "It is."},
+    {"type": "response.completed", "response": _RESPONSE},
+)
+_CANDIDATE = {
+    "candidates": [{"content": {"role": "model", "parts": [{"text": "It is."}]},
+                    "finishReason": "STOP"}],
+    "usageMetadata": {"promptTokenCount": 11, "candidatesTokenCount": 3, "totalTokenCount": 14},
+}  # fmt: skip
+_CONVERSE = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "It is."}]}},
+    "stopReason": "end_turn", "usage": {"inputTokens": 11, "outputTokens": 3, "totalTokens": 14},
+}  # fmt: skip
+_OLLAMA = {
+    "model": "m", "message": _SAYS, "done": True, "done_reason": "stop", "prompt_eval_count": 11,
+    "eval_count": 3,
+}  # fmt: skip
+_COHERE = {
+    "id": "c", "finish_reason": "COMPLETE",
+    "message": {"role": "assistant", "content": [{"type": "text", "text": "It is."}]},
+    "usage": {"tokens": {"input_tokens": 11, "output_tokens": 3}},
+}  # fmt: skip
+_COHERE_EVENTS = (
+    {"type": "message-start", "id": "c", "delta": {"message": {"role": "assistant"}}},
+    {"type": "content-start", "index": 0, "delta": {"message": {"content": {"text": ""}}}},
+    {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "It is."}}}},
+    {"type": "message-end", "delta": {"finish_reason": "COMPLETE"}},
+)
+
+# By API: an answer, whole or streamed, and its content type.
+ANSWERS: dict[str, dict[str, tuple[bytes, str]]] = {
+    "chat": {
+        "whole": (dump(_CHAT), "application/json"),
+        "a call": (dump(_CHAT_CALL), "application/json"),
+        "a stream": (_events(*_CHUNKS) + b"data: [DONE]\n\n", SSE),
+        "a stream named JSON": (_events(*_CHUNKS), "application/json"),
+    },
+    "completions": {
+        "whole": (dump(_TEXT), "application/json"),
+        "a stream": (_events(*_TEXTS) + b"data: [DONE]\n\n", SSE),
+    },
+    "messages": {
+        "whole": (dump(_MESSAGE), "application/json"),
+        "a stream": (_events(*_BLOCKS, named=True), SSE),
+        "a stream after a ping": (_events({"type": "ping"}, *_BLOCKS, named=True), SSE),
+    },
+    "responses": {
+        "whole": (dump(_RESPONSE), "application/json"),
+        "a stream": (_events(*_RESPONSES, named=True), SSE),
+    },
+    "gemini": {
+        "whole": (dump(_CANDIDATE), "application/json"),
+        "a stream": (_events(_CANDIDATE), SSE),
+        "an array": (dump([_CANDIDATE]), "application/json"),
+    },
+    "converse": {"whole": (dump(_CONVERSE), "application/json")},
+    "ollama": {
+        "whole": (dump(_OLLAMA), "application/json"),
+        "lines": (dump({**_OLLAMA, "done": False}) + b"\n" + dump(_OLLAMA) + b"\n", NDJSON),
+    },
+    "cohere": {
+        "whole": (dump(_COHERE), "application/json"),
+        "a stream": (_events(*_COHERE_EVENTS, named=True), SSE),
+    },
+}
+# By API: paths at which its clients ask.
+PATHS: dict[str, tuple[str, ...]] = {
+    "chat": ("/v1/chat/completions", "/openai/deployments/m/chat/completions"),
+    "completions": ("/v1/completions",),
+    "messages": (
+        "/v1/messages",
+        "/v1/projects/p/locations/l/publishers/anthropic/models/m:rawPredict",
+    ),
+    "responses": ("/v1/responses", "/openai/v1/responses"),
+    "gemini": (
+        "/v1beta/models/m:generateContent",
+        "/v1beta/models/m:streamGenerateContent",
+    ),
+    "converse": ("/model/m/converse",),
+    "ollama": ("/api/chat",),
+    "cohere": ("/v2/chat",),
+}
+# Mistral's /fim/completions answers with chats, and OpenAI's client reads no text of one, but goes
+# on: it may be meant so.
+_READ_TOO = {("completions", "chat")}
+_PAIRS = [
+    pytest.param(path, *answer, id=f"{theirs}: {how}, at {path}")
+    for asked, paths in PATHS.items()
+    for theirs, forms in ANSWERS.items()
+    if asked != theirs and (asked, theirs) not in _READ_TOO
+    for path in paths
+    for how, answer in forms.items()
+]
+_OWN = [
+    pytest.param(path, *answer, id=f"{own}: {how}, at {path}")
+    for own, paths in PATHS.items()
+    for path in paths
+    for how, answer in ANSWERS[own].items()
+]
+
+
+def _asked(path: str, body: bytes, type_: str) -> Exchange:
+    request = dump({"model": "m", "stream": type_ == SSE, "messages": []})
+    return observed(body, path, type_=type_, request=request)
+
+
+@pytest.mark.parametrize(("path", "body", "type_"), _PAIRS)
+def test_another_apis_answer_has_the_wrong_shape(path: str, body: bytes, type_: str) -> None:
+    exchange = _asked(path, body, type_)
+    assert exchange.cause is not None
+    assert (exchange.cause.subcategory, exchange.cause.reason, exchange.cause.transient) == (
+        Subcategory.REJECTED_REQUEST, "wrong_shape", False,
+    )  # fmt: skip
+    assert (exchange.answer_state, exchange.output_seen, exchange.tool_calls) == (None, False, 0)
+    assert exchange.finish_reason is None
+    assert not exchange.inferred
+
+
+@pytest.mark.parametrize(("path", "body", "type_"), _OWN)
+def test_its_own_answer_is_read_whole_and_streamed_whatever_was_asked_for(
+    path: str, body: bytes, type_: str
+) -> None:
+    exchange = _asked(path, body, type_)
+    assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
+
+
+def test_its_tokens_are_counted_and_the_api_is_the_one_that_was_asked() -> None:
+    exchange = _asked("/v1/messages", dump(_CHAT), "application/json")
+    assert (exchange.usage.input_total, exchange.usage.output_total) == (11, 3)
+    assert (exchange.api, exchange.answered_model) == ("anthropic.messages", "m")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        pytest.param("/v1/chat/completions", {**_CHAT, "output": [], "stop_reason": "end_turn",
+                                              "type": "message", "role": "assistant"},
+                     id="fields of two other APIs beside its own"),
+        pytest.param("/v1/messages", {**_MESSAGE, "choices": _CHAT["choices"], "object": "x"},
+                     id="a message with choices"),
+        pytest.param("/v1/responses", {**_RESPONSE, "choices": _CHAT["choices"]},
+                     id="a response with choices"),
+        pytest.param("/v1/chat/completions", _choice("chat.completion", text="It is.",
+                                                     message=_SAYS, finish_reason="stop"),
+                     id="a text beside the message"),
+        pytest.param("/v1/completions", _CHAT, id="a chat at a path of completions"),
+        pytest.param("/v1/fim/completions", _CHAT, id="Mistral's completions"),
+        pytest.param("/v1/chat", _CHAT, id="a path that several APIs share"),
+        pytest.param("/model/anthropic.claude-x/invoke", _MESSAGE, id="Bedrock, any model's own"),
+        pytest.param("/model/m/invoke", _RESPONSE, id="Bedrock, another"),
+        pytest.param("/anything", _CHAT, id="a path of no API"),
+        pytest.param("/complete", _CHAT, id="a completion of any service's"),
+        pytest.param("/v1/chat/completions", {"data": _CHAT}, id="a chat in an envelope"),
+        pytest.param("/predictions", _CHAT, id="a path of any format"),
+    ],
+)  # fmt: skip
+def test_what_its_clients_read_is_no_wrong_shape(path: str, body: dict[str, Any]) -> None:
+    exchange = _asked(path, dump(body), "application/json")
+    assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
+
+
+def test_embeddings_have_no_other_apis_shape() -> None:
+    exchange = _asked("/v1/embeddings", dump({"data": [{"embedding": [0.1]}]}), "application/json")
+    assert exchange.cause is None
+    assert _asked("/v1/embeddings", dump(_CHAT), "application/json").cause is None
+
+
+def test_an_error_in_another_apis_stream_is_the_error() -> None:
+    error = {"error": {"code": "insufficient_quota", "message": "You exceeded your quota"}}
+    exchange = _asked("/v1/messages", _events(*_CHUNKS[:1], error), SSE)
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.QUOTA
+
+
+def test_a_stream_of_another_api_that_is_cut_was_cut() -> None:
+    exchange = observed(
+        _events(*_CHUNKS[:1]), "/v1/messages", type_=SSE, ending=Ending.CUT_UPSTREAM,
+        request=json.dumps({"model": "m", "stream": True}).encode(),
+    )  # fmt: skip
+    assert exchange.cause is not None
+    assert (exchange.cause.reason, exchange.output_seen) == ("truncated", False)
+
+
+def test_a_refusal_in_another_apis_shape_is_a_refusal() -> None:
+    body = dump({"error": {"message": "no such key", "code": "invalid_api_key"}})
+    exchange = observed(body, "/v1/messages", status=401)
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.AUTH
