@@ -357,7 +357,7 @@ def _lane(exchange: Exchange) -> tuple[str, str | None]:
 
 
 def _failures_by_shape(rollout: RolloutRecord, exchanges: Iterable[Exchange]) -> list[Exchange]:
-    """Return the failed POSTs at paths of no dialect that were inference calls.
+    """Return the failed calls at paths of no dialect that were inference calls: POSTs and jobs.
 
     They are known by their lane: one that answered this rollout by its shape, or that is
     registered by upstream and model. Telemetry goes elsewhere or names no model. Where calls name
@@ -367,7 +367,10 @@ def _failures_by_shape(rollout: RolloutRecord, exchanges: Iterable[Exchange]) ->
     failed = [
         x
         for x in rollout.exchanges
-        if x.cause is not None and x.kind is Kind.OTHER and x.method == "POST" and x.role == "agent"
+        if x.cause is not None
+        and x.kind is Kind.OTHER
+        and x.role == "agent"
+        and (x.method == "POST" or x.response_digest is not None)
     ]
     if not failed:
         return []

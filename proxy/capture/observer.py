@@ -349,7 +349,8 @@ _NOTHING_READ: ReadResult = (ResponseFacts(), False, None)
 
 def _tells(request: CapturedRequest) -> bool:
     """Return True if an error inside a 2xx is the call's own: what a GET fetches may hold any."""
-    return request.call.method == "POST" or request.route.kind is not Kind.OTHER
+    route = request.route
+    return request.call.method == "POST" or route.kind is not Kind.OTHER or bool(route.continues)
 
 
 def _without_output(result: ReadResult) -> ReadResult:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import unquote
 
 from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as http_headers
 from proxy.wire import conversation, request, routes
-from proxy.wire.dialect import Headers, Payload, last_segment
+from proxy.wire.dialect import Headers, Payload
 from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
 from proxy.wire.written_call import offered
 
@@ -189,6 +190,7 @@ def _is_twin(other: Conversation, begun: int, address: str) -> bool:
 
 
 _JOBS: Final = 64  # of a rollout
+_SEGMENTS: Final = 16  # of a path, the last, of which any may be an id
 
 
 class BegunJobs:
@@ -217,11 +219,12 @@ class BegunJobs:
         known = self._rollouts.get(rollout)
         if known is None:
             return routes.UNKNOWN_GET
-        began = last_segment(path.decode("latin-1"))
-        job = known.get(hash((self._secret, rollout, began)))
-        if job is None:
-            return routes.UNKNOWN_GET
-        return routes.fetching(began, kind=job[0], model=job[1])
+        segments = unquote(path.decode("latin-1")).rsplit("/", _SEGMENTS)
+        for began in reversed(segments):
+            job = known.get(hash((self._secret, rollout, began)))
+            if job is not None:
+                return routes.fetching(began, kind=job[0], model=job[1])
+        return routes.UNKNOWN_GET
 
 
 # --- facts that only the body shows, for validity checks ---------------------------------------

@@ -116,6 +116,7 @@ _ROWS: Final = (
     _row("POST", rf"(?:{_GOOGLE})?/interactions/(?P<id>[\w-]+)/cancel"),
     _row("GET", rf"{_MOUNT}/(?:predictions|tasks)/(?P<id>[\w-]+)"),  # Replicate, DashScope
     _row("POST", rf"{_MOUNT}/predictions/(?P<id>[\w-]+)/cancel"),
+    _row("GET", rf"{_MOUNT}/chat/deferred-completion/(?P<id>[\w-]+)"),  # docs.x.ai
 )  # fmt: skip
 _READ: Final = frozenset({Kind.INFERENCE, Kind.EMBEDDING, Kind.PROBE})
 _ASKS_NOTHING: Final = frozenset({"HEAD", "OPTIONS"})

@@ -20,7 +20,7 @@ from typing import Final
 import orjson
 
 from classifier.records import COUNT_LIMIT
-from proxy.wire import usage
+from proxy.wire import jobs, usage
 from proxy.wire.dialect import (
     NAME_LIMIT,
     Dialect,
@@ -34,6 +34,7 @@ from proxy.wire.dialect import (
 )
 from proxy.wire.dialects import anthropic, bedrock, gemini, openai, others
 
+MEDIA: Final = ("image/", "audio/", "video/")  # how content types begin that are no text's
 WINDOW: Final = 65_536  # bytes, at the beginning and at the end of an answer, that are read
 _MEMBERS: Final = 64  # of an object
 _ITEMS: Final = 16  # of a list
@@ -235,20 +236,24 @@ class OutputFinder:
 
     ``adopted``: the shape turned out to be a known dialect's, which reads all. ``misshapen``: the
     path is that of another API, whose clients cannot read it.
-    ``vectors``: there were embeddings. ``whole``: nothing was left out between the windows.
+    ``vectors``: there were embeddings. ``media``: the output is no text. ``whole``: nothing was
+    left out between the windows.
 
     Arguments:
         trusting: the path is one of model calls in any format: a text needs no sign beside it.
         guarded: nobody knows of the path what is there: what repeats a request is no answer.
+        fetching: it is what an earlier answer began.
     """
 
-    __slots__ = ("_facts", "_guarded", "_left", "_likely", "_named", "_plain", "_quoted", "_seen",
-                 "_signs", "_tail", "_tail_size", "_trusting", "adopted", "misshapen",
-                 "vectors", "whole")  # fmt: skip
+    __slots__ = ("_facts", "_fetching", "_guarded", "_left", "_likely", "_named", "_plain",
+                 "_quoted", "_seen", "_signs", "_tail", "_tail_size", "_trusting", "adopted",
+                 "media", "misshapen", "vectors", "whole")  # fmt: skip
 
-    def __init__(self, *, trusting: bool, guarded: bool) -> None:
+    def __init__(self, *, trusting: bool, guarded: bool, fetching: bool = False) -> None:
         self._trusting = trusting
-        self._guarded = guarded
+        self._guarded = guarded and not fetching
+        self._fetching = fetching
+        self.media = False
         self._facts = ResponseFacts()  # taken over once there is output
         self._named = False  # a text of a usual name was seen
         self._plain = False  # a text was seen
@@ -300,6 +305,8 @@ class OutputFinder:
         facts = self._facts
         self._left = _OBJECTS
         self._look(payload, 0)
+        if self._fetching and _shows_media(payload):
+            self.media = facts.output = facts.content = facts.has_part = True
         if not facts.content and (
             (self._trusting and (self._named or self._plain))
             or (self._signs and (self._named or self._plain))
@@ -475,6 +482,13 @@ def _take_counts(facts: ResponseFacts, members: Mapping[str, object]) -> None:
             setattr(facts, _COUNTS[key], number)
 
 
+def _shows_media(payload: Payload) -> bool:
+    """Return True if a result lists pictures, sounds or films: docs.fal.ai (model outputs)."""
+    listed = islice(payload.values(), _MEMBERS)
+    files = (file for each in listed for file in (parts(each)[:_ITEMS] or [part(each)]))
+    return any(str(file.get("content_type")).startswith(MEDIA) for file in files)
+
+
 def _is_vector(value: object) -> bool:
     for _ in range(3):
         if not isinstance(value, list) or not value:
@@ -494,11 +508,14 @@ def _state_progress(facts: ResponseFacts, payload: Payload) -> None:
             holder = inner
     stated = holder.get("task_status") or holder.get("status")  # DashScope
     if not isinstance(stated, str):
+        began = jobs.begun(payload) if _HOLDERS.isdisjoint(map(_bare, payload)) else None
+        if began is not None:
+            facts.pending, facts.response_id = True, began
         return
     facts.pending = stated.lower() in _UNDER_WAY
     if stated.lower() in _CANCELLED:
         facts.take_finish_reason("cancelled")
-    for key in ("task_id", "id", "request_id"):
+    for key in jobs.BEGUN:
         for where in (holder, payload):
             if (began := name(where.get(key))) is not None:
                 facts.response_id = last_segment(began)

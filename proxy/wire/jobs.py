@@ -36,18 +36,22 @@ _ANSWERED: Final = (
     "successRecordCount",
 )  # fmt: skip
 _STATES: Final = ("processing_status", "status", "state", "task_status", "jobState")
+# Names of the id under which an answer's work can be asked for, the work's own before the call's:
+# DashScope's tasks; docs.fal.ai (queue), docs.x.ai (deferred completions, videos); others.
+BEGUN: Final = ("task_id", "taskId", "job_id", "jobId", "id", "request_id", "requestId")
 _PREFIX: Final = re.compile(r"^(?:batch|job)_state_")
 _UNDER_WAY: Final = frozenset((
     "validating", "in_progress", "inprogress", "finalizing", "cancelling", "canceling", "queued",
     "pending", "running", "processing", "submitted", "scheduled", "stopping", "updating",
     "cancellation_requested", "paused",
 ))  # fmt: skip
-_ENDED: Final = frozenset(("completed", "complete", "ended", "succeeded", "success",
+_ENDED: Final = frozenset(("completed", "complete", "ended", "succeeded", "success", "done",
                            "partiallycompleted", "partially_succeeded"))  # fmt: skip
-_FAILED: Final = frozenset(("failed", "expired", "cancelled", "canceled", "stopped",
-                            "timeout_exceeded", "rejected", "error"))  # fmt: skip
+_FAILED: Final = frozenset(("failed", "failure", "fail", "expired", "cancelled", "canceled",
+                            "stopped", "timeout_exceeded", "timed_out", "timeout", "rejected",
+                            "error", "errored"))  # fmt: skip
 _CANCELLED: Final = frozenset(("cancelled", "canceled", "stopped"))
-_SENTENCES: Final = ("failureMessage", "failure_message", "message")
+_SENTENCES: Final = ("failureMessage", "failure_message", "message", "reason")
 
 
 def read(reading: ResponseFacts, payload: Payload) -> tuple[bool, ProviderError | None]:
@@ -66,7 +70,10 @@ def read(reading: ResponseFacts, payload: Payload) -> tuple[bool, ProviderError 
     done = payload.get("done")
     state = _PREFIX.sub("", stated.lower()) if isinstance(stated, str) else None
     if state is None and not isinstance(done, bool) and "name" not in payload:
-        return False, None
+        began = begun(payload)
+        if began is not None:
+            reading.response_id, reading.pending = began, True
+        return began is not None, None
     if state not in _ENDED | _FAILED | _UNDER_WAY and not isinstance(done, bool):
         return _takes_name(reading, payload), None
     _note_id(reading, payload)
@@ -93,8 +100,22 @@ def _takes_name(reading: ResponseFacts, payload: Payload) -> bool:
     return True
 
 
+def begun(payload: Payload) -> str | None:
+    """Return the id of work that an answer began, of one that says nothing else; else None.
+
+    xAI answers ``{"request_id": "…"}``, fal with addresses beside it. A bare ``id`` is too common.
+    """
+    if any(isinstance(value, dict | list) or " " in str(value) for value in payload.values()):
+        return None
+    if "error" in payload or "code" in payload:
+        return None
+    named = (name(payload.get(key)) for key in BEGUN if key != "id")
+    stated = next((each for each in named if each is not None), None)
+    return None if stated is None else last_segment(stated)
+
+
 def _note_id(reading: ResponseFacts, payload: Payload) -> None:
-    for key in ("id", "name", "jobArn", "invocationArn"):
+    for key in ("id", "name", "jobArn", "invocationArn", *BEGUN):
         stated = name(payload.get(key))
         if stated is not None:
             reading.response_id = last_segment(stated)
@@ -134,8 +155,8 @@ def _failure(payload: Payload, job: Payload, state: str | None) -> ProviderError
 
 def failure(payload: Payload) -> ProviderError | None:
     """Return why the job of one model call failed; None if it did not, or was cancelled."""
-    for job in (payload, part(payload.get("output"))):
-        state = job.get("task_status") or job.get("status")
+    for job in (payload, *(part(payload.get(key)) for key in ("output", "data", "result"))):
+        state = next((job[key] for key in _STATES if isinstance(job.get(key), str)), None)
         if isinstance(state, str) and state.lower() in _FAILED - _CANCELLED:
             return _failure(payload, job, state.lower())
     return None
@@ -150,8 +171,12 @@ def _media(payload: Payload) -> bool:
     if response and "inlinedResponses" not in response:
         return "error" not in response
     made = payload.get("object") == "video" or "outputDataConfig" in payload
+    made = made or bool(part(payload.get("video")).get("url"))  # docs.x.ai (videos)
     status = payload.get("status")
-    return made and isinstance(status, str) and status.lower() in ("completed", "succeeded")
+    return made and isinstance(status, str) and status.lower() in _MADE_IT
+
+
+_MADE_IT: Final = frozenset(("completed", "succeeded", "done"))
 
 
 # ai.google.dev/api/batch-api: InlinedResponses

@@ -26,7 +26,7 @@ from proxy.wire.framing import (
     Unreadable,
     decoder,
 )
-from proxy.wire.generic import NATIVE, WINDOW, OutputFinder, beginning, ending, known_shape
+from proxy.wire.generic import MEDIA, NATIVE, WINDOW, OutputFinder, beginning, ending, known_shape
 from proxy.wire.provider_error import (
     ERROR_EVENTS,
     HOLDERS,
@@ -195,7 +195,8 @@ class PayloadReader:
         if status is None or not 200 <= status < 300:
             return route.kind
         if route.infers and self.inferred and reading.content:
-            return Kind.INFERENCE
+            media = self.finder is not None and self.finder.media
+            return Kind.ACTIVITY if media else Kind.INFERENCE
         if self.finder is not None and self.finder.vectors and not reading.content:
             return Kind.EMBEDDING if route.kind is Kind.INFERENCE else route.kind
         return route.kind
@@ -206,21 +207,35 @@ class PayloadReader:
         self.error = None if reading.content else self.error or error
         return is_job
 
+    def take_media(self, reading: ResponseFacts) -> None:
+        """Take a picture, a sound or a film for output."""
+        reading.output = reading.content = self.inferred = True
+        self.finder = self._new_finder()
+        self.finder.media = True
+
+    def _new_finder(self) -> OutputFinder:
+        route = self.route
+        return OutputFinder(
+            trusting=not route.infers and not route.dialect.known,
+            guarded=route.infers,
+            fetching=route.continues is not None,
+        )
+
     def _read_by_shape(self, reading: ResponseFacts, payload: Payload, event: str | None) -> bool:
         """Read what the path's dialect does not understand; whether it is a job that was read."""
         if self.route.jobs:
             return self._read_job(reading, payload)
         route = self.route
         if self.finder is None:
-            trusting = not route.infers and not route.dialect.known
-            self.finder = OutputFinder(trusting=trusting, guarded=route.infers)
+            self.finder = self._new_finder()
         try:
             named = known_shape(payload, event)
             if named is not None:
                 self._adopt(named, reading, payload, event)
                 return False
             self.finder.take(reading, payload)
-            if not (route.infers or route.dialect.known or reading.content):
+            known = route.infers or route.dialect.known
+            if not reading.content and (route.continues or not known):
                 self.error = self.error or jobs.failure(payload)
         except RecursionError:
             return False
@@ -346,8 +361,8 @@ _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1a]")  # no text has these control char
 _TEXT_BYTES = 4096  # of a plain-text error
 
 
-def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
-    """Read a whole body; an error in it is left in ``payloads.error``."""
+def read_body(body: bytes, payloads: PayloadReader, type_: bytes = b"") -> ReadResult:
+    """Read a whole body of a content type; an error in it is left in ``payloads.error``."""
     reading = ResponseFacts()
     if payloads.route.windows and len(body) > 2 * WINDOW and not payloads.refused:
         return _read_windows(reading, body, payloads)
@@ -362,7 +377,7 @@ def read_body(body: bytes, payloads: PayloadReader) -> ReadResult:
         payloads.newest = {}  # together they are the answer
         return reading, True, _aborted(reading)
     if payload is None:
-        return _read_no_json(reading, body, payloads)
+        return _read_no_json(reading, body, payloads, type_)
     if isinstance(payload, str):
         payloads.read_text(payload)
     return reading, False, None
@@ -386,7 +401,9 @@ def _read_windows(reading: ResponseFacts, body: bytes, payloads: PayloadReader) 
     return reading, True, None
 
 
-def _read_no_json(reading: ResponseFacts, body: bytes, payloads: PayloadReader) -> ReadResult:
+def _read_no_json(
+    reading: ResponseFacts, body: bytes, payloads: PayloadReader, type_: bytes
+) -> ReadResult:
     """Read what is no JSON value: nothing, a page, JSON lines, half a document, a text."""
     if not body.strip():
         return reading, False, Flaw.EMPTY_BODY
@@ -394,6 +411,9 @@ def _read_no_json(reading: ResponseFacts, body: bytes, payloads: PayloadReader) 
         return reading, False, Flaw.HTML_BODY
     if payloads.route.media and not payloads.refused:
         reading.output = reading.content = True
+        return reading, True, None
+    if payloads.route.continues and type_.startswith(_MEDIA) and not payloads.refused:
+        payloads.take_media(reading)
         return reading, True, None
     documents = _documents(body)
     if len(documents) > 1:
@@ -457,6 +477,8 @@ _EVENT_STREAM = b"application/vnd.amazon.eventstream"
 _NDJSON = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl",
                      b"application/json-lines", b"application/stream+json"))  # fmt: skip
 _SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
+_ACCEPTED = 202
+_MEDIA = tuple(map(str.encode, MEDIA))
 _SNIFFED = 6  # bytes that distinguish a stream from a body
 _TYPE_BYTES = 80  # of a content type; a longer one is unknown
 # Events that only keep a connection open: docs.claude.com/en/api/messages-streaming (ping),
@@ -589,8 +611,14 @@ class ResponseReader:
         payloads = self.payloads
         if payloads.written is not None:
             payloads.written.begin()  # it is read whole each time
-        reading, whole, flaw = read_body(b"".join(self._pending), payloads)
-        return reading, whole, self._nothing() if flaw is Flaw.EMPTY_BODY else flaw
+        reading, whole, flaw = read_body(b"".join(self._pending), payloads, self._type)
+        if flaw is not Flaw.EMPTY_BODY:
+            return reading, whole, flaw
+        route = payloads.route
+        if self._status == _ACCEPTED and (route.jobs or route.continues):
+            reading.pending = True  # docs.x.ai (deferred completions): not there yet
+            return reading, True, None
+        return reading, whole, self._nothing()
 
     def _nothing(self) -> Flaw:
         """Name what is wrong with a response of which nothing could be read."""

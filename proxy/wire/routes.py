@@ -115,7 +115,9 @@ _POSTS: Final = (
     # (batch mode, Imagen, Veo), docs.aws.amazon.com/bedrock/latest/APIReference.
     _row("/images/(?:generations|edits|variations)", jobs.MEDIA, "openai.images", _ACTIVITY),
     _row("/audio/(?:speech|transcriptions|translations)", jobs.MEDIA, "openai.audio", _ACTIVITY),
-    _row("/videos(?:/[^/]+/remix)?", jobs.JOBS, "openai.videos", _ACTIVITY),
+    # And docs.x.ai (generations, edits and extensions of videos).
+    _row("/videos(?:/(?:generations|edits|extensions|[^/]+/remix))?", jobs.JOBS, "openai.videos",
+         _ACTIVITY),
     _row("/messages/batches(?:/[^/]+/cancel)?", jobs.JOBS, "anthropic.batches", _ACTIVITY),
     _row("/(?:batches|batch/jobs)(?:/[^/]+/cancel)?", jobs.JOBS, "openai.batches", _ACTIVITY),
     _row("/files|/uploads(?:/[^/]+/(?:parts|complete))?", others.OPAQUE, "openai.files",
@@ -338,7 +340,9 @@ def _route(row: _RouteRow, path: str) -> Route:
         answers=row.kind in _GENERATING,
         inferred=False if row.kind in _GENERATING else None,
         by_shape=row.kind in (_INFERENCE, _CONTINUATION) or row.dialect is jobs.JOBS,
-        one_shape=row.dialect.known and not row.shapes and row.api not in _ANY_SHAPE,
+        one_shape=row.kind is _INFERENCE
+        and row.dialect.known
+        and not (row.shapes or row.api in _ANY_SHAPE),
         jobs=row.dialect is jobs.JOBS,
         media=row.dialect is jobs.MEDIA,
         windows=row.kind in (_INFERENCE, _CONTINUATION) and not (row.dialect.known or row.shapes),

@@ -425,6 +425,7 @@ def test_a_response_is_open_to_whom_it_was_answered() -> None:
         assert open_path(method, path.encode()) == OpenPath("v1_a"), (method, path)
     for method, path in (
         ("GET", "/v1/predictions/p1"), ("POST", "/v1/predictions/p1/cancel"),
+        ("GET", "/v1/chat/deferred-completion/p1"),
         ("GET", "/api/v1/tasks/p1"),
     ):  # fmt: skip
         assert open_path(method, path.encode()) == OpenPath("p1"), (method, path)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from classifier.records import AnswerState, Ending, Exchange, Kind
-from classifier.verdicts import Subcategory
+from classifier.rules import judge
+from classifier.verdicts import Subcategory, Verdict
 from proxy.capture.observer import CallObserver, ObserverLimits
+from proxy.capture.request import Conversations
+from tests.builders import rollout
 from tests.proxy.wire.observing import SALT, call, head, observed
 from tests.proxy.wire.samples import JSON, SSE, chat, dump, lines, message, named
 
@@ -249,3 +253,158 @@ def test_an_error_inside_a_success_is_a_failed_activity() -> None:
     assert exchange.cause is not None
     assert observed(chat(None), "/v1/files").answer_state is UNREAD
     assert observed(message(None, {"type": "text", "text": "Hi"}), "/v1/batches").inferred is False
+
+
+# --- work in the background: what an answer began, and what fetches it by its id -----------------
+
+
+FOUR = chat({"prompt_tokens": 9, "completion_tokens": 2, "total_tokens": 11})
+PENDING = dump({"status": "pending"})
+DEFERRED = "/v1/chat/deferred-completion/f15c"
+_QUESTION = {"model": "m", "messages": [{"role": "user", "content": "?"}], "deferred": True}
+_PROMPT = {"model": "m", "prompt": "a cat"}
+_FAL = {
+    "request_id": "r-1", "queue_position": 0, "response_url": "https://queue/fal/requests/r-1",
+    "status_url": "https://queue/fal/requests/r-1/status",
+}  # fmt: skip
+_FILM = {"status": "done", "video": {"url": "https://x/v.mp4", "duration": 8}, "model": "m"}
+_PICTURE = {"images": [{"url": "https://x/1.png", "content_type": "image/png"}], "prompt": "a cat"}
+
+Step = tuple[str, dict[str, Any] | None, int, bytes, str]  # path, question, status, answer, type
+
+
+def asks(path: str, answer: object, question: dict[str, Any] = _PROMPT, status: int = 200) -> Step:
+    return path, question, status, dump(answer), JSON
+
+
+def gets(path: str, answer: bytes | object = b"", status: int = 200, type_: str = JSON) -> Step:
+    return path, None, status, answer if isinstance(answer, bytes) else dump(answer), type_
+
+
+def lived(*steps: Step, **registered: Any) -> tuple[list[Exchange], Verdict]:
+    """Return the calls of a rollout, one a second, and its verdict."""
+    conversations, calls = Conversations(b"of these tests"), []
+    for at, (path, question, status, answer, type_) in enumerate(steps):
+        method = "GET" if question is None else "POST"
+        one = replace(call(path, method=method), id=f"x{at}", started_at=1_800_000_000.0 + at)
+        observer = CallObserver(one, salt=SALT, conversations=conversations)
+        if question is not None:
+            observer.on_request_body(dump(question))
+        observer.on_response_head(status, head(type_), 100.1)
+        if answer:
+            observer.on_response_body(answer, 100.2)
+        calls.append(observer.finish(Ending.COMPLETE, 100.5))
+    return calls, judge(replace(rollout("", **registered), exchanges=tuple(calls)))
+
+
+DEFERS = asks("/v1/chat/completions", {"request_id": "f15c"}, _QUESTION)
+_WAITS = gets(DEFERRED, status=202)
+_FILMS = asks("/v1/videos/generations", {"request_id": "vid-1"})
+LIVES: dict[str, tuple[tuple[Step, ...], str]] = {
+    "a deferred completion": ((DEFERS, _WAITS, _WAITS, gets(DEFERRED, FOUR)), "healthy"),
+    "one that was there at once": ((DEFERS, gets(DEFERRED, FOUR)), "healthy"),
+    "one whose polls have a body": ((DEFERS, gets(DEFERRED, PENDING, 202),
+                                     gets(DEFERRED, FOUR)), "healthy"),
+    "one that was never fetched": ((DEFERS,), "never_answered"),
+    "one that never was there": ((DEFERS, _WAITS, _WAITS), "never_answered"),
+    "one that failed": ((DEFERS, _WAITS, gets(DEFERRED, {"error": {
+        "code": "insufficient_quota", "message": "You exceeded your quota"}}, 429)), "all_failed"),
+    "one that failed in a 200": ((DEFERS, gets(DEFERRED, {"status": "failed"})), "all_failed"),
+    "one that expired": ((DEFERS, gets(DEFERRED, {"status": "expired"})), "all_failed"),
+    "a job of chats under another name": ((
+        asks("/v1/chat/completions", {"job_id": "j-9"}, _QUESTION),
+        gets("/v1/jobs/j-9", {"status": "running"}, 202),
+        gets("/v1/jobs/j-9/result", FOUR)), "healthy"),
+    "messages in the background": ((
+        asks("/v1/messages", {"requestId": "q.7"}, _QUESTION),
+        gets("/v1/results/q.7", status=202), gets("/v1/results/q.7", {
+            "type": "message", "role": "assistant", "content": [{"type": "text", "text": "4"}],
+            "stop_reason": "end_turn"})), "healthy"),
+    "a job that names its reason": ((
+        asks("/v1/chat/completions", {"jobId": "j-9"}, _QUESTION),
+        gets("/v1/jobs/j-9", {"data": {"state": "FAILED", "message": "no credit left"}})),
+        "all_failed"),
+    "a film": ((_FILMS, gets("/v1/videos/vid-1", status=202),
+                gets("/v1/videos/vid-1", PENDING, 202),
+                gets("/v1/videos/vid-1", _FILM)), "healthy"),
+    "a film that failed": ((_FILMS, gets("/v1/videos/vid-1", {
+        "status": "failed", "error": {"code": "internal_error", "message": "it broke"}})),
+        "all_failed"),
+    "a film that expired": ((_FILMS, gets("/v1/videos/vid-1", {"status": "expired"})),
+                            "all_failed"),
+    "a film that never was there": ((_FILMS, gets("/v1/videos/vid-1", status=202)), "zero_signal"),
+    "a film that was edited": ((asks("/v1/videos/edits", {"request_id": "vid-1"}),
+                                gets("/v1/videos/vid-1", _FILM)), "healthy"),
+    "pictures of a queue": ((asks("/fal/flux", _FAL),
+                             gets("/fal/flux/requests/r-1/status", {"status": "IN_PROGRESS"}, 202),
+                             gets("/fal/flux/requests/r-1/status", {"status": "COMPLETED"}),
+                             gets("/fal/flux/requests/r-1", _PICTURE)), "healthy"),
+    "a picture in bytes": ((asks("/fal/flux", _FAL),
+                            gets("/fal/flux/requests/r-1", b"\x89PNG\r\n\x1a\n" + bytes(64),
+                                 type_="image/png")), "healthy"),
+    "a text of a queue": ((asks("/fal/llm", {"status": "IN_QUEUE", "request_id": "r-1"}),
+                           gets("/fal/llm/requests/r-1", {"output": "A cat is a small animal.",
+                                "model": "m"})), "healthy"),
+    "a queue of which nothing came": ((asks("/fal/flux", _FAL),
+                                       gets("/fal/flux/requests/r-1/status",
+                                            {"status": "IN_PROGRESS"}, 202)), "zero_signal"),
+    "bytes that are no picture": ((asks("/fal/flux", _FAL),
+                                   gets("/fal/flux/requests/r-1", b"\x00\x01" * 40,
+                                        type_="application/octet-stream")), "zero_signal"),
+    "a log server's word": ((asks("/v1/traces", {"request_id": "t"}, {"spans": []}),
+                             gets("/v1/traces/t", {"status": "ok"})), "zero_signal"),
+    "a picture that nobody asked for": ((asks("/log", {"ok": True}),
+                                         gets("/logo", b"\x89PNG" + bytes(64),
+                                              type_="image/png")), "zero_signal"),
+    "an empty 202 to a question": ((asks("/v1/chat/completions", {"id": "x"}, _QUESTION),),
+                                   "unread_answers"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIVES)
+def test_work_in_the_background_is_judged_by_what_was_fetched(name: str) -> None:
+    steps, rule = LIVES[name]
+    _, verdict = lived(*steps)
+    assert verdict.rule == rule
+    assert verdict.scoreable == ("yes" if rule == "healthy" else "no")
+
+
+def test_what_fetches_goes_on_with_the_call_and_the_question_that_began_it() -> None:
+    calls, verdict = lived(*LIVES["a deferred completion"][0])
+    assert [x.kind for x in calls] == [Kind.INFERENCE, *[Kind.CONTINUATION] * 3]
+    assert len({x.response_digest for x in calls}) == 1
+    assert [x.pending for x in calls] == [True, True, True, None]
+    assert (verdict.total_requests, verdict.failed_requests) == (1, 0)
+    assert verdict.total_tokens == 11
+    assert verdict.lane is not None
+    assert verdict.lane.startswith("any/m")
+
+
+def test_a_failed_job_has_its_own_cause() -> None:
+    _, verdict = lived(*LIVES["one that failed"][0])
+    assert (verdict.subcategory, verdict.transient) == (Subcategory.QUOTA, False)
+    _, verdict = lived(*LIVES["a job that names its reason"][0])
+    assert verdict.subcategory is Subcategory.QUOTA
+    failed = (asks("/fal/llm", _FAL), gets("/fal/llm/requests/r-1/status", {
+        "status": "FAILED", "error": "Exhausted balance: top up your account"}))  # fmt: skip
+    _, verdict = lived(*failed, upstream="any", model="m")
+    assert (verdict.rule, verdict.subcategory) == ("all_failed", Subcategory.QUOTA)
+
+
+def test_pictures_and_films_are_no_inference_calls() -> None:
+    for name in ("a film", "pictures of a queue", "a picture in bytes"):
+        calls, verdict = lived(*LIVES[name][0])
+        assert calls[-1].kind is Kind.ACTIVITY, name
+        assert verdict.total_requests == 0
+        assert verdict.proof is not None
+        assert verdict.proof.last == calls[-1].id
+
+
+def test_an_id_is_found_anywhere_in_a_path_and_another_is_not() -> None:
+    began = asks("/v1/chat/completions", {"request_id": "b-c"}, _QUESTION)
+    for path, found in (
+        ("/v1/x/b-c", True), ("/v1/x/b%2Dc/result/1", True), ("/b-c/x", True),
+        ("/v1/x/b", False), ("/v1/x/b-c-d", False), ("/v1/x?id=b-c", False),
+    ):  # fmt: skip
+        calls, _ = lived(began, gets(path, FOUR))
+        assert (calls[-1].kind is Kind.CONTINUATION) is found, path
