@@ -28,6 +28,7 @@ from classifier.logical_calls import (
 from classifier.neighbours import BURST_S, corroborated
 from classifier.records import (
     ABANDONED,
+    HARNESS,
     USED_UP,
     WRONG_SHAPE,
     Ending,
@@ -63,6 +64,7 @@ from classifier.verdicts import (
 
 BURST = 20  # starts within BURST_S
 _BURST_SHARE = 0.8  # of the lane's
+_TOO_MANY = 429  # RFC 6585 §4
 _OPEN = 10  # calls at once, beyond which half of the lane's are a burst
 _NOBODY = Neighbours()
 # What ran out or was away on the proxy's side, by the rule of the call's cause.
@@ -209,7 +211,13 @@ def _subcategory(exchange: Exchange) -> Subcategory | None:
     return None if exchange.cause is None else exchange.cause.subcategory
 
 
+def _refused_by_harness(exchange: Exchange) -> bool:
+    return exchange.cause is not None and exchange.cause.reason in HARNESS
+
+
 def _explained_rejection(exchange: Exchange) -> bool:
+    if _refused_by_harness(exchange):
+        return False
     return exchange.cause is not None and Strength.of(exchange.cause) is Strength.EXPLAINED
 
 
@@ -270,7 +278,8 @@ def _other_selection(failed: Exchange, setting: AttributionContext) -> bool:
 
 def _own_burst(failed: Exchange, setting: AttributionContext) -> bool:
     """Return True if the agent itself ran into the limit: most calls of the lane are its own."""
-    if _subcategory(failed) is not Subcategory.RATE_LIMIT:
+    limited = _refused_by_harness(failed) and failed.status == _TOO_MANY
+    if not limited and _subcategory(failed) is not Subcategory.RATE_LIMIT:
         return False
     until, (starts, _) = ended_at(failed), setting.spans[_lane(failed)]
     own = bisect_left(starts, until) - bisect_left(starts, until - BURST_S)
@@ -335,6 +344,11 @@ UNTRUSTED_ROWS: tuple[Row, ...] = (
     Row("closed_on", _closed_on),
 )
 
+# Behind all of them: a limit of the operator's, about which no provider is asked.
+HARNESS_ROWS: tuple[Row, ...] = (
+    Row("harness", lambda failed, _: _refused_by_harness(failed), AttributedTo.OPERATOR),
+)
+
 
 def attribute(
     facts: Evidence, rows: Sequence[Row] = UNTRUSTED_ROWS, *, asked: bool = True
@@ -349,7 +363,7 @@ def attribute(
     if not (facts.failures or held):
         return {}
     setting = AttributionContext.of(facts)
-    table = (*ALWAYS, *rows) if facts.untrusted else ALWAYS
+    table = (*ALWAYS, *(rows if facts.untrusted else ()), *HARNESS_ROWS)
     asked = asked and facts.untrusted
     return {x.id: _attributed(x, setting, table, asked) for x in (*facts.failures, *held)}
 
@@ -459,8 +473,8 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     ends = [x for x in (_aborted_last(facts), _wordless_last(facts)) if x is not None][:1]
     if not facts.failures:
         return ends
-    agents = _ids_of(attribute(facts, rows, asked=False), AttributedTo.AGENT)
-    kept = _without(facts, agents)
+    attributed = attribute(facts, rows, asked=False)
+    kept = _without(facts, _ids_of(attributed, AttributedTo.AGENT) | _apart(attributed))
     finding = find(kept)
     deciding = [x for x in facts.failures if x.id in finding.evidence]
     lost = _lost_last(kept) if finding.health is Health.HEALTHY else None
@@ -624,6 +638,12 @@ def _ids_of(attributed: Mapping[str, Attributed], to: AttributedTo) -> frozenset
     return frozenset(call for call, each in attributed.items() if each.to is to)
 
 
+def _apart(attributed: Mapping[str, Attributed]) -> frozenset[str]:
+    """Return the failures that are no evidence: the proxy's own, and refusals by the harness."""
+    harness = {call for call, each in attributed.items() if each.row == "harness"}
+    return _ids_of(attributed, AttributedTo.PROXY) | harness
+
+
 def _without(facts: Evidence, calls: Collection[str]) -> Evidence:
     if not calls:
         return facts
@@ -699,16 +719,17 @@ def _decided(
 ) -> AttributedFinding:
     """Name whose failures decided; undecided where they are the proxy's own."""
     finding = weighed.finding
-    ours = _ids_of(attributed, AttributedTo.PROXY)
-    if finding.health.unhealthy and not ours.isdisjoint(finding.evidence):
-        finding = find(_without(weighed.facts, ours))
+    apart = _apart(attributed)
+    if finding.health.unhealthy and not apart.isdisjoint(finding.evidence):
+        finding = find(_without(weighed.facts, apart))
         if finding.health is not Health.API_ERROR:
-            hanging = tuple(call for call in weighed.finding.evidence if call in ours)
+            hanging = tuple(call for call in weighed.finding.evidence if call in apart)
+            ours = any(attributed[call].to is AttributedTo.PROXY for call in hanging)
             return replace(
                 weighed,
                 finding=Finding(health=Health.UNDECIDED, rule="undecided", evidence=hanging),
-                attributed_to=AttributedTo.PROXY,
-                warnings=(FAILED_BY_PROXY,),
+                attributed_to=AttributedTo.PROXY if ours else AttributedTo.OPERATOR,
+                warnings=(FAILED_BY_PROXY,) if ours else (),
                 keeps=False,
             )
     decided = [x.id for x in finding.strongest or finding.failures]

@@ -32,6 +32,8 @@ from classifier.logical_calls import (
     with_continuations,
 )
 from classifier.records import (
+    HARNESS_BUDGET,
+    HARNESS_REFUSAL,
     READ_REQUEST_BYTES,
     WRONG_SHAPE,
     AnswerState,
@@ -158,6 +160,8 @@ class Strength(IntEnum):
             return cls.TRANSIENT if cause.transient else cls.PERMANENT
         if cause.reason == WRONG_SHAPE:
             return cls.PERMANENT
+        if cause.reason == HARNESS_REFUSAL:
+            return cls.TRANSIENT  # what else is left failed outweighs it
         if cause.reason == LOST_STATE or cause.code == _LOST_RESPONSE:
             return cls.LOST_STATE
         return cls.UNEXPLAINED if cause.reason is None else cls.EXPLAINED
@@ -506,6 +510,12 @@ class Evidence:
             return []
         left = _left(self.main, CallState.HELD)
         return [] if continued_elsewhere(self.main, self.calls, left) else left
+
+    @property
+    def spent_budget(self) -> bool:
+        """True if a limit ended the agent: this service's, or the harness's own budget."""
+        left = (x.cause is not None and x.cause.reason for x in self.tail.failures)
+        return self.rollout.limit_reached is not None or HARNESS_BUDGET in left
 
     @property
     def untrusted(self) -> bool:

@@ -220,6 +220,11 @@ USED_UP = "used_up"
 """The reason of a rate limit of which the answer's headers say that nothing was left."""
 WRONG_SHAPE = "wrong_shape"
 """The reason of a rejection whose answer has the shape of another API than was asked."""
+HARNESS_BUDGET = "harness_budget"
+"""The reason of a rejection by a budget that the harness set: of turns, say."""
+HARNESS_REFUSAL = "harness_refusal"
+"""The reason of a rejection by the harness itself: its relay was full, or away, or done."""
+HARNESS = frozenset((HARNESS_BUDGET, HARNESS_REFUSAL))
 _SILENCE = frozenset(("stalled", "timeout"))  # reasons of a cause
 _TIMED_OUT = frozenset((408, 504, 524))
 

@@ -20,6 +20,7 @@ from classifier.verdicts import (
     BUDGET,
     EVIDENCE,
     NOTHING_READ,
+    REFUSED_BY_HARNESS,
     Health,
     Policy,
     Subcategory,
@@ -71,6 +72,7 @@ _SPOILT = "the model was reached, and what came was not what was to be measured"
 _SKIPPED = "fix the cause and reset the breaker, then register again"
 _UNPROVEN = {
     ANSWERS_UNSEEN: "no response could be looked at: too long, or encoded otherwise",
+    REFUSED_BY_HARNESS: "the harness itself refused calls: look at its relay, then run it again",
     NOTHING_READ: "no output of the model was read: look at the calls",
 }
 _UNDECIDED = "the record has gaps: look at the service's log, then run it again"

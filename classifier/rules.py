@@ -43,6 +43,7 @@ from classifier.logical_calls import (
     refused,
 )
 from classifier.records import (
+    HARNESS,
     AnswerState,
     Ending,
     Exchange,
@@ -70,6 +71,7 @@ from classifier.verdicts import (
     EVIDENCE,
     INJECTED,
     REFERENCE_PARTLY,
+    REFUSED_BY_HARNESS,
     RULES_VERSION,
     SEED,
     AttributedTo,
@@ -389,11 +391,18 @@ def _ended_on_lost_state(facts: Evidence) -> bool:
 def _ended_on_rejection(facts: Evidence) -> bool:
     if _ended_unexplained(facts) or _ended_on_lost_state(facts):
         return False
+    last = facts.tail.failures[-1].cause if facts.tail.failures else None
+    if last is not None and last.reason in HARNESS:
+        return False
     return facts.tail.last is Strength.EXPLAINED
 
 
 def _reason(name: str) -> Callable[[Evidence], bool]:
     return lambda facts: any(x.cause is not None and x.cause.reason == name for x in facts.failures)
+
+
+def _refused_by_harness(facts: Evidence) -> bool:
+    return any(x.cause is not None and x.cause.reason in HARNESS for x in facts.failures)
 
 
 def _filtered(facts: Evidence) -> bool:
@@ -472,6 +481,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     (ENDED_ON_UNREAD_ANSWERS, _ended_unread),
     (ENDED_ON_LOST_STATE, _ended_on_lost_state),
     ("ended_on_failure", lambda facts: facts.tail.cut_off and facts.tail.continued),
+    (REFUSED_BY_HARNESS, _refused_by_harness),
     ("context_length", _reason("context_length")),
     ("content_filter", _filtered),
     ("refusals", _any_answer(refused)),
@@ -822,7 +832,7 @@ def _limits_left_out(facts: Evidence) -> Iterator[str]:
     if out_of_steps and excludes and not facts.untrusted:
         yield TerminationReason.MAX_STEPS.value
     excludes = (rollout.budget or policy.budget) == "exclude" and not facts.untrusted
-    if rollout.limit_reached is not None and (excludes or _cut_off_by_others(facts)):
+    if facts.spent_budget and (excludes or _cut_off_by_others(facts)):
         yield BUDGET
 
 

@@ -18,6 +18,7 @@ INJECTED = "faults_injected"
 ERROR_BEFORE_ANY_CALL = "error_before_any_call"
 ENDED_ON_UNEXPLAINED_REJECTION = "ended_on_unexplained_rejection"
 ENDED_ON_UNREAD_ANSWERS = "ended_on_unread_answers"
+REFUSED_BY_HARNESS = "refused_by_harness"  # its budget was spent, or its relay refused a call
 ENDED_ON_LOST_STATE = "ended_on_lost_state"  # the conversation's own state was rejected
 BUDGET = "budget"  # of what excludes a score: a limit refused calls
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text

@@ -78,6 +78,8 @@ REASONS = {
     "malformed": Subcategory.REJECTED_REQUEST,
     "too_large": Subcategory.REJECTED_REQUEST,
     "wrong_shape": Subcategory.REJECTED_REQUEST,
+    "harness_budget": Subcategory.REJECTED_REQUEST,
+    "harness_refusal": Subcategory.REJECTED_REQUEST,
     "region": Subcategory.AUTH,
     "truncated": Subcategory.PROVIDER_ERROR,
     "empty_body": Subcategory.PROVIDER_ERROR,

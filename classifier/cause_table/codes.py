@@ -16,6 +16,7 @@ from classifier.cause_table.row import (
     GEMINI_LIMITS,
     GOOGLE_REASONS,
     GROQ,
+    HARBOR,
     LITELLM,
     LLAMACPP,
     MINIMAX,
@@ -37,8 +38,74 @@ from classifier.cause_table.row import (
     pattern,
     statuses,
 )
+from classifier.records import HARNESS_BUDGET, HARNESS_REFUSAL
 
 COINED: Final = (
+    # -- a harness's own refusals: limits of the operator's, of which no provider knows ----------
+    CauseRow(
+        id="harness.budget",
+        gives=REJECTED,
+        reason=HARNESS_BUDGET,
+        names=names("session_budget_exhausted"),
+        source="gateways of reinforcement learning: the turns of a session (429)",
+    ),
+    CauseRow(
+        id="harness.budget_said",
+        gives=REJECTED,
+        reason=HARNESS_BUDGET,
+        says=pattern(r"\bsession_budget_exhausted\b|\bturn budget\b"),
+        on=statuses(403, 410, 429),
+        source="the same, in a sentence",
+    ),
+    CauseRow(
+        id="harbor.rollout_closed",
+        gives=REJECTED,
+        reason=HARNESS_REFUSAL,
+        names=names("rollout_closed"),
+        source=HARBOR + " (410: the rollout accepts no more inference)",
+    ),
+    CauseRow(
+        id="harbor.rollout_token",
+        gives=REJECTED,
+        reason=HARNESS_REFUSAL,
+        names=names("unauthorized"),
+        says=pattern(r"\brollout token\b"),
+        on=statuses(401),
+        source=HARBOR + " (of a rollout that is over)",
+    ),
+    CauseRow(
+        id="harbor.relay",
+        gives=REJECTED,
+        reason=HARNESS_REFUSAL,
+        transient=True,
+        names=names("connection_wait connection_timeout buffer_limit invalid_sequence"),
+        on=statuses(429, 502, 503, 504),
+        source=HARBOR,
+    ),
+    CauseRow(
+        id="harbor.disconnected",
+        gives=REJECTED,
+        reason=HARNESS_REFUSAL,
+        transient=True,
+        names=names("disconnected"),
+        on=statuses(503),
+        source=HARBOR + " (the training side's connection closed)",
+    ),
+    # These names are others' too; the relay's sentences are not.
+    CauseRow(
+        id="harbor.relay_said",
+        gives=REJECTED,
+        reason=HARNESS_REFUSAL,
+        transient=True,
+        names=names("overloaded unavailable cancelled request_timeout invalid_body"),
+        says=pattern(
+            r"\btraining-side\b|\bpending inference requests?\b|\brequest buffering limit\b"
+            r"|\binference (?:request was cancelled|forwarding timed out)|\Atoo many connections\b"
+            r"|\binvalid base64 response body\b"
+        ),
+        on=statuses(410, 429, 502, 503, 504),
+        source=HARBOR,
+    ),
     # -- money, plan, allotment: a provider's own names for it -----------------------------
     CauseRow(
         id="dashscope.tokens_per_minute",

@@ -103,4 +103,5 @@ TOOL_RESULTS: Final = (
     "platform.claude.com/docs/en/agents-and-tools/tool-use/handle-tool-calls;"
     " ai.google.dev/gemini-api/docs/function-calling"
 )
+HARBOR: Final = "harbor 0.26.0: harbor/server/relay.py"
 HTTP: Final = "RFC 9110 §15"

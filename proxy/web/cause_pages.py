@@ -45,6 +45,8 @@ _BY_REASON: Mapping[str, str] = {
     "wrong_endpoint": "Correct the base URL or path that the agent calls.",
     "lost_state": "Send the whole conversation as the provider gave it, signatures included.",
     "wrong_shape": "Correct the gateway: it answers in the shape of another API than was asked.",
+    "harness_budget": "Raise the budget that the harness sets for a rollout.",
+    "harness_refusal": "Look at the harness's own relay: no provider refused this.",
     "offline": "Start the endpoint or the tunnel that the base URL leads to.",
     "signature": "Check the secret that signs requests, and this machine's clock.",
     "proxy_auth": "Give the proxy between here and the provider its credentials.",

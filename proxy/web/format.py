@@ -168,6 +168,7 @@ WARNINGS: Mapping[str, str] = {
     "ended_on_lost_state": "at the end the conversation's own state was rejected: a signature, a "
     "tool call without its result, or an earlier turn that the provider no longer had",
     "ended_on_failure": "the last call failed and the agent continued with another model",
+    "refused_by_harness": "the harness itself refused a call: its budget or its relay",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",
     "refusals": "the model refused at least once",
