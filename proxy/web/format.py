@@ -19,6 +19,7 @@ from classifier.verdicts import (
     REFERENCE_INCONCLUSIVE,
     REFERENCE_PARTLY,
     REFERENCE_PENDING,
+    REFUSED_BY_HARNESS,
 )
 from truezero.printable import plural
 
@@ -306,6 +307,9 @@ def _undecided(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) ->
         return "No call has finished yet."
     if CALLS_UNATTRIBUTED in verdict.get("warnings", ()):
         return f"No verdict is possible: {WARNINGS[CALLS_UNATTRIBUTED]}."
+    hangs_on_it = REFUSED_BY_HARNESS in verdict.get("warnings", ())
+    if hangs_on_it and verdict.get("attributed_to") == "operator":
+        return f"No verdict is possible: {WARNINGS[REFUSED_BY_HARNESS]}."
     if NOTHING_READ in verdict.get("warnings", ()):
         return "No failure is shown, and no output of the model was read: no verdict is possible."
     return "Evidence is missing: no verdict is possible yet."
