@@ -84,9 +84,9 @@ def _choice(reading: ResponseFacts, choice: Payload) -> None:
     if isinstance(message, dict):
         _message(reading, message, choice)
     if "text" in choice:
-        reading.note_content(choice["text"])
-        if delta is None and message is None:
+        if delta is None and message is None and not reading.output:
             reading.understood = False  # by a client of chats: `COMPLETIONS` reads it
+        reading.note_content(choice["text"])
     if not reading.content and choice.get("logprobs"):
         _logprobs(reading, choice["logprobs"])
     if "usage" in choice:  # Moonshot's streams state it in the choice

@@ -225,6 +225,12 @@ def test_what_its_clients_read_is_no_wrong_shape(path: str, body: dict[str, Any]
     assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
 
 
+def test_a_stream_that_began_in_its_own_shape_keeps_it() -> None:
+    last = _choice("text_completion", text="", finish_reason="stop")
+    exchange = _asked("/v1/chat/completions", _events(_CHUNKS[0], last), SSE)
+    assert (exchange.cause, exchange.answer_state) == (None, AnswerState.READ)
+
+
 def test_embeddings_have_no_other_apis_shape() -> None:
     exchange = _asked("/v1/embeddings", dump({"data": [{"embedding": [0.1]}]}), "application/json")
     assert exchange.cause is None
