@@ -7,6 +7,7 @@ the copies with verdicts are read by them again.
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -14,14 +15,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pytest import approx
 
 from classifier.verdicts import Policy
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.service import ROOT
 from tests.journeys.test_integrations import DOOMED, ENVIRONMENTS, KEY, fails_the_doomed
 from truezero.integrations.swebench import with_failures
 from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.report import audit
+from truezero.runner.audit.report import AuditReport, audit, lines
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
@@ -29,7 +32,7 @@ pytestmark = [
 ]
 
 
-def run(harness: str, text: str, home: Path, *words: str) -> list[Any]:
+def run(harness: str, text: str, home: Path, *words: str, ends: int = 0) -> list[Any]:
     """What a program prints, in lines of JSON, that runs where its harness is and we are not."""
     assert ENVIRONMENTS
     python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
@@ -52,7 +55,7 @@ def run(harness: str, text: str, home: Path, *words: str) -> list[Any]:
         timeout=240,
         check=False,
     )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    assert done.returncode == ends, done.stdout[-3000:] + done.stderr[-6000:]
     return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
@@ -161,6 +164,175 @@ def test_a_prompt_that_inspect_keeps_as_an_answer_is_a_rejected_request(tmp_path
             assert runs["doomed"].reward == 0.0, "Inspect itself scores it"
             tested = audit(folder, policy=Policy(content_filter="answer"))
             assert {each.task: each.score for each in tested.runs} == {"well": 0.0, "doomed": 0.0}
+
+
+# Ten samples of two epochs, of which the first seven are doomed, and what is told of their log.
+METRICS = """
+import json, math, sys
+from inspect_ai import Epochs, Task, eval
+from inspect_ai.dataset import Sample
+from inspect_ai.model import ChatMessageUser, get_model
+from inspect_ai.scorer import (Score, accuracy, ci, grouped, includes, mean, metric, scorer, std,
+                               stderr, var)
+from inspect_ai.solver import solver
+
+@metric
+def share():
+    return lambda scores: float(len(scores))
+
+@scorer(metrics={"a": [mean(), std()], "b": [accuracy(), var()]})
+def two():
+    async def score(state, target):
+        return Score(value={"a": state.epoch * 0.25, "b": "C" if state.sample_id == 9 else "I"})
+    return score
+
+@scorer(metrics=[grouped(mean(), "kind"), grouped(accuracy(), "kind", all="groups"), std(), var()])
+def one():
+    async def score(state, target):
+        return Score(value=float(state.sample_id * state.epoch))
+    return score
+
+@scorer(metrics=[accuracy(), ci()])
+def intervals():
+    return includes()
+
+@scorer(metrics=[accuracy(), share()])
+def shares():
+    return includes()
+
+@solver
+def swallowing():
+    async def solve(state, generate):
+        try:
+            await generate(state)
+        except Exception:
+            pass
+        return state
+    return solve
+
+samples = [Sample(id=n, input="doomed" if n < 7 else "well", metadata={"kind": n % 2},
+                  target="zero" if n != 7 else "nothing of the sort") for n in range(10)]
+many = Epochs(2, ["mean", "max", "pass_at_2", "at_least_1"])
+for place, form, scorers, epochs in (
+    ("plain/eval", "eval", [includes()], 1),
+    ("plain/json", "json", [includes()], 1),
+    ("many/eval", "eval", [includes(), two(), one()], many),
+    ("many/json", "json", [includes(), two(), one()], many),
+    ("median", "json", [includes(), one()], Epochs(3, "median")),
+    ("own/intervals", "eval", [includes(), intervals()], 1),
+    ("own/shares", "eval", [includes(), shares()], 1),
+):
+    eval(Task(dataset=samples, solver=swallowing(), scorer=scorers, epochs=epochs),
+         model="openai/gpt-5", model_base_url=sys.argv[1], display="none", max_retries=0,
+         log_dir="logs/" + place, log_format=form)
+"""
+METRICS_READ = """
+import json, math, sys
+from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries, recompute_metrics
+from pathlib import Path
+def unscored(samples):
+    return [sum(isinstance(score.value, float) and math.isnan(score.value)
+                for s in samples for score in s.scores.values()), len(samples)]
+def figures(log):
+    return [[s.scorer, s.name, s.reducer, s.scored_samples, s.unscored_samples,
+             {k: m.value for k, m in s.metrics.items()}] for s in log.results.scores]
+def values(log):
+    return [[r.scorer, r.reducer, s.sample_id, s.value] for r in log.reductions for s in r.samples]
+for path in [path for folder in sys.argv[1:] for path in Path(folder).rglob("*.*")]:
+    log, head = read_eval_log(str(path)), read_eval_log(str(path), header_only=True)
+    seen = {"figures": figures(log), "head": figures(head), "reductions": values(log),
+            "missing": [k for s in log.results.scores for k, m in s.metrics.items() if m.metadata],
+            "headline": log.results.headline.metric, "path": str(path),
+            "listed": unscored(read_eval_log_sample_summaries(str(path)))}
+    try:
+        recompute_metrics(log)
+    except LookupError:
+        print(json.dumps(seen))
+    else:
+        print(json.dumps({**seen, "theirs": figures(log), "reduced": values(log)}))
+"""
+
+
+AUDITED_BESIDE = """
+import runpy, sys
+sys.path.insert(0, sys.argv[1])
+sys.argv = ["truezero", "audit", "logs/own", "--write", "--out", "beside"]
+runpy.run_module("truezero", run_name="__main__")
+"""
+
+
+class Doomed:
+    """Logs in which seven of ten samples are false zeros, and what Inspect reads of each.
+
+    ``beside`` are copies that were written where Inspect is installed; tests have none.
+    """
+
+    def __init__(self, home: Path) -> None:
+        with Provider(fails_the_doomed) as provider:
+            run("inspect_ai", METRICS, home, f"{provider.url}/openai/v1")
+        found = sorted((home / "logs").rglob("*.*"))
+        self.reports = {
+            file: audit(file, write=True, out=home / "copies" / file.parent.relative_to(home))
+            for file in found
+        }
+        run("inspect_ai", AUDITED_BESIDE, home, str(ROOT), ends=1)
+        read = run("inspect_ai", METRICS_READ, home, "logs", "copies", "beside")
+        self.read = {Path(log["path"]).parent.as_posix(): log for log in read}
+
+    def report(self, name: str) -> AuditReport:
+        [report] = [each for file, each in self.reports.items() if name in file.as_posix()]
+        return report
+
+
+@pytest.fixture(scope="module")
+def doomed(tmp_path_factory: pytest.TempPathFactory) -> Doomed:
+    return Doomed(tmp_path_factory.mktemp("doomed"))
+
+
+@pytest.mark.parametrize("form", ["eval", "json"])
+def test_a_written_log_has_the_metrics_of_what_was_measured(doomed: Doomed, form: str) -> None:
+    before, after = doomed.read[f"logs/plain/{form}"], doomed.read[f"copies/logs/plain/{form}"]
+    report = doomed.report(f"plain/{form}")
+    assert before["figures"][0][3:] == [10, 0, approx({"accuracy": 0.2, "stderr": 0.1333333})]
+    assert (len(report.false_zeros), report.uncorrected) == (7, ())
+    assert after["figures"][0][3:] == [3, 7, approx({"accuracy": 2 / 3, "stderr": 1 / 3})]
+    assert after["figures"][0][5]["accuracy"] == approx(report.scores.score_effective)
+    assert (after["head"], after["headline"]) == (after["figures"], "accuracy")
+    assert (before["listed"], after["listed"]) == ([0, 10], [7, 10])
+
+
+@pytest.mark.parametrize("name", ["plain/eval", "many/eval", "many/json", "median"])
+def test_metrics_are_recomputed_as_inspects_own_function_does(doomed: Doomed, name: str) -> None:
+    log = doomed.read[f"copies/logs/{name}"]
+    assert log["missing"] == []
+    for ours, theirs in zip(log["figures"], log["theirs"], strict=True):
+        # a group of which nothing is scored is NaN here, and missing there
+        known = {key: value for key, value in ours[5].items() if key in theirs[5]}
+        assert [*ours[:5], known] == [*theirs[:5], approx(theirs[5], nan_ok=True)], ours[:3]
+        assert all(math.isnan(ours[5][key]) for key in ours[5].keys() - known.keys())
+    for mine, others in zip(log["reductions"], log["reduced"], strict=True):
+        assert mine == [*others[:3], approx(others[3], nan_ok=True)]
+
+
+def test_what_only_inspect_computes_is_recomputed_where_it_is_installed(doomed: Doomed) -> None:
+    report = doomed.report("own/intervals")
+    [line] = report.uncorrected
+    assert "not recomputed and now NaN: lower of intervals, upper of intervals" in line
+    assert line in lines(report)
+    alone, beside = doomed.read["copies/logs/own/intervals"], doomed.read["beside/intervals"]
+    for log, missing in ((alone, ["lower", "upper"]), (beside, [])):
+        assert [score[5]["accuracy"] for score in log["figures"]] == approx([2 / 3, 2 / 3])
+        assert log["missing"] == missing
+        assert all(math.isnan(log["figures"][1][5][name]) for name in missing)
+    assert beside["figures"] == beside["theirs"]
+
+
+def test_a_tasks_own_metric_is_unknown_rather_than_stale(doomed: Doomed) -> None:
+    for log in (doomed.read["copies/logs/own/shares"], doomed.read["beside/shares"]):
+        assert log["missing"] == ["share"]
+        assert [score[5]["accuracy"] for score in log["figures"]] == approx([2 / 3, 2 / 3])
+        assert math.isnan(log["figures"][1][5]["share"])
+        assert "theirs" not in log, "Inspect does not know it either"
 
 
 # --- MASEval -------------------------------------------------------------------------------

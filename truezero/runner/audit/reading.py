@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +33,7 @@ class AuditFormat:
     """One format of finished runs.
 
     ``marks`` say what it is recognised by. ``read`` yields its runs; ``write`` puts verdicts into
-    the fields of a copy.
+    the fields of a copy, and returns sentences on what it could not correct there.
     """
 
     name: str
@@ -41,7 +41,7 @@ class AuditFormat:
     marks: str
     recognises: Callable[[Path], bool]
     read: Callable[[Path], Iterator[PageScope]]
-    write: Callable[[Path, Verdicts], None]
+    write: Callable[[Path, Verdicts], Sequence[str] | None]
 
 
 # --- values of other programs ---

@@ -58,6 +58,7 @@ class AuditReport:
     bounded: bool  # rewards lie between 0 and 1, so that what is missing has bounds
     rerun: dict[str, list[Audited]]
     written: str | None = None
+    uncorrected: tuple[str, ...] = ()  # sentences on what in the copy is not
 
     @property
     def false_zeros(self) -> list[Audited]:
@@ -81,7 +82,12 @@ class AuditReport:
 
 
 def report(
-    runs: Sequence[Audited], *, format_name: str, path: str, written: str | None = None
+    runs: Sequence[Audited],
+    *,
+    format_name: str,
+    path: str,
+    written: str | None = None,
+    uncorrected: Sequence[str] = (),
 ) -> AuditReport:
     """Sum up audited runs."""
     scored = any(run.reward is not None and not run.filled for run in runs)
@@ -98,6 +104,7 @@ def report(
         bounded=bool(rewards) and all(0 <= reward <= 1 for reward in rewards),
         rerun=_rerun(counted),
         written=written,
+        uncorrected=tuple(uncorrected),
     )
 
 
@@ -170,6 +177,7 @@ def as_json(report: AuditReport) -> Json:
         "rerun": {name: list(map(_to_run, runs)) for name, runs in report.rerun.items()},
         "items": list(map(_item, report.runs)),
         "written": report.written,
+        "uncorrected": list(report.uncorrected),
     }
 
 
@@ -222,6 +230,7 @@ def _lines(report: AuditReport) -> Iterator[str]:
         yield "nothing could be judged"
     if report.written is not None:
         yield f"verdicts written to {report.written}"
+    yield from report.uncorrected
 
 
 def _score_lines(report: AuditReport) -> Iterator[str]:
@@ -300,12 +309,13 @@ def audit(
     runs = _judged(path, chosen, policy, progress)
     if not runs:
         raise AuditError(f"{path}: no finished run of {chosen.title} in it")
-    written = _written(path, chosen, runs, out) if write else None
+    written, uncorrected = _written(path, chosen, runs, out) if write else (None, ())
     return report(
         runs,
         format_name=chosen.title,
         path=str(path),
         written=None if written is None else str(written),
+        uncorrected=uncorrected,
     )
 
 
@@ -323,7 +333,9 @@ def _judged(
     return runs
 
 
-def _written(path: Path, chosen: AuditFormat, runs: list[Audited], out: Path | None) -> Path:
+def _written(
+    path: Path, chosen: AuditFormat, runs: list[Audited], out: Path | None
+) -> tuple[Path, Sequence[str]]:
     """Copy the path and put the verdicts into the copy; the original is only read."""
     target = beside(path) if out is None else out
     source, copy = path.resolve(), target.resolve()
@@ -338,10 +350,10 @@ def _written(path: Path, chosen: AuditFormat, runs: list[Audited], out: Path | N
             target.mkdir(parents=True, exist_ok=True)
             place = target / path.name
             shutil.copyfile(path, place)
-        chosen.write(place, {run.id: run for run in runs})
+        uncorrected = chosen.write(place, {run.id: run for run in runs})
     except (OSError, shutil.Error) as error:
         raise AuditError(f"cannot write {target}: {error}") from None
-    return place
+    return place, uncorrected or ()
 
 
 def _check_target(source: Path, target: Path) -> None:

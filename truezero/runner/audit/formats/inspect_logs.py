@@ -6,17 +6,24 @@ Facts of inspect-ai 0.3.285 (`log/_log.py`, `log/_recorders/eval.py`, `event/_mo
 from __future__ import annotations
 
 import json
-import math
 import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
 from truezero.runner.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.runner.audit.formats.inspect_metrics import (
+    LETTERS,
+    UNSCORED,
+    WORDS,
+    Recomputed,
+    recomputed,
+)
 from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.reading import (
     KEY,
@@ -38,7 +45,6 @@ from truezero.runner.audit.reading import (
     save,
     text,
     tokens_of,
-    unhealthy,
 )
 
 # --- zips ---
@@ -144,15 +150,15 @@ def rewrite(
 # --- logs ---
 
 
-_LETTERS: Final = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # scorer/_metric.py, value_to_float
-_WORDS: Final = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _OUT_OF_TIME: Final = ("time", "working")
 # Stop reasons that stand for a rejected request too, and LiteLLM's exception for each.
 _REJECTIONS: Final = {
     "content_filter": "ContentPolicyViolationError",
     "model_length": "ContextWindowExceededError",
 }
-_UNSCORED: Final = math.nan  # Inspect's own mark of a score that does not count
+
+_HEADER, _REDUCTIONS, _JOURNAL = "header.json", "reductions.json", "_journal/summaries/"
+_SCORED: Final = ("id", "epoch", "metadata", "scores", "error")  # of a sample, for its metrics
 
 _is_log: Final = has("version", "status", "eval")
 
@@ -254,7 +260,7 @@ def _reward(sample: Json) -> float | None:
 
 def _value(value: object) -> float | None:
     if isinstance(value, str):
-        return _LETTERS.get(value, _WORDS.get(value.casefold()))
+        return LETTERS.get(value, WORDS.get(value.casefold()))
     if isinstance(value, dict):
         numbers = [n for n in map(_value, value.values()) if n is not None]
         return sum(numbers) / len(numbers) if numbers else None
@@ -334,37 +340,91 @@ def _finish(choice: Json) -> str | None:
 # --- writing ---
 
 
-def _write(path: Path, verdicts: Verdicts) -> None:
-    for file in list(_files(path)):
-        _write_one(file, verdicts)
+def _write(path: Path, verdicts: Verdicts) -> list[str]:
+    return [line for file in list(_files(path)) if (line := _write_one(file, verdicts))]
 
 
-def _write_one(file: Path, verdicts: Verdicts) -> None:
-    marked: dict[str, Audited] = {}
+@dataclass(slots=True)
+class _Copy:
+    """A log while its copy is written."""
 
-    def corrected(sample: Json) -> Json:
-        judged = unhealthy(verdicts, _id(file, sample))
-        if judged is None:
-            return sample
-        marked[_id(file, sample)] = judged
-        return _invalidated(sample, judged)
+    file: Path
+    verdicts: Verdicts
+    marked: dict[str, Audited] = field(default_factory=dict)
+    scored: list[Json] = field(default_factory=list)  # what metrics are computed from
 
-    if file.suffix == ".json":
-        log = load(file)
-        samples = [corrected(mapping(each)) for each in items(log.get("samples"))]
-        invalid = bool(log.get("invalidated")) or bool(marked)
-        save(file, {**log, "samples": samples, "invalidated": invalid})
-        return
-    contents: dict[str, Callable[[bytes], bytes]] = {
-        name: lambda raw: _dumped(corrected(mapping(json.loads(raw))))
-        for name in read_members(file)
-        if _is_sample(name)
-    }
-    contents["summaries.json"] = lambda raw: _dumped(_summaries(file, json.loads(raw), marked))
-    contents["header.json"] = lambda raw: _dumped(
-        mapping(json.loads(raw)) | ({"invalidated": True} if marked else {})
+    def corrected(self, sample: Json) -> Json:
+        """Return a sample with its verdict."""
+        run = _id(self.file, sample)
+        judged = self.verdicts.get(run)
+        if judged is not None and judged.spoiled:
+            self.marked[run] = judged
+            sample = _invalidated(sample, judged)
+        self.scored.append({name: sample[name] for name in _SCORED if name in sample})
+        return sample
+
+    def recomputed(self, log: Json) -> Recomputed | None:
+        """Recompute the metrics of a log, once its samples are corrected; None if they stand."""
+        return recomputed(log, self.scored) if self.marked and log.get("results") else None
+
+
+def _write_one(file: Path, verdicts: Verdicts) -> str | None:
+    """Write verdicts into one log, and its metrics over what remains; say which could not be."""
+    copy = _Copy(file, verdicts)
+    now = _write_json(copy) if file.suffix == ".json" else _write_zip(copy)
+    if now is None or not now.left:
+        return None
+    return (
+        f"{file.name}: not recomputed and now NaN: {', '.join(now.left)}. Import the code that "
+        "defines them and call inspect_ai.log.recompute_metrics (`inspect score` would score "
+        "the unmeasured samples again)"
     )
-    rewrite(file, contents, last=("summaries.json", "header.json"))
+
+
+def _write_json(copy: _Copy) -> Recomputed | None:
+    log = load(copy.file)
+    log["samples"] = [copy.corrected(mapping(each)) for each in items(log.get("samples"))]
+    now = copy.recomputed({**log, "samples": None})
+    if now is not None:
+        log |= {"results": now.results}
+        log |= {"reductions": now.reductions} if now.reductions else {}
+    save(copy.file, {**log, "invalidated": bool(log.get("invalidated")) or bool(copy.marked)})
+    return now
+
+
+def _write_zip(copy: _Copy) -> Recomputed | None:
+    members = read_members(copy.file)
+    header, reductions = (
+        json.loads(members[name]()) if name in members else None for name in (_HEADER, _REDUCTIONS)
+    )
+    recompute = cache(lambda: copy.recomputed({**mapping(header), "reductions": reductions}))
+
+    def summarised(summaries: Any) -> Any:
+        return _summaries(copy.file, summaries, copy.marked)
+
+    def reduced(reductions: Any) -> Any:
+        now = recompute()
+        return reductions if now is None else now.reductions
+
+    def headed(header: Any) -> Any:
+        now = recompute()
+        marked = {"invalidated": True} if copy.marked else {}
+        return {**header, **marked, **({} if now is None else {"results": now.results})}
+
+    listed = [name for name in members if name.startswith(_JOURNAL)] + ["summaries.json"]
+    changes: dict[str, Callable[[Any], Any]]
+    changes = {name: copy.corrected for name in members if _is_sample(name)}
+    changes |= dict.fromkeys(listed, summarised) | {_REDUCTIONS: reduced, _HEADER: headed}
+    rewrite(
+        copy.file,
+        {name: partial(_changed, change) for name, change in changes.items()},
+        last=(_REDUCTIONS, *listed, _HEADER),
+    )
+    return recompute()
+
+
+def _changed(change: Callable[[Any], Any], raw: bytes) -> bytes:
+    return _dumped(change(json.loads(raw)))
 
 
 def _dumped(value: object) -> bytes:
@@ -392,7 +452,7 @@ def _invalidated(sample: Json, judged: Audited) -> Json:
 
 def _unscored(scores: Json, why: str) -> Json:
     return {
-        name: {**mapping(each), "value": _UNSCORED, "reason": why} for name, each in scores.items()
+        name: {**mapping(each), "value": UNSCORED, "reason": why} for name, each in scores.items()
     }
 
 

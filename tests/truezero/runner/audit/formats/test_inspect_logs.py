@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 import struct
 import sys
 import zipfile
@@ -15,23 +16,32 @@ import zstandard
 from classifier.verdicts import Policy
 from tests.truezero.runner.audit.copies import check_copy, verdicts
 from tests.truezero.runner.audit.harnesses import dump, inspect_log, inspect_sample
-from tests.truezero.runner.audit.scenarios import KINDS, Scenario, scenarios
+from tests.truezero.runner.audit.scenarios import KINDS, Raised, Scenario, scenarios
 from truezero.runner.audit.errors import AuditError, FinishedRun
 from truezero.runner.audit.formats.inspect_logs import INSPECT, ZipError, read_members, rewrite
 from truezero.runner.audit.report import audit
 
+REFUSED = Raised(type="AuthenticationError", text="Error code: 401 - {'error': 'bad key'}")
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 
 
-def eval_file(path: Path, samples: list[dict[str, Any]]) -> None:
+def eval_file(
+    path: Path,
+    samples: list[dict[str, Any]],
+    log: dict[str, Any] | None = None,
+    reductions: list[dict[str, Any]] | None = None,
+) -> None:
     """A log as a zip, as the recorder of Inspect lays it out."""
-    log = inspect_log([])
+    log = log or inspect_log([])
     summaries = [{name: each.get(name) for name in ("id", "epoch", "scores")} for each in samples]
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("_journal/start.json", json.dumps({"version": 2, "eval": log["eval"]}))
         for each in samples:
             archive.writestr(f"samples/{each['id']}_epoch_1.json", json.dumps(each))
-        archive.writestr("summaries.json", json.dumps(summaries))
+        for name in ("_journal/summaries/1.json", "summaries.json"):
+            archive.writestr(name, json.dumps(summaries))
+        if reductions is not None:
+            archive.writestr("reductions.json", json.dumps(reductions))
         archive.writestr("header.json", json.dumps({**log, "samples": None}))
 
 
@@ -68,6 +78,120 @@ def test_a_zip_is_judged_and_marked_as_the_same_log_in_json(tmp_path: Path) -> N
     assert verdicts(again) == verdicts(plain)
     one, two = (tmp_path / name / "log.eval" for name in ("b.audited", "c"))
     assert one.read_bytes() == two.read_bytes()
+
+
+# --- metrics ---
+
+
+def with_results(log: dict[str, Any], **metrics: Any) -> dict[str, Any]:
+    """A log with one scorer's metrics as they were before: three samples of which all count."""
+    told = {name: {"name": name, "value": 0.125, "params": {}, **m} for name, m in metrics.items()}
+    score = {"name": "match", "scorer": "match", "scored_samples": 9, "unscored_samples": 0}
+    results = {"total_samples": 9, "completed_samples": 9, "scores": [{**score, "metrics": told}]}
+    return {**log, "results": results}
+
+
+def rated(number: int, value: object, **facts: Any) -> dict[str, Any]:
+    """A sample that a model answered."""
+    return {**inspect_sample(RUN), "id": number, "scores": {"match": {"value": value}}, **facts}
+
+
+def dead(number: int) -> dict[str, Any]:
+    failed = Scenario(kind="k", number=1, calls=(REFUSED,), reward=0.0, failed=True)
+    return {**inspect_sample(failed), "id": number, "scores": {"match": {"value": "I"}}}
+
+
+def recomputed(tmp_path: Path, log: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The one scorer's results after an audit, and what is said of them."""
+    dump(tmp_path / "logs" / "log.json", log)
+    found = audit(tmp_path / "logs", write=True, out=tmp_path / "copy")
+    copy = json.loads((tmp_path / "copy" / "log.json").read_text())
+    [score] = copy["results"]["scores"]
+    return score, list(found.uncorrected)
+
+
+def values(score: dict[str, Any]) -> dict[str, float]:
+    return {name: metric["value"] for name, metric in score["metrics"].items()}
+
+
+def test_metrics_are_those_of_the_samples_that_remain(tmp_path: Path) -> None:
+    samples = [rated(1, "C"), rated(2, "P"), rated(3, "0.25"), *map(dead, range(4, 10))]
+    names = ("accuracy", "mean", "std", "stderr", "var", "inspect_ai/mean")
+    log = with_results(inspect_log(samples), **{name: {} for name in names})
+    score, said = recomputed(tmp_path, log)
+    mean, deviation = 1.75 / 3, statistics.stdev((1, 0.5, 0.25))
+    assert values(score) == pytest.approx(
+        {
+            "accuracy": mean, "mean": mean, "inspect_ai/mean": mean, "std": deviation,
+            "stderr": deviation / math.sqrt(3), "var": deviation**2,
+        }
+    )  # fmt: skip
+    assert (score["scored_samples"], score["unscored_samples"], said) == (3, 6, [])
+
+
+def test_a_zip_has_the_metrics_of_the_same_log_in_json(tmp_path: Path) -> None:
+    samples = [rated(1, "C"), rated(2, "I"), dead(3)]
+    log = with_results(inspect_log(samples), accuracy={}, stderr={}, f1={})
+    plain, _ = recomputed(tmp_path, log)
+    path = tmp_path / "zip" / "log.eval"
+    path.parent.mkdir()
+    entries = [{"sample_id": each["id"], "value": 0.0, "reason": None} for each in samples]
+    eval_file(path, samples, log, [{"scorer": "match", "samples": entries}])
+    audit(path.parent, write=True, out=tmp_path / "copy-of-zip")
+    read = read_members(tmp_path / "copy-of-zip" / "log.eval")
+    header, [reduction] = (json.loads(read[n]()) for n in ("header.json", "reductions.json"))
+    assert json.dumps(header["results"]["scores"]) == json.dumps([plain])
+    assert math.isnan(reduction["samples"][2]["value"])
+    assert "HTTP 401" in reduction["samples"][2]["reason"]
+    assert read["_journal/summaries/1.json"]() == read["summaries.json"]()
+
+
+# (metric, what a score's value is)
+NOT_KNOWN: tuple[tuple[dict[str, Any], object], ...] = (
+    ({"name": "f1"}, "C"),
+    ({"name": "own/accuracy"}, "C"),
+    ({"name": "stderr", "params": {"cluster": "kind"}}, "C"),
+    ({"name": "lower", "group": "ci"}, "C"),
+    ({"name": "x", "group": "grouped", "params": {"metric": {"name": "f1"}}}, "C"),
+    ({"name": "accuracy"}, ["C", "I"]),
+    ({"name": "accuracy"}, {"a": 1.0}),
+)
+
+
+@pytest.mark.parametrize(("metric", "value"), NOT_KNOWN)
+def test_a_metric_that_is_not_known_is_nan_and_named(
+    tmp_path: Path, metric: dict[str, Any], value: object
+) -> None:
+    log = with_results(inspect_log([rated(1, value), dead(2)]), it=metric)
+    score, [said] = recomputed(tmp_path, log)
+    assert math.isnan(score["metrics"]["it"]["value"])
+    assert score["metrics"]["it"]["metadata"].keys() == {"truezero"}
+    assert said.startswith("log.json: not recomputed and now NaN: it of match.")
+
+
+def test_without_a_measured_sample_a_metric_is_nan(tmp_path: Path) -> None:
+    score, said = recomputed(
+        tmp_path, with_results(inspect_log([dead(1), dead(2)]), accuracy={}, stderr={})
+    )
+    assert all(map(math.isnan, values(score).values()))
+    assert (score["scored_samples"], score["unscored_samples"], said) == (0, 2, [])
+
+
+def test_metrics_of_a_log_whose_samples_all_count_stand(tmp_path: Path) -> None:
+    score, said = recomputed(
+        tmp_path, with_results(inspect_log([rated(1, "C"), rated(2, "I")]), accuracy={}, f1={})
+    )
+    assert (values(score), said) == ({"accuracy": 0.125, "f1": 0.125}, [])
+
+
+def test_the_score_of_a_dead_judge_is_taken_out(tmp_path: Path) -> None:
+    """The model was reached, so the sample is healthy; its zero is none all the same."""
+    misjudged = rated(1, "I")
+    judge = {**misjudged["events"][1], "role": "grader", "error": "AuthenticationError('bad key')"}
+    misjudged["events"].append(judge)
+    log = with_results(inspect_log([misjudged, rated(2, "C")]), accuracy={})
+    score, _ = recomputed(tmp_path, log)
+    assert (values(score), score["unscored_samples"]) == ({"accuracy": 1.0}, 1)
 
 
 # (value, reward)
