@@ -5,6 +5,9 @@ Part of `make integrations`, which writes the table to docs/measurements/integra
 
 from __future__ import annotations
 
+import json
+import math
+import shlex
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,8 @@ from tests.journeys.harnesses import (
     execute,
 )
 from tests.journeys.service import Service
+from truezero.runner.audit.formats.inspect_logs import read_members
+from truezero.runner.audit.report import audit
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
@@ -202,6 +207,29 @@ def test_a_dead_key_is_as_many_errors_as_without_truezero(tmp_path: Path) -> Non
     [line] = [line for line in ran.said if "samples not measured" in line]
     assert "asking: 16 of 16 samples not measured: auth:401" in line
     assert f"truezero check {batch['batch']}" in line
+
+
+def test_zeros_that_no_scorer_was_wrapped_against_are_told_and_can_be_taken_out(
+    tmp_path: Path,
+) -> None:
+    with Provider(dead) as provider, Service(tmp_path, provider.url) as service:
+        base = f"{service.url}/openai/v1"
+        ran = many(tmp_path / "run", base, service.url, "plain", "swallows", samples=3)
+    assert log_of(ran)["accuracy"] == 0.0
+    [line] = [line for line in ran.said if "samples not measured" in line]
+    assert "3 of them in the score: wrap each scorer with `measured`, or correct" in line
+    command = shlex.split(line.partition("this log with `")[2].partition("`")[0])
+    assert command[:3] == ["truezero", "audit", "--write"]
+    [log] = (tmp_path / "run" / "logs").glob("*.eval")
+    assert Path(command[3]).resolve() == log
+    [score] = header_of(audit(log, write=True).written)["results"]["scores"]
+    assert (score["scored_samples"], score["unscored_samples"]) == (0, 3)
+    assert math.isnan(score["metrics"]["accuracy"]["value"])
+
+
+def header_of(log: str | None) -> Row:
+    header: Row = json.loads(read_members(Path(log or ""))["header.json"]())
+    return header
 
 
 def test_measured_without_the_variable_asks_for_the_service(tmp_path: Path) -> None:

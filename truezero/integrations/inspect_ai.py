@@ -10,7 +10,9 @@ from __future__ import annotations
 import importlib
 import inspect
 import json
+import math
 import os
+import shlex
 import sys
 import threading
 import time
@@ -66,6 +68,8 @@ class _Eval:
     samples: int = 0
     requests: int = 0
     causes: Counter[str] = field(default_factory=Counter)
+    scored: int = 0  # samples that are not measured, and have a score that counts
+    log: str | None = None  # its place
     away: str | None = None  # the first sentence about a service that was
     no_card: str | None = None  # why its log has no measurement card
 
@@ -224,6 +228,8 @@ class SampleHooks:
     async def on_task_end(self, data: Any) -> None:
         """Put the measurement card into the metadata of a task's log, which has been written."""
         of = self._evals.get(data.eval_id)
+        if of is not None:
+            of.log = data.log.location
         if of is None or not of.requests or data.log.status == "cancelled":
             return
         fetched = partial(fetch_card, of.id, "inspect_ai", *self.service)
@@ -434,6 +440,7 @@ class SampleHooks:
         attempt.of.requests += _facts(result).get("total_requests", 0)
         if cause := cause_of(result, attempt.refused):
             attempt.of.causes[cause] += 1
+            attempt.of.scored += counts(data.sample.scores or {})
         if cause == _AWAY:
             attempt.of.away = attempt.of.away or attempt.refused
 
@@ -651,11 +658,16 @@ def last_line(of: _Eval, hint: str) -> str | None:
     """Return what the end of a run says of a task; None of one that was left alone."""
     if not of.samples:
         return of.refused and f"{of.task}: no sample was run: {_short(of.refused)}"
-    remark = ""
-    if of.causes[_NO_CALL] and not of.requests:
+    remark, misled = "", of.causes[_NO_CALL] and not of.requests
+    if misled:
         remark += f": no call came through truezero ({hint})"
     if of.away is not None:
         remark += f": {_short(of.away)}"
+    if of.scored:
+        remark += f"; {of.scored} of them in the score"
+    if of.scored and not misled:
+        correct = shlex.join(("truezero", "audit", "--write", of.log or "LOG"))
+        remark += f": wrap each scorer with `measured`, or correct this log with `{correct}`"
     line = unmeasured_line(of.causes, plural(of.samples, "sample"), of.id, remark=remark)
     return f"{of.task}: {line}"
 
@@ -699,6 +711,12 @@ def rewards_of(scores: Mapping[str, Any]) -> dict[str, float] | None:
         for name, value in _values(scorer, score.value)
     }
     return finite(named)
+
+
+def counts(scores: Mapping[str, Any]) -> bool:
+    """Return True if Inspect's metrics count a score of a sample; they leave NaN out."""
+    values = (value for name, score in scores.items() for _, value in _values(name, score.value))
+    return any(not (isinstance(value, float) and math.isnan(value)) for value in values)
 
 
 def _values(scorer: str, value: object) -> list[tuple[str, object]]:

@@ -308,6 +308,25 @@ async def test_a_sample_that_an_open_breaker_does_not_admit_ends_at_once(tmp_pat
     )
 
 
+async def test_the_line_says_that_unmeasured_samples_are_in_the_score(url: str) -> None:
+    unscored = {"match": score(float("nan")), "choice": score({"a": float("nan")})}
+    for scores, error, log, said in (
+        ({"match": score("I")}, None, "logs/a b.eval", "audit --write 'logs/a b.eval'`"),
+        ({**unscored, "f1": score(0.0)}, None, None, "audit --write LOG`"),
+        (unscored, None, "x.eval", None),
+        ({}, "failed", "x.eval", None),
+    ):
+        story = Story(url, f"dead-{len(scores)}-{said}")
+        await story.begin()
+        await story.ask(url, "sk-dead")
+        await story.end(scores, error=error)
+        ended = SimpleNamespace(status="cancelled", location=log)
+        await story.hooks.on_task_end(SimpleNamespace(eval_id=story.of.id, log=ended))
+        line = story.line() or ""
+        assert ("1 of them in the score: wrap each scorer with `measured`" in line) is bool(said)
+        assert (said or "auth:401 (1); more with") in line
+
+
 async def test_merely_present_it_registers_nothing_before_a_call_to_the_service(url: str) -> None:
     story = Story(url, "untouched", asked=False)
     await story.begin()
@@ -409,7 +428,7 @@ async def test_a_batch_of_which_no_call_came_is_said_to_be_set_up_wrongly(url: s
     await story.end({"match": score("C")})
     assert story.line() == (
         "asking: 1 of 1 sample not measured: no call (1): no call came through truezero (is it?); "
-        "more with `truezero check eval-silent`"
+        "1 of them in the score; more with `truezero check eval-silent`"
     )
 
 
@@ -447,7 +466,7 @@ class Log:
     """A log of Inspect's that has been written, with its metadata and what edited it."""
 
     def __init__(self, status: str = "success") -> None:
-        self.status = status
+        self.status, self.location = status, "logs/it.eval"
         self.log_updates: list[dict[str, Any]] = []
         self.metadata: dict[str, Any] = {"own": 1}
 
