@@ -109,7 +109,7 @@ MANIFESTS := $(VENV)/manifests
 manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas
 	$(MANIFESTS)/bin/kubernetes-validate --strict deploy/kubernetes/*.yaml
 
-HARNESSES := benchflow clients gateways harbor harbor24 inspect_ai maseval mini_swe_agent sinks swebench verifiers
+HARNESSES := benchflow clients gateways harbor inspect_ai maseval mini_swe_agent sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
 HARNESS_ENVIRONMENTS := $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready)
 integrations: $(READY) ## the harnesses themselves, from PyPI
@@ -166,14 +166,12 @@ $(CHAOS)/.ready: tests/chaos/agentchaos.txt | $(READY)
 
 # These need a newer Python than we do, and find us as `pip install` leaves us. Where the machine has
 # none that is said, and their tests are skipped.
-NEWER := benchflow gateways harbor harbor24
+NEWER := benchflow gateways harbor
 $(NEWER:%=$(INTEGRATIONS)/%/.ready): $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt pyproject.toml | $(READY)
 	@newer=$$($(BIN)/python -m tests.newer_python 3.12 $(PYTHON)) || { \
 		echo "$* is not run"; exit 0; }; \
 	set -ex; "$$newer" -m venv $(@D); \
 	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<; \
-	for itself in $(wildcard $(<:.txt=-itself.txt)); do \
-		$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps -r $$itself; done; \
 	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps --editable .; \
 	touch $@
 

@@ -58,9 +58,7 @@ TOLD_CASES = (Case.OK, Case.WRONG, Case.AUTH)
 
 Row = dict[str, Any]
 
-_AS_INSTALLED = frozenset(
-    {"benchflow", "gateways", "harbor", "harbor24"}
-)  # find us as a distribution, not by PYTHONPATH
+_AS_INSTALLED = frozenset({"benchflow", "gateways", "harbor"})  # find us as a distribution
 _CAUSE = re.compile(r"`api_error \[[^]]*\]`")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 

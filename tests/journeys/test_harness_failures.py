@@ -18,7 +18,8 @@ import pytest
 from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
 from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, Row, execute, put_on_page, table_by_rows
-from tests.journeys.service import ROOT, Service
+from tests.journeys.service import Service
+from truezero.integrations.harbor import EXCEPTION_TYPES, KNOWN_AS
 from truezero.runner.audit.report import audit
 
 GONE = "http://127.0.0.1:9"
@@ -614,10 +615,10 @@ async def main():
     [stats] = json.loads(Path("jobs/job/result.json").read_text())["stats"]["evals"].values()
     for path in Path("jobs/job").glob("*/result.json"):
         one = json.loads(path.read_text())
-        failed, read = one["exception_info"] or {}, TrialResult.model_validate(one)
+        failed = one["exception_info"] or {}
+        assert TrialResult.model_validate(one).reward_valid is one["reward_valid"]
         print(json.dumps({"case": path.parent.name.partition("__")[0], "trial": one["trial_name"],
-            "cause": getattr(read, "failure_cause", None),
-            "valid": getattr(read, "reward_valid", None),
+            "valid": one["reward_valid"], "policy": failed.get("policy"),
             "rewards": (one["verifier_result"] or {}).get("rewards"),
             "type": failed.get("exception_type"), "message": failed.get("exception_message"),
             "config": (path.parent / "config.json").read_text()}))
@@ -632,32 +633,16 @@ if ours: asyncio.run(again())
 """
 
 
-def measured_harbor(release: str, home: Path) -> Iterator[Measured]:
+@pytest.fixture(scope="module")
+def harbor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
     provider: list[str] = []  # ours goes there too, unless the plug-in leads it elsewhere
 
     def runs(mode: str, url: str, home: Path, cases: Iterable[Case]) -> list[Row]:
         provider.append(f"{url}/v1")
         service = "" if mode == "stock" else url
-        return run(release, HARBOR, home, cases, mode, provider[0], service=service)
+        return run("harbor", HARBOR, home, cases, mode, provider[0], service=service)
 
-    yield from measure(release, home, runs)
-
-
-@pytest.fixture(scope="module")
-def harbor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
-    yield from measured_harbor("harbor", tmp_path_factory.mktemp("harbor"))
-
-
-@pytest.fixture(scope="module")
-def harbor24(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Measured]:
-    yield from measured_harbor("harbor24", tmp_path_factory.mktemp("harbor24"))
-
-
-@pytest.fixture(params=["harbor", "harbor24"])
-def any_harbor(request: pytest.FixtureRequest) -> Measured:
-    """Each release."""
-    measured: Measured = request.getfixturevalue(request.param)
-    return measured
+    yield from measure("harbor", tmp_path_factory.mktemp("harbor"), runs)
 
 
 # Harbor's type, by which it retries, and how often it was tried.
@@ -667,59 +652,106 @@ TYPES: Mapping[Case, tuple[str, int]] = {
     Case.RATE_LIMIT: ("ApiRateLimitError", 2),
     Case.OUTAGE: ("ApiInternalServerError", 2),
     Case.IN_STREAM: ("ApiInternalServerError", 2),
-    Case.EMPTY: ("SuspectedApiError", 1),
+    Case.EMPTY: ("APIResponseValidationError", 1),
     Case.MIDWAY: ("ApiUsageLimitError", 1),
     Case.MODEL: ("ModelNotFoundError", 1),
 }
 
 
-def known(measured: Measured, name: str) -> str:
-    """Our type as the release names it: one with a table of causes only by what it knows."""
-    alone = measured.harness == "harbor24" or name != "SuspectedApiError"
-    return name if alone else "APIResponseValidationError"
-
-
-def test_harbor_by_itself_scores_every_failure(any_harbor: Measured) -> None:
+def test_harbor_by_itself_scores_every_failure(harbor: Measured) -> None:
     for case in TYPES:
-        row = any_harbor.stock[case]
+        row = harbor.stock[case]
         assert (row["rewards"], row["type"]) == ({"reward": 0.0}, None), case
 
 
-def test_harbor_verifies_nothing_that_no_model_made(any_harbor: Measured) -> None:
-    tried = [item["task"].partition("@")[0] for item in any_harbor.rollouts]
-    seen = {case: (any_harbor.ours[case]["type"], tried.count(case.name)) for case in TYPES}
-    assert seen == {case: (known(any_harbor, name), times) for case, (name, times) in TYPES.items()}
-    assert {case: any_harbor.ours[case]["message"] for case in TYPES} == WHY
-    assert not any(any_harbor.ours[case]["rewards"] for case in TYPES)
-    assert any_harbor.extra["job"]["retries"] == 3
+def test_harbor_verifies_nothing_that_no_model_made(harbor: Measured) -> None:
+    tried = [item["task"].partition("@")[0] for item in harbor.rollouts]
+    seen = {case: (harbor.ours[case]["type"], tried.count(case.name)) for case in TYPES}
+    assert seen == TYPES
+    assert {case: harbor.ours[case]["message"] for case in TYPES} == WHY
+    assert not any(harbor.ours[case]["rewards"] for case in TYPES)
+    assert harbor.extra["job"]["retries"] == 3
 
 
-def test_harbor_keeps_what_a_model_earned_and_its_mean_is_of_that(any_harbor: Measured) -> None:
+def test_harbor_keeps_what_a_model_earned_and_its_mean_is_of_that(harbor: Measured) -> None:
     for case, reward in ((Case.OK, 1.0), (Case.WRONG, 0.0)):
-        row = any_harbor.ours[case]
+        row = harbor.ours[case]
         assert (row["rewards"], row["type"]) == ({"reward": reward}, None)
-    assert any_harbor.extra["job"]["metrics"] == [{"mean": 0.5}]
+    assert harbor.extra["job"]["metrics"] == [{"mean": 0.5}]
 
 
 def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
-    any_harbor: Measured,
+    harbor: Measured,
 ) -> None:
     counted: dict[str, list[int]] = {}
-    for item in any_harbor.rollouts:
+    for item in harbor.rollouts:
         counted.setdefault(item["task"].partition("@")[0], []).append(item["attempt"])
     again = {case.name for case, (_, times) in TYPES.items() if times == 2}
     assert counted == {case.name: [0, 1] if case.name in again else [0] for case in Case}
-    assert not any("/r/" in row["config"] for row in any_harbor.ours.values())
-    assert any_harbor.extra["resumed"]["left"] == 0, (
-        "or `harbor job resume` would not know its trials"
-    )
+    assert not any("/r/" in row["config"] for row in harbor.ours.values())
+    assert harbor.extra["resumed"]["left"] == 0, "or `harbor job resume` would not know its trials"
 
 
-def test_harbor_knows_the_cause_of_each_failure(harbor: Measured) -> None:
-    assert {harbor.ours[case]["cause"] for case in TYPES} == {"model_provider_failed"}
+def test_harbor_counts_no_reward_of_a_failure(harbor: Measured) -> None:
     assert not any(harbor.ours[case]["valid"] for case in TYPES)
-    assert {harbor.ours[case]["cause"] for case in (Case.OK, Case.WRONG)} == {None}
+    assert not any(harbor.ours[case]["policy"]["has_valid_reward"] for case in TYPES)
     assert all(harbor.ours[case]["valid"] for case in (Case.OK, Case.WRONG))
+
+
+EXCEPTIONS = [*EXCEPTION_TYPES.values(), *(kind.__name__ for kind in KNOWN_AS)]
+# Each exception that our plug-in raises, in the result of a trial that was verified all the same.
+RAISED = """
+import json
+from pathlib import Path
+from harbor.agents.installed import base
+from harbor.models.job.config import JobConfig
+from harbor.models.task.id import LocalTaskId
+from harbor.models.trial.config import TaskConfig, TrialConfig
+from harbor.models.trial.result import AgentInfo, ExceptionInfo, TrialResult
+from harbor.models.verifier.result import VerifierResult
+from truezero.integrations import harbor
+
+kinds = {name: getattr(base, name) for name in harbor.EXCEPTION_TYPES.values()}
+kinds |= {kind.__name__: harbor._named(kind) for kind in harbor.KNOWN_AS}
+path = Path("t")
+for name, kind in kinds.items():
+    trial = TrialResult(
+        task_name="t", trial_name="t__1", trial_uri="file:///t", task_checksum="0",
+        task_id=LocalTaskId(path=path), config=TrialConfig(task=TaskConfig(path=path)),
+        agent_info=AgentInfo(name="a", version="1"),
+        verifier_result=VerifierResult(rewards={"reward": 0.0}),
+        exception_info=ExceptionInfo.from_exception(kind("r", "why")))
+    Path("result.json").write_text(trial.model_dump_json(indent=4))
+    told = json.loads(Path("result.json").read_text())
+    print(json.dumps({"case": name, "valid": told["reward_valid"],
+                      "policy": told["exception_info"]["policy"]}))
+config = JobConfig.model_validate({
+    "retry": {"include_exceptions": ["ApiUsageLimitError"]},
+    "override_error_policy": {"ModelNotFoundError": {"should_retry": True}}})
+print(json.dumps({"case": "retried", "names": sorted(harbor._retried(config)),
+                  "plain": sorted(harbor._retried(JobConfig()))}))
+"""
+
+
+@pytest.fixture(scope="module")
+def raised(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
+    rows = run("harbor", RAISED, tmp_path_factory.mktemp("raised") / "run", ())
+    return {row["case"]: row for row in rows}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_harbor_takes_no_reward_beside_an_exception_of_ours_for_valid(
+    raised: Mapping[str, Row], name: str
+) -> None:
+    assert raised[name]["policy"]["has_valid_reward"] is False
+    assert raised[name]["valid"] is False
+
+
+def test_what_a_job_has_tried_again_on_purpose_is_read_of_harbors_own_configuration(
+    raised: Mapping[str, Row],
+) -> None:
+    assert raised["retried"]["names"] == ["ApiUsageLimitError", "ModelNotFoundError"]
+    assert raised["retried"]["plain"] == []
 
 
 # --- what was written without us, audited -------------------------------------------------
@@ -776,13 +808,6 @@ SPOKEN: Mapping[str, Callable[[Row], str]] = {
 }
 
 
-def called(measured: Measured) -> str:
-    """The harness and its release, and how it was installed if not as its users do."""
-    name = f"{measured.harness.rstrip('0123456789')} {measured.version}"
-    alone = (ROOT / "tests/journeys/integrations" / f"{measured.harness}-itself.txt").exists()
-    return f"{name}, its wheel on the dependencies of its release before" if alone else name
-
-
 def table(old: str, measured: Measured, spoken: Callable[[Row], str]) -> str:
     """The harness's table; what was not measured now is as in the old one."""
     cells = {
@@ -797,7 +822,8 @@ def table(old: str, measured: Measured, spoken: Callable[[Row], str]) -> str:
         ]
         for case in Case
     }
-    return table_by_rows(["provider", called(measured), "with truezero"], rows)
+    name = f"{measured.harness} {measured.version}"
+    return table_by_rows(["provider", name, "with truezero"], rows)
 
 
 @pytest.mark.parametrize("harness", list(SPOKEN))

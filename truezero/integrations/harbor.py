@@ -34,11 +34,14 @@ _BATCH = "TRUEZERO_BATCH"
 _KEPT = "truezero.json"  # in a trial's folder, beside Harbor's result.json
 _WITHOUT_MODEL = frozenset({"oracle", "nop"})
 
-# harbor/agents/installed/base.py. RetryConfig.exclude_exceptions knows the first three.
-EXCEPTION_TYPES: Mapping[str, str] = {
+# harbor/agents/installed/base.py, by a failure's cause. Harbor 0.26 tries the second again.
+_PERMANENT: Mapping[str, str] = {
     "auth": "AgentAuthenticationError",
     "quota": "ApiUsageLimitError",
     "model_not_found": "ModelNotFoundError",
+}
+EXCEPTION_TYPES: Mapping[str, str] = {
+    **_PERMANENT,
     "rate_limit": "ApiRateLimitError",
     "provider_error": "ApiInternalServerError",
 }
@@ -67,8 +70,8 @@ class SpoiltMeasurement(RuntimeError):
     """The model was reached, and its score does not count; not tried again by itself."""
 
 
-# Harbor looks a failure's cause up by the name of its type (harbor/models/trial/error_policy.py,
-# from 0.25 on): the names that it knows for ours. None of them is tried again where ours is not.
+# Harbor looks up by the name of an exception's type whether the trial has a valid reward
+# (harbor/models/trial/error_policy.py). One that it does not know has, so ours have its names.
 KNOWN_AS: Mapping[type[Exception], str] = {
     SuspectedApiError: "APIResponseValidationError",
     ProviderRejectedRequest: "BadRequestError",
@@ -77,6 +80,7 @@ KNOWN_AS: Mapping[type[Exception], str] = {
     NotMeasured: "ApiConnectionError",
 }
 _FINAL = (SuspectedApiError, ProviderRejectedRequest, SpoiltMeasurement, Skipped)
+_NOT_RETRIED = {*_PERMANENT.values(), *(KNOWN_AS[kind] for kind in _FINAL)}
 
 
 @dataclass(slots=True)
@@ -102,7 +106,7 @@ class TruezeroPlugin:
 
     The agent's environment gets the rollout's base URLs. Before the verifier runs, the verdict
     is asked: a trial whose model failed, or that made no call, is not verified and has one of
-    Harbor's exceptions for it. At the end such trials are left out of the job's metrics. If no
+    Harbor's exceptions for it, with which Harbor leaves it out of the job's metrics. If no
     call of an agent came through the service, its trials keep Harbor's own results.
 
     Arguments (``--plugin-kwarg name=value``):
@@ -137,7 +141,7 @@ class TruezeroPlugin:
         self._recall(Path(job.job_dir))
         queue = job._trial_queue
         retry = queue._retry_config
-        final = {*(retry.exclude_exceptions or ()), *(_named(kind).__name__ for kind in _FINAL)}
+        final = {*(retry.exclude_exceptions or ()), *(_NOT_RETRIED - _retried(job.config))}
         # a copy: Harbor resumes a job only with the configuration that it wrote
         queue._retry_config = retry.model_copy(update={"exclude_exceptions": final})
         wire = queue._setup_hooks
@@ -185,11 +189,11 @@ class TruezeroPlugin:
         return await asyncio.to_thread(write_card, file, self._batch, "harbor", *self._service)
 
     def _conclude(self, job_result: Any) -> None:
-        """Compute the job's numbers anew over the trials that were measured, and store them."""
-        for name, (attempt, result, why) in self._silent.items():
-            if attempt.lane in self._called:
-                self._unmeasured[name] = str(why)
-                _amend(attempt, result, why)
+        """Amend trials without a call of agents that made some in others, before Harbor prints."""
+        late = [each for each in self._silent.items() if each[1][0].lane in self._called]
+        for name, (attempt, result, why) in late:
+            self._unmeasured[name] = str(why)
+            _amend(attempt, result, why)
         if untold := {a.lane for a, *_ in self._silent.values()} - self._called:
             _log.warning(
                 "truezero: no call of %s came through the service, so its trials keep Harbor's "
@@ -197,16 +201,21 @@ class TruezeroPlugin:
                 "it one of its own?",
                 ", ".join(sorted(untold)),
             )
+        if late:
+            self._recompute(job_result)
+
+    def _recompute(self, job_result: Any) -> None:
+        """Compute the job's numbers anew, as Harbor did before trials were amended; store them."""
         job = self._job
         results = job_result.trial_results
         stats = importlib.import_module("harbor.models.job.result").JobStats.from_trial_results(
             results, n_total_trials=len(job._trial_configs), n_retries=job_result.stats.n_retries
         )
-        kept = [trial for trial in results if trial.trial_name not in self._unmeasured]
+        kept = [trial for trial in results if trial.reward_valid]
         rewards: dict[tuple[str, str], list[Any]] = {}
         for trial in kept:
-            found = trial.verifier_result and trial.verifier_result.rewards
-            rewards.setdefault(job._evals_key_for_result(trial), []).append(found)
+            key = job._evals_key_for_result(trial)
+            rewards.setdefault(key, []).append(trial.verifier_result.rewards)
         for (key, dataset), numbers in rewards.items():
             stats.evals[key].metrics = [metric.compute(numbers) for metric in job._metrics[dataset]]
         passed = importlib.import_module("harbor.utils.pass_at_k").compute_pass_at_k_by_evals
@@ -342,12 +351,17 @@ class TruezeroPlugin:
 
 
 def _named(kind: type[Exception]) -> type[Exception]:
-    """Return an exception of ours by a name that Harbor knows the cause of, if it has a table."""
-    try:
-        table = importlib.import_module("harbor.models.trial.error_policy").ERROR_POLICIES
-    except ModuleNotFoundError:
-        return kind
-    return kind if kind.__name__ in table else type(KNOWN_AS[kind], (kind,), {})
+    """Return an exception of ours by the name that Harbor knows it by."""
+    return type(KNOWN_AS[kind], (kind,), {})
+
+
+def _retried(config: Any) -> set[str]:
+    """Return the exceptions that a job's own configuration names as to be tried again."""
+    overridden = getattr(config, "override_error_policy", None) or {}
+    return {
+        *(getattr(config.retry, "include_exceptions", None) or ()),
+        *(name for name, policy in overridden.items() if policy.should_retry),
+    }
 
 
 def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:

@@ -41,6 +41,10 @@ class Info(SimpleNamespace):
 
 
 class Result(SimpleNamespace):
+    @property
+    def reward_valid(self) -> bool:
+        return self.verifier_result is not None
+
     def model_dump_json(self, *, indent: int) -> str:
         info = self.exception_info
         return json.dumps({"type": info and info.exception_type}, indent=indent)
@@ -81,6 +85,8 @@ class Trial:
                 if isinstance(step, Exception):
                     self._record(step)
                     continue
+                if step == "unverified":
+                    raise type("VerifierTimeoutError", (TimeoutError,), {})
                 base = self.agent._extra_env["OPENAI_BASE_URL"]
                 await asyncio.to_thread(driving.call, base, KEYS[step])
             await emit(Event.VERIFICATION_START)
@@ -161,8 +167,14 @@ class Job:
     async def run(self) -> Any:
         pairs = zip(self._trial_configs, self.does, strict=True)
         self.trials = [await self.attempt(config, does) for config, does in pairs]
-        results = [trial.result for trial in self.trials]
-        stats = SimpleNamespace(evals={}, n_retries=0)
+        return self.ended([trial.result for trial in self.trials])
+
+    def ended(self, results: list[Any]) -> Any:
+        """As harbor/job.py sums up: over the trials whose reward is valid."""
+        stats = Stats.from_trial_results(results, n_total_trials=len(results), n_retries=0)
+        kept = [one for one in results if one.reward_valid]
+        stats.evals["codex__adhoc"].metrics = [[one.verifier_result.rewards for one in kept]]
+        stats.evals["codex__adhoc"].pass_at_k = passed(kept)["codex__adhoc"]
         return SimpleNamespace(trial_results=results, stats=stats)
 
     async def whole(self, truezero: TruezeroPlugin) -> Any:
@@ -216,7 +228,7 @@ def test_a_dead_model_is_not_verified_and_a_genuine_zero_is(url: str, tmp_path: 
     good, dead, mute = run(job, TruezeroPlugin(url))
     assert ended(good) == (None, 0.0, None)
     assert ended(dead) == ("AgentAuthenticationError", None, "AgentAuthenticationError")
-    assert ended(mute) == ("SuspectedApiError", None, "SuspectedApiError")
+    assert ended(mute) == ("APIResponseValidationError", None, "APIResponseValidationError")
     assert "check the agent's base URL" in mute.result.exception_info.exception_message
     assert [trial.verified for trial in (good, dead, mute)] == [True, False, False]
     with Client(url) as client:
@@ -225,7 +237,10 @@ def test_a_dead_model_is_not_verified_and_a_genuine_zero_is(url: str, tmp_path: 
         (0, 0, "healthy"), (1, 0, "api_error"), (2, 0, "suspected_api_error"),
     ]  # fmt: skip
     excluded = job._trial_queue._retry_config.exclude_exceptions
-    assert excluded > {"AgentTimeoutError", "SuspectedApiError"}
+    assert excluded == {
+        "AgentTimeoutError", "AgentAuthenticationError", "ApiUsageLimitError", "ModelNotFoundError",
+        "APIResponseValidationError", "BadRequestError", "CancelledError",
+    }  # fmt: skip
     assert job.config.retry.exclude_exceptions == {"AgentTimeoutError"}, (
         "Harbor compares it with the configuration of the job that it resumes"
     )
@@ -237,7 +252,7 @@ def test_the_jobs_metrics_are_of_what_was_measured(url: str, tmp_path: Path) -> 
     made = job.printed.evals["codex__adhoc"]
     assert (made.metrics, made.pass_at_k) == ([[{"reward": 0.0}]], {1: 0.0})
     assert job.printed.n_errored_trials == 1
-    assert job.stored == 1
+    assert job.stored == 0, "Harbor's own metrics are of the trials that have a valid reward"
     card = json.loads((tmp_path / CARD_FILE).read_bytes())
     assert card["stated"]["batch"] == "hb-metrics"
     assert card["stated"]["harness"].startswith("harbor")
@@ -251,12 +266,12 @@ def test_a_resumed_job_leaves_out_what_was_not_measured_before(url: str, tmp_pat
     class Resumed(Job):
         async def run(self) -> Any:
             self.trials: list[Trial] = []
-            results = [trial.result for trial in first.trials]
-            return SimpleNamespace(trial_results=results, stats=SimpleNamespace(n_retries=0))
+            return self.ended([trial.result for trial in first.trials])
 
-    again = Resumed(tmp_path, [], [], name="hb-resumed")
-    run(again, TruezeroPlugin(url))
+    again, truezero = Resumed(tmp_path, [], [], name="hb-resumed"), TruezeroPlugin(url)
+    run(again, truezero)
     assert again.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
+    assert list(truezero._unmeasured) == ["t1__1"]
 
 
 def test_an_agent_that_never_calls_keeps_harbors_results_and_one_line_says_so(
@@ -274,9 +289,20 @@ def test_a_trial_without_a_call_waits_for_another_of_its_agent(url: str, tmp_pat
     job = Job(tmp_path, [], ["good"], name="hb-mute-first")
     mute, good = run(job, TruezeroPlugin(url))
     assert mute.verified, "nothing was known yet"
-    assert ended(mute) == ("SuspectedApiError", None, "SuspectedApiError")
+    assert ended(mute) == ("APIResponseValidationError", None, "APIResponseValidationError")
     assert ended(good) == (None, 0.0, None)
     assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
+    assert job.stored == 1
+
+
+@pytest.mark.parametrize("late", [[], [[]]])
+def test_a_trial_that_was_not_verified_counts_no_zero(
+    late: list[Any], url: str, tmp_path: Path
+) -> None:
+    job = Job(tmp_path, *late, ["good", "unverified"], ["good"], name=f"hb-unverified-{len(late)}")
+    run(job, TruezeroPlugin(url))
+    assert job.printed.evals["codex__adhoc"].metrics == [[{"reward": 0.0}]]
+    assert job.stored == len(late)
 
 
 def test_a_trial_that_is_tried_again_is_the_next_attempt(url: str, tmp_path: Path) -> None:
@@ -336,14 +362,14 @@ def test_a_trial_says_where_the_service_has_gone(when: str, url: str, tmp_path: 
 
     job.add_hook(Event(when), leaves)  # before ours
     [trial] = run(job, truezero)
-    assert ended(trial) == ("NotMeasured", None, "NotMeasured")
+    assert ended(trial) == ("ApiConnectionError", None, "ApiConnectionError")
     assert trial.verified == (when != "start"), "its rewards are in the outcome that is kept"
     assert "cannot reach" in trial.result.exception_info.exception_message
 
 
 def test_an_open_breaker_stops_trials(url: str, tmp_path: Path) -> None:
     last = run(Job(tmp_path, *[["dead"]] * 6, name="hb-tripping"), TruezeroPlugin(url))[-1]
-    assert ended(last) == ("Skipped", None, "Skipped")
+    assert ended(last) == ("CancelledError", None, "CancelledError")
     assert last.result.agent_execution is None
 
 
@@ -365,32 +391,35 @@ def test_each_cause_has_the_type_by_which_harbor_retries() -> None:
         ("model_not_found", "ModelNotFoundError"),
         ("rate_limit", "ApiRateLimitError"),
         ("provider_error", "ApiInternalServerError"),
-        ("rejected_request", "ProviderRejectedRequest"),
+        ("rejected_request", "BadRequestError"),
     ):
         found = failure(
             verdict(health="api_error", subcategory=subcategory, error="why"), over=True
         )
         assert (type(found).__name__, str(found)) == (name, "why")
     undecided = failure(verdict(health="undecided", warnings=["calls_unattributed"]), over=True)
-    assert (type(undecided), str(undecided)) == (
-        NotMeasured, "undecided: calls_unattributed",
+    assert isinstance(undecided, NotMeasured)
+    assert (type(undecided).__name__, str(undecided)) == (
+        "ApiConnectionError", "undecided: calls_unattributed",
     )  # fmt: skip
     assert failure(verdict(health="not_judged", total_requests=0), over=True) is None
     spoilt = failure(verdict(spoilt="not scored: why"), over=True)
-    assert (type(spoilt).__name__, str(spoilt)) == ("SpoiltMeasurement", "not scored: why")
+    assert (type(spoilt).__name__, str(spoilt)) == (
+        "APIResponseValidationError", "not scored: why",
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("knows", [[], ["SuspectedApiError"]])
-def test_where_harbor_has_a_table_of_causes_ours_have_names_that_it_knows(
-    knows: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = ModuleType("harbor.models.trial.error_policy")
-    vars(table)["ERROR_POLICIES"] = dict.fromkeys(knows)
-    monkeypatch.setitem(sys.modules, table.__name__, table)
-    known = "SuspectedApiError" if knows else "APIResponseValidationError"
-    found = failure(verdict(health="suspected_api_error", error="why"), over=True)
-    assert (type(found).__name__, str(found)) == (known, "why")
-    assert isinstance(found, plugin.SuspectedApiError)
+def test_a_job_that_says_so_tries_a_permanent_failure_again(url: str, tmp_path: Path) -> None:
+    job = Job(tmp_path, name="hb-refilled")
+    job.config.retry.include_exceptions = {"ApiUsageLimitError"}
+    job.config.override_error_policy = {
+        "ModelNotFoundError": SimpleNamespace(should_retry=True),
+        "AgentAuthenticationError": SimpleNamespace(should_retry=None),
+    }
+    asyncio.run(TruezeroPlugin(url).on_job_start(job))
+    excluded = job._trial_queue._retry_config.exclude_exceptions
+    assert "AgentAuthenticationError" in excluded
+    assert not {"ApiUsageLimitError", "ModelNotFoundError"} & excluded
 
 
 def test_rewards_are_finite_numbers() -> None:

@@ -20,8 +20,7 @@ IDENTITY = (ROOT / "docs" / "guides" / "identity.md").read_text()
 def test_the_versions_are_those_that_make_integrations_runs() -> None:
     for name, package in (
         ("benchflow", "benchflow"),
-        ("harbor-itself", "harbor"),
-        ("harbor24", "harbor"),
+        ("harbor", "harbor"),
         ("inspect_ai", "inspect-ai"),
         ("maseval", "maseval"),
         ("mini_swe_agent", "mini-swe-agent"),

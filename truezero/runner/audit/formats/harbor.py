@@ -1,6 +1,6 @@
 """Harbor: a job's folder, with a folder and a `result.json` for each trial.
 
-Facts of Harbor 0.24 and 0.25 (`models/trial/result.py`, `models/trial/error_policy.py`).
+Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
 from truezero.integrations.harbor import (
     EXCEPTION_TYPES,
+    KNOWN_AS,
     ProviderRejectedRequest,
     SuspectedApiError,
 )
@@ -53,8 +54,8 @@ _STATUSES: Final = {
     "VerifierOutputParseError": ExecutionStatus.EVALUATION_FAILED,
 }
 # A verdict in Harbor's own names, which its retries and reports know.
-_NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": ProviderRejectedRequest.__name__}
-_SUSPECTED: Final = SuspectedApiError.__name__
+_NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": KNOWN_AS[ProviderRejectedRequest]}
+_SUSPECTED: Final = KNOWN_AS[SuspectedApiError]
 _marked: Final = has("trial_name", "task_name", "agent_info")
 
 
@@ -157,6 +158,7 @@ def _fields(judged: Audited, record: Json) -> Json:
             "exception_traceback": "",
             "occurred_at": finished or "1970-01-01T00:00:00+00:00",
         },
+        **({"reward_valid": False} if "reward_valid" in record else {}),
     }
 
 

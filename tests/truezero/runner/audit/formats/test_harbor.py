@@ -9,7 +9,6 @@ import pytest
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump, harbor_result
 from tests.truezero.runner.audit.scenarios import Scenario
-from truezero.integrations.harbor import ProviderRejectedRequest
 from truezero.runner.audit.errors import FinishedRun
 from truezero.runner.audit.formats.harbor import HARBOR
 from truezero.runner.audit.report import audit
@@ -27,7 +26,7 @@ def test_a_copy_carries_an_exception_that_harbor_knows_and_no_reward(tmp_path: P
     marked = [each for each in trials if "truezero" in each]
     assert {each["verifier_result"] for each in marked} == {None}
     names = {each["exception_info"]["exception_type"] for each in marked}
-    assert {"AgentAuthenticationError", "ApiUsageLimitError", "SuspectedApiError"} <= names
+    assert {"AgentAuthenticationError", "ApiUsageLimitError", "APIResponseValidationError"} <= names
 
 
 def test_trials_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
@@ -38,17 +37,17 @@ def test_trials_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
     assert runs[0].model == "openai/gpt-5"
 
 
-def test_a_rejected_request_has_the_plug_ins_name(tmp_path: Path) -> None:
+def test_a_rejected_request_has_the_name_that_harbor_knows_it_by(tmp_path: Path) -> None:
     raised = {"exception_type": "BadRequestError", "exception_message": "HTTP 400: bad schema"}
     unused = {"n_input_tokens": 0, "n_output_tokens": 0}
     exception = {**raised, "exception_traceback": ""}
-    trial(tmp_path / "job", "a", exception_info=exception, agent_result=unused)
+    facts = {"exception_info": exception, "agent_result": unused, "reward_valid": True}
+    trial(tmp_path / "job", "a", **facts)
     audited = audit(tmp_path / "job", write=True)
     assert audited.runs[0].verdict.subcategory == "rejected_request"
     [written] = (tmp_path / "job.audited").rglob("result.json")
-    assert json.loads(written.read_text())["exception_info"]["exception_type"] == (
-        ProviderRejectedRequest.__name__
-    )
+    assert json.loads(written.read_text())["exception_info"]["exception_type"] == "BadRequestError"
+    assert json.loads(written.read_text())["reward_valid"] is False
     assert audit(tmp_path / "job.audited").runs[0].verdict.subcategory == "rejected_request"
 
 
