@@ -612,7 +612,13 @@ async def main():
     plugins = [await attach_job_plugin(job, "truezero")] if ours else []
     result = await job.run()
     await finalize_job_plugins(plugins, result)
-    [stats] = json.loads(Path("jobs/job/result.json").read_text())["stats"]["evals"].values()
+    summed = Path("jobs/job/result.json")
+    own = json.loads(summed.read_text())["stats"]
+    for plugin in plugins:
+        summed.unlink()
+        plugin._recompute(result)
+    anew = json.loads(summed.read_text())["stats"]
+    [stats] = anew["evals"].values()
     for path in Path("jobs/job").glob("*/result.json"):
         one = json.loads(path.read_text())
         failed = one["exception_info"] or {}
@@ -623,7 +629,7 @@ async def main():
             "type": failed.get("exception_type"), "message": failed.get("exception_message"),
             "config": (path.parent / "config.json").read_text()}))
     print(json.dumps({"case": "job", "version": version("harbor"), "metrics": stats["metrics"],
-                      "retries": result.stats.n_retries}))
+                      "same": own == anew, "retries": result.stats.n_retries}))
     return config
 config = asyncio.run(main())
 async def again():
@@ -678,6 +684,7 @@ def test_harbor_keeps_what_a_model_earned_and_its_mean_is_of_that(harbor: Measur
         row = harbor.ours[case]
         assert (row["rewards"], row["type"]) == ({"reward": reward}, None)
     assert harbor.extra["job"]["metrics"] == [{"mean": 0.5}]
+    assert harbor.extra["job"]["same"], "what is computed anew is what Harbor computes"
 
 
 def test_harbors_attempts_are_told_apart_and_its_configs_hold_nothing_of_ours(
