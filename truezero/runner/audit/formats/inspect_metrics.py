@@ -11,7 +11,7 @@ import re
 import statistics
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,17 +64,20 @@ _METRICS: Final[Mapping[str, Callable[[Sequence[float]], float]]] = {
 }
 
 
-def _computed(metric: Json, scored: Sequence[tuple[Json, float]]) -> float:
+def _computed(metric: Json, scored: Sequence[tuple[Json, float]], own: Set[str]) -> float:
     """Compute a metric; NaN if nothing is scored.
+
+    Arguments:
+        own: names of metrics that the task defines itself.
 
     Raises:
         _NotKnown: it is none of these, or has parameters.
     """
-    params = mapping(metric.get("params"))
-    if metric.get("group") == "grouped":
-        return _grouped(str(metric.get("name")), params, scored)
-    if metric.get("group"):
+    params, group = mapping(metric.get("params")), metric.get("group")
+    if {group, metric.get("name")} & own or group not in (None, "grouped"):
         raise _NotKnown
+    if group:
+        return _grouped(str(metric.get("name")), params, scored)
     return _simple(metric.get("name"), params)([value for _, value in scored])
 
 
@@ -147,29 +150,6 @@ def _reduced(values: Sequence[Any], reduce: Callable[[Sequence[Any]], Any]) -> A
     return reduce(scored)
 
 
-def _by_sample(samples: Sequence[Json], scorer: str) -> dict[str, list[_Value]]:
-    epochs: dict[str, list[_Value]] = {}
-    for sample in samples:
-        score = mapping(sample.get("scores")).get(scorer)
-        if score is not None:
-            value = sample, mapping(score).get("value")
-            epochs.setdefault(str(sample.get("id")), []).append(value)
-    return epochs
-
-
-def _view(samples: Sequence[Json], scorer: str, reducer: str | None, config: Json) -> list[_Value]:
-    """Return a scorer's values as its metrics see them.
-
-    Raises:
-        _NotKnown: the reducer is not known.
-    """
-    epochs = _by_sample(samples, scorer)
-    if config.get("epochs_reducer") == []:
-        return [value for each in epochs.values() for value in each]
-    reduce = _reducer(reducer)
-    return [(each[0][0], _reduced([v for _, v in each], reduce)) for each in epochs.values()]
-
-
 # --- a log ---
 
 
@@ -198,31 +178,77 @@ def recomputed(log: Json, samples: Sequence[Json]) -> Recomputed:
 
 
 def _recomputed_here(log: Json, samples: Sequence[Json]) -> Recomputed:
-    results, left = mapping(log.get("results")), list[str]()
-    config = mapping(mapping(log.get("eval")).get("config"))
-    scores = [_score(mapping(each), samples, config, left) for each in items(results.get("scores"))]
+    results, spec, left = mapping(log.get("results")), mapping(log.get("eval")), list[str]()
+    before = results.pop("sample_reductions", None)  # where they were once
+    scored = _Scored(
+        samples=samples,
+        reduces=mapping(spec.get("config")).get("epochs_reducer") != [],
+        own=set(_defined([spec.get("scorers"), spec.get("metrics")])),
+    )
+    scores = [_score(mapping(each), scored, left) for each in items(results.get("scores"))]
     reductions = [
-        {**mapping(each), "samples": list(_reductions(mapping(each), samples, config))}
-        for each in items(log.get("reductions"))
+        {**mapping(each), "samples": list(_reductions(mapping(each), scored))}
+        for each in items(log.get("reductions") or before)
     ]
     return Recomputed(
         results={**results, "scores": scores}, reductions=reductions, left=tuple(left)
     )
 
 
-def _score(score: Json, samples: Sequence[Json], config: Json, left: list[str]) -> Json:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Scored:
+    """The scores of a log, whether epochs are reduced, and its own metrics' names."""
+
+    samples: Sequence[Json]
+    reduces: bool
+    own: Set[str]
+
+    def epochs(self, scorer: str) -> dict[str, list[_Value]]:
+        """Return a scorer's values by sample."""
+        found: dict[str, list[_Value]] = {}
+        for sample in self.samples:
+            score = mapping(sample.get("scores")).get(scorer)
+            if score is not None:
+                value = sample, mapping(score).get("value")
+                found.setdefault(str(sample.get("id")), []).append(value)
+        return found
+
+    def view(self, scorer: str, reducer: str | None) -> list[_Value]:
+        """Return a scorer's values as its metrics see them.
+
+        Raises:
+            _NotKnown: the reducer is not known.
+        """
+        epochs = self.epochs(scorer).values()
+        if not self.reduces:
+            return [value for each in epochs for value in each]
+        reduce = _reducer(reducer)
+        return [(each[0][0], _reduced([v for _, v in each], reduce)) for each in epochs]
+
+
+def _defined(metrics: Any) -> Iterator[str]:
+    """Yield names of metrics in a log's head that are of no package, so of the task."""
+    for each in metrics.values() if isinstance(metrics, dict) else items(metrics):
+        if isinstance(each, dict) and isinstance(name := each.get("name"), str):
+            yield from [] if "/" in name or "metrics" in each else [name]
+            yield from _defined(each.get("metrics"))
+        else:
+            yield from _defined(each)
+
+
+def _score(score: Json, scored: _Scored, left: list[str]) -> Json:
     scorer, name = str(score.get("scorer")), str(score.get("name"))
     values: list[tuple[Json, float]] | None = None
     counts: dict[str, int | None] = {"scored_samples": None, "unscored_samples": None}
     try:
-        view = _view(samples, scorer, text(score.get("reducer")), config)
+        view = scored.view(scorer, text(score.get("reducer")))
         values = [(s, _as_float(v)) for s, v in _named(view, name, scorer) if not _is_unscored(v)]
         counts = {"scored_samples": len(values), "unscored_samples": len(view) - len(values)}
     except (_NotKnown, KeyError):
         pass
     metrics = {}
     for key, metric in mapping(score.get("metrics")).items():
-        metrics[key] = now = _metric(mapping(metric), values)
+        metrics[key] = now = _metric(mapping(metric), values, scored.own)
         if KEY in mapping(now.get("metadata")):
             left.append(f"{key} of {name}")
     return {**score, **counts, "metrics": metrics}
@@ -239,12 +265,12 @@ def _named(view: Sequence[_Value], name: str, scorer: str) -> Iterator[_Value]:
             raise _NotKnown
 
 
-def _metric(metric: Json, values: Sequence[tuple[Json, float]] | None) -> Json:
+def _metric(metric: Json, values: Sequence[tuple[Json, float]] | None, own: Set[str]) -> Json:
     said = {key: each for key, each in mapping(metric.get("metadata")).items() if key != KEY}
     try:
         if values is None:
             raise _NotKnown
-        value = _computed(metric, values)
+        value = _computed(metric, values, own)
     except _NotKnown:
         value = UNSCORED
         said[KEY] = "not recomputed without samples that are no measurement"
@@ -252,10 +278,10 @@ def _metric(metric: Json, values: Sequence[tuple[Json, float]] | None) -> Json:
     return {**plain, "value": value, **({"metadata": said} if said else {})}
 
 
-def _reductions(reduction: Json, samples: Sequence[Json], config: Json) -> Iterator[Json]:
+def _reductions(reduction: Json, scored: _Scored) -> Iterator[Json]:
     """Yield the entries of a reduction; those of samples whose scores all count stay."""
     scorer, reducer = str(reduction.get("scorer")), text(reduction.get("reducer"))
-    epochs = _by_sample(samples, scorer)
+    epochs = scored.epochs(scorer)
     for entry in map(mapping, items(reduction.get("samples"))):
         each = epochs.get(str(entry.get("sample_id")), [])
         if not any(_is_unscored(value) for _, value in each):

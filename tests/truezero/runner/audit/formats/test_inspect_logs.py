@@ -146,6 +146,16 @@ def test_a_zip_has_the_metrics_of_the_same_log_in_json(tmp_path: Path) -> None:
     assert read["_journal/summaries/1.json"]() == read["summaries.json"]()
 
 
+def test_reductions_that_stand_in_the_results_are_reduced_anew(tmp_path: Path) -> None:
+    log = with_results(inspect_log([rated(1, "I"), dead(2)]), accuracy={})
+    entries = [{"sample_id": number, "value": 0.0} for number in (1, 2)]
+    log["results"]["sample_reductions"] = [{"scorer": "match", "samples": entries}]
+    recomputed(tmp_path, log)
+    copy = json.loads((tmp_path / "copy" / "log.json").read_text())
+    assert [math.isnan(each["value"]) for each in copy["reductions"][0]["samples"]] == [False, True]
+    assert "sample_reductions" not in copy["results"]
+
+
 # (metric, what a score's value is)
 NOT_KNOWN: tuple[tuple[dict[str, Any], object], ...] = (
     ({"name": "f1"}, "C"),
@@ -167,6 +177,24 @@ def test_a_metric_that_is_not_known_is_nan_and_named(
     assert math.isnan(score["metrics"]["it"]["value"])
     assert score["metrics"]["it"]["metadata"].keys() == {"truezero"}
     assert said.startswith("log.json: not recomputed and now NaN: it of match.")
+
+
+@pytest.mark.parametrize(
+    "metrics",
+    [[{"name": "accuracy"}], {"match": [{"name": "accuracy"}]}, [{"*": [{"name": "accuracy"}]}]],
+)
+def test_a_tasks_own_metric_of_a_known_name_is_not_taken_for_inspects(
+    tmp_path: Path, metrics: Any
+) -> None:
+    log = with_results(inspect_log([rated(1, "C"), dead(2)]), accuracy={}, mean={})
+    log["eval"]["scorers"] = [{"name": "match", "metrics": metrics}]
+    score, [said] = recomputed(tmp_path, log)
+    assert math.isnan(values(score)["accuracy"])
+    assert (values(score)["mean"], "now NaN: accuracy of match." in said) == (1.0, True)
+    for each in log["eval"]["scorers"]:
+        each["metrics"] = [{"name": "inspect_ai/accuracy"}]
+    score, nothing = recomputed(tmp_path, log)
+    assert (values(score), nothing) == ({"accuracy": 1.0, "mean": 1.0}, [])
 
 
 def test_without_a_measured_sample_a_metric_is_nan(tmp_path: Path) -> None:
