@@ -121,7 +121,8 @@ def _read_interaction(reading: ResponseFacts, payload: Payload, event: str | Non
 def _is_interaction(payload: Payload, kind: str) -> bool:
     if kind.startswith("interaction.") or payload.get("object") == "interaction":
         return True
-    return isinstance(payload.get("status"), str) and "id" in payload
+    stated = isinstance(payload.get("status"), str) and "id" in payload
+    return stated and payload.get("object") is None
 
 
 def _interaction(reading: ResponseFacts, interaction: Payload) -> None:

@@ -92,6 +92,17 @@ _COHERE_EVENTS = (
     {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": "It is."}}}},
     {"type": "message-end", "delta": {"finish_reason": "COMPLETE"}},
 )
+_INTERACTION = {
+    "id": "v1_1", "object": "interaction", "status": "completed", "model": "m",
+    "steps": [{"type": "model_output", "content": [{"type": "text", "text": "It is."}]}],
+    "usage": {"total_input_tokens": 11, "total_output_tokens": 3, "total_tokens": 14},
+}  # fmt: skip
+_STEPS = (
+    {"event_type": "interaction.created",
+     "interaction": {**_INTERACTION, "status": "in_progress", "steps": [], "usage": None}},
+    {"event_type": "step.delta", "index": 0, "delta": {"type": "text", "text": "It is."}},
+    {"event_type": "interaction.completed", "interaction": _INTERACTION},
+)  # fmt: skip
 
 # By API: an answer, whole or streamed, and its content type.
 ANSWERS: dict[str, dict[str, tuple[bytes, str]]] = {
@@ -128,6 +139,10 @@ ANSWERS: dict[str, dict[str, tuple[bytes, str]]] = {
         "whole": (dump(_COHERE), "application/json"),
         "a stream": (_events(*_COHERE_EVENTS, named=True), SSE),
     },
+    "interactions": {
+        "whole": (dump(_INTERACTION), "application/json"),
+        "a stream": (_events(*_STEPS), SSE),
+    },
 }
 # By API: paths at which its clients ask.
 PATHS: dict[str, tuple[str, ...]] = {
@@ -145,6 +160,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "converse": ("/model/m/converse",),
     "ollama": ("/api/chat",),
     "cohere": ("/v2/chat",),
+    "interactions": ("/v1/interactions", "/v1beta/interactions"),
 }
 # Mistral's /fim/completions answers with chats, and OpenAI's client reads no text of one, but goes
 # on: it may be meant so.
