@@ -334,7 +334,15 @@ def decode_exchange(source: Mapping[str, object]) -> Exchange:
 _encode_outcome = _encoder(Outcome)
 _encode_rollout = _encoder(
     RolloutRecord,
-    sparse=("skipped", "limit_reached", "references", "drifts"),
+    sparse=(
+        "client_cache",
+        "reward_range",
+        "passes_tokens",
+        "skipped",
+        "limit_reached",
+        "references",
+        "drifts",
+    ),
     without=("exchanges", "outcome"),
 )
 _encode_neighbours, _encode_series = _encoder(Neighbours), _encoder(ReferenceSeries)

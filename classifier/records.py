@@ -479,9 +479,10 @@ class RolloutRecord:
     are those of failed calls, by exchange id, as far as they were read. ``references`` are the
     series asked beside failed calls, by the id of the failed exchange; beside one without an entry
     none could be asked. ``unattributed_calls`` of agents named no rollout while this one ran,
-    counted where it made no call of its own. ``drifts`` are those of lanes while it called them.
-    ``skipped`` is why an open breaker did not admit it: ``skipped: breaker open on auth:401 after
-    5 rollouts in a row``. ``limit_reached``: the limit that refused a call of its agent.
+    counted where no call of its own was answered. ``passes_tokens``: the median of the output
+    tokens of its task's other passes, read where it passed too. ``drifts`` are those of lanes
+    while it called them. ``skipped`` is why an open breaker did not admit it:
+    ``skipped: breaker open on auth:401 after 5 rollouts in a row``. ``limit_reached``: the limit that refused a call of its agent.
     """
 
     id: str
@@ -490,10 +491,13 @@ class RolloutRecord:
     model: str | None = None
     upstream: str | None = None
     usage_channel: str = "proxy"  # "none": an agent on its own subscription
+    client_cache: bool | None = None  # its client has a cache, whose answers make no call
+    reward_range: tuple[float, ...] | None = None  # least and greatest, one for all of its batch
     repeat: int | None = None
     attempt: int | None = None
     gaps: int = 0
     unattributed_calls: int = 0
+    passes_tokens: float | None = None
     fallbacks: tuple[str, ...] = ()
     agents: str | None = None
     validity: str | None = None

@@ -148,7 +148,7 @@ def _prepared(
     return PreparedRegistration(
         registration=registration,
         admit=lambda states: breakers.admit(record, states, now=now),
-        policy=PolicyTerms(stated=_stated(request.policy), default=_default_terms(service)),
+        policy=PolicyTerms(stated=_stated(request), default=_default_terms(service)),
         limits=stored_limits(request.limits),
         batch_limits=stored_limits(request.batch_limits),
     )
@@ -209,17 +209,23 @@ def _warnings(
     return [name for name, applies in named if applies]
 
 
-def _stated(policy: models.BatchPolicy | None) -> dict[str, str]:
-    return {} if policy is None else policy.model_dump(exclude_none=True)
+def _stated(request: models.RolloutRequest) -> dict[str, str]:
+    """Return what a registration says of its batch, as columns."""
+    policy = {} if request.policy is None else request.policy.model_dump(exclude_none=True)
+    if request.reward_range is None:
+        return policy
+    return policy | {"reward_range": as_json(request.reward_range)}
 
 
 def _refusal(registration: Registration, registered: Registered) -> Refusal | None:
     """Refuse a registration that the stored state contradicts: 409; None if nothing does."""
     for name, value in registered.differing.items():
+        named = f"policy.{name} {value!r}" if name in POLICY_COLUMNS else f"{name} {value}"
+        stated = f"without a {name}" if value is None else f"with {named}"
         return Refusal(
             409,
             "batch_policy",
-            f"batch {registration.batch!r} was registered with policy.{name} {value!r}: "
+            f"batch {registration.batch!r} was registered {stated}: "
             "it is one for all of its rollouts",
         )
     if registered.limits:
@@ -251,6 +257,7 @@ def _registration(
         "id": rollout_id,
         **models_as_columns(request.model),
         "upstream": _known_upstream(request.upstream, upstreams),
+        "client_cache": request.client_cache or None,
         "metadata": as_json(request.metadata) if request.metadata is not None else None,
         "fault": as_json(request.fault.model_dump()) if request.fault is not None else None,
     }

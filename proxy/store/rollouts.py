@@ -23,7 +23,8 @@ from proxy.store.deployment import outage_until
 from proxy.store.events import states_of, store_states
 from proxy.store.groups import announce
 from proxy.store.tables import (
-    POLICY_COLUMNS,
+    BATCH_FACTS,
+    TERMS,
     Admit,
     PolicyTerms,
     Registered,
@@ -139,7 +140,7 @@ class _Work:
             added = insert_into(self._connection.dialect.name, rollouts).on_conflict_do_nothing()
             self._connection.execute(added, list(self._fresh.values()))
             for name, row in _rows(self._connection, self._fresh).items():
-                given = {key: self._fresh[name][key] for key in (*_ATTRIBUTES, *POLICY_COLUMNS)}
+                given = {key: self._fresh[name][key] for key in (*_ATTRIBUTES, *TERMS)}
                 if not row["registered"]:  # its first call was recorded meanwhile
                     self._filled[name] = given
                 elif _differs(row, {key: given[key] for key in _ATTRIBUTES}):
@@ -151,7 +152,7 @@ class _Work:
 
     def policy(self, rollout_id: str) -> Mapping[str, str | None]:
         """Return the columns that say how a rollout is judged."""
-        return {name: self._rows[rollout_id].get(name) for name in POLICY_COLUMNS}
+        return {name: self._rows[rollout_id].get(name) for name in TERMS}
 
     def counts(self, rollout_id: str) -> bool:
         """Return True if a rollout's calls are counted for limits."""
@@ -166,7 +167,7 @@ class _Work:
         """Return the columns that say how a rollout is judged: as its batch, else as stated."""
         batch = prepared.registration.batch
         if batch is None:
-            standing: Mapping[str, str | None] = row or {}
+            standing: Mapping[str, str | None] = row if row and row["registered"] else {}
         else:
             if batch not in self._standing:
                 self._standing[batch] = policy_of(self._connection, batch)
@@ -191,16 +192,21 @@ def _differs(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
 
 def policy_of(connection: Connection, batch: str) -> Mapping[str, str | None]:
     """Return the policy of a batch, which is its first rollout's; empty without one."""
-    query = select(*(rollouts.c[name] for name in POLICY_COLUMNS)).where(rollouts.c.batch == batch)
+    query = select(*(rollouts.c[name] for name in TERMS)).where(rollouts.c.batch == batch)
     first = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(1)
     return dict(connection.execute(first).mappings().one_or_none() or {})
 
 
 def terms(standing: Mapping[str, str | None], policy: PolicyTerms) -> dict[str, str | None]:
-    """Return the columns that say how a rollout is judged: as it stands, else as stated."""
+    """Return the columns that say how a rollout is judged: as it stands, else as stated.
+
+    A batch that was begun without a fact stays without it.
+    """
+    fixed = BATCH_FACTS if standing else ()
     return {
-        name: standing.get(name) or policy.stated.get(name) or policy.default.get(name)
-        for name in POLICY_COLUMNS
+        name: standing.get(name)
+        or (None if name in fixed else policy.stated.get(name) or policy.default.get(name))
+        for name in TERMS
     }
 
 
@@ -447,7 +453,7 @@ def _terms(
     connection: Connection, row: Row | None, batch: str | None, policy: PolicyTerms
 ) -> dict[str, str | None]:
     standing = policy_of(connection, batch) if batch is not None else row or {}
-    return terms({name: standing.get(name) for name in POLICY_COLUMNS}, policy)
+    return terms({name: standing[name] for name in TERMS if name in standing}, policy)
 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
@@ -496,11 +502,12 @@ def record_of(row: Row | Mapping[str, Any], calls: Iterable[Exchange]) -> Rollou
     """
     values: dict[str, Any] = dict(zip(_OF_ROW, _IN_ORDER(row), strict=True))
     fallbacks = tuple(row["fallbacks"].split("\n")) if row["fallbacks"] else ()
-    reached = row["limit_reached"]
+    reached, rewarded = row["limit_reached"], row["reward_range"]
     apart = {
         "exchanges": tuple(calls),
         "fallbacks": fallbacks,
         "limit_reached": decode_limit_reached(json.loads(reached)) if reached else None,
+        "reward_range": tuple(json.loads(rewarded)) if rewarded else None,
         "outcome": None,
     }
     return RolloutRecord(**(values | apart))

@@ -104,6 +104,8 @@ rollouts = Table(
     Column("group_revision", Integer),  # how often its group has settled, where its end settled it
     Column("budget", _text(16)),  # score, exclude: one for all of a batch
     Column("limit_reached", Text),  # JSON of classifier.records.LimitReached
+    Column("reward_range", _text(80)),  # JSON, least and greatest reward: one for all of a batch
+    Column("client_cache", Boolean),  # its client has a cache of its own
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
@@ -276,6 +278,8 @@ verdicts = Table(
     Column("drifts", Text),  # JSON, of lanes while it called them, that a final one stands on
     Column("lost_s", Float),
     Column("held_s", Float),
+    Column("passes_tokens", Float),  # what a final one stands on of its task's other passes
+    Column("unearned", Boolean),  # a reward was reported, and no call was answered
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
@@ -616,6 +620,7 @@ class Registration:
     metadata: str | None = None
     fault: str | None = None
     fallbacks: str | None = None
+    client_cache: bool | None = None
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -624,13 +629,16 @@ class Registration:
 
 
 POLICY_COLUMNS = ("agents", "validity", "max_steps", "budget", "content_filter")
+# What is one for all rollouts of a batch: a first registration without one leaves none to state.
+BATCH_FACTS = ("reward_range",)
+TERMS = (*POLICY_COLUMNS, *BATCH_FACTS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyTerms:
-    """A batch's policy: ``stated`` by a registration, by ``default`` as the service's is.
+    """A batch's policy and facts: ``stated`` by a registration, by ``default`` as the service's is.
 
-    Both by the names of ``POLICY_COLUMNS``.
+    By the names of ``TERMS``; facts have no default.
     """
 
     stated: Mapping[str, str] = field(default_factory=dict)

@@ -20,7 +20,15 @@ from proxy.store.database import Database
 from proxy.store.pace import PaceDemand
 from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
-from proxy.store.tables import DERIVED, CommitBatch, Gap, Registration, as_json, metadata
+from proxy.store.tables import (
+    DERIVED,
+    CommitBatch,
+    Gap,
+    PolicyTerms,
+    Registration,
+    as_json,
+    metadata,
+)
 from tests.builders import limit_reached
 from tests.proxy.store.records import BARE, FULL
 
@@ -79,6 +87,7 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
     if number % 2:
         prepared = PreparedRegistration(
             registration=_registration(name, number),
+            policy=PolicyTerms(stated={"reward_range": "[-1.0,1.0]"} if number == 5 else {}),
             limits=StoredLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
             batch_limits=StoredLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
         )
@@ -112,7 +121,7 @@ def _registration(name: str, number: int) -> Registration:
     return Registration(
         id=name, batch=f"b{number % 3}", task="t", repeat=number % 5, attempt=number, model="gpt-5",
         upstream="openai", metadata='{"z": 1, "a":"\\u00e9"}', fault='{"kind":"auth"}',
-        fallbacks="gpt-5-mini\no5",
+        fallbacks="gpt-5-mini\no5", client_cache=True if number == 3 else None,
     )  # fmt: skip
 
 
@@ -125,6 +134,7 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "subcategory": "auth" if failed else None, "fingerprint": "auth:401" if failed else None,
         "provisional": number in (2, 5, 6), "scoreable": "no", "reward": -0.5, "input_tokens": 0,
         "unattributed_calls": number or None, "drifts": DRIFTS if number == 3 else None,
+        "passes_tokens": 812.5 if number == 4 else None, "unearned": number == 1 or None,
         "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
         "reference_series": as_json({"x": SERIES}) if failed else None,

@@ -72,6 +72,22 @@ Repeats = Annotated[
         "its group has settled",
     ),
 ]
+
+
+def _ascending(bounds: tuple[float, float] | None) -> tuple[float, float] | None:
+    if bounds is not None and bounds[0] >= bounds[1]:
+        raise ValueError("must be [least, greatest], the least below the greatest")
+    return bounds
+
+
+RewardRange = Annotated[
+    tuple[float, float] | None,
+    AfterValidator(_ascending),
+    Field(
+        description="least and greatest reward, of the batch; all its rollouts name the same, or "
+        "none",
+    ),
+]
 _MODEL = Annotated[str, Field(min_length=1, max_length=200), PrintableText]
 _MODELS = Annotated[list[_MODEL], Field(min_length=1, max_length=16)]
 # A tag is part of the field's name in an error: none for a name, `model.list.0` in a list.

@@ -27,6 +27,7 @@ from truezero.models.base import (
     PrintableText,
     Repeat,
     Repeats,
+    RewardRange,
     Role,
     StrictRequest,
     Subcategory,
@@ -227,6 +228,12 @@ class RolloutRequest(StrictRequest):
     usage_channel: Literal["proxy", "none"] = Field(
         default="proxy", description="`none`: its calls do not pass the proxy and are not judged"
     )
+    client_cache: bool = Field(
+        default=False,
+        description="its client has a cache of its own, whose answers make no call: "
+        "`unearned` is not looked for",
+    )
+    reward_range: RewardRange = None
     metadata: JsonObject = Field(default=None, description="yours; stored as it is")
     roles: list[Role] = Field(
         default_factory=list,

@@ -35,6 +35,8 @@ class LaneFacts(TypedDict, total=False):
     model: str | Sequence[str] | None
     upstream: str | None
     usage_channel: Literal["proxy", "none"]
+    client_cache: bool
+    reward_range: tuple[float, float] | None
     policy: PolicyFacts | None
     limits: LimitFacts | None
     batch_limits: LimitFacts | None

@@ -97,6 +97,67 @@ def test_registering_again_needs_the_same_facts(service: Service) -> None:
     problem(service.http.post("/rollouts", json={"id": "r", "batch": "b"}), 409, "rollout_exists")
 
 
+def test_a_batch_has_one_reward_range_which_its_first_registration_states(service: Service) -> None:
+    asked = {"id": "r0", "batch": "b", "reward_range": [-1, 1]}
+    for _ in range(2):
+        assert service.http.post("/rollouts", json=asked).status_code == 201
+    assert service.http.post("/rollouts", json={"id": "r1", "batch": "b"}).status_code == 201
+    other = {"id": "r2", "batch": "b", "reward_range": [0, 1]}
+    refused = problem(service.http.post("/rollouts", json=other), 409, "batch_policy")
+    assert refused["detail"] == (
+        "batch 'b' was registered with reward_range [-1.0,1.0]: it is one for all of its rollouts"
+    )
+    assert service.http.post("/rollouts", json={**other, "batch": "b2"}).status_code == 201
+    bulk = {"rollouts": [{**asked, "id": "r3"}, {**other, "id": "r4"}]}
+    items = service.http.post("/rollouts/bulk", json=bulk).json()["items"]
+    assert [item["status"] for item in items] == [201, 409]
+    records = map(json.loads, service.http.get("/rollouts/export?batch=b").text.splitlines())
+    assert [(r["id"], r["reward_range"]) for r in records if r["record"] == "rollout"] == [
+        ("r0", [-1.0, 1.0]), ("r1", [-1.0, 1.0]), ("r3", [-1.0, 1.0]),
+    ]  # fmt: skip
+
+
+def test_a_batch_that_was_begun_without_a_reward_range_gets_none(service: Service) -> None:
+    service.http.post("/rollouts", json={"id": "r0", "batch": "b"})
+    late = {"id": "r1", "batch": "b", "reward_range": [0, 1]}
+    refused = problem(service.http.post("/rollouts", json=late), 409, "batch_policy")
+    assert "batch 'b' was registered without a reward_range" in refused["detail"]
+
+
+def test_a_rollout_of_its_own_calls_may_be_given_a_reward_range(service: Service) -> None:
+    service.http.post("/r/r/openai/v1/chat/completions", json=ASK)
+    asked = {"id": "r", "reward_range": [0, 1], "client_cache": True}
+    for _ in range(2):
+        assert service.http.post("/rollouts", json=asked).status_code == 201
+    (record, *_) = map(json.loads, service.http.get("/rollouts/export").text.splitlines())
+    assert (record["reward_range"], record["client_cache"]) == ([0.0, 1.0], True)
+
+
+@pytest.mark.parametrize("wrong", [[1, 0], [1, 1], [0], [0, 1, 2], ["a", 1], 1, {"low": 0}])
+def test_a_reward_range_that_is_none_is_refused_by_name(service: Service, wrong: object) -> None:
+    answer = service.http.post("/rollouts", json={"id": "r", "reward_range": wrong})
+    assert "reward_range" in problem(answer, 422, "invalid")["detail"]
+
+
+def test_a_reward_range_is_finite(service: Service) -> None:
+    for bound in ("1e999", "NaN", "Infinity"):
+        body = f'{{"id": "r", "reward_range": [0, {bound}]}}'
+        as_json = {"content-type": "application/json"}
+        answer = service.http.post("/rollouts", content=body, headers=as_json)
+        assert "reward_range" in problem(answer, 422, "invalid")["detail"], bound
+
+
+def test_a_clients_own_cache_is_a_fact_of_its_rollout(service: Service) -> None:
+    asked = {"id": "r", "batch": "b", "client_cache": True}
+    assert service.http.post("/rollouts", json=asked).status_code == 201
+    other = {**asked, "client_cache": False}
+    problem(service.http.post("/rollouts", json=other), 409, "rollout_exists")
+    assert service.http.post("/rollouts", json={**other, "id": "r2"}).status_code == 201
+    for said in ({}, {"client_cache": False}):
+        again = {"id": "r2", "batch": "b", **said}
+        assert service.http.post("/rollouts", json=again).status_code == 201
+
+
 def test_a_rollout_may_be_registered_with_fallbacks_of_its_model(service: Service) -> None:
     asked = {"id": "r", "batch": "b", "model": ["gpt-5", "o5", "gpt-5"]}
     for _ in range(2):
