@@ -23,7 +23,7 @@ from classifier.statistics import (
 )
 from classifier.totals import EXACT
 from classifier.validity.serving import BatchFinding
-from classifier.verdicts import Level, plural
+from classifier.verdicts import UNEARNED, Level, plural
 
 SHOWN = 10  # names in one line
 MOST_EXCUSED = 0.05
@@ -102,7 +102,8 @@ class ScoredBatch:
     """The summary of a batch; counts are of rollouts, every attempt included.
 
     ``diagnostics`` counts them by the result field of what is wrong with them, ``validity`` by
-    the worst level of what was found, ``validity_checks`` by check.
+    the worst level of what was found, ``validity_checks`` by check, ``unearned`` those whose score
+    no model earned.
     Of ``calls`` that used tokens, ``tokens_known_calls`` are in the sums of tokens and
     ``cost_known_calls`` in the cost. ``lost_s`` and ``held_s`` sum up the seconds of those verdicts
     that state them. ``across`` is what differs between its rollouts.
@@ -123,6 +124,7 @@ class ScoredBatch:
     diagnostics: dict[str, int] = field(default_factory=dict)
     validity: dict[str, int] = field(default_factory=dict)
     validity_checks: dict[str, int] = field(default_factory=dict)
+    unearned: int = 0
     calls: int | None = None
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
@@ -159,6 +161,7 @@ def summary_of(
         across,
         excused=Excused(counts["excused"], counts["slots"]),
         total=counts["lines"],
+        unearned=counts["unearned"],
     )
     return ScoredBatch(
         scores=scores_of(counts, shapes, named.picked),
@@ -178,6 +181,7 @@ def summary_of(
         diagnostics={kind.field: count for kind, count in diagnosed.items()},
         validity=_tally(counts, "level"),
         validity_checks=_tally(counts, "check"),
+        unearned=counts["unearned"],
         calls=_sum(counts, "summed_calls"),
         tokens_known_calls=_sum(counts, "tokens_known_calls"),
         cost_known_calls=_sum(counts, "cost_known_calls"),
@@ -295,6 +299,7 @@ def check_of(
     *,
     excused: Excused = _NONE_EXCUSED,
     total: int | None = None,
+    unearned: int = 0,
 ) -> Check:
     """Return a check of the lines about slots, and what is known of the batch beside them.
 
@@ -302,6 +307,7 @@ def check_of(
         counted: slots that count in spite of a finding, by its level.
         excused: slots of which it is unknown whether they count.
         total: how many lines there are about slots, where only the first of them are given.
+        unearned: rollouts whose score no model earned.
     """
     spoilt = [_bias(each) for each in excluded.comparisons if each.significant]
     spoilt += [excused.sentence] if excused.too_many else []
@@ -316,6 +322,8 @@ def check_of(
         if each.level is not Level.INFO
     ]
     after += [excused.sentence] if excused.slots and not excused.too_many else []
+    if unearned:
+        after.append(f"no model earned the score of {plural(unearned, 'rollout')} ({UNEARNED})")
     about = len(lines) if total is None else total
     return Check(
         valid=not (spoilt or about),

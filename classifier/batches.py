@@ -15,7 +15,7 @@ from classifier.diagnostics import Diagnostic
 from classifier.fingerprints import Lane
 from classifier.results import Result, takes_rewards
 from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
-from classifier.verdicts import Health, ValidityFinding
+from classifier.verdicts import Health, ValidityFinding, is_unearned
 
 # Where a runner puts the one number that counts, in order of preference.
 REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
@@ -52,6 +52,7 @@ class Entry(NamedTuple):
     cost_known_calls: int | None = None
     lost_s: float | None = None
     held_s: float | None = None
+    unearned: bool | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
 
     @property
@@ -78,6 +79,7 @@ class Entry(NamedTuple):
             total_tokens=result.total_tokens,
             cost_usd=result.cost_usd,
             validity=validity_names(result.validity),
+            unearned=is_unearned(result.validity) or None,
             diagnostics=result.diagnostics,
         )
 

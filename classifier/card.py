@@ -251,6 +251,7 @@ def _check(judged: Sequence[_CardRollout], slots: Sequence[TaskRepeat], found: E
         found,
         compare_ways(ways, declared=declared),
         excused=Excused(sum(map(batches.excused, slots)), len(slots)),
+        unearned=sum(bool(each.entry.unearned) for each in judged),
     )
 
 

@@ -25,6 +25,7 @@ from classifier.logical_calls import (
     filter_as_answer,
     has_content,
     has_output,
+    proven_empty,
     proves,
     refused,
     state_of,
@@ -488,6 +489,35 @@ class Evidence:
         works = (x for x in _works(self.rollout) if _to_main(x, self.rollout, self.bound))
         answers = (call.last for call in self.main if call.state is CallState.ANSWERED)
         return [x for x in (*answers, *works) if x.answer_state is AnswerState.UNSEEN]
+
+    @property
+    def model_answered(self) -> bool:
+        """True if an answer of the model under test came, unless it is known to be empty.
+
+        Or a part of one, or output by a call whose tokens are not read; or of another model that
+        did the work where none is registered and no call to this one failed.
+        """
+        answered = (x.last for x in self.main if x.state is CallState.ANSWERED)
+        if any_output(self.main) or not all(map(proven_empty, answered)):
+            return True
+        works = (x for x in _works(self.rollout) if _to_main(x, self.rollout, self.bound))
+        if any(_carries(x) or x.answer_state is AnswerState.UNSEEN for x in works):
+            return True
+        return not any(call.failures for call in self.main) and self.others_worked
+
+    @property
+    def others_worked(self) -> bool:
+        """True if another model may have done the work. None counts if one is registered."""
+        if self.bound or len(self.main) == len(self.calls):
+            return False
+        tools = offers_tools(self.main)
+        main = {id(call) for call in self.main}
+        return any(
+            call.state is CallState.ANSWERED
+            and id(call) not in main
+            and (call.asked.has_tools or not tools)
+            for call in self.calls
+        )
 
     @property
     def left_unread(self) -> list[LogicalCall]:

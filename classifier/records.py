@@ -482,7 +482,8 @@ class RolloutRecord:
     counted where no call of its own was answered. ``passes_tokens``: the median of the output
     tokens of its task's other passes, read where it passed too. ``drifts`` are those of lanes
     while it called them. ``skipped`` is why an open breaker did not admit it:
-    ``skipped: breaker open on auth:401 after 5 rollouts in a row``. ``limit_reached``: the limit that refused a call of its agent.
+    ``skipped: breaker open on auth:401 after 5 rollouts in a row``. ``limit_reached``: the limit
+    that refused a call of its agent.
     """
 
     id: str

@@ -220,6 +220,7 @@ def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
         level, *checks = entry.validity.split()
         counts[f"level:{level}"] += 1
         counts.update(f"check:{check}" for check in checks)
+    counts["unearned"] += bool(entry.unearned)
     counts.update(f"diagnostic:{each.field}" for each in entry.diagnostics)
     for name in _SUMS:
         if (value := getattr(entry, name)) is not None:

@@ -26,7 +26,6 @@ from classifier.evidence import (
     ids,
     main_lane,
     never_began,
-    offers_tools,
     reported_activity,
     reported_error,
     unprompted,
@@ -212,7 +211,7 @@ def unread_answers(facts: Evidence) -> Finding | None:
 def empty_answers(facts: Evidence) -> Finding | None:
     """Fire where the model under test answered, and never with a text or a tool call."""
     answered = [call for call in facts.main if call.state is CallState.ANSWERED]
-    if facts.exempt or not answered or _others_worked(facts):
+    if facts.exempt or not answered or facts.others_worked:
         return None
     if any(has_content(attempt) for call in facts.main for attempt in call.attempts):
         return None
@@ -222,20 +221,6 @@ def empty_answers(facts: Evidence) -> Finding | None:
         "empty_answers",
         f"{len(answered)} answered of {plural(len(facts.main), 'call')}, none carried any output",
         (call.last for call in answered),
-    )
-
-
-def _others_worked(facts: Evidence) -> bool:
-    """Return True if another model may have done the work. None counts if one is registered."""
-    if facts.bound or len(facts.main) == len(facts.calls):
-        return False
-    tools = offers_tools(facts.main)
-    main = {id(call) for call in facts.main}
-    return any(
-        call.state is CallState.ANSWERED
-        and id(call) not in main
-        and (call.asked.has_tools or not tools)
-        for call in facts.calls
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -99,6 +100,15 @@ class ValidityFinding:
     evidence: tuple[str, ...]
     sentence: str
     about: dict[str, object] = field(default_factory=dict)
+
+
+UNEARNED = "unearned"  # the check
+USUAL_OUTPUT = "usual_output_tokens"  # among what its finding is about, where a model answered
+
+
+def is_unearned(findings: Sequence[ValidityFinding]) -> bool:
+    """Return True if a reward was reported, and no call to the model under test was answered."""
+    return any(each.check == UNEARNED and USUAL_OUTPUT not in each.about for each in findings)
 
 
 @record

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from classifier.validity import answers, serving, surroundings
 from classifier.validity.measurement import Measurement, ValidityCheck
-from classifier.verdicts import VALIDITY, Coverage, Level, ValidityFinding
+from classifier.verdicts import UNEARNED, VALIDITY, Coverage, Level, ValidityFinding
 
 # In the order in which coverage lists them.
 CHECKS: tuple[ValidityCheck, ...] = (
@@ -42,6 +42,7 @@ CHECKS: tuple[ValidityCheck, ...] = (
         surroundings.duplicate_identity,
         agent_can_cause=True,
     ),
+    ValidityCheck(UNEARNED, surroundings.unearned, agent_can_cause=True),
     ValidityCheck(surroundings.LANE_DRIFTED, surroundings.lane_drifted, agent_can_cause=True),
 )
 _CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)

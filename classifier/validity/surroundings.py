@@ -5,16 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from classifier.batches import reward_in
 from classifier.evidence import Evidence
 from classifier.lane_drifts import drift_sentence
-from classifier.logical_calls import output_tokens
-from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, LaneDrift
+from classifier.logical_calls import CallState, output_tokens
+from classifier.records import (
+    WRONG_SHAPE,
+    Exchange,
+    ExecutionStatus,
+    Kind,
+    LaneDrift,
+    RolloutRecord,
+)
+from classifier.totals import output_total
 from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import (
+    UNEARNED,
+    USUAL_OUTPUT,
     AttributedTo,
     Coverage,
     Health,
     Level,
+    ProofSource,
     RoleVerdict,
     Subcategory,
     ValidityFinding,
@@ -295,6 +307,98 @@ def _readings(calls: Sequence[Exchange]) -> Iterator[float]:
         for other in {written, written - reasoning, written + reasoning, 0}:
             if one + other > 0:
                 yield one + other
+
+
+# --- unearned ---
+#
+# A score that no model earned: a reward above the least, and no answer of the model under test.
+#
+# It comes of a verifier that passes what was there before, of an agent that knows the solution, or
+# of calls that passed the proxy by. A pass with next to no output beside the task's others is worth
+# knowing too: a model answered it, and perhaps something else solved it.
+
+
+_FEW = 20  # times fewer output tokens than the task's other passes have
+
+
+def rewarded(rollout: RolloutRecord) -> dict[str, float]:
+    """Return what was reported above the least reward, by name; the runner's evaluation included.
+
+    Without a registered range the least is 0.
+    """
+    outcome = rollout.outcome
+    if outcome is None:
+        return {}
+    reported = dict(outcome.rewards or {})
+    score = reward_in(reported, outcome.eval)
+    if score is not None and score not in reported.values():
+        reported["eval"] = score
+    least = least_reward(rollout)
+    return {name: value for name, value in reported.items() if value > least}
+
+
+def least_reward(rollout: RolloutRecord) -> float:
+    """Return the least reward that a runner may report of a rollout."""
+    return 0.0 if rollout.reward_range is None else rollout.reward_range[0]
+
+
+def unearned(measured: Measurement) -> CheckResult | None:
+    """Find a reward that no call, or next to no output, stands behind.
+
+    None where there is no reward, or an answer may have come without a call that is seen: of a
+    subscription of the agent's own or a cache, in calls without a rollout, or as the runner counts.
+    """
+    facts, rollout = measured.facts, measured.rollout
+    rewards = rewarded(rollout)
+    if not rewards or facts.exempt or rollout.client_cache or rollout.unattributed_calls:
+        return None
+    if facts.proof is not None and facts.proof.source is ProofSource.REPORTED:
+        return None
+    calls = len(facts.main)
+    coverage = Coverage(looked=calls, of=calls)
+    if facts.model_answered:
+        usual, few = rollout.passes_tokens, output_total(facts.exchanges)
+        if usual is None or few is None or few * _FEW >= usual:
+            return CheckResult(coverage=coverage)
+        why = (
+            f"with {plural(few, 'token')} of output, less than a twentieth of the {usual:,.0f} of "
+            "the task's other passes"
+        )
+        return _unearned(
+            measured, rewards, Level.INFO, why, {USUAL_OUTPUT: usual, "output_tokens": few}
+        )
+    if rollout.gaps or facts.any(CallState.PENDING, CallState.LOST):
+        return CheckResult(coverage=Coverage(looked=0, of=calls))
+    none = "no call to the model under test was seen"
+    if calls == 1:
+        none = "the only call to the model under test was not answered"
+    elif calls:
+        none = f"none of {calls:,} calls to the model under test was answered"
+    level = Level.INFO if facts.untrusted else Level.INVALID
+    return _unearned(measured, rewards, level, f"without an answer: {none}", {})
+
+
+def _unearned(
+    measured: Measurement,
+    rewards: Mapping[str, float],
+    level: Level,
+    why: str,
+    about: Mapping[str, object],
+) -> CheckResult:
+    main = measured.facts.main
+    told = ", ".join(f"{name} {value:g}" for name, value in rewards.items())
+    return CheckResult(
+        coverage=Coverage(looked=len(main), of=len(main)),
+        finding=ValidityFinding(
+            check=UNEARNED,
+            level=level,
+            calls=len(main),
+            of=len(main),
+            evidence=ids_of([call.last for call in main]),
+            sentence=f"{told} {why}",
+            about={"rewards": dict(rewards), **about},
+        ),
+    )
 
 
 # --- lane drifted ---

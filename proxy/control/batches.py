@@ -42,6 +42,7 @@ _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
     "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
+    "unearned",
 )  # fmt: skip
 
 

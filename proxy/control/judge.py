@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from statistics import median
 from typing import Any, NamedTuple
 
 from classifier import breakers, codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
 from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
-from classifier.logical_calls import ended_at, is_abort, wordless
+from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
     ABANDONED,
@@ -28,8 +29,8 @@ from classifier.records import (
 )
 from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import with_advice
-from classifier.validity.surroundings import LANE_DRIFTED
-from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict
+from classifier.validity.surroundings import LANE_DRIFTED, least_reward, rewarded
+from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
 from proxy.control.health import LookedAt, current_drifts, drifts_during, judged_before_drifts
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
@@ -207,6 +208,8 @@ def with_unattributed(
 ) -> RolloutRecord:
     """Return a rollout that made no call with the number of calls that may be its own.
 
+    Or one with a reward, and with no answer to its calls.
+
     A final verdict keeps that number, so that judging an export gives the same.
 
     Arguments:
@@ -215,7 +218,7 @@ def with_unattributed(
     began_at, until = rollout.began_at, rollout.ended_at
     if rollout.outcome is None or began_at is None or until is None:
         return rollout
-    if any(map(_is_own, rollout.exchanges)):
+    if any(map(_is_own, rollout.exchanges)) and not _lacks_answer(rollout):
         return rollout
     number: int | None = evidence.of(rollout.id, "unattributed_calls")
     if number is None:
@@ -226,6 +229,35 @@ def with_unattributed(
 
 def _is_own(exchange: Exchange) -> bool:
     return exchange.role == AGENT and exchange.kind in _OWN
+
+
+def _lacks_answer(rollout: RolloutRecord) -> bool:
+    """Return True if a rollout has a reward, and none of its calls, media aside, was answered."""
+    own = [x for x in rollout.exchanges if _is_own(x)]
+    return bool(rewarded(rollout)) and not any(
+        x.kind is Kind.ACTIVITY or state_of(x) is CallState.ANSWERED for x in own
+    )
+
+
+# --- other passes of its task ------------------------------------------------------------------
+
+
+def with_task_passes(
+    rollout: RolloutRecord, database: Database, evidence: StoredEvidence
+) -> RolloutRecord:
+    """Return a rollout that passed with the median output of its task's other passes, in tokens.
+
+    A final verdict keeps it, so that judging an export gives the same.
+    """
+    if rollout.task is None or rollout.client_cache or not rewarded(rollout):
+        return rollout
+    usual: float | None = evidence.of(rollout.id, "passes_tokens")
+    if evidence.of(rollout.id, "provisional") is not False:
+        others = database.verdicts.passes_output(
+            rollout.batch, rollout.task, above=least_reward(rollout), but=rollout.id
+        )
+        usual = float(median(others)) if others else None
+    return replace(rollout, passes_tokens=usual)
 
 
 # --- drifts of lanes that it called ------------------------------------------------------------
@@ -325,6 +357,7 @@ def _loaded(
     record = with_neighbours(record, service.database, evidence, agents=service.policy.agents)
     record = with_references(service, record, evidence)
     record = with_unattributed(record, service.database, evidence, service.recorder.missing)
+    record = with_task_passes(record, service.database, evidence)
     record = with_drifts(service, record, evidence)
     return LoadedRollout(record, storable, late, row["change"])
 
@@ -626,6 +659,8 @@ def _verdict_row(
         "reference_series": _references(rollout),
         "validity": validity_names(verdict.validity),
         "unattributed_calls": rollout.unattributed_calls or None,
+        "passes_tokens": rollout.passes_tokens,
+        "unearned": is_unearned(verdict.validity) or None,
         "drifts": _drifts(rollout),
         "servings": _servings(verdict),
         "reward": reward_of(record),

@@ -228,6 +228,7 @@ def query_of(parameters: ListParameters) -> RolloutQuery:
     return RolloutQuery(
         filters=filters,
         text=parameters.text,
+        unearned=parameters.unearned,
         since=parameters.since,
         until=parameters.until,
         failed_since=parameters.failed_since,

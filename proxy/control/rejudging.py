@@ -84,4 +84,5 @@ def _rollout(records: Sequence[Record]) -> RolloutRecord:
         references=decode_references(json.loads(series)) if series else {},
         drifts=decode_drifts(json.loads(drifted)) if drifted else (),
         unattributed_calls=verdict.get("unattributed_calls") or 0,
+        passes_tokens=verdict.get("passes_tokens"),
     )

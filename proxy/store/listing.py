@@ -19,6 +19,7 @@ from sqlalchemy import (
     Table,
     and_,
     exists,
+    false,
     func,
     not_,
     or_,
@@ -131,11 +132,13 @@ class RolloutQuery:
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
     upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
     ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
-    a call began that failed. ``sort`` is one of `SORTS`; rollouts without that value come last.
+    a call began that failed. ``unearned``: with a score that no model earned, or without. ``sort``
+    is one of `SORTS`; rollouts without that value come last.
     """
 
     filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     text: str | None = None
+    unearned: bool | None = None
     since: float | None = None
     until: float | None = None
     failed_since: float | None = None
@@ -147,7 +150,7 @@ class RolloutQuery:
     def by_verdict(self) -> bool:
         """True if the filters or the order depend on verdicts."""
         fields = {*self.filters, self.sort, *(["text"] if self.text else [])}
-        return not fields.isdisjoint(JUDGED)
+        return self.unearned is not None or not fields.isdisjoint(JUDGED)
 
 
 class Position(NamedTuple):
@@ -309,6 +312,9 @@ def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[Co
     ]
     if query.text:
         conditions.append(_mentions(walk, query.text, query.filters.get("batch", ())))
+    if query.unearned is not None:
+        found = _verdict(walk, func.coalesce(verdicts.c.unearned, false()))
+        conditions.append(found if query.unearned else not_(found))
     if query.since is not None:
         conditions.append(walk.at >= query.since)
     if query.until is not None:

@@ -170,7 +170,8 @@ class Outdated(NamedTuple):
     again: int
 
 
-_OF_FINAL = ("neighbours", "reference_series", "unattributed_calls")
+_OF_FINAL = ("neighbours", "reference_series", "unattributed_calls", "passes_tokens")
+_PASSES = 100  # of a task, the last ones
 
 
 class Verdicts:
@@ -304,13 +305,34 @@ class Verdicts:
         with self._connections.reading() as connection:
             return list(connection.execute(query).scalars())
 
+    def passes_output(
+        self, batch: str | None, task: str, *, above: float, but: str
+    ) -> Sequence[int]:
+        """Return the output tokens of a task's last passes, as far as they are known.
+
+        Arguments:
+            above: the least reward, which is no pass.
+            but: the rollout that is left out.
+        """
+        query = (
+            select(verdicts.c.output_tokens)
+            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+            .where(rollouts.c.batch == batch, rollouts.c.task == task, rollouts.c.id != but)
+            .where(verdicts.c.reward > above, verdicts.c.output_tokens > 0)
+            .where(verdicts.c.provisional.is_(False), verdicts.c.unearned.is_not(True))
+            .order_by(rollouts.c.created_at.desc())
+            .limit(_PASSES)
+        )
+        with self._connections.reading() as connection:
+            return connection.execute(query).scalars().all()
+
     def evidence(self, rollout_ids: Collection[str]) -> dict[str, Row]:
         """Return what final verdicts stand on of other rollouts and of lanes, by rollout.
 
         Returns:
-            ``neighbours`` and ``reference_series`` as JSON text, and ``unattributed_calls``; each
-            None where a verdict stands on none, or is not final. ``drifts`` as JSON text of any
-            verdict, and ``provisional``.
+            ``neighbours`` and ``reference_series`` as JSON text, ``unattributed_calls`` and
+            ``passes_tokens``; each None where a verdict stands on none, or is not final. ``drifts``
+            as JSON text of any verdict, and ``provisional``.
         """
         final = verdicts.c.provisional.is_(False)
         columns = (case((final, verdicts.c[name])).label(name) for name in _OF_FINAL)

@@ -86,7 +86,15 @@ def check(
         if scored_before(slot):
             lines.append(picked(slot.name))
     unknown = Excused(sum(map(excused, batch)), len(batch))
-    return check_of(lines, _counted_all_the_same(batch), found, across, excused=unknown)
+    attempts = [each for slot in batch for each in slot.attempts]
+    return check_of(
+        lines,
+        _counted_all_the_same(batch),
+        found,
+        across,
+        excused=unknown,
+        unearned=sum(bool(each.unearned) for each in attempts),
+    )
 
 
 def _counted_all_the_same(batch: Sequence[TaskRepeat]) -> dict[str, NamedSlots]:

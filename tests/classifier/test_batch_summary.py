@@ -84,6 +84,19 @@ def test_time_that_was_lost_or_waited_is_summed_up_where_it_is_known() -> None:
     assert (found.lost_s, found.held_s) == (None, None)
 
 
+def test_scores_that_no_model_earned_are_counted_and_make_no_batch_invalid() -> None:
+    entries = [entry("a", unearned=True, reward=1.0), entry("b", unearned=True), entry("c")]
+    part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
+    found = summary_of(part.counts, shapes(part), Named(), exclusion_in(part.counts, {}))
+    assert found.unearned == 2
+    assert found.check.lines[-1] == "no model earned the score of 2 rollouts (unearned)"
+    assert found.check.total == len(found.check.lines)
+    assert check_of((), {}, unearned=1).valid
+    assert check_of((), {}, unearned=1).lines == (
+        "no model earned the score of 1 rollout (unearned)",
+    )
+
+
 TOO_MANY = ": more than 5 %, so the batch is no valid measurement"
 
 

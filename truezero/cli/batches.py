@@ -260,6 +260,7 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum
 @click.option("--validity", multiple=True, help="By the worst finding, or by a check; repeatable.")
 @click.option("--reward", multiple=True, help="zero, nonzero, null or missing; repeatable.")
 @click.option("--scoreable", multiple=True, help="yes, no or unknown; repeatable.")
+@click.option("--unearned", is_flag=True, default=None, help="With a score no model earned.")
 @click.option("--text", help="Part of a name or a cause, such as quota.")
 @click.option("--since", help="Started at or after this time: ISO 8601, or seconds since 1970.")
 @click.option("--until", help="Started before this time.")

@@ -409,6 +409,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "rollouts": f"{summary.rollouts:,}, {_running(summary):,} running, "
         f"{summary.skipped:,} skipped",
         "zeros": zeros_line(summary.zeros),
+        "unearned": unearned_line(summary),
         "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
@@ -423,6 +424,15 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
             summary.retried_after_score, summary.retried_after_score_total
         ),
     }
+
+
+def unearned_line(summary: models.BatchSummary) -> str | None:
+    """Return how many rollouts have a score that no model earned, and how to list them."""
+    if not summary.unearned:
+        return None
+    listed = f"truezero list --batch {shlex.quote(summary.batch)} --unearned"
+    scores = plural(summary.unearned, "score")
+    return f"{scores} that no model earned: {escape(listed)}"
 
 
 def _running(of: models.BatchSummary | models.BatchItem) -> int:

@@ -110,6 +110,11 @@ class BatchSummary(Exclusions):
     validity_checks: dict[str, int] | None = Field(
         default=None, description="rollouts by the check that found something"
     )
+    unearned: int | None = Field(
+        default=None,
+        description="rollouts with a reward above the least and no answered call: "
+        "those of `GET /rollouts?unearned=true`",
+    )
     validity_across: list[BatchFinding] | None = Field(
         default=None, description="what differs between its rollouts, the worst first"
     )
@@ -415,6 +420,11 @@ class ListParameters(StrictRequest):
     )
     scoreable: _Several[Scoreable] = Field(
         default_factory=list, description="whether its score counts"
+    )
+    unearned: bool | None = Field(
+        default=None,
+        description="`true`: a reward above the least was reported, and no call to the model under "
+        "test was answered; `false`: all others",
     )
     text: Annotated[str, Field(max_length=200), PrintableText] | None = Field(
         default=None,

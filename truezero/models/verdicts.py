@@ -26,6 +26,7 @@ CheckName = Literal[
     "usage_mismatch",
     "judge_failed",
     "duplicate_identity",
+    "unearned",
     "lane_drifted",
 ]
 Validity = Level | CheckName

@@ -106,6 +106,7 @@ class RolloutFilters(TypedDict, total=False):
     validity: models.Validity | Sequence[models.Validity]
     reward: models.RewardKind | Sequence[models.RewardKind]
     scoreable: models.Scoreable | Sequence[models.Scoreable]
+    unearned: bool
     text: str
     since: float | str
     until: float | str

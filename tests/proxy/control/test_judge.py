@@ -32,6 +32,7 @@ from tests.builders import STARTED, calls, exchange, outcome
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.control import control_over
+from tests.fakes.provider import Answer
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
@@ -621,3 +622,86 @@ def test_the_reserved_id_is_no_rollout(unattributed_service: Service) -> None:
     assert unattributed_service.get("/rollouts")["items"] == []
     (call,) = unattributed_service.get(f"{path}/exchanges")["items"]
     assert call["attribution_source"] == "unattributed"
+
+
+# --- Scores that no model earned -----------------------------------------------------------------
+
+PASSED = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
+
+
+def passed(service: Service, name: str, *, calls: int = 0, **facts: Any) -> dict[str, Any]:
+    """Register a rollout of one task, make calls, and report that it passed; its verdict."""
+    service.http.post("/rollouts", json={"id": name, "batch": "b", "task": "t", **facts})
+    for _ in range(calls):
+        service.call(name)
+    assert service.http.post(f"/rollouts/{name}/outcome", json=PASSED).status_code == 200
+    return dict(service.get(f"/rollouts/{name}/verdict"))
+
+
+def spoken(output: int) -> Answer:
+    """An answer of so many output tokens."""
+    answer = answers.chat()
+    body = json.loads(answer.content)
+    body["usage"] |= {"completion_tokens": output, "total_tokens": output + 10}
+    return replace(answer, body=(json.dumps(body).encode(),))
+
+
+def unearned(verdict: dict[str, Any]) -> str | None:
+    levels = [each["level"] for each in verdict["validity"] if each["check"] == "unearned"]
+    return levels[0] if levels else None
+
+
+def test_a_pass_whose_calls_all_failed_is_listed_as_unearned(
+    unattributed_service: Service,
+) -> None:
+    service = unattributed_service
+    assert unearned(passed(service, "answered", calls=1)) is None
+    service.provider.plays(DEAD)
+    assert unearned(passed(service, "failed", calls=1)) == "invalid"
+    assert unearned(passed(service, "silent")) == "invalid"
+    assert unearned(passed(service, "cached", client_cache=True)) is None
+    assert unearned(passed(service, "own", usage_channel="none")) is None
+    for name in ("failed", "silent"):
+        assert service.get(f"/rollouts/{name}/result")["rewards"] is None
+    listed = service.get("/rollouts", unearned="true")["items"]
+    assert [item["id"] for item in listed] == ["failed", "silent"]
+    assert len(service.get("/rollouts", unearned="false")["items"]) == 3
+    assert service.get("/batches/b")["unearned"] == 2
+
+
+def test_a_pass_beside_calls_that_named_nobody_may_have_been_earned(
+    unattributed_service: Service,
+) -> None:
+    service = unattributed_service
+    service.http.post("/rollouts", json={"id": "r", "batch": "b"})
+    nameless(service)
+    service.provider.plays(DEAD)
+    verdict = passed(service, "r", calls=1, task=None)
+    assert (verdict["rule"], unearned(verdict)) == ("all_failed", None)
+    (judged,) = judge_export(service.http.get("/rollouts/export").text.splitlines())
+    assert judged.validity == ()
+
+
+def test_a_reward_range_says_which_reward_is_earned(service: Service) -> None:
+    service.provider.plays(DEAD)
+    assert unearned(passed(service, "r0", calls=1, reward_range=[1, 5])) is None
+    assert unearned(passed(service, "r1", calls=1, batch="b2", reward_range=[0, 5])) == "invalid"
+
+
+def test_a_pass_with_next_to_no_output_beside_its_tasks_others_is_told(
+    unattributed_service: Service,
+) -> None:
+    service = unattributed_service
+    for name, output in (("r0", 4000), ("r1", 5000)):
+        service.provider.plays(spoken(output))
+        assert unearned(passed(service, name, calls=1)) is None
+    service.provider.plays(spoken(100))
+    verdict = passed(service, "r2", calls=1)
+    assert (unearned(verdict), verdict["scoreable"]) == ("info", "yes")
+    assert unearned(passed(service, "other", calls=1, task="t2")) is None
+    assert unearned(passed(service, "apart", calls=1, batch="b2")) is None
+    assert service.get("/rollouts", unearned="true")["items"] == [], "a model answered it"
+    exported = service.http.get("/rollouts/export").text.splitlines()
+    judged = {each.rollout_id: each for each in judge_export(exported)}
+    assert [each.check for each in judged["r2"].validity] == ["unearned"]
+    assert service.get("/batches/b")["unearned"] == 0

@@ -73,6 +73,30 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     assert "run again: " in done.stdout
 
 
+def test_scores_that_no_model_earned_are_listed_counted_and_said(url: str) -> None:
+    with Client(url) as client:
+        batch = client.batch("passed", model="gpt-5", reward_range=(-1, 1))
+        batch.run({"won": "sk-good", "dead": "sk-dead"}, _called)
+        (dead,) = client.rollouts(batch="passed", unearned=True)
+        assert client.summary("passed").unearned == 1
+    listed = truezero("list", "--batch", "passed", "--unearned", "--json", url=url)
+    assert [each["task"] for each in json.loads(listed.stdout)] == ["dead"]
+    told = truezero("verdict", dead.id, url=url).stdout
+    assert (
+        "invalid unearned: reward 0 without an answer: the only call to the model under test was "
+        "not answered"
+    ) in " ".join(told.split())
+    said = " ".join(truezero("batch", "passed", url=url).stdout.split())
+    assert "1 score that no model earned: truezero list --batch passed --unearned" in said
+    checked = truezero("check", "passed", url=url)
+    assert "no model earned the score of 1 rollout (unearned)" in checked.stdout
+
+
+def _called(task: str, rollout: Any) -> float:
+    call(rollout.env["OPENAI_BASE_URL"], {"won": "sk-good"}.get(task, "sk-dead"))
+    return 0.0  # above the least of its batch
+
+
 def test_a_batch_as_json_is_the_services_own_summary(url: str) -> None:
     done = truezero("batch", "mixed/1", "--json", url=url)
     assert json.loads(done.stdout) == httpx.get(f"{url}/batches/mixed%2F1").json()
