@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Header, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -23,6 +23,7 @@ from proxy.control import queries
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
 from truezero.models.batches import ListParameters
+from truezero.models.verdicts import LATER_CHECKS
 
 log = logging.getLogger("truezero")
 T = TypeVar("T")
@@ -244,6 +245,32 @@ Authorized = Annotated[Callable[[dict[str, Any]], bool], of_app("authorized")]
 StatusPage = Annotated[
     Callable[[Request, Mapping[str, Any], bool], Awaitable[Response | None]], of_app("status_page")
 ]
+
+
+# What only a client sends that reads every name of a check as text.
+ClientVersion = Annotated[
+    str | None,
+    Header(
+        alias="x-truezero-client",
+        description="release of the client; without it, checks that 0.2.0's client rejects are "
+        "left out of `validity` and `validity_coverage`",
+    ),
+]
+
+
+def known_to(client: str | None, judged: dict[str, Any]) -> dict[str, Any]:
+    """Return a verdict or result without the checks that a client of 0.2.0 rejects.
+
+    Arguments:
+        client: the release that the client states; one of 0.2.0 states none.
+    """
+    if client is not None:
+        return judged
+    found, coverage = judged.get("validity", ()), judged.get("validity_coverage", {})
+    return judged | {
+        "validity": [each for each in found if each["check"] not in LATER_CHECKS],
+        "validity_coverage": {k: v for k, v in coverage.items() if k not in LATER_CHECKS},
+    }
 
 
 def base_url(request: Request) -> str:

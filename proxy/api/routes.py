@@ -17,6 +17,7 @@ from proxy.api.problems import (
     LIMITED,
     Authorized,
     CardPage,
+    ClientVersion,
     Exposition,
     Service,
     StatusPage,
@@ -24,6 +25,7 @@ from proxy.api.problems import (
     base_url,
     documented,
     json_answer,
+    known_to,
     while_connected,
 )
 from proxy.control import batches, budgets, cards, judge, live, reports, rollouts, virtual_keys
@@ -87,7 +89,10 @@ async def register(
     operation_id="report_outcome",
 )
 async def outcome(
-    service: Service, rollout_id: Annotated[str, ROLLOUT_ID], request: models.OutcomeRequest
+    service: Service,
+    rollout_id: Annotated[str, ROLLOUT_ID],
+    request: models.OutcomeRequest,
+    client: ClientVersion = None,
 ) -> dict[str, Any]:
     """Report what the runner observed, and get the result to store.
 
@@ -95,7 +100,7 @@ async def outcome(
     any more. An unknown rollout is registered. Idempotent: the same outcome again has the
     same answer, a different one is 409.
     """
-    return await rollouts.report(service, rollout_id, request)
+    return known_to(client, await rollouts.report(service, rollout_id, request))
 
 
 @router.get(
@@ -138,15 +143,17 @@ async def verdict(
     wait: Literal["settled"] | None = None,
     timeout_s: Annotated[float, Query(ge=0, le=600)] = 10.0,
     policy: PolicyName | None = None,
+    client: ClientVersion = None,
 ) -> dict[str, Any]:
     """Get the verdict on a rollout.
 
     Judged on everything recorded so far, and final once the outcome is judged (`judged_at`).
     A rollout that never made a call and was not registered is 404.
     """
-    return await judge.verdict(
+    judged = await judge.verdict(
         service, rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s
     )
+    return known_to(client, judged)
 
 
 @router.get(
@@ -155,13 +162,17 @@ async def verdict(
     tags=["rollouts"],
     operation_id="get_result",
 )
-async def result(service: Service, rollout_id: Annotated[str, ROLLOUT_ID]) -> dict[str, Any]:
+async def result(
+    service: Service,
+    rollout_id: Annotated[str, ROLLOUT_ID],
+    client: ClientVersion = None,
+) -> dict[str, Any]:
     """Get the record to store as `result.json`.
 
     The same as the answer to the outcome; 409 before it. `rewards` is null where the verdict's
     `scoreable` is `no`; `error` then says why, if the runner reported none.
     """
-    return await judge.result(service, rollout_id)
+    return known_to(client, await judge.result(service, rollout_id))
 
 
 @router.get(

@@ -23,6 +23,7 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Cut, Provider, Script
 from tests.fakes.relaying import running
 from tests.golden.player import Player
+from truezero.sdk.addresses import CLIENT
 
 CHAT = "/openai/v1/chat/completions"
 MESSAGES = "/anthropic/v1/messages"
@@ -61,7 +62,12 @@ def service(database: Path, provider: str, **settings: str) -> Iterator[httpx.Cl
     limits = httpx.Limits(max_keepalive_connections=0)
     with (
         running(app) as port,
-        httpx.Client(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=60) as http,
+        httpx.Client(
+            base_url=f"http://127.0.0.1:{port}",
+            limits=limits,
+            timeout=60,
+            headers={CLIENT: "of today"},  # told what 0.2.0's client rejects too
+        ) as http,
     ):
         yield http
 

@@ -195,7 +195,7 @@ def escape(text: str) -> str:
 
 def headline(verdict: models.Verdict) -> str:
     """Return health and reason in one coloured line."""
-    style = HEALTH_STYLE[verdict.health]
+    style = HEALTH_STYLE.get(verdict.health, "dim")
     reason = escape(_reason(verdict).removeprefix(verdict.health))
     gap = "" if reason.startswith((":", " ")) else " "
     return f"[{style}]{verdict.health}[/{style}]{gap}{reason}".rstrip()
@@ -242,7 +242,7 @@ def print_verdict(
     for line in _fact_lines(known):
         console.print(line, soft_wrap=True)
     for found in verdict.validity:
-        style = LEVEL_STYLE[found.level]
+        style = LEVEL_STYLE.get(found.level, "dim")
         line = escape(finding_line(found).removeprefix(found.level))
         console.print(f"[{style}]{found.level}[/{style}]{line}", soft_wrap=True, highlight=False)
     for role, each in verdict.roles.items():
@@ -343,7 +343,7 @@ def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
         console.print(line)
     across, name = summary.validity_across or [], shlex.quote(summary.batch)
     for found in across[:MOST]:
-        style = LEVEL_STYLE[found.level]
+        style = LEVEL_STYLE.get(found.level, "dim")
         told = escape(f" across rollouts: {found.sentence} ({found.check})")
         console.print(f"[{style}]{found.level}[/{style}]{told}", highlight=False)
     _print_more(console, len(across), f"truezero batch --json {name}")
@@ -1022,7 +1022,7 @@ def print_table(drilled: Sequence[DrillReport], console: Console) -> None:
 
 
 def _short(verdict: models.Verdict) -> str:
-    style = HEALTH_STYLE[verdict.health]
+    style = HEALTH_STYLE.get(verdict.health, "dim")
     why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
     return f"[{style}]{verdict.health}[/{style}] {why}".rstrip()
 

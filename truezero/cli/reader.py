@@ -18,8 +18,8 @@ from truezero.sdk.addresses import (
     BATCHES,
     CSV,
     ROLLOUTS,
-    authorization,
     check_version,
+    client_headers,
     of_batch,
     of_rollout,
     present,
@@ -55,7 +55,7 @@ class Reader:
 
     def __init__(self, url: str | None = None, token: str | None = None) -> None:
         self.url = service_url(url)
-        self._headers = {"accept": "application/json", **authorization(token)}
+        self._headers = {"accept": "application/json", **client_headers(token)}
         self._prefix = urlsplit(self.url).path
         self._connection: http.client.HTTPConnection | None = None
 

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 ExecutionStatus = Literal[
     "success",
@@ -22,6 +32,20 @@ Health = Literal["healthy", "api_error", "suspected_api_error", "not_judged", "u
 Subcategory = Literal[
     "auth", "quota", "model_not_found", "rate_limit", "provider_error", "rejected_request"
 ]
+
+
+def _known_or_text(value: Any, known: ValidatorFunctionWrapHandler) -> Any:
+    try:
+        return known(value)
+    except ValidationError:
+        if isinstance(value, str):
+            return value
+        raise
+
+
+T = TypeVar("T")
+Known = Annotated[T, WrapValidator(_known_or_text)]
+"""A field of an answer that takes a word of a later service as text; a request takes none."""
 
 
 class StrictRequest(BaseModel):

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
-from truezero.models.base import Health, PrintableText, StrictRequest, Subcategory
+from truezero.models.base import Health, Known, PrintableText, StrictRequest, Subcategory
 from truezero.models.verdicts import BatchFinding, RetryAdvice, Validity
 
 
@@ -172,7 +172,7 @@ class BreakerLane(BaseModel):
     """The breaker of one lane; times in seconds since the epoch."""
 
     lane: str = Field(description="upstream/model/key digest")
-    phase: Literal["closed", "open", "half_open"] = Field(
+    phase: Known[Literal["closed", "open", "half_open"]] = Field(
         description="`open`: rollouts are skipped; `half_open`: one probe is allowed"
     )
     fingerprint: str | None = Field(description="the failure that is counted")
@@ -201,7 +201,7 @@ class Fingerprint(BaseModel):
     """A cause and how often it occurred; times in seconds since the epoch."""
 
     fingerprint: str = Field(description="cause and status, such as `quota:429`")
-    subcategory: Subcategory | None = Field(description="null: no call failed")
+    subcategory: Known[Subcategory | None] = Field(description="null: no call failed")
     rollouts: int = Field(description="affected rollouts")
     batches: int = Field(description="batches they are in")
     first_seen: float = Field(description="when the first of them was judged")
@@ -223,7 +223,7 @@ class UnexplainedError(BaseModel):
     upstream: str = Field(description="the upstream that answered")
     status: int | None = Field(description="HTTP status; null: no answer came")
     error_code: str | None = Field(description="a name of the error, if it has one")
-    subcategory: Subcategory | None = Field(
+    subcategory: Known[Subcategory | None] = Field(
         description="what the calls count as now; null: an answer that could not be read"
     )
     rule: str | None = Field(description="what says so; null likewise")
@@ -263,7 +263,7 @@ class Group(BaseModel):
     """
 
     task: str = Field(description="the task")
-    method: AdvantageMethod = Field(description="how advantages were computed")
+    method: Known[AdvantageMethod] = Field(description="how advantages were computed")
     wanted: int = Field(description="repeats asked for at registration, else those seen")
     settled: bool = Field(description="whether all of them have a final verdict")
     revision: int = Field(description="how often it has settled; 0 before the first time")
@@ -521,7 +521,7 @@ class TaskChange(BaseModel):
     """One task in both batches."""
 
     task: str = Field(description="name of the task")
-    change: Change = Field(
+    change: Known[Change] = Field(
         description="`broken`: it scored lower in b; `fixed`: higher; `only_a`: b does not have it"
     )
     difference: float | None = Field(description="score in b minus score in a; null if unmeasured")
@@ -588,7 +588,7 @@ class BatchUsage(BaseModel):
     """The usage of a batch, the most expensive first; calls of every role count."""
 
     batch: str = Field(description="name of the batch")
-    by: list[UsageDimension] = Field(description="what calls are added up by")
+    by: list[Known[UsageDimension]] = Field(description="what calls are added up by")
     items: list[UsageItem] = Field(description="sums, the most expensive first")
     sum: UsageSums = Field(description="over all of them")
 

@@ -21,6 +21,7 @@ from truezero.models.base import (
     ExecutionStatus,
     Health,
     JsonObject,
+    Known,
     ModelNames,
     Name,
     Ordinal,
@@ -354,8 +355,8 @@ class RolloutItem(BaseModel):
     upstream: str | None = Field(description="the upstream that registration names")
     created_at: float = Field(description="seconds since the epoch")
     registered: bool = Field(description="false: created by its first call")
-    health: Health | None = Field(description="of its last verdict; null before the first")
-    subcategory: Subcategory | None = Field(description="why its deciding calls failed")
+    health: Known[Health | None] = Field(description="of its last verdict; null before the first")
+    subcategory: Known[Subcategory | None] = Field(description="why its deciding calls failed")
     fingerprint: str | None = Field(description="cause and status, such as `quota:429`")
     cause: str | None = Field(default=None, description="the cause that retries are counted by")
     provisional: bool | None = Field(description="whether the verdict can still change")
@@ -618,7 +619,7 @@ class Exchange(BaseModel):
     system_fingerprint: str | None = Field(
         default=None, description="of the engine's configuration, as the answer states it"
     )
-    subcategory: Subcategory | None = Field(
+    subcategory: Known[Subcategory | None] = Field(
         description="why the provider failed it; null: it did not"
     )
     transient: bool | None = Field(description="whether the cause passes by itself")

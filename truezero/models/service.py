@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from truezero.models.base import PrintableText, StrictRequest
+from truezero.models.base import Known, PrintableText, StrictRequest
 
 
 class Alive(BaseModel):
@@ -197,9 +197,9 @@ class ReferenceResult(BaseModel):
 class DriftStatus(BaseModel):
     """A drift of a lane's answers that lasts, against its own last seven days."""
 
-    measure: Literal["empty_or_refused", "cut_at_limit", "output_tokens_per_s", "first_byte_s"] = (
-        Field(description="the share or the speed that drifted")
-    )
+    measure: Known[
+        Literal["empty_or_refused", "cut_at_limit", "output_tokens_per_s", "first_byte_s"]
+    ] = Field(description="the share or the speed that drifted")
     since: float = Field(description="when the first of such answers began")
     figure: float = Field(description="a share over rollouts, tokens a second or seconds")
     usual: float = Field(description="the same of the seven days before")
@@ -220,7 +220,7 @@ class LaneStatus(BaseModel):
     server: str | None = Field(
         None, description="provider, region or engine that answers name; null: all of them"
     )
-    word: LaneWord = Field(description="`healthy`, `degraded`, `down` or `unknown`")
+    word: Known[LaneWord] = Field(description="`healthy`, `degraded`, `down` or `unknown`")
     since: float | None = Field(description="from when on it fails; null where it does not")
     cause: str | None = Field(
         description="most frequent subcategory of its failures since then; of a lane that only "
@@ -250,7 +250,9 @@ class StatusReport(BaseModel):
     The short form has only models and upstreams that everybody has.
     """
 
-    word: LaneWord = Field("unknown", description="the worst word of a lane beside `unknown`")
+    word: Known[LaneWord] = Field(
+        "unknown", description="the worst word of a lane beside `unknown`"
+    )
     at: float = Field(description="when it was computed, in seconds since the epoch")
     lanes: int = Field(0, description="lanes in all; the first 200 are listed")
     items: list[LaneStatus] = Field(description="those that are down first, then degraded ones")

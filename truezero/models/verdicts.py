@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from truezero.models.base import ExecutionStatus, Health, Subcategory, TerminationReason
+from truezero.models.base import ExecutionStatus, Health, Known, Subcategory, TerminationReason
 
 # --- validity ---
 
@@ -30,13 +30,15 @@ CheckName = Literal[
     "lane_drifted",
 ]
 Validity = Level | CheckName
+LATER_CHECKS: frozenset[str] = frozenset(("unearned",))
+"""The checks that 0.2.0's client rejects, as every name that it does not know."""
 
 
 class ValidityFinding(BaseModel):
     """A check's finding on a rollout: the model was reached, but the measurement is spoilt."""
 
-    check: CheckName = Field(description="name of the check")
-    level: Level = Field(description="how much it says of the measurement")
+    check: Known[CheckName] = Field(description="name of the check")
+    level: Known[Level] = Field(description="how much it says of the measurement")
     calls: int = Field(description="calls that show it")
     of: int = Field(description="calls that the check could look at")
     evidence: list[str] = Field(description="ids of those exchanges, at most ten")
@@ -59,9 +61,7 @@ AttributedTo = Literal["agent", "operator", "provider", "proxy", "unknown"]
 class RoleVerdict(BaseModel):
     """The small verdict on the calls of one role: a judge's, a simulated user's."""
 
-    health: Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"] = (
-        Field(description="whether the role's model was reached")
-    )
+    health: Known[Health] = Field(description="whether the role's model was reached")
     rule: str = Field(description="the first rule that fired")
     subcategory: str | None = Field(default=None, description="why the deciding calls failed")
     cause: str | None = Field(default=None, description="the same with upstream and code")
@@ -69,7 +69,7 @@ class RoleVerdict(BaseModel):
     total_requests: int = Field(default=0, description="calls in this role")
     failed_requests: int = Field(default=0, description="of those, calls that failed")
     evidence: list[str] = Field(default_factory=list, description="ids of deciding exchanges")
-    attributed_to: AttributedTo | None = Field(
+    attributed_to: Known[AttributedTo | None] = Field(
         default=None,
         description="whose failures decided, where agents are untrusted; `agent` where its output "
         "made the role's calls fail",
@@ -79,8 +79,8 @@ class RoleVerdict(BaseModel):
 class BatchFinding(BaseModel):
     """A check's finding from comparing the rollouts of a batch with each other."""
 
-    check: CheckName = Field(description="name of the check")
-    level: Level = Field(description="how much it says of the measurement")
+    check: Known[CheckName] = Field(description="name of the check")
+    level: Known[Level] = Field(description="how much it says of the measurement")
     rollouts: int = Field(description="rollouts that differ from the rest")
     of: int = Field(description="rollouts whose calls could be compared")
     examples: list[str] = Field(description="ids of such rollouts, at most ten")
@@ -93,7 +93,7 @@ class BatchFinding(BaseModel):
 class Proof(BaseModel):
     """That the model under test answered."""
 
-    source: Literal["wire", "reported"] = Field(
+    source: Known[Literal["wire", "reported"]] = Field(
         description="`wire`: its output was read in calls; `reported`: only the runner counted "
         "tokens or tool calls"
     )
@@ -106,9 +106,9 @@ class VerdictReference(BaseModel):
 
     exchange_id: str = Field(description="the failed call that it was asked beside")
     series: str = Field(description="id of the series, which several calls may share")
-    result: Literal["failed_alike", "answered", "partly", "otherwise", "no_reference"] | None = (
-        Field(description="how the call compares with the series; null while that runs")
-    )
+    result: Known[
+        Literal["failed_alike", "answered", "partly", "otherwise", "no_reference"] | None
+    ] = Field(description="how the call compares with the series; null while that runs")
     started_at: float = Field(description="seconds since the epoch")
     ended_at: float | None = Field(default=None, description="the same; null while it runs")
     calls: int = Field(default=0, description="questions that were asked")
@@ -142,6 +142,7 @@ Proven = Annotated[
 # --- verdicts ---
 
 
+ErrorCategory = Literal["api_error", "suspected_api_error"]
 _CATEGORY = "`health` where it takes the reward away, else null"
 
 
@@ -169,11 +170,9 @@ class Verdict(BaseModel):
 
     rollout_id: str = Field(description="the rollout that was judged")
     batch: str | None = Field(description="its batch; null if it has none")
-    health: Health = Field(description="whether the model was reached")
-    error_category: Literal["api_error", "suspected_api_error"] | None = Field(
-        description=_CATEGORY
-    )
-    subcategory: Subcategory | None = Field(description="why the deciding calls failed")
+    health: Known[Health] = Field(description="whether the model was reached")
+    error_category: Known[ErrorCategory | None] = Field(description=_CATEGORY)
+    subcategory: Known[Subcategory | None] = Field(description="why the deciding calls failed")
     transient: bool | None = Field(description="whether the cause passes by itself")
     fingerprint: str | None = Field(
         description="cause and status, such as `quota:429`: what breakers and lists group by"
@@ -219,7 +218,7 @@ class Verdict(BaseModel):
     judged_at: float | None = Field(
         None, description="seconds since the epoch; null while provisional"
     )
-    attributed_to: AttributedTo | None = Field(
+    attributed_to: Known[AttributedTo | None] = Field(
         default=None,
         description="whose failures decided it; the agent's leave it healthy, `unknown`: reference "
         "calls do not say",
@@ -276,8 +275,10 @@ class Result(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     rollout_id: str = Field(description="the rollout")
-    status: ExecutionStatus = Field(description="whether the infrastructure worked, as reported")
-    termination_reason: TerminationReason | None = Field(
+    status: Known[ExecutionStatus] = Field(
+        description="whether the infrastructure worked, as reported"
+    )
+    termination_reason: Known[TerminationReason | None] = Field(
         description="why the agent's loop stopped, as reported; only with status `success`"
     )
     rewards: dict[str, float] | None = Field(
@@ -285,9 +286,7 @@ class Result(BaseModel):
     )
     eval: dict[str, Any] | None = Field(description="the runner's own evaluation, as reported")
     error: str | None = Field(description="the runner's error, else why `rewards` do not count")
-    error_category: Literal["api_error", "suspected_api_error"] | None = Field(
-        description=_CATEGORY
-    )
+    error_category: Known[ErrorCategory | None] = Field(description=_CATEGORY)
     api_error_info: dict[str, Any] | None = Field(
         description="what failed and how often, where `health` is `api_error`"
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from importlib import metadata
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +16,7 @@ ROLLOUTS = "/rollouts"
 BATCHES = "/batches"
 EXPORT = "/rollouts/export"
 CSV = {"accept": "text/csv"}
+CLIENT = "x-truezero-client"  # the header with the client's version
 
 
 def service_url(url: str | None) -> str:
@@ -34,10 +36,15 @@ def service_url(url: str | None) -> str:
     )
 
 
-def authorization(token: str | None) -> dict[str, str]:
-    """Return the header with the admin token: the one given, else ``TRUEZERO_ADMIN_TOKEN``."""
+def client_headers(token: str | None) -> dict[str, str]:
+    """Return the headers of every request: the client's version, and the admin token.
+
+    Arguments:
+        token: by default ``TRUEZERO_ADMIN_TOKEN``.
+    """
     token = token or os.environ.get("TRUEZERO_ADMIN_TOKEN")
-    return {"authorization": f"Bearer {token}"} if token else {}
+    shown = {"authorization": f"Bearer {token}"} if token else {}
+    return {CLIENT: _version(), **shown}
 
 
 def present(**params: Any) -> dict[str, Any]:
@@ -61,13 +68,18 @@ def check_version(theirs: str) -> None:
     Raises:
         ServiceError: ``other_version`` if it is not.
     """
-    ours = metadata.version("truezero")
+    ours = _version()
     if _release(theirs) != _release(ours):
         raise ServiceError(
             f"the service is truezero {theirs} and this is truezero {ours}: "
             "install the same release on both sides",
             code="other_version",
         )
+
+
+@cache
+def _version() -> str:
+    return metadata.version("truezero")
 
 
 def _release(version: str) -> list[str]:

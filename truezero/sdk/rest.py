@@ -12,7 +12,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from truezero import models
-from truezero.sdk.addresses import authorization
+from truezero.sdk.addresses import client_headers
 from truezero.sdk.errors import ServiceError, not_truezero, unreachable
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,7 +40,7 @@ def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """Return the arguments of an httpx client for a service."""
     return {
         "base_url": url,
-        "headers": authorization(token),
+        "headers": client_headers(token),
         "timeout": timeout_s,
         "limits": _LIMITS,
         "mounts": dict.fromkeys(DIRECT),

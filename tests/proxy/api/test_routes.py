@@ -29,6 +29,7 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.proxy.conftest import Services
+from truezero.sdk.addresses import CLIENT
 
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": []}
@@ -82,8 +83,9 @@ class Service:
 
 
 def client(url: str, **how: Any) -> httpx.Client:
-    """A client that waits as long as a busy machine may take."""
-    return httpx.Client(base_url=url, verify=PLAIN, timeout=PATIENCE_S, **how)
+    """A client of today's release that waits as long as a busy machine may take."""
+    headers = {CLIENT: "of today"} | how.pop("headers", {})
+    return httpx.Client(base_url=url, verify=PLAIN, timeout=PATIENCE_S, headers=headers, **how)
 
 
 def empty(database: str, *, but: Sequence[str] = _NEEDED) -> None:

@@ -28,7 +28,7 @@ LATER = dict.fromkeys(
     (
         "exclusion_bias", "exclusion_p", "exclusion_fisher_p", "calls", "tokens_known_calls",
         "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
-        "validity_across",
+        "validity_across", "unearned",
         "score_ci", "pass_at", "outdated", "retried_after_score_total", "retry_total", "zeros",
     )
 )  # fmt: skip
@@ -53,14 +53,17 @@ def test_a_rollout_to_run_again_carries_the_advice() -> None:
     assert (item.after_s, item.attempt) == (2.0, None)
 
 
-def test_a_breaker_is_in_one_of_three_phases() -> None:
+def test_a_breaker_is_in_one_of_three_phases_or_in_one_of_a_later_service() -> None:
     lane: dict[str, object] = {
         "lane": "openai/gpt-5/key-1", "phase": "half_open", "fingerprint": None, "streak": 0,
         "threshold": 5, "opened_at": None, "retry_at": None, "tripped_by": [], "canary": None,
     }  # fmt: skip
-    assert Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [lane]}).lanes
+    for phase in ("half_open", "ajar"):
+        lanes = [{**lane, "phase": phase}]
+        breaker = Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": lanes})
+        assert [each.phase for each in breaker.lanes] == [phase]
     with pytest.raises(ValidationError, match="phase"):
-        Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [{**lane, "phase": "ajar"}]})
+        Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": [{**lane, "phase": None}]})
 
 
 # --- The model of a group is the classifier's own, field by field ---------------------------------

@@ -251,7 +251,7 @@ def test_a_service_of_another_release_is_named(kind: str) -> None:
 @both
 @respx.mock
 def test_an_answer_of_another_form_is_taken_for_another_version(kind: str) -> None:
-    respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": "splendid"})
+    respx.get(f"{URL}/rollouts/r/verdict").respond(json={**VERDICT, "health": ["splendid"]})
     with pytest.raises(ServiceError, match=r"\(health\): the service may be another version"):
         ask(kind, "verdict", "r")
 
