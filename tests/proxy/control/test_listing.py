@@ -83,7 +83,8 @@ def test_what_is_asked_is_put_to_the_store_as_it_is_stored() -> None:
         filters={"batch": [None, "a"], "upstream": ["openai"]}, since=3.0, descending=True
     )
     times = {"since", "until", "failed_since", "failed_until"}
-    others = {"text", *times, "sort", "order", "after", "limit"}
+    assert query_of(asked(unearned=True)) == RolloutQuery(unearned=True)
+    others = {"text", "unearned", *times, "sort", "order", "after", "limit"}
     assert ListParameters.model_fields.keys() - others == set(listing._FILTERS)
 
 

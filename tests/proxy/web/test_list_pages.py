@@ -199,7 +199,8 @@ def test_a_full_page_of_long_names_is_small(service: Service) -> None:
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
-    elsewhere = {"text", *TIMES, "sort", "order", "after", "limit", "repeat", "attempt"}
+    by_link = {"unearned"}
+    elsewhere = {"text", *TIMES, "sort", "order", "after", "limit", "repeat", "attempt", *by_link}
     assert {*WRITTEN, *CHOICES, *elsewhere} == set(models.ListParameters.model_fields)
     assert {name for part in get_args(models.Validity) for name in get_args(part)} == {
         *CHOICES["validity"]
