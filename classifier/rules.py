@@ -6,7 +6,7 @@ Rewards and exit codes are never read, and missing evidence is never healthy.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from classifier import totals
@@ -619,6 +619,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     if roles and facts.untrusted and _judge_asked_about(rollout):
         weighed = replace(weighed, doubtful=True, pending=True)
     measured = Measurement.of(facts, roles=roles, time=time)
+    unrecovered = measured.abandoned.unrecovered
     examined = examine(measured)
     excluded_by = _excluded_by(facts_left, finding.health, examined)
     verdict = Verdict(
@@ -631,7 +632,7 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         error=_error(facts, finding),
         total_requests=len(facts.calls),
         failed_requests=sum(bool(call.failures) for call in facts.calls) if failures else 0,
-        recovered_requests=_recovered(facts.calls) if failures else 0,
+        recovered_requests=_recovered(facts.calls, unrecovered) if failures else 0,
         status_counts=totals.status_counts(failures),
         dominant_status=None if top is None else top.status,
         input_tokens=None if unfetched else totals.input_total(exchanges),
@@ -753,14 +754,19 @@ def _provider_wait(failures: Sequence[Exchange]) -> float | None:
     return next((wait for wait in reversed(waits) if wait is not None), None)
 
 
-def _recovered(calls: Sequence[LogicalCall]) -> int:
-    """Count the calls with a failure after which the same model answered."""
+def _recovered(calls: Sequence[LogicalCall], unrecovered: Collection[str]) -> int:
+    """Count the calls with a failure after which the same model answered.
+
+    Arguments:
+        unrecovered: exchanges that ended requests which never came again: others were answered.
+    """
     answered: set[str | None] = set()
     recovered = 0
     for call in reversed(calls):
         if call.state is CallState.ANSWERED:
             answered.add(call.model)
-        recovered += call.model in answered and bool(call.failures)
+        made_good = call.model in answered and call.last.id not in unrecovered
+        recovered += made_good and bool(call.failures)
     return recovered
 
 

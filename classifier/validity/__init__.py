@@ -44,6 +44,11 @@ CHECKS: tuple[ValidityCheck, ...] = (
     ),
     ValidityCheck(UNEARNED, surroundings.unearned, agent_can_cause=True),
     ValidityCheck(surroundings.LANE_DRIFTED, surroundings.lane_drifted, agent_can_cause=True),
+    ValidityCheck(
+        surroundings.REQUESTS_ABANDONED,
+        surroundings.requests_abandoned,
+        agent_can_cause=True,
+    ),
 )
 _CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)
 _SEVERITY = {level: place for place, level in enumerate(Level)}

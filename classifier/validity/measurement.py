@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any
 
+from classifier.abandoned import AbandonedRequests, abandoned_requests
 from classifier.evidence import Evidence
 from classifier.logical_calls import CallState
 from classifier.records import Ending, Exchange, Kind, RolloutRecord
@@ -20,7 +21,7 @@ class Measurement:
     """The facts that the checks read.
 
     ``answers`` are all whole answers to inference calls by role agent, by their ends; ``main``
-    those of the model under test.
+    those of the model under test; ``abandoned``: its requests that failed and never came again.
     """
 
     facts: Evidence
@@ -28,6 +29,7 @@ class Measurement:
     main: tuple[Exchange, ...]
     roles: Mapping[str, RoleVerdict] = field(default_factory=dict)
     time: TimeAccount = field(default_factory=TimeAccount)
+    abandoned: AbandonedRequests = field(default_factory=AbandonedRequests)
 
     @classmethod
     def of(
@@ -52,6 +54,7 @@ class Measurement:
             main=main,
             roles=roles,
             time=time,
+            abandoned=abandoned_requests(facts),
         )
 
     @property

@@ -401,6 +401,43 @@ def _unearned(
     )
 
 
+# --- requests abandoned ---
+#
+# Requests failed and never came again, while others were answered (``abandoned``).
+#
+# Whoever asks many things at once counts what failed as a wrong answer: an evaluator lost 3 of 7
+# documents so. Where requests are independent, 2 % of them move a score as much as models differ.
+
+
+REQUESTS_ABANDONED = "requests_abandoned"
+_ONE_IN = 50  # independent requests
+
+
+def requests_abandoned(measured: Measurement) -> CheckResult | None:
+    """Find failed requests that never came again; None if no answer followed a failure."""
+    found = measured.abandoned
+    if not found.candidates:
+        return None
+    coverage = Coverage(looked=found.known, of=found.candidates)
+    lost = [call.last for call in found.calls]
+    if not lost:
+        return CheckResult(coverage=coverage)
+    many = found.independent and len(lost) * _ONE_IN >= found.requests
+    return CheckResult(
+        coverage=coverage,
+        finding=ValidityFinding(
+            check=REQUESTS_ABANDONED,
+            level=Level.INVALID if many else Level.SUSPECT,
+            calls=len(lost),
+            of=found.requests,
+            evidence=ids_of(lost),
+            sentence=f"{len(lost):,} of {plural(found.requests, 'request')} failed and never came "
+            "again, while others were answered",
+            about={"independent": found.independent},
+        ),
+    )
+
+
 # --- lane drifted ---
 #
 # Answers of a lane were worse than usual while the rollout called it (``lane_drifts``): empty,

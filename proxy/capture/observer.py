@@ -151,8 +151,10 @@ def finished_exchange(
     understood = unreadable is None and (
         reading.understood or payloads.error is not None or (head.status or 0) >= 400
     )
-    # Only a call that failed is sent again, so only then is the body's digest taken.
-    succeeded = cause is None and ending is _COMPLETE and not request.sdk_retry
+    # Only a call that failed is sent again: the body's digest is taken of it and of what follows.
+    succeeded = (
+        cause is None and ending is _COMPLETE and not request.sdk_retry and not facts.compared
+    )
     if response.framed:
         streamed = True
     elif head.status == 200 and size and unreadable is None:
@@ -442,6 +444,7 @@ class CallObserver:
                 and request.body.fields()[1]
                 and not request.sdk_retry
                 and not request.route.infers
+                and not request.facts.compared
             ):
                 # No SDK sends a request again once its stream began: its body may go.
                 request.body.discard()

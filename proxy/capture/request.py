@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -14,7 +15,7 @@ from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as http_headers
 from proxy.wire import conversation, request, routes
 from proxy.wire.dialect import Headers, Payload
-from proxy.wire.request import KEYS, RequestReader, output_limit, prompt_words
+from proxy.wire.request import FEW_BYTES, KEYS, RequestReader, output_limit, prompt_words
 from proxy.wire.written_call import offered
 
 # --- conversations of a rollout: which call continues which ------------------------------------
@@ -30,6 +31,7 @@ _EACH: Final = 8  # conversations of a rollout
 _NEW_MESSAGES: Final = 16  # of one request that are looked through, at most
 _BEGINNING: Final = 4  # messages, at most
 _MIDDLE: Final = 4  # times as far from the end as from the beginning, at most
+_FAILED: Final = 128  # beginnings of a rollout that were not answered
 
 _Secret = tuple[bytes, str]  # the process's, and the rollout
 
@@ -72,6 +74,10 @@ class Conversations:
         secret: drawn by this process for these conversations alone.
         rollouts: how many are known at once.
         each: how many conversations of each.
+
+    Attributes:
+        failed: the beginnings that were not answered, of each rollout with a call that failed:
+            the exchange by the digest of its last message. Later requests are compared with them.
     """
 
     def __init__(self, secret: bytes, *, rollouts: int = _ROLLOUTS, each: int = _EACH) -> None:
@@ -79,6 +85,7 @@ class Conversations:
         self._rollouts: OrderedDict[str, list[Conversation]] = OrderedDict()
         self._limit = rollouts
         self._each = each
+        self.failed: OrderedDict[str, OrderedDict[int, str]] = OrderedDict()
         self.jobs = BegunJobs(secret)
 
     def follow(
@@ -108,9 +115,10 @@ class Conversations:
         before = _longest(known, first, messages, secret) if known else None
         start = 0 if before is None else before.count
         plain = _are_plain(messages, start)
-        last = first if count == 1 else _digest(secret, messages[-1])
+        last = hash((secret, sample)) if count == 1 else _digest(secret, messages[-1])
         begun, elsewhere = 0, None
-        if plain and start in (0, count) and _begins(messages):
+        begins = plain and start in (0, count) and _begins(messages)
+        if begins and (conversation.HELD.isdisjoint(payload) or not conversation.goes_on(payload)):
             inner = [_digest(secret, message) for message in messages[1:-1]]
             begun = hash((first, *inner, last))
             if address is not None:
@@ -135,6 +143,40 @@ class Conversations:
             now.middle = _digest(secret, messages[now.middle_at])
         known.append(now)
         return now, now.earlier if now.plain else None, elsewhere, plain
+
+    def strike(self, rollout: str) -> OrderedDict[int, str]:
+        """Take that a call of a rollout failed; return its beginnings that were not answered."""
+        failed = self.failed.setdefault(rollout, OrderedDict())
+        self.failed.move_to_end(rollout)
+        if len(self.failed) > self._limit:
+            self.failed.popitem(last=False)
+        return failed
+
+    def fail(self, rollout: str, exchange: str, last: int) -> None:
+        """Take a beginning that was not answered.
+
+        Its last message tells it, whatever else of the request changes when it is sent again,
+        unless another conversation ends in the same one: then it is a formula.
+        """
+        failed, known = self.strike(rollout), self._rollouts.get(rollout, ())
+        if any(each.last == last and each.exchange != exchange for each in known):
+            return
+        failed[last] = exchange
+        if len(failed) > _FAILED:
+            failed.popitem(last=False)
+
+    def digest(self, rollout: str, message: object) -> int:
+        """Return the digest of a rollout's message."""
+        return _digest((self._secret, rollout), message)
+
+    def failed_before(self, rollout: str, messages: Sequence[object]) -> str | None:
+        """Return the beginning that was not answered and that a request repeats or goes on."""
+        failed = self.failed[rollout]
+        for message in reversed(messages[-_NEW_MESSAGES:] if failed else ()):
+            exchange = failed.get(self.digest(rollout, message))
+            if exchange is not None:
+                return exchange
+        return None
 
     def _of(self, rollout: str) -> list[Conversation]:
         """Return the known conversations of a rollout, the latest used last."""
@@ -234,7 +276,6 @@ class BegunJobs:
 
 # A body of a few words, with neither instructions nor tools, is no agent's conversation: it is
 # not followed.
-_FEW_BYTES = 512
 _OPENS = conversation.OPENING | {conversation.WRAPPER}
 _LOOKED_AT = KEYS | _OPENS
 _RETRY = b"x-stainless-retry-count"
@@ -259,6 +300,7 @@ class RequestFacts:
     in it, at least. ``continues``: the earlier exchange whose conversation it repeats and goes on.
     ``begun_elsewhere``: the same conversation began before from another address.
     ``tools``: the names of the tools that it offers; None if it offers none.
+    ``compared``: with the beginnings of its rollout that were not answered.
 
     Arguments:
         conversations: those that are known; None: they are not followed.
@@ -269,6 +311,7 @@ class RequestFacts:
     continues: str | None = None
     begun_elsewhere: bool | None = None
     tools: frozenset[str] | None = None
+    compared: bool = False
     _conversation: Conversation | None = None
 
     def __init__(self, call: Caller, conversations: Conversations | None) -> None:
@@ -277,14 +320,19 @@ class RequestFacts:
 
     def take(self, payload: Payload, body: bytes) -> None:
         """Look at a body, parsed and as it is, decoded."""
-        if len(body) < _FEW_BYTES and _LOOKED_AT.isdisjoint(payload):
-            return
+        if len(body) >= FEW_BYTES or not _LOOKED_AT.isdisjoint(payload):
+            self._look(payload, body)
+        known = self.conversations
+        if known is not None and self._call.rollout_id in known.failed:
+            self._compare(payload, known)
+
+    def _look(self, payload: Payload, body: bytes) -> None:
         if not KEYS.isdisjoint(payload):
             self.output_limit = output_limit(payload)
         opens = not _OPENS.isdisjoint(payload)
         if opens:
             self.tools = offered(payload) or None
-        if opens or len(body) >= _FEW_BYTES:
+        if opens or len(body) >= FEW_BYTES:
             self._follow(payload, body)
 
     def _follow(self, payload: Payload, body: bytes) -> None:
@@ -309,16 +357,53 @@ class RequestFacts:
         if words is not None and not conversation.defers_tools(request):
             self.prompt_words = words
 
+    def _compare(self, payload: Payload, known: Conversations) -> None:
+        """Look whether the request is one that failed before, sent again in other words."""
+        messages = self._messages(payload)
+        if messages is None:
+            return
+        self.compared = True
+        if self.continues is None:
+            self.continues = known.failed_before(self._call.rollout_id, messages)
+
+    def _messages(self, payload: Payload) -> Sequence[object] | None:
+        """Return the messages of an agent's inference call, and note if they begin something."""
+        call, request = self._call, conversation.unwrapped(payload)
+        messages = conversation.messages_of(request)
+        if messages is None or call.role != "agent":
+            return None
+        if routes.route(call.method, call.path).kind is not Kind.INFERENCE:
+            return None
+        begins = self.continues is None and _begins(messages)
+        if self.begun_elsewhere is None and begins and not conversation.goes_on(request):
+            self.begun_elsewhere = False
+        return messages
+
     def _is_resent(self) -> bool:
         """Return True if an SDK says that it sends this request again."""
         headers = self._call.request_headers
         return any(name == _RETRY and value != b"0" for name, value in headers)
 
-    def fail(self) -> None:
-        """Take that the call was not answered: what repeats it is no second beginning."""
-        known = self._conversation
-        if known is not None and known.exchange == self._call.id:
-            known.failed = True
+    def fail(self, payload: Payload) -> None:
+        """Take that the call was not answered: what repeats it is no second beginning.
+
+        Arguments:
+            payload: of its body; empty where that was freed.
+        """
+        known, call, conversations = self._conversation, self._call, self.conversations
+        last = None
+        if known is not None and known.exchange == call.id:
+            known.failed, last = True, known.last
+            if known.begun and self.continues is None and self.begun_elsewhere is None:
+                self.begun_elsewhere = False
+        if conversations is None or call.role != "agent":
+            return
+        conversations.strike(call.rollout_id)
+        messages = self._messages(payload)
+        if messages is not None:
+            last = conversations.digest(call.rollout_id, messages[-1])
+        if last is not None and self.begun_elsewhere is not None and self.continues is None:
+            conversations.fail(call.rollout_id, call.id, last)
 
 
 # --- the call and its head ---------------------------------------------------------------------
@@ -429,7 +514,8 @@ class CapturedRequest:
     def fail(self) -> None:
         """Take that the call was not answered."""
         self.body.fields()  # lest it be looked at only after this
-        self.facts.fail()
+        with contextlib.suppress(Exception):  # as everywhere here
+            self.facts.fail(self.body.payload())
 
     def ambiguous(self) -> bool:
         """Return True if the body must name the model and does not."""

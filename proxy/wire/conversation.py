@@ -43,10 +43,9 @@ _CHANGING: Final = frozenset((
     "document", "documents", "file", "file_id", "file_data", "source", "inlineData",
     "inline_data", "fileData", "executableCode", "codeExecutionResult", "action", "uri",
 ))  # fmt: skip
-_OUTPUT: Final = "model_output"  # a step of Gemini's Interactions, which have no roles
 _PLAIN_TYPES: Final = (
     "message", "function_call", "function_call_output", "custom_tool_call",
-    "custom_tool_call_output", "additional_tools", "user_input", _OUTPUT, "function_result", "text",
+    "custom_tool_call_output", "additional_tools", "user_input", "model_output", "function_result", "text",
     None,
 )  # fmt: skip
 _PARTS: Final = 64  # of one message; one with more is not looked through
@@ -56,6 +55,8 @@ _EDITED: Final = frozenset((
     "context_management", "truncation", "cachedContent", "cached_content", "transforms", "plugins",
     "context",
 ))  # fmt: skip
+# With an earlier part of it.
+HELD: Final = frozenset(("previous_response_id", "previous_interaction_id", "conversation"))
 _UNEDITED: Final[tuple[object, ...]] = (
     None,
     False,
@@ -64,6 +65,8 @@ _UNEDITED: Final[tuple[object, ...]] = (
     [],
 )  # what such a field says where it does nothing
 _BEFORE_ANSWERS: Final = (None, "user", "system", "developer")
+# Types of what a person says: Responses' messages, Interactions' steps and their content.
+_ASKING: Final = (None, "message", "user_input", "text", "image", "audio", "document", "video")
 
 
 def messages_of(payload: Payload) -> Sequence[object] | None:
@@ -142,6 +145,11 @@ def is_edited(payload: Payload) -> bool:
     return any(each not in _UNEDITED and not _clears_thinking(each) for each in edits)
 
 
+def goes_on(payload: Payload) -> bool:
+    """Return True if the server holds what came before the request's messages."""
+    return any(payload[key] for key in HELD.intersection(payload))
+
+
 def _clears_thinking(edits: object) -> bool:
     """Return True if only thinking may be cleared, of which a plain conversation has none.
 
@@ -181,7 +189,7 @@ def is_unanswered(messages: Sequence[object]) -> bool:
     """Return True if no message is an answer or a tool's result: the conversation begins."""
     for message in messages:
         if isinstance(message, dict) and (
-            message.get("role") not in _BEFORE_ANSWERS or message.get("type") == _OUTPUT
+            message.get("role") not in _BEFORE_ANSWERS or message.get("type") not in _ASKING
         ):
             return False
     return True

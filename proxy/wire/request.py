@@ -156,6 +156,9 @@ class BodyFacts(Protocol):
         ...
 
 
+FEW_BYTES: Final = 512  # of a body that costs nothing to keep, and that is no agent's conversation
+
+
 class RequestReader:
     """Buffer a request body, up to a limit, until it has been read.
 
@@ -165,7 +168,7 @@ class RequestReader:
         facts: looks at the whole body too; whatever goes wrong there stays there.
     """
 
-    __slots__ = ("_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
+    __slots__ = ("_discarded", "_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
                  "selected", "size")  # fmt: skip
 
     def __init__(
@@ -176,6 +179,7 @@ class RequestReader:
         self._facts = facts
         self._pieces: list[bytes] | None = []
         self._fields: RequestFields | None = None
+        self._discarded = False
         self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
         self.size = 0
@@ -207,8 +211,13 @@ class RequestReader:
             return {}
 
     def discard(self) -> None:
-        """Free the body; the fields that were read stay."""
-        self._pieces = None
+        """Free the body, which is sent no more; the fields that were read stay.
+
+        A short one can still be parsed, to tell what a stream that fails was about.
+        """
+        self._discarded = True
+        if self.size > FEW_BYTES:
+            self._pieces = None
 
     def fields(self) -> RequestFields:
         """Return the fields of the body so far; unknown for one over its limit."""
@@ -218,7 +227,7 @@ class RequestReader:
 
     def digest(self, salt: bytes, line: bytes) -> str | None:
         """Return a salted 8-byte digest of request line and body; None once discarded."""
-        if self._pieces is None:
+        if self._pieces is None or self._discarded:
             return None
         digest = hashlib.blake2b(line, key=salt[:64], digest_size=8)
         for piece in self._pieces:

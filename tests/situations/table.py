@@ -245,6 +245,7 @@ _MISTRAL = say("[TOOL", f"_CALLS][{_NAMED}]")
 _LLAMA = say("<function", f"=read_file>{_ARGUMENTS}", "</function>")
 _JUDGE: dict[str, Any] = {"system": JUDGE_SYSTEM, "tools": (), "role": "judge", "run": 1}
 _FAILED = (Fault.PROVIDER_ERROR,) * 3
+_LOST = Fault.PROVIDER_ERROR
 _NO_FINISH = tuple(
     # A Gemini stream without one is truncated, which is health's business; a streamed response
     # says "completed" in the name of its last event.
@@ -270,6 +271,18 @@ def _both_runs() -> tuple[Turn, ...]:
     """Two runs of one task at once, each from a machine of its own."""
     other = changed(WORK, run=1, address="127.0.0.2")
     return tuple(turn for pair in zip(WORK, other, strict=True) for turn in pair)
+
+
+def _documents(*replies: Reply | Fault) -> tuple[Turn, ...]:
+    """Questions that have nothing to do with one another, as an evaluator asks them."""
+    asked = (
+        (f"Question {n}. {prose(str(n), 90 - 7 * n)}", reply) for n, reply in enumerate(replies)
+    )
+    return tuple(
+        turn
+        for run, (task, reply) in enumerate(asked)
+        for turn in conversation(reply, task=task, system="Answer.", tools=(), run=run)
+    )
 
 
 SITUATIONS: tuple[Situation, ...] = (
@@ -404,5 +417,10 @@ SITUATIONS: tuple[Situation, ...] = (
         "judge_failed",
     ),
     _situation("duplicate_identity", _both_runs(), "duplicate_identity"),
+    _situation(
+        "documents_lost",
+        _documents(DONE, _LOST, DONE, _LOST, Fault.RATE_LIMIT, DONE, DONE),
+        "requests_abandoned", "invalid",
+    ),
 )  # fmt: skip
 BY_NAME: Mapping[str, Situation] = {situation.name: situation for situation in SITUATIONS}

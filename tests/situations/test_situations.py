@@ -23,6 +23,7 @@ DESIGNED = {
     "prompt_truncated", "output_truncated", "reasoning_ate_budget", "engine_aborted",
     "model_substituted", "serving_changed", "tool_calls_unparsed", "starved", "usage_mismatch",
     "judge_failed", "duplicate_identity", "error_as_answer", "answers_identical",
+    "requests_abandoned",
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ CheckName = Literal[
     "duplicate_identity",
     "unearned",
     "lane_drifted",
+    "requests_abandoned",
 ]
 Validity = Level | CheckName
 LATER_CHECKS: frozenset[str] = frozenset(("unearned",))

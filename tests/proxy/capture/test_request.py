@@ -243,6 +243,8 @@ def test_whatever_a_body_holds_it_is_recorded(body: bytes) -> None:
         one.id, one.client = f"x{number}", (f"10.0.0.{number}", 1)
         observer = CallObserver(one, salt=SALT, conversations=known)
         observer.on_request_body(body)
+        observer.on_response_head(200, [(b"content-type", b"application/json")], 100.5)
+        observer.on_response_body(b"{}", 101.0)
         exchange = observer.finish(Ending.COMPLETE, 102.0)
         assert exchange.ending is Ending.COMPLETE
         assert exchange.continues is None
