@@ -106,7 +106,8 @@ class ScoredBatch:
     no model earned.
     Of ``calls`` that used tokens, ``tokens_known_calls`` are in the sums of tokens and
     ``cost_known_calls`` in the cost. ``lost_s`` and ``held_s`` sum up the seconds of those verdicts
-    that state them. ``across`` is what differs between its rollouts.
+    that state them. ``across`` is what differs between its rollouts. ``own_failures`` are the slots
+    that count although no model answered: the agent's own failures.
     """
 
     scores: Scores
@@ -132,6 +133,7 @@ class ScoredBatch:
     zeros: ZeroCounts | None = None
     lost_s: float | None = None
     held_s: float | None = None
+    own_failures: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +189,7 @@ def summary_of(
         cost_known_calls=_sum(counts, "cost_known_calls"),
         across=tuple(across),
         zeros=ZeroCounts.of(counts),
+        own_failures=counts["own_failures"],
     )
 
 

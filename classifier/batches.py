@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from classifier.diagnostics import Diagnostic
+from classifier.diagnostics import Diagnostic, OwnFailureInfo
 from classifier.fingerprints import Lane
 from classifier.results import Result, takes_rewards
 from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
@@ -57,7 +57,7 @@ class Entry(NamedTuple):
 
     @property
     def score(self) -> float | None:
-        """The reward, if a model was reached."""
+        """The reward, if it counts."""
         return self.reward if self.scoreable == "yes" else None
 
     @classmethod
@@ -100,7 +100,7 @@ class TaskRepeat(NamedTuple):
 class Scores:
     """The scores of a batch, over ``total`` slots.
 
-    ``scoreable`` slots reached a model, ``coverage`` is their share, ``scored`` of them
+    The score of ``scoreable`` slots counts, ``coverage`` is their share, ``scored`` of them
     have a reward. ``score_all`` counts an unscored slot 0, ``score_effective`` leaves it
     out; ``score_worst`` and ``score_best`` count it 0 and 1. ``score_first`` looks at
     first attempts only, ``score_retried`` at slots that a later attempt fills.
@@ -337,6 +337,11 @@ def problems(entry: Entry, name: str) -> list[str]:
 def excused(slot: TaskRepeat) -> bool:
     """Return True if nobody can say whether a slot's last word measures: neither yes nor no."""
     return slot.counted.scoreable == "unknown" and not slot.counted.provisional
+
+
+def own_failures(entry: Entry) -> bool:
+    """Return True if a score counts although no model answered: the agent's own failures."""
+    return any(isinstance(each, OwnFailureInfo) and each.unanswered for each in entry.diagnostics)
 
 
 def counted_with(slot: TaskRepeat) -> str | None:

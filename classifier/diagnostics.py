@@ -18,6 +18,8 @@ from classifier.verdicts import (
     ENDED_ON_UNREAD_ANSWERS,
     ERROR_BEFORE_ANY_CALL,
     NOTHING_READ,
+    OWN_FAILURES,
+    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
     AttributedTo,
     Health,
@@ -418,6 +420,7 @@ class OwnFailureInfo(Diagnostic):
     status_counts: dict[str, int]
     total_requests: int
     failed_requests: int
+    rule: str = Health.HEALTHY.value
 
     @classmethod
     def of(cls, verdict: Verdict) -> Self | None:
@@ -430,7 +433,13 @@ class OwnFailureInfo(Diagnostic):
             status_counts=verdict.status_counts,
             total_requests=verdict.total_requests,
             failed_requests=verdict.failed_requests,
+            rule=verdict.rule,
         )
+
+    @property
+    def unanswered(self) -> bool:
+        """True if no model answered: a class of its own, neither measured nor left out."""
+        return self.rule == OWN_FAILURES
 
     @classmethod
     def summary(cls, count: int) -> str:
@@ -442,6 +451,8 @@ class OwnFailureInfo(Diagnostic):
         calls = f"{self.failed_requests} of {plural(self.total_requests, 'call')} failed"
         if not self.total_requests:
             calls = "none of its calls asked the model"
+        if self.unanswered:
+            return f"{name}: {OWN_FAILURES_SENTENCE} ({calls})"
         if not self.provoked:
             return f"{name}: its reward counts: the agent failed its own calls ({calls})"
         proof = {

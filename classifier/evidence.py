@@ -422,7 +422,8 @@ class Evidence:
     ``calls``: the same as logical calls, ``main`` those to the model under test, which
     registration names where ``bound``; ``unseen``: no call was to the registered model;
     ``answers``: the answers of all that were answered; ``tail``: what was left failed;
-    ``proof``: that the model under test answered, which the seed policy does not ask for.
+    ``proof``: that the model under test answered, which the seed policy does not ask for;
+    ``kept``: weighing found that the agent's own failures take no reward away.
     """
 
     rollout: RolloutRecord
@@ -437,6 +438,7 @@ class Evidence:
     states: frozenset[CallState]
     tail: UnresolvedFailures
     proof: Proof | None
+    kept: bool = False
 
     @classmethod
     def of(cls, rollout: RolloutRecord, policy: Policy) -> Evidence:

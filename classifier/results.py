@@ -85,6 +85,7 @@ class Result:
     lost_s: float | None = None
     agent_s: float | None = None
     proof: Proof | None = None
+    sentence: str | None = None
 
 
 _NOTHING = Outcome(status=ExecutionStatus.SUCCESS)

@@ -19,6 +19,7 @@ from classifier.batches import (
     TaskRepeat,
     counted_with,
     excused,
+    own_failures,
     problems,
     repeat_of,
     scored_before,
@@ -239,6 +240,7 @@ def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float])
     counts["slots"] += 1
     counts["scoreable"] += counted.scoreable == "yes"
     counts["excused"] += excused(slot)
+    counts["own_failures"] += own_failures(counted)
     retried = len(slot.attempts) > 1
     for name, entry in (("scored", counted), ("first", first)):
         _add_score(counts, name, entry)

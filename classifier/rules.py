@@ -69,6 +69,8 @@ from classifier.verdicts import (
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     INJECTED,
+    OWN_FAILURES,
+    OWN_FAILURES_SENTENCE,
     REFERENCE_PARTLY,
     REFUSED_BY_HARNESS,
     RULES_VERSION,
@@ -77,6 +79,7 @@ from classifier.verdicts import (
     Health,
     Layer,
     Policy,
+    ProofSource,
     RoleVerdict,
     Subcategory,
     Verdict,
@@ -557,6 +560,27 @@ def _healthy(facts: Evidence) -> Finding:
     return Finding(health=Health.HEALTHY, rule="healthy", evidence=ids(answers[-1:]))
 
 
+def own_failures(facts: Evidence) -> Finding | None:
+    """Fire where an untrusted agent's reward counts, and no model answered it.
+
+    All failures are its own then, or it made no call. That is known of weighed evidence alone.
+    """
+    if not (facts.kept and facts.untrusted) or _was_answered(facts):
+        return None
+    failures = _failures(facts.main)
+    return Finding(health=Health.HEALTHY, rule=OWN_FAILURES, evidence=ids(failures))
+
+
+def _was_answered(facts: Evidence) -> bool:
+    """Return True if the model under test answered, or another one that may have done its work."""
+    if facts.main and not _unanswered(facts.main):
+        return True
+    proof = facts.proof
+    if proof is None or not facts.main or proof.source is ProofSource.REPORTED:
+        return proof is not None
+    return facts.others_worked
+
+
 RULES: tuple[Rule, ...] = (
     _not_judged,
     _undecided,
@@ -568,6 +592,7 @@ RULES: tuple[Rule, ...] = (
     empty_answers,
     never_answered,
     unexplained_rejections,
+    own_failures,
 )
 
 
@@ -605,6 +630,10 @@ def _first(facts: Evidence) -> Finding:
 
 
 def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
+    counts = weighed.finding.health is Health.HEALTHY
+    kept = counts and weighed.attributed_to is AttributedTo.AGENT
+    own = own_failures(replace(facts, kept=True)) if kept else None
+    weighed = weighed if own is None else replace(weighed, finding=own)
     finding, facts_left = weighed.finding, weighed.facts
     rollout, exchanges, unfetched = facts.rollout, facts.exchanges, _unfetched(facts)
     failures = facts.failures
@@ -656,7 +685,8 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         agent_s=time.agent_s,
         held_s=time.held_s,
         excluded_by=excluded_by,
-        proof=facts_left.proof,
+        proof=facts_left.proof if own is None else None,
+        sentence=None if own is None else OWN_FAILURES_SENTENCE,
         references=tuple(references_of(facts)) if rollout.references else (),
         servings=tuple(ways_of(measured.main)),
     )

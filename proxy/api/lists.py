@@ -49,7 +49,7 @@ _ACTIVE = (
 _TYPES: Mapping[str, str] = {
     "repeat": "int32", "attempt": "int32", "created_at": "float64", "registered": "bool_",
     "provisional": "bool_", "reward": "float64", "reported_reward": "float64",
-    "total_tokens": "int64", "cost_usd": "float64",
+    "total_tokens": "int64", "cost_usd": "float64", "own_failures": "bool_",
     "reported_at": "float64", "score": "float64", "measured": "int64", "repeats": "int64",
     "difference": "float64", "rollouts": "int64", "recent": "int64", "first_seen": "float64",
     "last_seen": "float64", "score_a": "float64", "measured_a": "int64", "repeats_a": "int64",

@@ -43,6 +43,7 @@ _SUMMARY = (
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
     "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
     "unearned",
+    "own_failures",
 )  # fmt: skip
 
 

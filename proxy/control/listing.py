@@ -33,10 +33,12 @@ _RUNNING = 4  # rollouts that run and are judged for a page; the others' verdict
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
-    "fingerprint", "cause", "validity", "reward", "scoreable",
+    "fingerprint", "cause", "rule", "validity", "reward", "scoreable",
 )  # fmt: skip
 _ITEM = tuple(
-    name for name in RolloutItem.model_fields if name not in ("validity", "reported_reward")
+    name
+    for name in RolloutItem.model_fields
+    if name not in ("validity", "reported_reward", "own_failures")
 )
 
 
@@ -195,6 +197,7 @@ def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
             **{name: row[name] for name in _ITEM},
             "reported_reward": reported_in(row),
             "validity": (row["findings"] or "").split(),
+            "own_failures": bool(row["own_failures"]),
         }
         for row in rows
     ]

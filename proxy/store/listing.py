@@ -17,7 +17,9 @@ from sqlalchemy import (
     Float,
     Select,
     Table,
+    Text,
     and_,
+    case,
     exists,
     false,
     func,
@@ -34,6 +36,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
 from classifier.batches import REWARD_NAMES
+from classifier.verdicts import OWN_FAILURES, AttributedTo
 from proxy.store.tables import JOINED, batch_tasks, batches, exchanges, rollouts, verdicts
 
 Value = str | int | None  # None: rollouts without one
@@ -84,7 +87,25 @@ def _read_by_postgresql(of: _ReportedReward, compiler: SQLCompiler, **options: A
     return f"(SELECT coalesce({', '.join(named)}, ({sole})) FROM ({parsed}) AS parsed)"
 
 
+class _Rule(FunctionElement[str]):
+    """The rule in a verdict (JSON text), which has no column."""
+
+    type = Text()
+    inherit_cache = True
+
+
+@compiles(_Rule, "sqlite")
+def _rule_by_sqlite(of: _Rule, compiler: SQLCompiler, **options: Any) -> str:
+    return f"json_extract({compiler.process(of.clauses, **options)}, '$.rule')"
+
+
+@compiles(_Rule, "postgresql")
+def _rule_by_postgresql(of: _Rule, compiler: SQLCompiler, **options: Any) -> str:
+    return f"({compiler.process(of.clauses, **options)})::jsonb ->> 'rule'"
+
+
 _REPORTED = _ReportedReward(rollouts.c.outcome)
+_RULE = _Rule(verdicts.c.verdict)
 # Each order's column. An index has those of time, `batch`, `task`, `health`, `subcategory`,
 # `fingerprint`, `reward`, `total_tokens` and `cost_usd` in order, within a batch too; the others
 # are read over once for a page, which holds no more of them than it shows.
@@ -106,7 +127,7 @@ _SEARCHED = (
 _WALKS = 64  # at once; for more values than that, their union is sorted
 
 _OF_VERDICT = frozenset(name for name, by in SORTS.items() if by in {*verdicts.c})
-JUDGED = _OF_VERDICT | {"text"}
+JUDGED = _OF_VERDICT | {"text", "rule"}
 ITEM = (
     *(rollouts.c[name] for name in (
         "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
@@ -118,6 +139,10 @@ ITEM = (
     verdicts.c.validity.label("findings"),
     rollouts.c.outcome_at.label("reported_at"),
     rollouts.c.outcome,
+    # The few that are attributed to an agent are read.
+    case((verdicts.c.attributed_to == AttributedTo.AGENT.value, _RULE == OWN_FAILURES)).label(
+        "own_failures"
+    ),
 )  # fmt: skip
 
 
@@ -130,10 +155,10 @@ class RolloutQuery:
     """The filters and the order of a list of rollouts.
 
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
-    upstream role health subcategory fingerprint cause validity reward scoreable``. ``since`` and
-    ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until``
-    a call began that failed. ``unearned``: with a score that no model earned, or without. ``sort``
-    is one of `SORTS`; rollouts without that value come last.
+    upstream role health subcategory fingerprint cause rule validity reward scoreable``. ``since``
+    and ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and
+    ``failed_until`` a call began that failed. ``unearned``: with a score that no model earned, or
+    without. ``sort`` is one of `SORTS`; rollouts without that value come last.
     """
 
     filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
@@ -337,6 +362,8 @@ def _filtered(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[
         return _rollout(walk, _any_of(rollouts.c[name], values))
     if name in _OF_VERDICTS:
         return _verdict(walk, _any_of(verdicts.c[name], values))
+    if name == "rule":
+        return _verdict(walk, _RULE.in_(values))
     if name in _OF_CALLS:
         return _called(walk, name, values)
     if name == "validity":

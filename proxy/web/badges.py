@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from classifier.verdicts import OWN_FAILURES
 from truezero.printable import unjudged
 
 
@@ -39,6 +40,9 @@ _HOLLOW_UP = "M6 .8L11.8 11H.2zM6 5L3.6 9.2h4.8z"
 _DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
 
 HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
+OWN = Badge(
+    name="healthy", label="agent's own failure", meaning="no model answered; it counts", shape=_RING
+)
 SUSPECTED = Badge(
     name="suspected", label="suspected", meaning="a provider failure is suspected", shape=_RING
 )
@@ -147,14 +151,21 @@ def of_rollout(row: Mapping[str, Any]) -> Badge:
     """
     if row["health"] in (None, "not_judged") and row.get("skipped"):
         return SKIPPED
+    if _is_own(row):
+        return OWN
     if row["health"] == "api_error" and row["subcategory"] in CAUSES:
         return CAUSES[row["subcategory"]]
     return _HEALTHS.get(row["health"], UNDECIDED)
 
 
+def _is_own(row: Mapping[str, Any]) -> bool:
+    """Return True for a verdict, or a row of a list, of an agent's own failures."""
+    return bool(row.get("own_failures")) or row.get("rule") == OWN_FAILURES
+
+
 def of_verdict(verdict: Mapping[str, Any]) -> Badge:
     """Return the badge of a verdict; that of a final healthy one tells if its score counts."""
-    if verdict["health"] != "healthy" or verdict["provisional"]:
+    if verdict["health"] != "healthy" or verdict["provisional"] or _is_own(verdict):
         return of_rollout(verdict)
     return {"no": SPOILT, "unknown": DOUBTFUL}.get(verdict["scoreable"], HEALTHY)
 
@@ -164,6 +175,8 @@ def of_reach(verdict: Mapping[str, Any]) -> tuple[Badge, str]:
     badge = of_rollout(verdict)
     if verdict["health"] != "healthy":
         return badge, badge.label
+    if _is_own(verdict):
+        return badge, "no: the agent's own failures"
     if verdict["attributed_to"] == "agent":
         return badge, "not judged: the agent failed its own calls"
     if verdict["scoreable"] == "unknown":
@@ -232,10 +245,12 @@ def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
     health, cause = summary["health"], summary["subcategory"]
     open_ = unjudged(summary["rollouts"], summary["skipped"], health)
     idle = health.get("not_judged", 0)
+    own = min(summary.get("own_failures") or 0, health.get("healthy", 0))
     # One that was skipped and ran all the same has its verdict.
     skipped = min(summary["skipped"], idle + summary["rollouts"] - sum(health.values()))
     counts = [
-        (HEALTHY, health.get("healthy", 0)),
+        (HEALTHY, health.get("healthy", 0) - own),
+        (OWN, own),
         *((badge, cause.get(name, 0)) for name, badge in CAUSES.items()),
         (SUSPECTED, health.get("suspected_api_error", 0)),
         (UNDECIDED, health.get("undecided", 0)),

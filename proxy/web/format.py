@@ -15,6 +15,8 @@ from classifier.verdicts import (
     CALLS_UNATTRIBUTED,
     NO_REFERENCE,
     NOTHING_READ,
+    OWN_FAILURES,
+    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
     REFERENCE_INCONCLUSIVE,
     REFERENCE_PARTLY,
@@ -151,6 +153,7 @@ RULES: Mapping[str, str] = {
     "empty_answers": "calls succeeded, but none returned a text or a tool call",
     "never_answered": "the agent gave up every call to the model under test before an answer",
     "unexplained_rejections": "the last requests were rejected alike, and nothing explains why",
+    "own_failures": "no model answered, and all failures are the agent's own: the score counts",
     "healthy": "output of the model was read, and no rule finds that it failed",
 }
 
@@ -208,6 +211,8 @@ def _doomed(verdict: Mapping[str, Any]) -> bool:
 
 
 def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
+    if verdict["rule"] == OWN_FAILURES:
+        return f"{OWN_FAILURES_SENTENCE[0].upper()}{OWN_FAILURES_SENTENCE[1:]}."
     doubt = _doubt(verdict)
     if verdict["provisional"] and verdict["scoreable"] == "unknown":
         return f"No failure is shown so far, but {_unknown(verdict)}."

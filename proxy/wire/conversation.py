@@ -45,8 +45,8 @@ _CHANGING: Final = frozenset((
 ))  # fmt: skip
 _PLAIN_TYPES: Final = (
     "message", "function_call", "function_call_output", "custom_tool_call",
-    "custom_tool_call_output", "additional_tools", "user_input", "model_output", "function_result", "text",
-    None,
+    "custom_tool_call_output", "additional_tools", "user_input", "model_output", "function_result",
+    "text", None,
 )  # fmt: skip
 _PARTS: Final = 64  # of one message; one with more is not looked through
 # Fields with which a server changes the conversation, or has a part of it already.

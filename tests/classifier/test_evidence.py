@@ -13,7 +13,8 @@ import pytest
 from classifier import EVIDENCE, Subcategory, judge
 from classifier.evidence import Evidence, MainLane, Strength, UnresolvedFailures, ids, main_lane_of
 from classifier.logical_calls import CallState, calls_of, counted
-from classifier.rules import RULES
+from classifier.rules import RULES, own_failures
+from classifier.verdicts import OWN_FAILURES
 from tests.builders import calls, cause, exchange, rollout
 from tests.classifier.truth import TABLE
 from tests.classifier.truth_sequences import SEQUENCES
@@ -68,6 +69,12 @@ def test_the_first_rule_that_fires_gives_the_verdict() -> None:
     for row in (*TABLE, *SEQUENCES):
         seen = row.rollout
         facts = Evidence.of(seen, EVIDENCE)
+        if row.evidence == OWN_FAILURES:  # its failures take no reward away: it stands on those
+            own = own_failures(replace(facts, kept=True))
+            assert (own and own.rule) == judge(seen).rule == OWN_FAILURES, str(row)
+            assert own_failures(facts) is None
+            fired.add(OWN_FAILURES)
+            continue
         found = [finding.rule for rule in RULES if (finding := rule(facts)) is not None]
         proven = facts.proof is not None or facts.exempt
         last = "healthy" if proven else "undecided"

@@ -279,7 +279,7 @@ def test_an_answer_in_another_apis_shape_is_a_permanent_failure_of_the_operators
 def test_of_an_untrusted_agent_the_reference_tells_whose_shape_is_wrong() -> None:
     for words, rule, to in (
         ("rejected_request", "all_failed", "operator"),
-        ("ok ok ok", "healthy", "agent"),
+        ("ok ok ok", "own_failures", "agent"),
         ("provider_error", "all_failed", "unknown"),
     ):
         verdict = judge(asked(rollout("200+wrong_shape", agents="untrusted"), words))

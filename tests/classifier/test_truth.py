@@ -14,7 +14,7 @@ def told(verdict: Verdict) -> str:
     """Write a verdict as the table does."""
     if verdict.health.unhealthy:
         return f"{verdict.rule} {verdict.fingerprint}"
-    return verdict.health.value
+    return verdict.rule if verdict.health is Health.HEALTHY else verdict.health.value
 
 
 def expected_by_seed(row: Row) -> str:

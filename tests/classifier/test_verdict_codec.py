@@ -63,6 +63,7 @@ CONTRACT_VERDICT = [
     "proof",
     "references",
     "held_s",
+    "sentence",
 ]
 
 

@@ -16,6 +16,8 @@ from classifier.references import NotRun
 from classifier.rules import references_wanted
 from classifier.verdicts import (
     NO_REFERENCE,
+    OWN_FAILURES,
+    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
     REFERENCE_INCONCLUSIVE,
     REFERENCE_PARTLY,
@@ -191,7 +193,11 @@ def test_what_untrusted_agents_may_have_provoked_keeps_the_reward_and_is_told() 
         assert verdict.attributed_to is AttributedTo.AGENT, case.why
         assert verdict.retry.reason == "the agent's own failure: its reward counts"
         (line,) = check_lines(verdict, "t1")
-        assert line.startswith("t1: its reward counts: provoked, it is suspected ("), case.why
+        own = verdict.rule == OWN_FAILURES
+        why = OWN_FAILURES_SENTENCE if own else "its reward counts: provoked, it is suspected"
+        assert line.startswith(f"t1: {why} ("), case.why
+        assert verdict.sentence == (OWN_FAILURES_SENTENCE if own else None), case.why
+        assert not own or verdict.proof is None, case.why
 
 
 def test_honest_failures_are_found_under_either_policy() -> None:

@@ -53,6 +53,13 @@ def fair(calls: str, why: str, *, seed: str = "healthy", **said: Any) -> None:
     TABLE.append(row)
 
 
+def own(calls: str, seed: str, why: str) -> None:
+    """Add an untrusted agent's rollout that no model answered, by its own doing."""
+    said = {"agents": "untrusted"}
+    row = Row(calls=calls, lost=False, evidence="own_failures", seed=seed, why=why, said=said)
+    TABLE.append(row)
+
+
 def untold(calls: str, evidence: str, seed: str, why: str, **said: Any) -> None:
     row = Row(calls=calls, lost=None, evidence=evidence, seed=seed, why=why, said=said)
     TABLE.append(row)
@@ -493,3 +500,12 @@ lost("401*2", "all_failed auth:401", "all_failed auth:401", "a verifier's failur
      status="evaluation_failed", verifier_error="exit 2")  # fmt: skip
 fair("200+tool", "counted as zero by the runner", seed=QUIET, total_tokens=0, tool_calls=0)
 fair("200+tool", "counted by the runner", total_tokens=1200, tool_calls=4)
+
+# An untrusted agent's own failures: its zero counts, and no model answered.
+own("401+override*3", "all_failed auth:401", "a key of its own where the operator has one")
+own("400+twice*2", "all_failed rejected_request:400", "two models in one body")
+own("404@made-up*2", "all_failed model_not_found:404", "a model that only it names")
+own("400+content_filter", "all_failed rejected_request:400", "it wrote what was filtered")
+own("200+side 401+override*2", "healthy", "a title is no answer")
+own("", QUIET, "it made no call")
+own("left*2", QUIET, "it waited for none")

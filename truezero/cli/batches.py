@@ -257,6 +257,7 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum
     "--fingerprint", multiple=True, help="Failed with this, such as auth:401; repeatable."
 )
 @click.option("--cause", multiple=True, help="Failed for this cause; repeatable.")
+@click.option("--rule", multiple=True, help="By the rule that fired, as own_failures; repeatable.")
 @click.option("--validity", multiple=True, help="By the worst finding, or by a check; repeatable.")
 @click.option("--reward", multiple=True, help="zero, nonzero, null or missing; repeatable.")
 @click.option("--scoreable", multiple=True, help="yes, no or unknown; repeatable.")

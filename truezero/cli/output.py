@@ -204,6 +204,8 @@ def headline(verdict: models.Verdict) -> str:
 def _reason(verdict: models.Verdict) -> str:
     if verdict.error:
         return verdict.error
+    if verdict.sentence:
+        return f"({verdict.sentence})"
     if verdict.health == "healthy" and verdict.scoreable == "unknown":
         return "(it is not known whether its score counts)"
     if verdict.health == "healthy" and verdict.scoreable == "no":
@@ -410,6 +412,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         f"{summary.skipped:,} skipped",
         "zeros": zeros_line(summary.zeros),
         "unearned": unearned_line(summary),
+        "own failures": _own_failures(summary.own_failures),
         "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
         "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
@@ -450,6 +453,13 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
     causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
     are = "is not a measurement" if zeros.not_measured == 1 else "are not measurements"
     return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
+
+
+def _own_failures(count: int | None) -> str | None:
+    """Return how many scores count although no model answered; None if none does."""
+    if not count:
+        return None
+    return f"{plural(count, 'score')} of agents' own failures: no model answered, and they count"
 
 
 def _lane_line(lane: models.BreakerLane) -> str:
@@ -823,7 +833,7 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
             "rollout": escape(item.id),
             "batch": escape(item.batch or "–"),
             "task": escape(f"{item.task}{_repeat(item)}" if item.task else "–"),
-            "health": _health(item.health),
+            "health": "agent's own failure" if item.own_failures else _health(item.health),
             "cause": escape(item.fingerprint or ""),
             "reward": _reward(item),
             "tokens": _number(item.total_tokens, ",d"),

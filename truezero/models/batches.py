@@ -119,7 +119,12 @@ class BatchSummary(Exclusions):
         default=None, description="what differs between its rollouts, the worst first"
     )
     total: int = Field(description="slots: the samples that were to be measured")
-    scoreable: int = Field(description="slots whose rollout reached a model")
+    scoreable: int = Field(description="slots whose score counts")
+    own_failures: int | None = Field(
+        default=None,
+        description="of the scoreable slots, those in which no model answered, by the agent's own "
+        "doing; null of an older service",
+    )
     scored: int = Field(description="of those, slots with a reward")
     coverage: float | None = Field(description="share of the slots that were measured")
     score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
@@ -411,6 +416,11 @@ class ListParameters(StrictRequest):
         default_factory=list, description="cause and status, such as `quota:429`"
     )
     cause: list[_Exact] = Field(default_factory=list, description="the cause, as a verdict has it")
+    rule: list[_Exact] = Field(
+        default_factory=list,
+        description="the rule that fired; `own_failures`: no model answered, by the agent's own "
+        "doing, and the score counts",
+    )
     validity: _Several[Validity] = Field(
         default_factory=list, description="the worst level found, or a check that found something"
     )
@@ -462,7 +472,7 @@ class BatchItem(BaseModel):
     skipped: int = Field(description="rollouts not admitted by an open breaker")
     health: dict[str, int] = Field(description="rollouts by health")
     total: int = Field(description="slots: the samples that were to be measured")
-    scoreable: int = Field(description="slots whose rollout reached a model")
+    scoreable: int = Field(description="slots whose score counts")
     scored: int = Field(description="of those, slots with a reward")
     coverage: float | None = Field(description="share of the slots that were measured")
     score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
@@ -534,7 +544,7 @@ class ComparedBatch(BaseModel):
 
     batch: str = Field(description="name of the batch")
     total: int = Field(description="slots: repeats of tasks, and rollouts without a task")
-    scoreable: int = Field(description="slots whose rollout reached a model")
+    scoreable: int = Field(description="slots whose score counts")
     scored: int = Field(description="of those, slots with a reward")
     coverage: float | None = Field(description="share of the slots that were measured")
     score_effective: float | None = Field(description="mean reward over what was measured")

@@ -373,6 +373,11 @@ class RolloutItem(BaseModel):
     validity: list[str] = Field(
         default_factory=list, description="the worst level, and the checks that found something"
     )
+    own_failures: bool = Field(
+        default=False,
+        description="no model answered, by the agent's own doing: its score counts, as no "
+        "measurement of a model",
+    )
 
 
 class RolloutPage(BaseModel):

@@ -134,6 +134,13 @@ ProviderSeconds = Annotated[
     float | None, Field(description="seconds in which answers were waited for")
 ]
 
+Sentence = Annotated[
+    str | None,
+    Field(
+        description="the verdict in one line, where `rule` is `own_failures`: no model answered, "
+        "and the score counts"
+    ),
+]
 Proven = Annotated[
     Proof | None,
     Field(description="that the model under test answered; null if nothing shows it"),
@@ -251,6 +258,7 @@ class Verdict(BaseModel):
     references: list[VerdictReference] = Field(
         default_factory=list, description="the proxy's own questions, asked beside failed calls"
     )
+    sentence: Sentence = None
 
     @property
     def spoilt(self) -> str | None:
@@ -299,3 +307,4 @@ class Result(BaseModel):
     roles: Roles
     provider_s: ProviderSeconds = None
     proof: Proven = None
+    sentence: Sentence = None

@@ -103,6 +103,7 @@ class RolloutFilters(TypedDict, total=False):
     subcategory: models.Subcategory | Sequence[models.Subcategory]
     fingerprint: str | Sequence[str]
     cause: str | Sequence[str]
+    rule: str | Sequence[str]
     validity: models.Validity | Sequence[models.Validity]
     reward: models.RewardKind | Sequence[models.RewardKind]
     scoreable: models.Scoreable | Sequence[models.Scoreable]

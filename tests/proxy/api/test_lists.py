@@ -54,6 +54,9 @@ def test_quota_finds_what_failed_for_quota(service: Service) -> None:
     play(service, "dead", DEAD)
     assert ids(service, "text=AUTH") == ["dead"]
     assert ids(service, "text=fine") == ["fine"]
+    assert ids(service, "rule=all_failed") == ["dead"]
+    assert ids(service, "rule=healthy&rule=all_failed&sort=health") == ["dead", "fine"]
+    assert ids(service, "rule=own_failures") == []
 
 
 @pytest.mark.parametrize(

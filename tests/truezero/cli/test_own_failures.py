@@ -1,0 +1,134 @@
+"""An agent's own failures are a class of their own, on every surface."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from classifier.verdicts import OWN_FAILURES_SENTENCE
+from tests import forked
+from tests.fakes import answers
+from tests.fakes.answers import FAILURES, Api, Fault
+from tests.proxy.api.test_routes import Service, serving
+from tests.truezero.cli.test_batches import environment
+
+OWN = ("bogus", "mute")
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A batch of untrusted agents: one solves its task, two fail by themselves."""
+    with serving(tmp_path_factory.mktemp("service"), BREAKER_THRESHOLD="1") as served:
+        for name, reward in (("won", 1.0), ("lost", 0.0), ("bogus", 0.0), ("mute", 0.0)):
+            facts = {"id": name, "batch": "b", "task": name, "policy": {"agents": "untrusted"}}
+            served.http.post("/rollouts", json=facts).raise_for_status()
+            served.provider.plays(
+                FAILURES[Api.CHAT][Fault.AUTH] if name == "bogus" else answers.healthy
+            )
+            for _ in range({"mute": 0, "bogus": 3}.get(name, 1)):
+                served.call(name)
+            outcome = {"status": "success", "prompts_executed": 1, "rewards": {"reward": reward}}
+            served.http.post(f"/rollouts/{name}/outcome", json=outcome).raise_for_status()
+        yield served
+
+
+def truezero(service: Service, *words: str, **more: str) -> str:
+    url = str(service.http.base_url)
+    ended = forked.run(*words, cwd=forked.ROOT, env=environment(TRUEZERO_URL=url, **more))
+    assert ended.returncode in (0, 1), ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_verdict_and_result_say_that_no_model_answered_and_that_the_score_counts(
+    service: Service, name: str
+) -> None:
+    verdict = service.get(f"/rollouts/{name}/verdict")
+    assert (verdict["health"], verdict["rule"], verdict["scoreable"]) == (
+        "healthy", "own_failures", "yes",
+    )  # fmt: skip
+    assert (verdict["proof"], verdict["error"]) == (None, None)
+    assert verdict["sentence"] == OWN_FAILURES_SENTENCE
+    assert not verdict["retry"]["eligible"]
+    result = service.get(f"/rollouts/{name}/result")
+    assert result["rewards"] == {"reward": 0.0}
+    assert (result["error"], result["proof"]) == (None, None)
+    assert result["sentence"] == OWN_FAILURES_SENTENCE
+    assert result["own_failure_info"]["rule"] == "own_failures"
+
+
+def test_one_that_a_model_answered_is_none(service: Service) -> None:
+    verdict = service.get("/rollouts/lost/verdict")
+    assert (verdict["rule"], verdict["sentence"]) == ("healthy", None)
+    assert verdict["proof"]["source"] == "wire"
+
+
+def test_lists_show_and_find_them(service: Service) -> None:
+    found = service.get("/rollouts", rule="own_failures")["items"]
+    assert [(each["id"], each["own_failures"]) for each in found] == [(n, True) for n in OWN]
+    assert [x["id"] for x in service.get("/rollouts", rule="healthy")["items"]] == ["won", "lost"]
+    query = "/rollouts?rule=healthy&rule=own_failures&order=desc"
+    both = service.http.get(query).raise_for_status().json()["items"]
+    assert [each["own_failures"] for each in both] == [True, True, False, False]
+    assert service.get("/rollouts", rule="all_failed")["items"] == []
+
+
+def test_a_batch_counts_them_beside_what_was_measured_and_no_score_changes(
+    service: Service,
+) -> None:
+    summary = service.get("/batches/b")
+    assert (summary["own_failures"], summary["scoreable"], summary["scored"]) == (2, 4, 4)
+    assert (summary["score_effective"], summary["score_all"]) == (0.25, 0.25)
+    assert summary["zeros"] == {"reported": 3, "not_measured": 0, "by_cause": {}}
+    lines = service.get("/batches/b/check")["lines"]
+    assert sum(OWN_FAILURES_SENTENCE in line for line in lines) == 2
+
+
+def test_no_breaker_counts_them(service: Service) -> None:
+    lanes = service.get("/batches/b/breaker")["lanes"]
+    assert [each for each in lanes if each["phase"] != "closed" or each["streak"]] == []
+
+
+def test_commands_print_the_class(service: Service) -> None:
+    assert f"healthy ({OWN_FAILURES_SENTENCE})" in truezero(service, "verdict", "bogus")
+    batch = " ".join(truezero(service, "batch", "b").split())
+    assert "own failures 2 scores of agents' own failures: no model answered" in batch
+    assert truezero(service, "check", "b").count(OWN_FAILURES_SENTENCE) == 2
+    listed = truezero(service, "list", "--rule", "own_failures", COLUMNS="200")
+    assert listed.count("agent's own failure") == 2
+    assert "won" not in listed
+    told = json.loads(truezero(service, "list", "--rule", "own_failures", "--json"))
+    assert {each["id"] for each in told} == set(OWN)
+    rows = list(csv.DictReader(io.StringIO(truezero(service, "list", "--csv"))))
+    assert len(rows) == 4
+
+
+def test_pages_do_not_say_that_a_model_was_reached(service: Service) -> None:
+    for name in OWN:
+        page = service.http.get(f"/ui/rollouts/{name}").text
+        assert "the agent&#39;s own failures; the zero counts" in page
+        assert "The model was reached" not in page
+        assert "output of the model was read" not in page
+    assert "agent&#39;s own failure" in service.http.get("/ui/batches/b").text
+
+
+def test_an_archive_keeps_them(service: Service, tmp_path: Path) -> None:
+    full = truezero(service, "export", "--full", "--database", service.database)
+    (tmp_path / "archive").write_text(full)
+    other = str(tmp_path / "other.db")
+    truezero(service, "import", str(tmp_path / "archive"), "--database", other)
+    assert truezero(service, "export", "--full", "--database", other) == full
+    exported = service.http.get("/rollouts/export", params={"batch": "b"}).text
+    (tmp_path / "batch").write_text(exported)
+    verdicts: list[dict[str, Any]] = [
+        json.loads(line)
+        for line in truezero(service, "classify", str(tmp_path / "batch")).splitlines()
+    ]
+    rules = {each["rollout_id"]: each["rule"] for each in verdicts}
+    assert {name: rules[name] for name in OWN} == dict.fromkeys(OWN, "own_failures")
