@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, task_repeats
 from classifier.diagnostics import tells_of_missing
-from classifier.retries import repetitions
+from classifier.retries import is_deterministic, repetitions
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
@@ -50,7 +50,7 @@ FIXES: Mapping[str, str] = {
     Subcategory.MODEL_NOT_FOUND: "give the account access to the model, or correct its name",
     Subcategory.REJECTED_REQUEST: "change the request: the provider rejects it as invalid",
     Subcategory.RATE_LIMIT: "lower the concurrency, or raise the account's rate limit",
-    Subcategory.PROVIDER_ERROR: "the same failure came again and again: ask the provider",
+    Subcategory.PROVIDER_ERROR: "the failure does not pass by itself: ask the provider",
 }
 _LOOK = {
     "zero_signal": "no call came through the proxy: check the agent's base URL",
@@ -102,15 +102,17 @@ class RepeatStatus(NamedTuple):
     """The state of a repeat without a score, whatever the policy.
 
     Without a ``kind`` it is still running. A transient failure came ``repeated``
-    times in a row with one cause.
+    times in a row with one cause, which decides only if it was ``rejected``.
     """
 
     kind: Rerun | None
     repeated: int = 0
+    rejected: bool = True
 
     def under(self, policy: Policy) -> Rerun | None:
         """Return what is to be done about it; None while it runs."""
-        if self.kind is Rerun.TRANSIENT and 0 < policy.repetition <= self.repeated:
+        cause = Subcategory.REJECTED_REQUEST if self.rejected else None
+        if self.kind is Rerun.TRANSIENT and is_deterministic(cause, self.repeated, policy):
             return Rerun.FIX_FIRST
         return self.kind
 
@@ -128,7 +130,8 @@ def standing(tried: Sequence[RerunAttempt]) -> RepeatStatus:
     if not last.transient:
         return RepeatStatus(Rerun.FIX_FIRST)
     earlier = [attempt.cause for attempt in tried[:-1] if attempt.cause is not None]
-    return RepeatStatus(Rerun.TRANSIENT, repetitions(last.cause, earlier))
+    rejected = last.entry.subcategory == Subcategory.REJECTED_REQUEST
+    return RepeatStatus(Rerun.TRANSIENT, repetitions(last.cause, earlier), rejected)
 
 
 class RerunEntry(NamedTuple):
@@ -293,11 +296,13 @@ def opened_by(skipped: str) -> str:
 # --- counts ---
 
 _STANDING = "standing"
+_REJECTED = ":rejected"  # earlier releases counted failures of all causes alike, without it
 
 
 def count_of(status: RepeatStatus) -> str:
     """Return the name of the count, among those of a batch, that a repeat is in."""
-    return f"{_STANDING}:{status.kind or ''}:{status.repeated}"
+    suffix = _REJECTED if status.rejected and status.repeated else ""
+    return f"{_STANDING}:{status.kind or ''}:{status.repeated}{suffix}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,7 +318,9 @@ class RerunCounts:
         kinds: Counter[Rerun | None] = Counter({Rerun.UNMEASURED: counts.get(NEVER_STARTED, 0)})
         for name, count in counts.items():
             if name.startswith(_STANDING):
-                _, kind, repeated = name.split(":")
-                status = RepeatStatus(Rerun(kind) if kind else None, int(repeated))
+                _, kind, repeated, *rejected = name.split(":")
+                status = RepeatStatus(
+                    Rerun(kind) if kind else None, int(repeated), rejected=bool(rejected)
+                )
                 kinds[status.under(policy)] += count
         return cls(running=kinds[None], kinds={kind: kinds[kind] for kind in Rerun})

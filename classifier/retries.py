@@ -1,14 +1,17 @@
 """Advise whether to retry a rollout, and after how long.
 
 Only proven transient failures are retried: of calls, or of answers that an engine aborted midway.
-An error inside a 200 that nothing explains may be anything: it is retried once at most.
+An error inside a 200 that nothing explains may be anything: it is retried once at most. While a
+lane answers nobody, attempts on it do not count.
 """
 
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from classifier.cause_table.phrases import UNNAMED
 from classifier.records import RolloutRecord
@@ -32,6 +35,9 @@ PERMANENT = {
     Subcategory.REJECTED_REQUEST: "permanent: the same request would be refused again",
 }
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
+SILENCE_S = 3_600.0
+"""Seconds that a lane may answer nobody until attempts on it count all the same."""
+_SILENT = "transient: nothing on the lane is answered, so this attempt does not count"
 _PERMANENT = "permanent until someone looks"
 # Validity checks whose finding will be gone as soon as the engine is there again.
 _PASSING = frozenset((answers.ENGINE_ABORTED,))
@@ -43,6 +49,40 @@ _BY_HEALTH = {
 }
 
 
+class Silence(NamedTuple):
+    """Attempts at a task during which its lane answered nobody: they do not count.
+
+    ``earlier`` is the number of such attempts before this one; ``lasts`` if this is one too.
+    """
+
+    earlier: int = 0
+    lasts: bool = False
+
+
+def silence(
+    starts: Sequence[float], last_answer: Callable[[float, float], float | None], *, now: float
+) -> Silence:
+    """Find the attempts until whose next one the lane answered nobody.
+
+    Times are in seconds since the epoch. Once a lane has answered nobody for `SILENCE_S`, the
+    attempts count all the same.
+
+    Arguments:
+        starts: of the attempts, oldest first, this one last.
+        last_answer: returns the start of the lane's last answered call from a time up to another.
+    """
+    answered: set[int] = set()
+    until = now
+    while until > starts[0] and (at := last_answer(starts[0], until)) is not None:
+        place = bisect_right(starts, at) - 1
+        answered.add(place)
+        until = starts[place]
+    before, last = len(starts) - 1, max(answered, default=-1)
+    if last < before and now - starts[last + 1] > SILENCE_S:
+        return Silence()
+    return Silence(before - len(answered - {before}), lasts=last < before)
+
+
 def advise(
     verdict: Verdict,
     *,
@@ -50,6 +90,7 @@ def advise(
     policy: Policy = EVIDENCE,
     rand: Callable[[], float],
     earlier: Sequence[str] = (),
+    silence: Silence = Silence(),
 ) -> Retry:
     """Advise whether to retry a rollout with this verdict.
 
@@ -58,15 +99,19 @@ def advise(
     ``min(retry_base_s × 2^attempt, retry_cap_s)``, but never less than the provider's own, of
     which `LONGEST_WAIT_S` counts. It is None for a quota: the wait until a plan's next day or
     month is no advice to retry.
-    ``earlier`` are the causes of the attempts before, oldest first: a cause that stays the
-    same ``policy.repetition`` times in a row is deterministic, whatever its kind.
+    ``earlier`` are the causes of the attempts before, oldest first: a rejection whose cause stays
+    the same ``policy.repetition`` times in a row is deterministic. ``silence``: attempts
+    that do not count.
     """
     wait = _stated_wait(verdict)
-    refusal = _why_not(verdict, attempt, policy, earlier)
+    counted = attempt - silence.earlier
+    refusal = _why_not(verdict, None if silence.lasts else counted, policy, earlier)
     if refusal is not None:
         return Retry(eligible=False, after_s=wait, reason=refusal)
     drawn = rand() * backoff_s(attempt, policy)
-    reason = f"transient: retry {attempt + 1} of {policy.max_retries}"
+    reason = f"transient: retry {counted + 1} of {policy.max_retries}"
+    if silence.lasts:
+        reason = _SILENT
     return Retry(eligible=True, after_s=round(max(drawn, wait or 0.0), 3), reason=reason)
 
 
@@ -83,7 +128,10 @@ def backoff_s(attempt: int, policy: Policy = EVIDENCE) -> float:
     return min(policy.retry_base_s * 2.0**exponent, policy.retry_cap_s)
 
 
-def _why_not(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[str]) -> str | None:
+def _why_not(
+    verdict: Verdict, counted: int | None, policy: Policy, earlier: Sequence[str]
+) -> str | None:
+    """Return why no retry is advised, None if one is; without ``counted`` none is used up."""
     if verdict.attributed_to is AttributedTo.AGENT:
         return "the agent's own failure: its reward counts"
     if BUDGET in verdict.excluded_by:
@@ -109,13 +157,19 @@ def _why_not(verdict: Verdict, attempt: int, policy: Policy, earlier: Sequence[s
     if policy.max_retries == 0:
         return "transient, but retrying is turned off"
     repeated = repetitions(verdict.cause, earlier)
-    if 0 < policy.repetition <= repeated:
+    if is_deterministic(verdict.subcategory, repeated, policy):
         return f"the same cause {repeated} times in a row: deterministic"
-    if attempt >= policy.max_retries:
+    if counted is not None and counted >= policy.max_retries:
         if policy.max_retries == 1:
             return "transient, but the only retry is used"
         return f"transient, but all {policy.max_retries} retries are used"
     return None
+
+
+def is_deterministic(subcategory: str | None, repeated: int, policy: Policy) -> bool:
+    """Return True if a rejection came so many times in a row that the next one is certain."""
+    rejected = subcategory == Subcategory.REJECTED_REQUEST
+    return rejected and 0 < policy.repetition <= repeated
 
 
 def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
@@ -131,9 +185,13 @@ def repetitions(cause: str | None, earlier: Sequence[str]) -> int:
 
 
 def with_advice(
-    verdict: Verdict, rollout: RolloutRecord, policy: Policy, earlier: Sequence[str] = ()
+    verdict: Verdict,
+    rollout: RolloutRecord,
+    policy: Policy,
+    earlier: Sequence[str] = (),
+    silence: Silence = Silence(),
 ) -> Verdict:
-    """Return the verdict with retry advice by its rollout and its task's earlier causes."""
+    """Return the verdict with retry advice by its rollout and its task's earlier attempts."""
     attempt = rollout.attempt or 0
     once = _left_open(verdict) or _unnamed(verdict, rollout)
     if policy.max_retries > 1 and once:
@@ -144,6 +202,7 @@ def with_advice(
         policy=policy,
         rand=lambda: _drawn(rollout.id, attempt),
         earlier=earlier,
+        silence=Silence() if once else silence,
     )
     return replace(verdict, retry=retry)
 

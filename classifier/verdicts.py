@@ -304,8 +304,8 @@ class Policy:
     ``content_filter``: "failure", or "answer" where a filter on a request is the outcome of what
     is tested; a filter on an answer is an answer under each.
     ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
-    ``repetition``: attempts in a row with one and the same cause that make a transient
-    failure look deterministic. ``request_repeats``: failures of one and the same request
+    ``repetition``: attempts in a row with one and the same cause that make a rejection
+    deterministic. ``request_repeats``: failures of one and the same request
     inside a rollout that earn a warning. ``breaker_threshold``: 0 turns the breaker off.
     """
 

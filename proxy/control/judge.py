@@ -14,6 +14,7 @@ from classifier import breakers, codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
 from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
+from classifier.fingerprints import Lane
 from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
@@ -28,7 +29,7 @@ from classifier.records import (
     RolloutRecord,
 )
 from classifier.references import NotRun, ReferenceSeries
-from classifier.retries import with_advice
+from classifier.retries import Silence, silence, with_advice
 from classifier.validity.surroundings import LANE_DRIFTED, least_reward, rewarded
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
 from proxy.control.health import LookedAt, current_drifts, drifts_during, judged_before_drifts
@@ -546,7 +547,8 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         earlier = stored.earlier_causes(
             rollout.batch, rollout.task, rollout.attempt, repeat=rollout.repeat
         )
-        verdict = with_advice(verdict, rollout, policy, earlier)
+        silent = _silence(service, rollout, verdict, now)
+        verdict = with_advice(verdict, rollout, policy, earlier, silent)
     if service.recorder.failing or not loaded.storable:
         return verdict
     if _is_being_asked(service, rollout, verdict, now):
@@ -558,6 +560,18 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
     return verdict
+
+
+def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> Silence:
+    """Return the attempts at a task that do not count, if no retry was left otherwise."""
+    attempt = rollout.attempt or 0
+    if not verdict.transient or verdict.lane is None or attempt < service.policy.max_retries:
+        return Silence()
+    starts = service.database.rollouts.attempt_starts(
+        rollout.batch, rollout.task, attempt, repeat=rollout.repeat
+    )
+    answered = partial(service.database.calls.last_answer, Lane.read(verdict.lane))
+    return silence(starts, answered, now=now)
 
 
 async def settle_references(service: Service, rollout_id: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, union
 
 from classifier.fingerprints import Lane, plain
-from classifier.records import RESERVED, UNATTRIBUTED, Exchange, Kind
+from classifier.records import RESERVED, UNATTRIBUTED, Ending, Exchange, Kind
 from proxy.store.closings import reopen
 from proxy.store.connections import Commit, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
@@ -29,6 +29,7 @@ from proxy.store.tables import (
 
 _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
+_NO_ANSWER = 300  # statuses from here on
 _Row = tuple[Any, ...]
 
 
@@ -193,6 +194,25 @@ class Calls:
                 return False
             models = connection.execute(calls).scalars()
             return any(plain(model) == plain(lane.model) for model in models)
+
+    def last_answer(self, lane: Lane, since: float, until: float) -> float | None:
+        """Return when the lane's last answered call of a time began, whoever made it.
+
+        Arguments:
+            since, until: epoch seconds; a call began at or after the one and before the other.
+        """
+        query = (
+            select(exchanges.c.started_at)
+            .where(since <= _BEGAN, until > _BEGAN, exchanges.c.subcategory.is_(None))
+            .where(exchanges.c.ending == Ending.COMPLETE.value, exchanges.c.status < _NO_ANSWER)
+            .where(exchanges.c.upstream == lane.upstream, exchanges.c.model == lane.model)
+            .where(exchanges.c.key_digest.is_not_distinct_from(lane.key and f"key-{lane.key}"))
+            .where(exchanges.c.kind == Kind.INFERENCE.value)
+            .order_by(_BEGAN.desc())
+            .limit(1)
+        )
+        with self._connections.reading() as connection:
+            return connection.scalar(query)
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None if unknown."""

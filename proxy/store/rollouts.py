@@ -382,6 +382,19 @@ class Rollouts:
         with self._connections.reading() as connection:
             return set(connection.execute(query).scalars())
 
+    def attempt_starts(
+        self, batch: str | None, task: str | None, attempt: int, *, repeat: int | None
+    ) -> list[float]:
+        """Return when a task's attempts up to this one were registered, oldest first."""
+        query = (
+            select(rollouts.c.created_at)
+            .where(rollouts.c.batch.is_not_distinct_from(batch), rollouts.c.task == task)
+            .where(rollouts.c.repeat.is_not_distinct_from(repeat), rollouts.c.attempt <= attempt)
+            .order_by(rollouts.c.created_at)
+        )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         """Return one rollout as `load_some` does; None if it is unknown."""
         return self.load_some([rollout_id]).get(rollout_id)

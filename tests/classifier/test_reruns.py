@@ -125,12 +125,30 @@ def test_an_attempt_that_a_later_one_superseded_is_in_none() -> None:
     assert reruns([*tried, under_way]) == (1, {})
 
 
-def test_a_cause_that_stays_the_same_is_to_be_fixed_first() -> None:
-    tried = [attempt("503*2", repeat=0, attempt=n) for n in range(3)]
+def test_a_rejection_that_stays_the_same_is_to_be_fixed_first() -> None:
+    tried = [
+        attempt("503*2", repeat=0, attempt=n)._replace(cause="v1:rejected_request:openai:400:-")
+        for n in range(3)
+    ]
+    tried = [
+        each._replace(entry=each.entry._replace(subcategory=Subcategory.REJECTED_REQUEST))
+        for each in tried
+    ]
     assert only(reruns(tried[:2]))[0] is Rerun.TRANSIENT
-    kind, cause, _ = only(reruns(tried))
-    assert (kind, cause) == (Rerun.FIX_FIRST, "provider_error:503 on openai/gpt-5/key-3f9a")
+    assert only(reruns(tried))[0] is Rerun.FIX_FIRST
     assert only(reruns(tried, Policy(repetition=0)))[0] is Rerun.TRANSIENT
+
+
+@pytest.mark.parametrize("calls", ["503*2", "500*2", "429*2", "net*2"])
+def test_a_transient_cause_that_stays_the_same_is_still_run_again_now(calls: str) -> None:
+    tried = [attempt(calls, repeat=0, attempt=n) for n in range(9)]
+    ((reason, _),) = reruns(tried).items.items()
+    assert (reason.kind, reason.fix) == (Rerun.TRANSIENT, None)
+
+
+def test_counts_of_the_last_release_are_read_as_of_any_cause() -> None:
+    told = RerunCounts.of({"standing:transient:3": 2, "standing::0": 1, "standing:fix_first:0": 4})
+    assert (told.running, told.kinds[Rerun.TRANSIENT], told.kinds[Rerun.FIX_FIRST]) == (1, 2, 4)
 
 
 def test_a_rollout_that_was_not_admitted_is_registered_again_as_it_is() -> None:

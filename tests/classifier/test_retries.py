@@ -12,8 +12,15 @@ from hypothesis import strategies as st
 
 from classifier import Policy, advise, judge
 from classifier.records import Cause, RolloutRecord
-from classifier.retries import LONGEST_WAIT_S, backoff_s, repetitions
-from classifier.verdicts import Subcategory
+from classifier.retries import (
+    LONGEST_WAIT_S,
+    Silence,
+    backoff_s,
+    repetitions,
+    silence,
+    with_advice,
+)
+from classifier.verdicts import Subcategory, Verdict
 from tests.builders import rollout
 
 
@@ -121,10 +128,24 @@ def test_retrying_can_be_turned_off() -> None:
     assert verdict.retry.reason == "transient, but retrying is turned off"
 
 
-def test_the_same_cause_again_and_again_is_deterministic() -> None:
-    verdict = judge(rollout("200+truncated"))
+def _rejected_for_now() -> Verdict:
+    """A rejection that an operator's row calls transient."""
+    cause = Cause(
+        subcategory=Subcategory.REJECTED_REQUEST,
+        transient=True,
+        rule="operator",
+        reason="malformed",
+    )
+    record = rollout("400*2")
+    return judge(
+        replace(record, exchanges=tuple(replace(x, cause=cause) for x in record.exchanges))
+    )
+
+
+def test_only_a_rejection_that_stays_the_same_is_deterministic() -> None:
+    verdict, more = _rejected_for_now(), Policy(max_retries=9)
+    assert (verdict.subcategory, verdict.transient) == (Subcategory.REJECTED_REQUEST, True)
     assert verdict.cause is not None
-    more = Policy(max_retries=9)
     twice = advise(verdict, attempt=1, policy=more, rand=lambda: 0, earlier=[verdict.cause])
     thrice = advise(verdict, attempt=2, policy=more, rand=lambda: 0, earlier=[verdict.cause] * 2)
     assert (twice.eligible, thrice.eligible) == (True, False)
@@ -133,6 +154,75 @@ def test_the_same_cause_again_and_again_is_deterministic() -> None:
     assert advise(
         verdict, attempt=5, policy=never, rand=lambda: 0, earlier=[verdict.cause] * 5
     ).eligible
+
+
+@pytest.mark.parametrize(
+    "text", ["503*2", "500*2", "529*2", "429*2", "net*2", "200+truncated", "402+transient"]
+)
+def test_a_transient_cause_is_never_called_deterministic(text: str) -> None:
+    verdict = judge(rollout(text))
+    assert verdict.cause is not None
+    for attempt in range(12):
+        said = advise(
+            verdict, attempt=attempt, policy=Policy(max_retries=9), rand=lambda: 0,
+            earlier=[verdict.cause] * attempt,
+        )  # fmt: skip
+        assert "deterministic" not in said.reason
+        assert said.eligible is (attempt < 9)
+
+
+def test_an_attempt_on_a_lane_that_answers_nobody_does_not_count() -> None:
+    verdict = judge(rollout("503*2"))
+    down = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(5, lasts=True))
+    assert (down.eligible, down.after_s) == (True, 30.0)
+    assert (
+        down.reason == "transient: nothing on the lane is answered, so this attempt does not count"
+    )
+    back = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(6))
+    assert (back.eligible, back.reason) == (True, "transient: retry 2 of 2")
+    used = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(5))
+    assert (used.eligible, used.reason) == (False, "transient, but all 2 retries are used")
+
+
+@pytest.mark.parametrize("text", ["401*2", "402*2", "400*2", "", "200"])
+def test_a_silent_lane_makes_nothing_else_eligible(text: str) -> None:
+    verdict, silent = judge(rollout(text)), Silence(3, lasts=True)
+    assert not advise(verdict, attempt=3, rand=lambda: 1.0, silence=silent).eligible
+    off = Policy(max_retries=0)
+    assert not advise(judge(rollout("503")), policy=off, rand=lambda: 1.0, silence=silent).eligible
+
+
+def test_what_is_run_again_once_counts_on_a_silent_lane_too() -> None:
+    record, silent = _in_band("in_band.unnamed", 1), Silence(1, lasts=True)
+    assert not with_advice(judge(record), record, Policy(), (), silent).retry.eligible
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [
+        ([], Silence(3, lasts=True)),
+        ([5.0], Silence(3, lasts=True)),  # before the first attempt
+        ([10.5, 11.0], Silence(2, lasts=True)),
+        ([10.5, 20.5, 30.5], Silence(0, lasts=True)),
+        ([41.0], Silence(3)),
+        ([15.0, 25.0, 41.0, 42.0], Silence(1)),
+    ],
+)
+def test_an_attempt_counts_if_the_lane_answered_anybody_before_the_next_one(
+    answers: list[float], expected: Silence
+) -> None:
+    def last_answer(since: float, until: float) -> float | None:
+        return max((at for at in answers if since <= at < until), default=None)
+
+    assert silence([10.0, 20.0, 30.0, 40.0], last_answer, now=50.0) == expected
+
+
+def test_patience_with_a_silent_lane_ends_after_an_hour() -> None:
+    starts = [0.0, 10.0, 3_000.0]
+    assert silence(starts, lambda _since, _until: None, now=3_599.0) == Silence(2, lasts=True)
+    assert silence(starts, lambda _since, _until: None, now=3_601.0) == Silence()
+    begun = silence(starts, lambda _since, until: 5.0 if until > 5 else None, now=3_601.0)
+    assert begun == Silence(1, lasts=True), "the silence began with the second attempt"
 
 
 def test_repetition_ends_at_another_cause() -> None:

@@ -705,3 +705,58 @@ def test_a_pass_with_next_to_no_output_beside_its_tasks_others_is_told(
     judged = {each.rollout_id: each for each in judge_export(exported)}
     assert [each.check for each in judged["r2"].validity] == ["unearned"]
     assert service.get("/batches/b")["unearned"] == 0
+
+
+# --- Attempts on a lane that answers nobody -------------------------------------------------------
+
+
+def advice(service: Service, number: int, *, others: bool = False) -> dict[str, Any]:
+    """Run an attempt at a task whose call fails; return its retry advice.
+
+    Arguments:
+        others: another rollout is answered meanwhile.
+    """
+    name = f"t{number}"
+    body = {"id": name, "batch": "b", "task": "t", "attempt": number}
+    assert service.http.post("/rollouts", json=body).status_code == 201
+    if others:
+        service.provider.plays(answers.healthy)
+        service.call("another")
+    service.provider.plays(DOWN)
+    service.call(name)
+    service.http.post(f"/rollouts/{name}/outcome", json={"status": "success"})
+    retry = service.get(f"/rollouts/{name}/verdict")["retry"]
+    assert isinstance(retry, dict)
+    return retry
+
+
+SILENT = "transient: nothing on the lane is answered, so this attempt does not count"
+
+
+def test_attempts_while_a_lane_answers_nobody_do_not_count(service: Service) -> None:
+    advised = [advice(service, number) for number in range(6)]
+    assert [retry["eligible"] for retry in advised] == [True] * 6
+    assert [retry["reason"] for retry in advised] == [
+        "transient: retry 1 of 2", "transient: retry 2 of 2", *[SILENT] * 4,
+    ]  # fmt: skip
+    reruns = service.get("/batches/b/rerun")
+    assert [reruns[kind]["count"] for kind in ("transient", "fix_first")] == [1, 0]
+
+
+def test_attempts_count_once_a_lane_answers_others(service: Service) -> None:
+    for number in range(6):
+        advice(service, number)
+    advised = [advice(service, number, others=True) for number in range(6, 9)]
+    assert [retry["reason"] for retry in advised] == [
+        "transient: retry 1 of 2", "transient: retry 2 of 2",
+        "transient, but all 2 retries are used",
+    ]  # fmt: skip
+    assert [retry["eligible"] for retry in advised] == [True, True, False]
+    assert service.get("/batches/b/rerun")["transient"]["count"] == 1
+
+
+def test_retries_that_are_turned_off_stay_off_on_a_silent_lane(services: Services) -> None:
+    off = services(MAX_RETRIES="0")
+    assert {advice(off, number)["reason"] for number in range(3)} == {
+        "transient, but retrying is turned off"
+    }

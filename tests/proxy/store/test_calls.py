@@ -9,8 +9,9 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from classifier.fingerprints import Lane
-from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind, Timing, Usage
+from classifier.records import UNATTRIBUTED, Cause, Ending, Exchange, Kind, Timing, Usage
 from classifier.references import REFERENCE
+from classifier.verdicts import Subcategory
 from proxy.store import calls
 from proxy.store.database import Database
 from proxy.store.errors import RowRejected
@@ -64,6 +65,35 @@ def test_a_call_of_a_batch_is_seen_on_its_lane(database: Database) -> None:
     for of, upstream, model, seen in rows:
         lane = Lane(upstream=upstream, model=model)
         assert database.calls.seen_on(of, lane) is seen, (of, upstream, model)
+
+
+def test_the_last_answer_of_a_lane_is_found_whoever_asked(database: Database) -> None:
+    asked: dict[str, Any] = {
+        "upstream": "openai", "model": "gpt-5", "key_digest": "key-3f9a", "kind": Kind.INFERENCE,
+        "cause": None, "status": 200, "ending": Ending.COMPLETE,
+    }  # fmt: skip
+    facts: tuple[dict[str, Any], ...] = (
+        {}, {}, {"model": "gpt-4"}, {"upstream": "azure"}, {"key_digest": "key-01"},
+        {"key_digest": None}, {"kind": Kind.PROBE}, {"status": 503},
+        {"ending": Ending.LEFT_BY_AGENT}, {"ending": Ending.CUT_UPSTREAM},
+        {"cause": Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule="r")},
+    )  # fmt: skip
+    calls = [
+        replace(
+            FULL,
+            id=f"x{n}",
+            rollout_id=f"r{n}",
+            timing=Timing(started_at=10.0 + n),
+            **asked | fact,
+        )  # fmt: skip
+        for n, fact in enumerate(facts)
+    ]
+    database.calls.write(CommitBatch(recorded=calls), worker="w")
+    lane = Lane(upstream="openai", model="gpt-5", key="3f9a")
+    spans = ((0, 99), (0, 11), (11, 99), (12, 99))
+    found = [database.calls.last_answer(lane, *span) for span in spans]
+    assert found == [11.0, 10.0, 11.0, None]
+    assert database.calls.last_answer(replace(lane, key=None), 0, 99) == 15.0
 
 
 def test_the_proxys_own_calls_make_no_rollout_and_are_nobodys_neighbours(
