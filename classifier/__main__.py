@@ -101,7 +101,8 @@ def _owner(source: Mapping[str, object]) -> str:
 def judge_export(lines: Iterable[str], *, policy: Policy = EVIDENCE) -> list[Verdict]:
     """Return one verdict for each rollout of an export; raises ``LineError``.
 
-    Retry advice considers earlier attempts of the same task, as in the service.
+    Retry advice considers earlier attempts of the same task, as in the service. Each of them
+    counts: an export does not say if a lane answered others meanwhile.
     """
     return judge_records(rollouts_of(lines), policy=policy)
 

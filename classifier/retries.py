@@ -52,17 +52,21 @@ _BY_HEALTH = {
 class Silence(NamedTuple):
     """Attempts at a task during which its lane answered nobody: they do not count.
 
-    ``earlier`` is the number of such attempts before this one; ``lasts`` if this is one too.
+    ``earlier`` is the number of such attempts before this one. ``lasts``: nor has it answered
+    anybody since the attempt before this one began, so that this one does not count either.
     """
 
     earlier: int = 0
     lasts: bool = False
 
 
+_NO_SILENCE = Silence()
+
+
 def silence(
     starts: Sequence[float], last_answer: Callable[[float, float], float | None], *, now: float
 ) -> Silence:
-    """Find the attempts until whose next one the lane answered nobody.
+    """Find the attempts between whose start and the next one's the lane answered nobody.
 
     Times are in seconds since the epoch. Once a lane has answered nobody for `SILENCE_S`, the
     attempts count all the same.
@@ -78,9 +82,10 @@ def silence(
         answered.add(place)
         until = starts[place]
     before, last = len(starts) - 1, max(answered, default=-1)
-    if last < before and now - starts[last + 1] > SILENCE_S:
-        return Silence()
-    return Silence(before - len(answered - {before}), lasts=last < before)
+    lasts = last < before - bool(before)
+    if lasts and now - starts[last + 1] > SILENCE_S:
+        return _NO_SILENCE
+    return Silence(before - len(answered - {before}), lasts)
 
 
 def advise(
@@ -90,7 +95,7 @@ def advise(
     policy: Policy = EVIDENCE,
     rand: Callable[[], float],
     earlier: Sequence[str] = (),
-    silence: Silence = Silence(),
+    silence: Silence = _NO_SILENCE,
 ) -> Retry:
     """Advise whether to retry a rollout with this verdict.
 
@@ -189,7 +194,7 @@ def with_advice(
     rollout: RolloutRecord,
     policy: Policy,
     earlier: Sequence[str] = (),
-    silence: Silence = Silence(),
+    silence: Silence = _NO_SILENCE,
 ) -> Verdict:
     """Return the verdict with retry advice by its rollout and its task's earlier attempts."""
     attempt = rollout.attempt or 0
@@ -202,7 +207,7 @@ def with_advice(
         policy=policy,
         rand=lambda: _drawn(rollout.id, attempt),
         earlier=earlier,
-        silence=Silence() if once else silence,
+        silence=_NO_SILENCE if once else silence,
     )
     return replace(verdict, retry=retry)
 

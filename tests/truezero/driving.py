@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,11 +30,14 @@ class Accounts:
 
     def __init__(self) -> None:
         self.outages = 0  # answers that still fail for sk-flaky
+        self.down_until = 0.0  # on `time.monotonic`: until then nobody is answered
         self._lock = threading.Lock()
 
     def __call__(self, request: Request) -> Answer:
         key = (request.header("authorization") or "").removeprefix("Bearer ")
         if key == "sk-flaky" and self._still_out():
+            key = "sk-down"
+        if time.monotonic() < self.down_until:
             key = "sk-down"
         fault = FAULTS.get(key)
         return answers.healthy(request) if fault is None else answers.FAILURES[Api.CHAT][fault]
@@ -56,8 +60,8 @@ def service(folder: Path, **settings: str) -> Iterator[tuple[str, Provider, Acco
 _http = httpx.Client(timeout=60)  # one for all: each would read the certificates anew
 
 
-def call(base_url: str, key: str = "sk-good") -> int:
+def call(base_url: str, key: str = "sk-good", **facts: str) -> int:
     """One chat call; its status."""
-    asked = {"model": "gpt-5", "messages": []}
+    asked = {"model": "gpt-5", "messages": [], **facts}
     headers = {"authorization": f"Bearer {key}"}
     return _http.post(f"{base_url}/chat/completions", json=asked, headers=headers).status_code

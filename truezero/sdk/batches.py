@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar
@@ -36,7 +38,8 @@ class FinishedSample:
 
     ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted,
     and ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is the exception
-    of the runner's function in the last attempt.
+    of the runner's function in the last attempt. ``given_up`` says why a retry that the service
+    advises was not waited for.
     """
 
     task: str
@@ -47,6 +50,7 @@ class FinishedSample:
     skipped: str | None = None
     error: Exception | None = None
     repeat: int | None = None
+    given_up: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +83,88 @@ def retry_advice(
         return wait_s
 
     return again
+
+
+@dataclass(slots=True, kw_only=True)
+class Tries:
+    """The attempts at one sample: the next one's number, how many were made, and the waits.
+
+    ``waited_s`` are the seconds that it has waited since its lane last answered it.
+    """
+
+    next_attempt: int
+    made: int = 0
+    waited_s: float = 0.0
+
+
+class LaneWaits:
+    """The waits of a run's samples for their lane, and what ended attempts tell of it.
+
+    Arguments:
+        most_s: the seconds that a sample waits for a lane that answers nobody. Once one has
+            waited for so long, no other waits until somebody is answered.
+        retries: False if no sample is run again.
+    """
+
+    def __init__(
+        self, most_s: float, *, retries: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most_s = most_s
+        self.retries = retries
+        self._clock = clock
+        self._over = False
+        self._lock = threading.Lock()
+        self._probe_at = -math.inf
+        self._probe_each_s = HEALTH_EACH_S
+        self.answered = 0
+
+    def told(self, verdict: models.Verdict, tries: Tries) -> None:
+        """Note whether an attempt was answered."""
+        if verdict.health == "healthy" or verdict.output_tokens:
+            self.answered += 1
+            self._over, self._probe_each_s = False, HEALTH_EACH_S
+            tries.waited_s = 0.0
+
+    def left_s(self, tries: Tries) -> float:
+        """Return for how many seconds a sample may still wait."""
+        if tries.waited_s >= self._most_s:
+            self._over = True
+        return 0.0 if self._over else self._most_s - tries.waited_s
+
+    def wait_s(self, advised_s: float, tries: Tries) -> float | None:
+        """Return the wait in seconds before the next attempt, None if there is to be none.
+
+        Only a wait that the service has drawn is cut short: a longer one is the provider's.
+        """
+        left_s = self.left_s(tries)
+        if not left_s:
+            return None
+        if advised_s <= min(2.0**tries.next_attempt, DRAWN_S):
+            return min(advised_s, left_s)
+        return advised_s if advised_s <= self._most_s else None
+
+    def given_up(self, verdict: models.Verdict) -> str | None:
+        """Return why a retry that the service advises was not waited for; None if none is."""
+        if not (self.retries and verdict.retry.eligible):
+            return None
+        lane, wait_s = verdict.lane or "the provider", verdict.retry.after_s or 0.0
+        limit = f"{self._most_s:g} s (max_wait_s)"
+        if self._over:
+            return f"{lane} answered nobody for {limit}: run it again once it answers"
+        return f"{lane} is to be left alone for {wait_s:g} s, longer than {limit}"
+
+    def probes(self) -> bool:
+        """Return True if one sample may start on a lane that is down, to see whether it still is.
+
+        The next one may after 5 s, 10 s and so on up to a minute.
+        """
+        with self._lock:
+            now = self._clock()
+            if now < self._probe_at:
+                return False
+            self._probe_at = now + self._probe_each_s
+            self._probe_each_s = min(2 * self._probe_each_s, PROBE_EACH_S)
+            return True
 
 
 def planned_samples(
@@ -150,7 +236,7 @@ class Stop(threading.Event):
 
 def run_in_threads(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], Stop], FinishedSample],
+    one: Callable[[Sample[Any], Stop], FinishedSample | None],
     *,
     concurrency: int,
     progress: bool | None,
@@ -158,7 +244,8 @@ def run_in_threads(
     """Run samples in threads, so many at once; return what became of them, in their order.
 
     Arguments:
-        one: runs a sample; a wait between its attempts ends where all is to stop.
+        one: runs a sample; a wait between its attempts ends where all is to stop. Returns None
+            if the sample is to go on after all that have not started.
 
     Raises:
         ServiceError: the service became unavailable; no further sample was started.
@@ -174,18 +261,28 @@ def run_in_threads(
             stop.set()  # before this thread takes the next sample
             raise
 
-    with progress_table(len(plan), progress) as tell:
-        with ThreadPoolExecutor(concurrency, "rollout") as pool:
-            running = [pool.submit(unless_stopped, sample) for sample in plan]
-            try:
+    results: dict[int, FinishedSample] = {}
+    with (
+        progress_table(len(plan), progress) as tell,
+        ThreadPoolExecutor(concurrency, "rollout") as pool,
+    ):
+        running = {pool.submit(unless_stopped, each): place for place, each in enumerate(plan)}
+        try:
+            while running:
+                put_off: dict[Future[FinishedSample | None], int] = {}
                 for finished in as_completed(running):
+                    place = running[finished]
                     if (ran := finished.result()) is not None:
+                        results[place] = ran
                         tell(ran)
-            except BaseException:
-                stop.set()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return tuple(filter(None, (finished.result() for finished in running)))
+                    elif not stop.is_set():
+                        put_off[pool.submit(unless_stopped, plan[place])] = place
+                running = put_off
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return tuple(results[place] for place in sorted(results))
 
 
 class AsyncStop:
@@ -204,7 +301,7 @@ class AsyncStop:
 
 async def run_in_tasks(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], AsyncStop], Awaitable[FinishedSample]],
+    one: Callable[[Sample[Any], AsyncStop], Awaitable[FinishedSample | None]],
     *,
     concurrency: int,
     progress: bool | None,
@@ -213,16 +310,19 @@ async def run_in_tasks(
     stop, slots = AsyncStop(), asyncio.Semaphore(concurrency)
 
     async def unless_stopped(sample: Sample[Any]) -> FinishedSample | None:
-        async with slots:
-            if stop.is_set():
-                return None
-            try:
-                ran = await one(sample, stop)
-            except ServiceError:
-                stop.set()
-                raise
-            tell(ran)
-            return ran
+        while not stop.is_set():
+            async with slots:
+                if stop.is_set():
+                    return None
+                try:
+                    ran = await one(sample, stop)
+                except ServiceError:
+                    stop.set()
+                    raise
+                if ran is not None:
+                    tell(ran)
+                    return ran
+        return None
 
     with progress_table(len(plan), progress) as tell:
         running = [asyncio.ensure_future(unless_stopped(sample)) for sample in plan]
@@ -239,21 +339,38 @@ async def run_in_tasks(
 
 
 HEALTH_EACH_S = 5.0
+"""Seconds between two looks at the health of a lane."""
+PROBE_EACH_S = 60.0
+"""The longest time between two probes of a run that waits for health, in seconds."""
+ASIDE_S = 15.0
+"""Seconds of waiting after which a sample lets those go first that have not started: it may be
+the only one that fails."""
+DRAWN_S = 30.0
+"""The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
+STALE_S = 180.0
+"""Age in seconds from which on a word says nothing of now. It is counted from the minute of the
+lane's last call, so that nobody has called the lane for two minutes at least."""
 
 
 def is_down(
-    report: models.StatusReport, *, upstream: str | None = None, model: str | None = None
+    report: models.StatusReport,
+    *,
+    upstream: str | None = None,
+    model: str | None = None,
+    within_s: float = math.inf,
 ) -> bool:
     """Return True if calls to an upstream and model fail, whichever key they are made with.
 
     Arguments:
         upstream, model: as they are registered; None takes any. A provider's name before the model
             (``openai/gpt-5``) is passed over.
+        within_s: a lane that was last called longer ago than so many seconds is passed over.
     """
     words = {
         lane.word
         for lane in report.items
         if lane.server is None
+        and (lane.last_at is None or report.at - lane.last_at <= within_s)
         and upstream in (None, lane.upstream)
         and (model is None or _plain(model) == _plain(lane.model or ""))
     }

@@ -85,7 +85,7 @@ def test_the_last_answer_of_a_lane_is_found_whoever_asked(database: Database) ->
             rollout_id=f"r{n}",
             timing=Timing(started_at=10.0 + n),
             **asked | fact,
-        )  # fmt: skip
+        )
         for n, fact in enumerate(facts)
     ]
     database.calls.write(CommitBatch(recorded=calls), worker="w")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
-from truezero import Client, ServiceError, models
+from truezero import AsyncClient, AsyncRollout, BatchRun, Client, Rollout, ServiceError, models
 from truezero.cli.output import lane_line, print_status
 from truezero.cli.rollouts import wait_while_down
 from truezero.cli.service import repeated_status
 from truezero.sdk.batches import HEALTH_EACH_S, is_down
 
+TWELVE = [f"t{n}" for n in range(12)]
 OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 
 
@@ -144,6 +147,25 @@ def test_a_wait_says_that_its_model_works_again(monkeypatch: pytest.MonkeyPatch)
     assert said == ["gpt-5 is down: waiting up to 60 s", "gpt-5 is no longer down after 10 s"]
 
 
+def test_a_word_that_nobody_renews_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh, stale = (lane("down").model_copy(update={"last_at": at}) for at in (1e9, 1e9 - 240))
+    later = report(stale).model_copy(update={"at": 1e9})
+    seen = iter([later.model_copy(update={"items": [fresh]}), later, later])
+    monkeypatch.setattr(Client, "status", lambda _client: next(seen))
+    said: list[str] = []
+    slept: list[float] = []
+    with Client("http://127.0.0.1:9") as client:
+        for _ in range(2):
+            wait_while_down(
+                client, 60.0, upstream=None, model="gpt-5", say=said.append, sleep=slept.append
+            )
+    gone = "gpt-5 was down when it was last called: starting the agent, to see if it still is"
+    assert said == ["gpt-5 is down: waiting up to 60 s", gone, gone]
+    assert slept == [5.0]
+    assert not is_down(later, within_s=180.0)
+    assert is_down(later)
+
+
 def test_a_watch_outlasts_a_service_that_is_away(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -188,6 +210,62 @@ def test_a_batch_waits_for_health_and_goes_on_in_the_end(
         batch.run(["b"], lambda _task, _rollout: 1.0)
         assert len(asked) == 1, "only where it is asked for"
     assert HEALTH_EACH_S == 5.0
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("down_s", [0.0, 3.0])
+def test_a_batch_that_waits_for_health_finds_out_by_itself(
+    tmp_path: Path, kind: str, down_s: float
+) -> None:
+    """All wait, so nobody calls: one goes on, and the others when it was answered."""
+    with service(tmp_path) as (url, provider, accounts), Client(url) as client:
+        fail(client, provider)
+        provider.plays(accounts)
+        begins = time.monotonic()
+        accounts.down_until = begins + down_s
+        started: list[float] = []
+
+        def solve(_task: str, rollout: Rollout | AsyncRollout) -> float:
+            started.append(time.monotonic() - begins)
+            return float(call(rollout.env["OPENAI_BASE_URL"]) == 200)
+
+        async def run() -> BatchRun:
+            async def later(task: str, rollout: AsyncRollout) -> float:
+                return await asyncio.to_thread(solve, task, rollout)
+
+            async with AsyncClient(url) as waiting:
+                batch = waiting.batch("waits", upstream="openai", model="gpt-5")
+                return await batch.run(TWELVE, later, wait_for_health=True)
+
+        if kind == "sync":
+            batch = client.batch("waits", upstream="openai", model="gpt-5")
+            done = batch.run(TWELVE, solve, wait_for_health=True)
+        else:
+            done = asyncio.run(run())
+    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 12
+    assert time.monotonic() - begins < 45
+    early = [at for at in started if at < HEALTH_EACH_S - 0.5]
+    assert len(early) == 1 if not down_s else len(early) >= 1
+    assert {ran.given_up for ran in done.results} == {None}
+
+
+def test_a_batch_without_retries_has_none_to_spare_for_probes(
+    monkeypatch: pytest.MonkeyPatch, world: str
+) -> None:
+    asked: list[float] = []
+    real = Client.status
+
+    def status(client: Client) -> models.StatusReport:
+        asked.append(time.monotonic())
+        found = real(client)
+        late = found.at + (300.0 if len(asked) > 1 else 0.0)
+        return found.model_copy(update={"at": late})
+
+    monkeypatch.setattr(Client, "status", status)
+    with Client(world) as client:
+        batch = client.batch("spares", upstream="openai", model="gpt-5")
+        batch.run(["a"], lambda _task, _rollout: 1.0, wait_for_health=True, retry=False)
+    assert len(asked) == 2, "it waits while others call, and no longer"
 
 
 def test_a_command_runs_after_the_wait(world: str) -> None:

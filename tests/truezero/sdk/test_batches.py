@@ -7,6 +7,7 @@ import itertools
 import json
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, as_completed, wait
 from typing import Any
@@ -16,16 +17,24 @@ import pytest
 
 import classifier
 import truezero
-from tests.fakes.provider import Provider, closed_port
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped, models
 from truezero.sdk._sync.batches import settled_since
 from truezero.sdk.batches import (
+    FinishedSample,
+    LaneWaits,
+    Sample,
     SettledGroups,
+    Tries,
     planned_samples,
     progress_table,
     retry_advice,
+    run_in_tasks,
+    run_in_threads,
     unless_unknown,
 )
 from truezero.sdk.events import Event
@@ -190,6 +199,7 @@ def run(
     concurrency: int = 8,
     max_wait_s: float = 300,
     repeats: int = 1,
+    **how: Any,
 ) -> truezero.BatchRun:
     """The tasks by either client, each with the key that says how it goes."""
     waits: list[float] = []
@@ -203,6 +213,7 @@ def run(
                 repeats=repeats,
                 concurrency=concurrency,
                 max_wait_s=max_wait_s,
+                **how,
             )
 
     async def later() -> truezero.BatchRun:
@@ -214,6 +225,7 @@ def run(
                 repeats=repeats,
                 concurrency=concurrency,
                 max_wait_s=max_wait_s,
+                **how,
             )
 
     return sync() if kind == "sync" else asyncio.run(later())
@@ -284,6 +296,103 @@ def test_repeats_count_each_and_are_run_again_each(
 def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str, name: str) -> None:
     (ran,) = run(url, name, "sync", {"t": "sk-down"}, max_wait_s=0).results
     assert (ran.attempts, ran.verdict and ran.verdict.retry.eligible) == (1, True)
+
+
+def outage(
+    world: tuple[str, Provider, Accounts],
+    name: str,
+    kind: str,
+    down_s: float,
+    tasks: int = 12,
+    **how: Any,
+) -> tuple[truezero.BatchRun, float]:
+    """Run tasks whose provider is down at first, for some seconds; return what it took too."""
+    url, provider, accounts = world
+    provider.requests.clear()
+    began = time.monotonic()
+    accounts.down_until = began + down_s
+    try:
+        ran = run(url, name, kind, {f"t{n}": f"sk-{name}" for n in range(tasks)}, **how)
+    finally:
+        accounts.down_until = 0.0
+    return ran, time.monotonic() - began
+
+
+@both
+def test_an_outage_costs_no_task_its_measurement(
+    world: tuple[str, Provider, Accounts], kind: str, name: str
+) -> None:
+    done, _ = outage(world, name, kind, 4.0)
+    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 12
+    assert (done.summary.total, done.summary.scoreable) == (12, 12)
+    assert max(ran.attempts for ran in done.results) > 3, "longer than retries would last"
+    assert {ran.given_up for ran in done.results} == {None}
+    assert len(world[1].requests) < 12 * 8, "nobody storms a provider that is down"
+
+
+@both
+def test_waiting_ends_after_max_wait_s_and_says_so(
+    world: tuple[str, Provider, Accounts], kind: str, name: str
+) -> None:
+    done, took_s = outage(world, name, kind, 60.0, max_wait_s=4.0)
+    assert took_s < 20
+    for ran in done.results:
+        assert ran.verdict is not None
+        assert (ran.verdict.health, ran.verdict.retry.eligible) == ("api_error", True)
+        assert ran.result is not None
+        assert ran.result.rewards is None
+        assert ran.given_up is not None
+        assert ran.given_up.startswith(f"{ran.verdict.lane} answered nobody for 4 s (max_wait_s)")
+    late = done.results[8:]
+    assert all(ran.attempts == 1 for ran in late), "the rest is tried once, and not waited for"
+
+
+@both
+def test_a_dead_key_ends_at_once_whatever_max_wait_s(url: str, kind: str, name: str) -> None:
+    (ran,) = run(url, name, kind, {"t": "sk-dead"}).results
+    assert (ran.attempts, ran.given_up) == (1, None)
+    assert ran.verdict is not None
+    assert not ran.verdict.retry.eligible
+
+
+@both
+def test_retries_are_counted_while_others_are_answered(
+    world: tuple[str, Provider, Accounts], kind: str, name: str
+) -> None:
+    """One task fails for good, on a lane that answers the others: it is no outage."""
+    tasks = ["bad", *(f"t{n}" for n in range(150))]
+
+    def fails(request: Request) -> Answer:
+        bad = b'"bad"' in request.body
+        return answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR] if bad else answers.healthy(request)
+
+    def play(task: str, rollout: Any) -> float:
+        return float(call(rollout.env["OPENAI_BASE_URL"], f"sk-{name}", user=task) == 200)
+
+    async def play_async(task: str, rollout: Any) -> float:
+        return await asyncio.to_thread(play, task, rollout)
+
+    async def later(url: str) -> truezero.BatchRun:
+        async with AsyncClient(url) as client:
+            batch = client.batch(name, model="gpt-5", upstream="openai")
+            return await batch.run(tasks, play_async, concurrency=4)
+
+    url, provider, accounts = world
+    provider.plays(fails)
+    try:
+        if kind == "sync":
+            with Client(url) as client:
+                batch = client.batch(name, model="gpt-5", upstream="openai")
+                done = batch.run(tasks, play, concurrency=4)
+        else:
+            done = asyncio.run(later(url))
+    finally:
+        provider.plays(accounts)
+    bad, *others = done.results
+    assert {ran.verdict and ran.verdict.health for ran in others} == {"healthy"}
+    assert (bad.attempts, bad.given_up) == (3, None)
+    assert bad.verdict is not None
+    assert bad.verdict.retry.reason == "transient, but all 2 retries are used"
 
 
 @both
@@ -554,6 +663,78 @@ def test_a_retry_waits_as_advised_or_does_not_happen(
 ) -> None:  # fmt: skip
     again = retry_advice(max_wait_s, lambda: stopped)
     assert again(verdict(eligible=eligible, after_s=after_s)) == wait_s
+
+
+@pytest.mark.parametrize(
+    ("attempt", "advised_s", "waited_s", "wait_s"),
+    [
+        (0, 0.7, 0.0, 0.7),
+        (5, 28.0, 90.0, 10.0),  # drawn: the last wait is what is left
+        (0, 0.7, 100.0, None),
+        (0, 20.0, 0.0, 20.0),  # stated, as the service draws 1 s at most
+        (1, 99.0, 90.0, 99.0),  # stated waits are kept, each as long as may be
+        (1, 101.0, 0.0, None),
+    ],
+)
+def test_no_wait_is_begun_after_max_wait_s(
+    attempt: int, advised_s: float, waited_s: float, wait_s: float | None
+) -> None:
+    lane = LaneWaits(100.0, retries=True)
+    tries = Tries(next_attempt=attempt, waited_s=waited_s)
+    assert lane.wait_s(advised_s, tries) == wait_s
+
+
+def test_who_has_waited_in_vain_ends_all_waiting_until_somebody_is_answered() -> None:
+    lane, failed = LaneWaits(100.0, retries=True), verdict(eligible=True, after_s=1.0)
+    vain, other = Tries(next_attempt=7, waited_s=100.0), Tries(next_attempt=0)
+    assert lane.left_s(other) == 100.0
+    assert lane.left_s(vain) == lane.left_s(other) == 0.0
+    lane.told(failed.model_copy(update={"health": "api_error"}), other)
+    assert lane.wait_s(0.5, other) is None
+    lane.told(failed.model_copy(update={"health": "healthy"}), vain)
+    assert (lane.wait_s(0.5, other), vain.waited_s) == (0.5, 0.0)
+
+
+def test_who_is_not_retried_has_given_nothing_up() -> None:
+    failed, done = (verdict(eligible=each, after_s=200.0) for each in (True, False))
+    assert LaneWaits(100.0, retries=False).given_up(failed) is None
+    assert LaneWaits(100.0, retries=True).given_up(done) is None
+    said = LaneWaits(100.0, retries=True).given_up(failed.model_copy(update={"lane": "a/b/c"}))
+    assert said == "a/b/c is to be left alone for 200 s, longer than 100 s (max_wait_s)"
+
+
+def test_one_sample_at_a_time_probes_a_lane_that_is_down_and_less_and_less_often() -> None:
+    now = 0.0
+    lane = LaneWaits(600.0, retries=True, clock=lambda: now)
+    let = []
+    for second in range(400):
+        now = float(second)
+        let += [second] * sum(lane.probes() for _ in range(8))
+    assert let == [0, 5, 15, 35, 75, 135, 195, 255, 315, 375]
+
+
+def test_a_sample_that_waits_long_goes_on_after_those_that_have_not_started() -> None:
+    plan = planned_samples(["a", "b", "c"], str)
+    turns: list[str] = []
+
+    def one(sample: Sample[str], _stop: object) -> FinishedSample | None:
+        turns.append(sample.name)
+        if sample.name == "a" and turns.count("a") < 3:
+            return None
+        return FinishedSample(task=sample.name, rollout_id=sample.name, attempts=1)
+
+    async def one_later(sample: Sample[str], stop: object) -> FinishedSample | None:
+        await asyncio.sleep(0.01)
+        return one(sample, stop)
+
+    ran = run_in_threads(plan, one, concurrency=1, progress=False)
+    assert [each.task for each in ran] == ["a", "b", "c"]
+    assert turns[0] == "a"
+    assert turns[1:3] == ["b", "c"]
+    turns.clear()
+    ran = asyncio.run(run_in_tasks(plan, one_later, concurrency=1, progress=False))
+    assert [each.task for each in ran] == ["a", "b", "c"]
+    assert turns[:3] == ["a", "b", "c"]
 
 
 def test_tasks_keep_their_order_and_need_names_of_their_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from types import TracebackType
@@ -11,15 +12,19 @@ from truezero import models
 from truezero.sdk._async.rollouts import AsyncRollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
+    ASIDE_S,
     HEALTH_EACH_S,
+    STALE_S,
     AsyncStop,
     BaseBatch,
     BatchRun,
     FinishedSample,
+    LaneWaits,
     Rewards,
     Sample,
     SettledGroups,
     Task,
+    Tries,
     is_down,
     main_model,
     planned_samples,
@@ -134,7 +139,7 @@ class AsyncBatch(BaseBatch):
         repeats: int = 1,
         concurrency: int = 8,
         retry: bool = True,
-        max_wait_s: float = 300.0,
+        max_wait_s: float = 600.0,
         progress: bool | None = None,
         wait_for_health: bool = False,
         **facts: Unpack[LaneFacts],
@@ -143,7 +148,8 @@ class AsyncBatch(BaseBatch):
 
         Samples start one task after the other, so that the first group settles early. A task that
         an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``.
+        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``. While nobody is
+        answered, tasks are tried again until ``max_wait_s``; then each of the others is tried once.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -151,11 +157,12 @@ class AsyncBatch(BaseBatch):
             name: returns the unique name of a task.
             repeats: how often each task is sampled; each sample is retried by itself.
             concurrency: maximum number of tasks at once, including those waiting to retry.
-            retry: run transient failures again as the service advises, unless the wait is
-                longer than ``max_wait_s`` seconds.
+            retry: run transient failures again as the service advises.
+            max_wait_s: maximum wait before an attempt, and of a task in all while its lane answers
+                nobody, in seconds.
             progress: show a bar on standard error; by default if that is a terminal.
             wait_for_health: before each task wait while the model's lane is down, but no longer
-                than ``max_wait_s`` seconds.
+                than ``max_wait_s`` seconds. One task at a time goes on, to see if it still is.
             facts: apply to each rollout (model, upstream, …).
 
         Raises:
@@ -167,17 +174,23 @@ class AsyncBatch(BaseBatch):
         await self.begin(this)
         following = next_attempts(await self._client.rollouts(batch=self.name))
 
-        async def one(sample: Sample[Task], stop: AsyncStop) -> FinishedSample:
-            if wait_for_health:
-                await self._wait_for_health(facts, max_wait_s, stop)
+        lane = LaneWaits(max_wait_s, retries=retry)
+        tried: dict[tuple[str, int | None], Tries] = {}
+
+        async def one(sample: Sample[Task], stop: AsyncStop) -> FinishedSample | None:
+            place = sample.name, sample.repeat
+            tries = tried.setdefault(place, Tries(next_attempt=following.get(place, 0)))
+            if wait_for_health and not tries.made:
+                await self._wait_for_health(facts, lane, tries, stop)
             return await run_until_settled(
                 sample,
-                following.get((sample.name, sample.repeat), 0),
+                tries,
+                lane,
                 begin=lambda attempt: self.rollout(
                     sample.name, **self._sample_facts(sample, attempt, facts)
                 ),
                 play=lambda rollout: _attempt(rollout, sample.task, fn),
-                again=retry_advice(max_wait_s if retry else None, stop.is_set),
+                again=retry_advice(math.inf if retry else None, stop.is_set),
                 sleep=stop.wait,
             )
 
@@ -185,17 +198,27 @@ class AsyncBatch(BaseBatch):
         await self.end(this)
         return BatchRun(results=results, summary=await self.summary())
 
-    async def _wait_for_health(self, facts: LaneFacts, max_wait_s: float, stop: AsyncStop) -> None:
-        """Wait while the lane of some facts is down, so many seconds at most."""
+    async def _wait_for_health(
+        self, facts: LaneFacts, lane: LaneWaits, tries: Tries, stop: AsyncStop
+    ) -> None:
+        """Wait while the lane of some facts is down, unless this sample is to probe it.
+
+        A run without retries has none to spare for probes, and waits while others renew the word.
+        """
         known: LaneFacts = {**self._facts, **facts}
-        waited_s = 0.0
-        while waited_s < max_wait_s and not stop.is_set():
-            report = await self._client.status()
-            if not is_down(report, upstream=known.get("upstream"), model=main_model(known)):
+        before = lane.answered
+        while lane.left_s(tries) and lane.answered == before and not stop.is_set():
+            down = is_down(
+                await self._client.status(),
+                upstream=known.get("upstream"),
+                model=main_model(known),
+                within_s=math.inf if lane.retries else STALE_S,
+            )
+            if not down or (lane.retries and lane.probes()):
                 return
-            wait_s = min(HEALTH_EACH_S, max_wait_s - waited_s)
+            wait_s = min(HEALTH_EACH_S, lane.left_s(tries))
             await stop.wait(wait_s)
-            waited_s += wait_s
+            tries.waited_s += wait_s
 
 
 async def _attempt(
@@ -230,43 +253,51 @@ async def settled_since(
 
 async def run_until_settled(
     sample: Sample[Any],
-    first: int,
+    tries: Tries,
+    lane: LaneWaits,
     *,
     begin: Callable[[int], AsyncRollout],
     play: Callable[[AsyncRollout], Awaitable[Exception | None]],
     again: Callable[[models.Verdict], float | None],
     sleep: Callable[[float], Awaitable[object]],
-) -> FinishedSample:
+) -> FinishedSample | None:
     """Run attempts of one sample until the service advises no further one.
 
+    Returns None if the sample has waited for so long that others are to go first.
+
     Arguments:
-        first: number of the first attempt.
         play: runs an attempt and returns the exception that it raised.
-        again: returns the wait in seconds before the next one, None to stop.
+        again: returns the advised wait in seconds before the next one, None to stop.
     """
-    attempt = first
     while True:
-        rollout = begin(attempt)
+        rollout = begin(tries.next_attempt)
         error = await play(rollout)
-        count = attempt - first + 1
         if isinstance(error, Skipped):
             return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=error.rollout_id,
-                attempts=count - 1,
+                attempts=tries.made,
                 skipped=error.reason,
             )
-        wait_s = again(rollout.verdict)
+        tries.made += 1
+        verdict = rollout.verdict
+        lane.told(verdict, tries)
+        advised_s = again(verdict)
+        wait_s = None if advised_s is None else lane.wait_s(advised_s, tries)
         if wait_s is None:
             return FinishedSample(
                 task=sample.name,
                 repeat=sample.repeat,
                 rollout_id=rollout.id,
-                attempts=count,
+                attempts=tries.made,
                 result=rollout.result,
-                verdict=rollout.verdict,
+                verdict=verdict,
                 error=error,
+                given_up=lane.given_up(verdict),
             )
         await sleep(wait_s)
-        attempt += 1
+        tries.next_attempt += 1
+        tries.waited_s += wait_s
+        if tries.waited_s > ASIDE_S:
+            return None
