@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import assert_never
+from urllib.parse import quote
 
 from classifier.fingerprints import Lane
 from classifier.records import RolloutRecord
@@ -300,8 +301,16 @@ def _admits(state: BreakerState, rollout: RolloutRecord) -> bool:
 
 
 def skipped(state: BreakerState) -> str:
-    """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row``."""
+    """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row; …``, and the reset."""
     word = "open" if state.phase is Phase.OPEN else "half open"
     waiting = f", waiting for {state.canary}" if state.canary else ""
     rollouts = plural(state.streak, "rollout")
-    return f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"
+    opened = f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"
+    if state.phase is not Phase.OPEN:
+        return opened
+    return f"{opened}; fix the cause, then {reset_call(state.batch)}"
+
+
+def reset_call(batch: str | None) -> str:
+    """Return the REST call that resets a batch's open breakers."""
+    return f"POST /batches/{quote(batch or 'BATCH', safe='')}/breaker/reset"

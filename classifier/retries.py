@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from classifier.breakers import reset_call
 from classifier.cause_table.phrases import UNNAMED
 from classifier.records import RolloutRecord
 from classifier.validity import answers
@@ -37,6 +38,8 @@ PERMANENT = {
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 SILENCE_S = 3_600.0
 """Seconds that a lane may answer nobody until attempts on it count all the same."""
+ALONE_S = 60.0
+"""Age in seconds up to which an answer shows that one task fails alone."""
 _SILENT = "transient: nothing on the lane is answered, so this attempt does not count"
 _PERMANENT = "permanent until someone looks"
 # Validity checks whose finding will be gone as soon as the engine is there again.
@@ -50,10 +53,9 @@ _BY_HEALTH = {
 
 
 class Silence(NamedTuple):
-    """Attempts at a task during which its lane answered nobody: they do not count.
+    """Attempts at a task that do not count, since its lane answered nobody.
 
-    ``earlier`` is the number of such attempts before this one. ``lasts``: nor has it answered
-    anybody since the attempt before this one began, so that this one does not count either.
+    ``earlier`` is the number of such attempts before this one; ``lasts`` if this is one too.
     """
 
     earlier: int = 0
@@ -64,28 +66,35 @@ _NO_SILENCE = Silence()
 
 
 def silence(
-    starts: Sequence[float], last_answer: Callable[[float, float], float | None], *, now: float
+    begins: Sequence[float],
+    last_answer: Callable[[float, float], float | None],
+    *,
+    now: float,
+    policy: Policy = EVIDENCE,
+    alone: bool = False,
 ) -> Silence:
-    """Find the attempts between whose start and the next one's the lane answered nobody.
+    """Find the attempts that do not count: those before the lane answered anybody.
 
-    Times are in seconds since the epoch. Once a lane has answered nobody for `SILENCE_S`, the
-    attempts count all the same.
+    Of the last ``policy.max_retries`` + 1 attempts, those count that failed again although the
+    lane had answered somebody since one of them began to fail. Times are in seconds since the
+    epoch. Once a lane has answered nobody for `SILENCE_S`, all count.
 
     Arguments:
-        starts: of the attempts, oldest first, this one last.
+        begins: of the failures of each attempt, oldest first, this one's last.
         last_answer: returns the start of the lane's last answered call from a time up to another.
+        alone: no other task has failed since: then an answer of the minute before counts too.
     """
-    answered: set[int] = set()
-    until = now
-    while until > starts[0] and (at := last_answer(starts[0], until)) is not None:
-        place = bisect_right(starts, at) - 1
-        answered.add(place)
-        until = starts[place]
-    before, last = len(starts) - 1, max(answered, default=-1)
-    lasts = last < before - bool(before)
-    if lasts and now - starts[last + 1] > SILENCE_S:
+    last = len(begins) - 1
+    first = max(0, last - policy.max_retries)
+    if alone and last_answer(begins[first] - ALONE_S, now) is not None:
         return _NO_SILENCE
-    return Silence(before - len(answered - {before}), lasts)
+    for place in range(first, last + 1):
+        until = now if place == last else begins[place + 1]
+        if last_answer(begins[place], until) is not None:
+            return Silence(place)
+    answered = last_answer(begins[0], begins[first]) if first else None
+    since = begins[0] if answered is None else begins[bisect_right(begins, answered)]
+    return _NO_SILENCE if now - since > SILENCE_S else Silence(last, lasts=True)
 
 
 def advise(
@@ -142,7 +151,8 @@ def _why_not(
     if BUDGET in verdict.excluded_by:
         return "a limit was spent: raise it, then run it again"
     if verdict.health is Health.NOT_JUDGED and verdict.error:
-        return "skipped: fix the cause and reset the breaker, then register again"
+        reset = reset_call(verdict.batch)
+        return f"skipped: fix the cause and reset the breaker ({reset}), then register again"
     if ERROR_BEFORE_ANY_CALL in verdict.warnings:
         return "no call was made: see the runner's own error"
     passing = _left_open(verdict) or (

@@ -564,14 +564,17 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
 
 def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> Silence:
     """Return the attempts at a task that do not count, if no retry was left otherwise."""
-    attempt = rollout.attempt or 0
-    if not verdict.transient or verdict.lane is None or attempt < service.policy.max_retries:
+    attempt, policy, calls = rollout.attempt or 0, service.policy, service.database.calls
+    if not verdict.transient or verdict.lane is None or attempt < policy.max_retries:
         return Silence()
-    starts = service.database.rollouts.attempt_starts(
+    attempts = service.database.rollouts.failing_attempts(
         rollout.batch, rollout.task, attempt, repeat=rollout.repeat
     )
-    answered = partial(service.database.calls.last_answer, Lane.read(verdict.lane))
-    return silence(starts, answered, now=now)
+    lane, begins = Lane.read(verdict.lane), list(attempts.values())
+    others = calls.failed_beside(lane, since=begins[-policy.max_retries - 1 :][0], but=attempts)
+    return silence(
+        begins, partial(calls.last_answer, lane), now=now, policy=policy, alone=not others
+    )
 
 
 async def settle_references(service: Service, rollout_id: str) -> None:

@@ -202,17 +202,30 @@ class Calls:
             since, until: epoch seconds; a call began at or after the one and before the other.
         """
         query = (
-            select(exchanges.c.started_at)
-            .where(since <= _BEGAN, until > _BEGAN, exchanges.c.subcategory.is_(None))
+            select(_BEGAN)
+            .where(since <= _BEGAN, until > _BEGAN, *_on(lane))
+            .where(exchanges.c.subcategory.is_(None))
             .where(exchanges.c.ending == Ending.COMPLETE.value, exchanges.c.status < _NO_ANSWER)
-            .where(exchanges.c.upstream == lane.upstream, exchanges.c.model == lane.model)
-            .where(exchanges.c.key_digest.is_not_distinct_from(lane.key and f"key-{lane.key}"))
-            .where(exchanges.c.kind == Kind.INFERENCE.value)
             .order_by(_BEGAN.desc())
             .limit(1)
         )
         with self._connections.reading() as connection:
             return connection.scalar(query)
+
+    def failed_beside(self, lane: Lane, *, since: float, but: Collection[str]) -> bool:
+        """Return True if a call of another rollout failed on a lane since a time (epoch seconds).
+
+        Arguments:
+            but: the rollouts that are passed over.
+        """
+        query = (
+            select(exchanges.c.id)
+            .where(since <= _BEGAN, exchanges.c.subcategory.is_not(None), *_on(lane))
+            .where(exchanges.c.rollout_id.not_in(but))
+            .limit(1)
+        )
+        with self._connections.reading() as connection:
+            return connection.execute(query).first() is not None
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None if unknown."""
@@ -292,6 +305,18 @@ def _agents_work(table: Table) -> tuple[ColumnElement[bool], ...]:
 
 
 _BEGAN = exchanges.c.started_at
+
+
+def _on(lane: Lane) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of a call to a lane's model, by its key."""
+    return (
+        exchanges.c.upstream == lane.upstream,
+        exchanges.c.model == lane.model,
+        exchanges.c.key_digest.is_not_distinct_from(lane.key and f"key-{lane.key}"),
+        exchanges.c.kind == Kind.INFERENCE.value,
+    )
+
+
 _WORK = (Kind.INFERENCE.value, Kind.CONTINUATION.value, Kind.ACTIVITY.value)
 # As the driver gives them: `exchange_of` knows their types.
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)

@@ -382,18 +382,34 @@ class Rollouts:
         with self._connections.reading() as connection:
             return set(connection.execute(query).scalars())
 
-    def attempt_starts(
+    def failing_attempts(
         self, batch: str | None, task: str | None, attempt: int, *, repeat: int | None
-    ) -> list[float]:
-        """Return when a task's attempts up to this one were registered, oldest first."""
+    ) -> dict[str, float]:
+        """Return when a task's attempts up to this one began to fail, by id, oldest first.
+
+        That is the begin of the first failed call after the last answered one, or of the attempt.
+        """
+        answered, failed = exchanges.alias(), exchanges.alias()
+        last = (
+            select(func.max(answered.c.started_at))
+            .where(answered.c.rollout_id == rollouts.c.id, answered.c.subcategory.is_(None))
+            .scalar_subquery()
+        )
+        began = (
+            select(func.min(failed.c.started_at))
+            .where(failed.c.rollout_id == rollouts.c.id, failed.c.subcategory.is_not(None))
+            .where(failed.c.started_at > func.coalesce(last, 0.0))
+            .scalar_subquery()
+        )
+        at = func.coalesce(began, rollouts.c.created_at)
         query = (
-            select(rollouts.c.created_at)
+            select(rollouts.c.id, at)
             .where(rollouts.c.batch.is_not_distinct_from(batch), rollouts.c.task == task)
             .where(rollouts.c.repeat.is_not_distinct_from(repeat), rollouts.c.attempt <= attempt)
-            .order_by(rollouts.c.created_at)
+            .order_by(at)
         )
         with self._connections.reading() as connection:
-            return list(connection.execute(query).scalars())
+            return {row.id: row[1] for row in connection.execute(query)}
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         """Return one rollout as `load_some` does; None if it is unknown."""

@@ -20,6 +20,7 @@ from classifier.breakers import (
     feed,
     lane_to_prove,
     reset,
+    reset_call,
 )
 from classifier.fingerprints import Lane
 from tests.builders import rollout
@@ -68,7 +69,15 @@ def test_five_equal_permanent_failures_in_a_row_open_it() -> None:
     assert (state.phase, state.streak, state.fingerprint) == (Phase.OPEN, 5, "auth:401")
     assert state.tripped_by == ("r1", "r2", "r3", "r4", "r5")
     assert state.opened_at == NOW
-    assert desk.admit().error == "skipped: breaker open on auth:401 after 5 rollouts in a row"
+    assert desk.admit().error == (
+        "skipped: breaker open on auth:401 after 5 rollouts in a row; "
+        "fix the cause, then POST /batches/b1/breaker/reset"
+    )
+
+
+def test_the_call_that_resets_a_breaker_is_a_path_whatever_the_batchs_name() -> None:
+    assert reset_call("a b/c?d") == "POST /batches/a%20b%2Fc%3Fd/breaker/reset"
+    assert reset_call(None) == "POST /batches/BATCH/breaker/reset"
 
 
 @pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -261,3 +262,29 @@ def test_a_count_below_zero_or_a_reward_that_is_none_is_refused(field: str, valu
         validate(outcome(**told))
     assert caught.value.field == field
     assert isinstance(caught.value, ValueError)
+
+
+# What each verdict's page says of the reward, and a rollout that has the verdict.
+_EXAMPLES = {
+    "healthy": [rollout("200")],
+    "api_error": [rollout("401*2")],
+    "suspected_api_error": [rollout("")],
+    "not_judged": [
+        rollout("401", prompts_executed=0), rollout("", error="exit code 127"),
+        rollout("", status="agent_error"),
+    ],
+    "undecided": [rollout("200 lost")],
+}  # fmt: skip
+
+
+def test_the_page_of_verdicts_and_the_result_say_the_same_of_the_reward() -> None:
+    page = Path(__file__).parents[2] / "docs" / "concepts" / "verdicts.md"
+    head = page.read_text("utf-8").partition("| `health` |")[2].partition("\n\n")[0]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:4]] for line in head.splitlines()[2:]]
+    assert [name for name, _, _ in rows] == list(_EXAMPLES)
+    for health, _, reward in rows:
+        for played in _EXAMPLES[health]:
+            told = result(played, judge(played))
+            assert told.health == health
+            assert (told.rewards is None) is (reward == "null"), health
+            assert reward != "null" or told.error, "a reward that is taken away says why"

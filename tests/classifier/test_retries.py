@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -200,30 +201,38 @@ def test_what_is_run_again_once_counts_on_a_silent_lane_too() -> None:
 @pytest.mark.parametrize(
     ("answers", "expected"),
     [
-        ([], Silence(3, lasts=True)),
-        ([5.0], Silence(3, lasts=True)),  # before the first attempt
-        ([10.5, 11.0], Silence(2, lasts=True)),
-        ([10.5, 20.5], Silence(1, lasts=True)),
-        ([30.5], Silence(2)),  # since the attempt before began: it may be the task's own failure
-        ([41.0], Silence(3)),
-        ([15.0, 25.0, 41.0, 42.0], Silence(1)),
+        ([], Silence(4, lasts=True)),
+        ([5.0], Silence(4, lasts=True)),  # before it failed at all
+        ([15.0, 25.0], Silence(4, lasts=True)),  # it has failed three times since
+        ([35.0], Silence(2)),
+        ([45.0], Silence(3)),
+        ([55.0], Silence(4)),
+        ([35.0, 55.0], Silence(2)),
     ],
 )
-def test_an_attempt_counts_if_the_lane_answered_anybody_before_the_next_one(
+def test_attempts_count_that_failed_again_although_somebody_was_answered(
     answers: list[float], expected: Silence
 ) -> None:
-    def last_answer(since: float, until: float) -> float | None:
-        return max((at for at in answers if since <= at < until), default=None)
+    assert silence([10.0, 20.0, 30.0, 40.0, 50.0], _last_of(answers), now=60.0) == expected
 
-    assert silence([10.0, 20.0, 30.0, 40.0], last_answer, now=50.0) == expected
+
+def _last_of(answers: list[float]) -> Callable[[float, float], float | None]:
+    return lambda since, until: max((at for at in answers if since <= at < until), default=None)
+
+
+def test_what_fails_alone_after_an_answer_is_no_outage() -> None:
+    begins, answers = [100.0, 101.0, 103.0], _last_of([99.0])
+    assert silence(begins, answers, now=104.0, alone=True) == Silence()
+    assert silence(begins, answers, now=104.0) == Silence(2, lasts=True)
+    assert silence(begins, _last_of([39.0]), now=104.0, alone=True).lasts, "long before"
 
 
 def test_patience_with_a_silent_lane_ends_after_an_hour() -> None:
-    starts = [0.0, 10.0, 3_000.0]
-    assert silence(starts, lambda _since, _until: None, now=3_599.0) == Silence(2, lasts=True)
-    assert silence(starts, lambda _since, _until: None, now=3_601.0) == Silence()
-    begun = silence(starts, lambda _since, until: 5.0 if until > 5 else None, now=3_601.0)
-    assert begun == Silence(1, lasts=True), "the silence began with the second attempt"
+    begins = [0.0, 10.0, 20.0, 3_000.0]
+    assert silence(begins, _last_of([]), now=3_599.0) == Silence(3, lasts=True)
+    assert silence(begins, _last_of([]), now=3_601.0) == Silence()
+    begun = silence(begins, _last_of([5.0]), now=3_601.0)
+    assert begun == Silence(3, lasts=True), "the silence began with the second attempt"
 
 
 def test_repetition_ends_at_another_cause() -> None:

@@ -355,7 +355,10 @@ SKIPPED = "skipped: breaker open on auth:401 after 5 rollouts in a row"
 def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> None:
     verdict = judge(replace(rollout("", **said), skipped=SKIPPED))
     assert (verdict.health, verdict.error) == (Health.NOT_JUDGED, SKIPPED)
-    assert verdict.retry.reason.startswith("skipped: fix the cause and reset the breaker")
+    assert verdict.retry.reason == (
+        "skipped: fix the cause and reset the breaker (POST /batches/b1/breaker/reset), "
+        "then register again"
+    )
     assert check_lines(verdict, "t") == [f"t: not a measurement: {SKIPPED}"]
 
 

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from truezero.cli.options import MOST
 from truezero.printable import exclusion_words, plural, reference_words, running, visible
+from truezero.sdk.addresses import of_batch
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from truezero import models
@@ -397,7 +398,7 @@ def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[s
 def _breaker_lines(breaker: models.Breaker) -> list[str]:
     """Return a line for each breaker that is not closed."""
     stopped = [lane for lane in breaker.lanes if lane.phase != "closed"]
-    lines = [f"[red]{escape(_lane_line(lane))}[/red]" for lane in stopped[:MOST]]
+    lines = [f"[red]{escape(_lane_line(breaker.batch, lane))}[/red]" for lane in stopped[:MOST]]
     if len(stopped) > MOST:
         lines.append(f"[dim]and {plural(len(stopped) - MOST, 'more breaker')}[/dim]")
     return lines
@@ -462,9 +463,13 @@ def _own_failures(count: int | None) -> str | None:
     return f"{plural(count, 'score')} of agents' own failures: no model answered, and they count"
 
 
-def _lane_line(lane: models.BreakerLane) -> str:
+def _lane_line(batch: str, lane: models.BreakerLane) -> str:
     state = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
-    return f"{state}: {plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
+    failed = f"{plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
+    reset = ""
+    if lane.phase == "open":
+        reset = f"; fix it, then POST {of_batch(batch, '/breaker/reset')}"
+    return f"{state}: {failed}{reset}"
 
 
 def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:

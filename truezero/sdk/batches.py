@@ -116,6 +116,7 @@ class LaneWaits:
         self._lock = threading.Lock()
         self._probe_at = -math.inf
         self._probe_each_s = HEALTH_EACH_S
+        self._failing: set[int] = set()
         self.answered = 0
 
     def told(self, verdict: models.Verdict, tries: Tries) -> None:
@@ -123,7 +124,14 @@ class LaneWaits:
         if verdict.health == "healthy" or verdict.output_tokens:
             self.answered += 1
             self._over, self._probe_each_s = False, HEALTH_EACH_S
+            self._failing = set()
             tries.waited_s = 0.0
+        else:
+            self._failing = {*self._failing, id(tries)}
+
+    def steps_aside(self, tries: Tries) -> bool:
+        """Return True if samples that have not started are to go first: it may fail alone."""
+        return tries.waited_s > ASIDE_S or self._failing <= {id(tries)}
 
     def left_s(self, tries: Tries) -> float:
         """Return for how many seconds a sample may still wait."""
@@ -343,8 +351,7 @@ HEALTH_EACH_S = 5.0
 PROBE_EACH_S = 60.0
 """The longest time between two probes of a run that waits for health, in seconds."""
 ASIDE_S = 15.0
-"""Seconds of waiting after which a sample lets those go first that have not started: it may be
-the only one that fails."""
+"""Seconds of waiting after which a sample lets those go first that have not started."""
 DRAWN_S = 30.0
 """The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
 STALE_S = 180.0

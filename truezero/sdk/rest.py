@@ -24,7 +24,9 @@ STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a secon
 CARD_S = 3600.0  # the service judges every rollout of the batch anew
 REFERENCE_S = 120.0  # the longest series: three questions, each within 20 s, some asked twice
 RECONNECT_S = 1.0
-_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100)
+# httpx closes what was idle for 5 s, also if another thread has just taken it: as long as a run
+# that waits for health waits between two looks.
+_LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 
 sleep = time.sleep
 

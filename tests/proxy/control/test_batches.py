@@ -205,6 +205,7 @@ def test_the_causes_of_another_repeat_are_no_attempts_of_this_one(service: Servi
 
 
 def test_attempts_never_reset(service: Service) -> None:
+    play(service, "answered")  # the lane answers: it is no outage
     advice = [
         play(service, f"t1-a{n}", DOWN, task="t1", attempt=n) and
         service.get(f"/rollouts/t1-a{n}/verdict")["retry"]["eligible"]
@@ -218,7 +219,10 @@ def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Ser
         play(service, f"dead-{number}", DEAD)
     refused = play(service, "next")
     assert refused["admitted"] is False
-    assert refused["error"] == "skipped: breaker open on auth:401 after 3 rollouts in a row"
+    assert refused["error"] == (
+        "skipped: breaker open on auth:401 after 3 rollouts in a row; "
+        "fix the cause, then POST /batches/b/breaker/reset"
+    )
     (lane,) = service.get("/batches/b/breaker")["lanes"]
     assert (lane["phase"], lane["fingerprint"], lane["streak"]) == ("open", "auth:401", 3)
     assert lane["tripped_by"] == ["dead-0", "dead-1", "dead-2"]

@@ -710,18 +710,11 @@ def test_a_pass_with_next_to_no_output_beside_its_tasks_others_is_told(
 # --- Attempts on a lane that answers nobody -------------------------------------------------------
 
 
-def advice(service: Service, number: int, *, others: bool = False) -> dict[str, Any]:
-    """Run an attempt at a task whose call fails; return its retry advice.
-
-    Arguments:
-        others: another rollout is answered meanwhile.
-    """
-    name = f"t{number}"
-    body = {"id": name, "batch": "b", "task": "t", "attempt": number}
+def advice(service: Service, number: int, task: str = "t") -> dict[str, Any]:
+    """Run an attempt at a task whose call fails; return its retry advice."""
+    name = f"{task}{number}"
+    body = {"id": name, "batch": "b", "task": task, "attempt": number}
     assert service.http.post("/rollouts", json=body).status_code == 201
-    if others:
-        service.provider.plays(answers.healthy)
-        service.call("another")
     service.provider.plays(DOWN)
     service.call(name)
     service.http.post(f"/rollouts/{name}/outcome", json={"status": "success"})
@@ -730,29 +723,48 @@ def advice(service: Service, number: int, *, others: bool = False) -> dict[str, 
     return retry
 
 
+def answer(service: Service) -> None:
+    """Answer another rollout on the same lane."""
+    service.provider.plays(answers.healthy)
+    assert service.call("another").status_code == 200
+
+
+FIRST, SECOND = "transient: retry 1 of 2", "transient: retry 2 of 2"
 SILENT = "transient: nothing on the lane is answered, so this attempt does not count"
+USED = "transient, but all 2 retries are used"
 
 
 def test_attempts_while_a_lane_answers_nobody_do_not_count(service: Service) -> None:
     advised = [advice(service, number) for number in range(6)]
     assert [retry["eligible"] for retry in advised] == [True] * 6
-    assert [retry["reason"] for retry in advised] == [
-        "transient: retry 1 of 2", "transient: retry 2 of 2", *[SILENT] * 4,
-    ]  # fmt: skip
+    assert [retry["reason"] for retry in advised] == [FIRST, SECOND, *[SILENT] * 4]
     reruns = service.get("/batches/b/rerun")
     assert [reruns[kind]["count"] for kind in ("transient", "fix_first")] == [1, 0]
 
 
-def test_attempts_count_once_a_lane_answers_others(service: Service) -> None:
+def test_attempts_count_once_a_lane_has_answered_others(service: Service) -> None:
     for number in range(6):
         advice(service, number)
-    advised = [advice(service, number, others=True) for number in range(6, 9)]
-    assert [retry["reason"] for retry in advised] == [
-        "transient: retry 1 of 2", "transient: retry 2 of 2",
-        "transient, but all 2 retries are used",
-    ]  # fmt: skip
-    assert [retry["eligible"] for retry in advised] == [True, True, False]
-    assert service.get("/batches/b/rerun")["transient"]["count"] == 1
+    advice(service, 0, "other")  # it is not the task's own failure
+    answer(service)
+    advised = [advice(service, number) for number in range(6, 9)]
+    assert [retry["reason"] for retry in advised[:2]] == [SECOND, USED]
+    assert service.get("/batches/b/rerun")["transient"]["count"] == 2
+
+
+def test_one_task_that_fails_beside_answered_ones_is_retried_as_often_as_ever(
+    service: Service,
+) -> None:
+    """Nobody else calls after its first attempt, so that nobody is answered."""
+    answer(service)
+    advised = [advice(service, number) for number in range(3)]
+    assert [retry["reason"] for retry in advised] == [FIRST, SECOND, USED]
+
+
+def test_two_tasks_that_fail_after_an_answer_are_an_outage(service: Service) -> None:
+    answer(service)
+    advised = [advice(service, n, task) for n in range(5) for task in ("t", "other")]
+    assert [retry["reason"] for retry in advised[4:]] == [SILENT] * 6
 
 
 def test_retries_that_are_turned_off_stay_off_on_a_silent_lane(services: Services) -> None:

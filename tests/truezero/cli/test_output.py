@@ -241,7 +241,10 @@ def test_a_check_names_the_breakers_that_are_open(capsys: pytest.CaptureFixture[
     output.print_check(models.Check(batch="b", valid=False, lines=["one"]), breaker)
     assert capsys.readouterr().out.splitlines() == [
         "one",
-        "breaker open on openai/gpt-5/k: 5 rollouts in a row failed with auth:401",
+        (
+            "breaker open on openai/gpt-5/k: 5 rollouts in a row failed with auth:401; "
+            "fix it, then POST /batches/b/breaker/reset"
+        ),
         "b: not a valid measurement",
     ]
 

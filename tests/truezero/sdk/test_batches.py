@@ -356,11 +356,12 @@ def test_a_dead_key_ends_at_once_whatever_max_wait_s(url: str, kind: str, name: 
 
 
 @both
+@pytest.mark.parametrize(("size", "concurrency"), [(12, 8), (12, 1), (8, 8)])
 def test_retries_are_counted_while_others_are_answered(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    world: tuple[str, Provider, Accounts], kind: str, name: str, size: int, concurrency: int
 ) -> None:
     """One task fails for good, on a lane that answers the others: it is no outage."""
-    tasks = ["bad", *(f"t{n}" for n in range(150))]
+    tasks = [*(f"t{n}" for n in range(7)), "bad", *(f"t{n}" for n in range(7, 11))][:size]
 
     def fails(request: Request) -> Answer:
         bad = b'"bad"' in request.body
@@ -375,7 +376,7 @@ def test_retries_are_counted_while_others_are_answered(
     async def later(url: str) -> truezero.BatchRun:
         async with AsyncClient(url) as client:
             batch = client.batch(name, model="gpt-5", upstream="openai")
-            return await batch.run(tasks, play_async, concurrency=4)
+            return await batch.run(tasks, play_async, concurrency=concurrency)
 
     url, provider, accounts = world
     provider.plays(fails)
@@ -383,12 +384,13 @@ def test_retries_are_counted_while_others_are_answered(
         if kind == "sync":
             with Client(url) as client:
                 batch = client.batch(name, model="gpt-5", upstream="openai")
-                done = batch.run(tasks, play, concurrency=4)
+                done = batch.run(tasks, play, concurrency=concurrency)
         else:
             done = asyncio.run(later(url))
     finally:
         provider.plays(accounts)
-    bad, *others = done.results
+    bad = done.results[7]
+    others = [*done.results[:7], *done.results[8:]]
     assert {ran.verdict and ran.verdict.health for ran in others} == {"healthy"}
     assert (bad.attempts, bad.given_up) == (3, None)
     assert bad.verdict is not None
@@ -693,6 +695,21 @@ def test_who_has_waited_in_vain_ends_all_waiting_until_somebody_is_answered() ->
     assert lane.wait_s(0.5, other) is None
     lane.told(failed.model_copy(update={"health": "healthy"}), vain)
     assert (lane.wait_s(0.5, other), vain.waited_s) == (0.5, 0.0)
+
+
+def test_a_sample_steps_aside_while_it_is_the_only_one_that_fails() -> None:
+    lane, failed = LaneWaits(100.0, retries=True), verdict(eligible=True, after_s=1.0)
+    failed = failed.model_copy(update={"health": "api_error"})
+    one, other = Tries(next_attempt=0), Tries(next_attempt=0)
+    lane.told(failed, one)
+    assert lane.steps_aside(one)
+    lane.told(failed, other)
+    assert not lane.steps_aside(one)
+    one.waited_s = 15.1
+    assert lane.steps_aside(one)
+    lane.told(failed.model_copy(update={"health": "healthy"}), other)
+    lane.told(failed, one)
+    assert lane.steps_aside(one)
 
 
 def test_who_is_not_retried_has_given_nothing_up() -> None:

@@ -10,11 +10,13 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
+from proxy.inbound.connections import ConnectionLimits
 from tests import sync_client
 from tests.truezero.sdk.test_client import RESULT
 from truezero import AsyncClient, Client, ServiceError, models
 from truezero.sdk import rest
 from truezero.sdk.addresses import present
+from truezero.sdk.batches import HEALTH_EACH_S
 
 URL = "http://truezero.test"
 
@@ -198,3 +200,8 @@ def test_a_response_is_read_as_its_model_or_not_at_all() -> None:
         with pytest.raises(ServiceError, match=sentence) as caught:
             read(body)
         assert caught.value.code == code
+
+
+def test_a_connection_is_kept_for_longer_than_a_thread_waits_and_shorter_than_the_service() -> None:
+    kept_s = rest.connection("http://127.0.0.1:9", None, 1.0)["limits"].keepalive_expiry
+    assert 2 * HEALTH_EACH_S < kept_s < ConnectionLimits().idle_s / 2

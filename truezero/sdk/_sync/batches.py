@@ -13,7 +13,6 @@ from truezero import models
 from truezero.sdk._sync.rollouts import Rollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
-    ASIDE_S,
     HEALTH_EACH_S,
     STALE_S,
     BaseBatch,
@@ -259,7 +258,7 @@ def run_until_settled(
 ) -> FinishedSample | None:
     """Run attempts of one sample until the service advises no further one.
 
-    Returns None if the sample has waited for so long that others are to go first.
+    Returns None if others are to go first.
 
     Arguments:
         play: runs an attempt and returns the exception that it raised.
@@ -295,5 +294,5 @@ def run_until_settled(
         sleep(wait_s)
         tries.next_attempt += 1
         tries.waited_s += wait_s
-        if tries.waited_s > ASIDE_S:
+        if lane.steps_aside(tries):
             return None
