@@ -3,8 +3,9 @@
 FROM python:3.13-slim AS build
 WORKDIR /src
 COPY requirements.lock requirements-dev.lock ./
-# The hot path is compiled to C where it can be: a quarter less CPU per call. COMPILE= leaves it.
-ARG COMPILE=1
+# --build-arg COMPILE=1 compiles the hot path to C where it can be: a quarter less CPU per call,
+# for a build that takes minutes instead of one.
+ARG COMPILE=
 RUN [ -z "$COMPILE" ] || { apt-get update -qq \
  && apt-get install -qq -y --no-install-recommends gcc libc6-dev >/dev/null; } \
  || echo "no C compiler to be had: the service will be plain Python"

@@ -3,6 +3,7 @@
 PYTHON ?= python3
 UV ?= uv
 IMAGE ?= truezero
+COMPILE ?= 1
 ARGS ?=
 SBOM ?= sbom.cdx.json
 AUDIT_S ?= 30  # of patience with the network
@@ -35,6 +36,8 @@ help: ## print these targets
 
 demo: $(RUNTIME) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)
+	@echo
+	@echo 'truezero is in $(BIN). To type its commands in this shell:  . $(BIN)/activate' >&2
 
 serve: $(RUNTIME) ## the proxy on 127.0.0.1:8383
 	$(BIN)/truezero serve $(ARGS)
@@ -133,8 +136,8 @@ screenshots: $(READY) ## take docs/screenshots anew; needs chromium
 dist: $(READY) ## what is released, into dist/: tried in an empty environment on each Python at hand
 	$(BIN)/python -m tests.dist $(ARGS)
 
-image: sbom ## the container image
-	docker build --build-arg COMMIT=$$(git rev-parse HEAD 2>/dev/null) --tag $(IMAGE) .
+image: sbom ## the container image, its hot path compiled; COMPILE= leaves it
+	docker build --build-arg COMPILE=$(COMPILE) --build-arg COMMIT=$$(git rev-parse HEAD 2>/dev/null) --tag $(IMAGE) .
 
 lock: ## pin the dependencies anew, within pyproject.toml; needs uv
 	$(LOCK) --extra server --extra postgres -o requirements.lock

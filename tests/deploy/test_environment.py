@@ -135,3 +135,26 @@ def test_an_old_python_is_told_how_to_ask_for_this_target_with_another(
     )  # fmt: skip
     assert done.returncode == 2
     assert f"and {old} is 3.9: make PYTHON=python3.12 {target}\n" in done.stderr
+
+
+def test_the_demo_ends_with_the_line_that_puts_truezero_on_the_path(tmp_path: Path) -> None:
+    """`make` cannot change the shell it is typed in: its user does, with a line that works."""
+    copy = tmp_path / "checkout"
+    copy.mkdir()
+    (copy / "Makefile").write_text((ROOT / "Makefile").read_text())
+    for name in ("requirements.lock", "pyproject.toml"):
+        (copy / name).touch()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", ".venv"], cwd=copy, check=True)
+    command = copy / ".venv" / "bin" / "truezero"
+    command.write_text("#!/bin/sh\necho the table\n")
+    command.chmod(0o755)
+    (copy / ".venv" / ".runtime").touch()
+    made = subprocess.run(["make", "demo"], cwd=copy, capture_output=True, text=True, check=True)
+    assert "the table" in made.stdout
+    line = made.stderr.strip().splitlines()[-1].partition("in this shell:")[2].strip()
+    typed = subprocess.run(
+        ["sh", "-c", f"{line} && command -v truezero"],
+        cwd=copy, capture_output=True, text=True, check=True, env={"PATH": os.defpath},
+    )  # fmt: skip
+    assert typed.stdout.strip().endswith("/.venv/bin/truezero")
+    assert line in (ROOT / "README.md").read_text()

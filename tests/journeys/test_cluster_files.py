@@ -25,6 +25,17 @@ POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
 
 
+def test_a_build_is_plain_python_unless_it_is_asked_to_compile() -> None:
+    """The first build of a newcomer takes a minute, not ten."""
+    assert "\nARG COMPILE=\n" in (ROOT / "Dockerfile").read_text()
+    built = [service["build"] for service in COMPOSE.values() if "build" in service]
+    assert len(built) >= 3
+    assert {arg for each in built for arg in each["args"]} == {"COMPILE=${TRUEZERO_COMPILE-}"}
+    image = (ROOT / "Makefile").read_text().partition("\nimage:")[2].partition("\n\n")[0]
+    assert "--build-arg COMPILE=$(COMPILE)" in image
+    assert "\nCOMPILE ?= 1\n" in (ROOT / "Makefile").read_text()
+
+
 def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
