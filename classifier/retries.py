@@ -38,8 +38,8 @@ PERMANENT = {
 LONGEST_WAIT_S = 86_400.0  # a runner that was told to wait for longer would seem to hang
 SILENCE_S = 3_600.0
 """Seconds that a lane may answer nobody until attempts on it count all the same."""
-ALONE_S = 60.0
-"""Age in seconds up to which an answer shows that one task fails alone."""
+ALONE_S = 10.0
+"""Age in seconds up to which an answer shows that a task fails alone."""
 _SILENT = "transient: nothing on the lane is answered, so this attempt does not count"
 _PERMANENT = "permanent until someone looks"
 # Validity checks whose finding will be gone as soon as the engine is there again.
@@ -71,7 +71,7 @@ def silence(
     *,
     now: float,
     policy: Policy = EVIDENCE,
-    alone: bool = False,
+    failed_beside: Callable[[float], bool] = lambda _since: True,
 ) -> Silence:
     """Find the attempts that do not count: those before the lane answered anybody.
 
@@ -82,16 +82,18 @@ def silence(
     Arguments:
         begins: of the failures of each attempt, oldest first, this one's last.
         last_answer: returns the start of the lane's last answered call from a time up to another.
-        alone: no other task has failed since: then an answer of the minute before counts too.
+        failed_beside: returns True if another task failed on the lane since a time. If none did
+            since the last answer, one of the last `ALONE_S` before the failures counts too.
     """
     last = len(begins) - 1
     first = max(0, last - policy.max_retries)
-    if alone and last_answer(begins[first] - ALONE_S, now) is not None:
-        return _NO_SILENCE
     for place in range(first, last + 1):
         until = now if place == last else begins[place + 1]
         if last_answer(begins[place], until) is not None:
             return Silence(place)
+    before = last_answer(begins[first] - ALONE_S, begins[first])
+    if before is not None and not failed_beside(before):
+        return _NO_SILENCE
     answered = last_answer(begins[0], begins[first]) if first else None
     since = begins[0] if answered is None else begins[bisect_right(begins, answered)]
     return _NO_SILENCE if now - since > SILENCE_S else Silence(last, lasts=True)

@@ -570,10 +570,13 @@ def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: fl
     attempts = service.database.rollouts.failing_attempts(
         rollout.batch, rollout.task, attempt, repeat=rollout.repeat
     )
-    lane, begins = Lane.read(verdict.lane), list(attempts.values())
-    others = calls.failed_beside(lane, since=begins[-policy.max_retries - 1 :][0], but=attempts)
+    lane = Lane.read(verdict.lane)
     return silence(
-        begins, partial(calls.last_answer, lane), now=now, policy=policy, alone=not others
+        list(attempts.values()),
+        partial(calls.last_answer, lane),
+        now=now,
+        policy=policy,
+        failed_beside=partial(calls.failed_beside, lane, but=attempts),
     )
 
 

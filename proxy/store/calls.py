@@ -212,7 +212,7 @@ class Calls:
         with self._connections.reading() as connection:
             return connection.scalar(query)
 
-    def failed_beside(self, lane: Lane, *, since: float, but: Collection[str]) -> bool:
+    def failed_beside(self, lane: Lane, since: float, *, but: Collection[str]) -> bool:
         """Return True if a call of another rollout failed on a lane since a time (epoch seconds).
 
         Arguments:

@@ -221,10 +221,21 @@ def _last_of(answers: list[float]) -> Callable[[float, float], float | None]:
 
 
 def test_what_fails_alone_after_an_answer_is_no_outage() -> None:
-    begins, answers = [100.0, 101.0, 103.0], _last_of([99.0])
-    assert silence(begins, answers, now=104.0, alone=True) == Silence()
-    assert silence(begins, answers, now=104.0) == Silence(2, lasts=True)
-    assert silence(begins, _last_of([39.0]), now=104.0, alone=True).lasts, "long before"
+    begins, at = [100.0, 101.0, 103.0], 99.0
+    asked: list[float] = []
+
+    def found(answers: list[float], *, others: bool) -> Silence:
+        def failed_beside(since: float) -> bool:
+            asked.append(since)
+            return others
+
+        last = _last_of(answers)
+        return silence(begins, last, now=104.0, failed_beside=failed_beside)
+
+    assert found([at], others=False) == Silence()
+    assert found([at], others=True) == Silence(2, lasts=True)
+    assert asked == [at, at], "others count that failed since the answer"
+    assert found([89.0], others=False).lasts, "long before"
 
 
 def test_patience_with_a_silent_lane_ends_after_an_hour() -> None:
