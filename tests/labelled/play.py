@@ -50,24 +50,28 @@ WIRES: Mapping[str, Api] = {
     "messages": Api.MESSAGES,
     "gemini": Api.GEMINI,
     "responses": Api.RESPONSES,
+    "interactions": Api.INTERACTIONS,
 }
 UPSTREAMS = {
     "chat": "openai",
     "messages": "anthropic",
     "gemini": "gemini",
     "responses": "openai",
+    "interactions": "gemini",
 }
 MODELS = {
     "chat": "gpt-5",
     "messages": "claude-sonnet-5",
     "gemini": "gemini-3-pro",
     "responses": "gpt-5",
+    "interactions": "gemini-3-pro",
 }
 SIDE_MODELS = {
     "chat": "gpt-5-mini",
     "messages": "claude-haiku-4-5",
     "gemini": "gemini-3-flash",
     "responses": "gpt-5-mini",
+    "interactions": "gemini-3-flash",
 }
 STARTED = 1_790_000_000.0
 _SALT = b"labelled"
