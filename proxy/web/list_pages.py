@@ -143,7 +143,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "reward": get_args(models.RewardKind),
     "validity": [name for part in get_args(models.Validity) for name in get_args(part)],
 }
-WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause")
+WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause", "rule")
 TIMES = ("since", "until", "failed_since", "failed_until")
 FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
 _OWN = ("columns", "by", "file")

@@ -116,6 +116,9 @@ def test_pages_do_not_say_that_a_model_was_reached(service: Service) -> None:
         assert "The model was reached" not in page
         assert "output of the model was read" not in page
     assert "agent&#39;s own failure" in service.http.get("/ui/batches/b").text
+    listed = service.http.get("/ui/rollouts", params={"rule": "own_failures"}).text
+    assert listed.count("agent&#39;s own failure") >= len(OWN)
+    assert "/rollouts/won" not in listed
 
 
 def test_an_archive_keeps_them(service: Service, tmp_path: Path) -> None:
