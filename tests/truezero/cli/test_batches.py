@@ -73,7 +73,12 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     assert "run again: " in done.stdout
 
 
-def test_scores_that_no_model_earned_are_listed_counted_and_said(url: str) -> None:
+def test_scores_that_no_model_earned_are_listed_counted_and_said(tmp_path: Path) -> None:
+    with service(tmp_path) as (url, _, _):
+        _says_what_no_model_earned(url)
+
+
+def _says_what_no_model_earned(url: str) -> None:
     with Client(url) as client:
         batch = client.batch("passed", model="gpt-5", reward_range=(-1, 1))
         batch.run({"won": "sk-good", "dead": "sk-dead"}, _called)
