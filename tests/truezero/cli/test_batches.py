@@ -22,6 +22,7 @@ from tests.truezero.driving import call, service
 from tests.truezero.models.test_batches import REPORTS_EMPTY
 from truezero import Client, Rollout, models
 from truezero.cli import app, output
+from truezero.sdk.addresses import CLIENT
 from truezero.sdk.arguments import RolloutFilters
 
 
@@ -204,7 +205,8 @@ def test_an_export_is_judged_as_the_service_judged(url: str, tmp_path: Path) -> 
     healths = {verdict["health"] for verdict in verdicts}
     assert healths == {"healthy", "api_error", "suspected_api_error", "not_judged"}
     for verdict in verdicts:
-        stored = httpx.get(f"{url}/rollouts/{verdict['rollout_id']}/verdict").json()
+        path = f"{url}/rollouts/{verdict['rollout_id']}/verdict"
+        stored = httpx.get(path, headers={CLIENT: "of today"}).json()
         assert verdict == {**stored, "judged_at": None}, "when it was judged is the service's"
 
 
