@@ -31,7 +31,7 @@ CheckName = Literal[
     "requests_abandoned",
 ]
 Validity = Level | CheckName
-LATER_CHECKS: frozenset[str] = frozenset(("unearned",))
+LATER_CHECKS: frozenset[str] = frozenset(("requests_abandoned", "unearned"))
 """The checks that 0.2.0's client rejects, as every name that it does not know."""
 
 
