@@ -215,6 +215,8 @@ def wait_while_down(
     """
     from truezero.sdk.batches import HEALTH_EACH_S, STALE_S, is_down  # noqa: PLC0415
 
+    if not most_s:
+        return
     what, waited_s = model or upstream or "every model", 0.0
     report = client.status()
     while waited_s < most_s and is_down(report, upstream=upstream, model=model, within_s=STALE_S):
@@ -224,9 +226,9 @@ def wait_while_down(
         sleep(each_s)
         waited_s += each_s
         report = client.status()
-    if waited_s >= most_s > 0:
+    if waited_s >= most_s:
         say(f"waited {waited_s:g} s for {what}: starting the agent all the same")
-    elif most_s and is_down(report, upstream=upstream, model=model):
+    elif is_down(report, upstream=upstream, model=model):
         say(f"{what} was down when it was last called: starting the agent, to see if it still is")
     elif waited_s:
         say(f"{what} is no longer down after {waited_s:g} s")
