@@ -559,5 +559,5 @@ def _summary(runs: list[Run]) -> str:
     false = zeros - rewards.count(0.0)
     return (
         f"{false} of {zeros} zeros were not measurements. Score as reported: {reported:.2f} over "
-        f"{len(runs)} rollouts; over the {len(rewards)} that reached a model: {measured:.2f}."
+        f"{len(runs)} rollouts; over the {len(rewards)} that count: {measured:.2f}."
     )
