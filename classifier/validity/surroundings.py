@@ -373,7 +373,7 @@ def unearned(measured: Measurement) -> CheckResult | None:
     if calls == 1:
         none = "the only call to the model under test was not answered"
     elif calls:
-        none = f"none of {calls:,} calls to the model under test was answered"
+        none = f"none of {plural(calls, 'call')} to the model under test was answered"
     level = Level.INFO if facts.untrusted else Level.INVALID
     return _unearned(measured, rewards, level, f"without an answer: {none}", {})
 
