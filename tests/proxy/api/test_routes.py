@@ -172,7 +172,7 @@ def test_a_verdict_has_the_contracts_fields(service: Service) -> None:
         "scoreable", "doomed", "provisional", "retry", "warnings", "evidence", "classifier",
         "late_calls", "judged_at", "attributed_to", "corroborated", "validity",
         "validity_coverage", "roles", "provider_s", "agent_s", "held_s", "excluded_by", "proof",
-        "references",
+        "references", "sentence",
     ]  # fmt: skip
     assert (verdict["health"], verdict["subcategory"]) == ("api_error", "quota")
     assert (verdict["fingerprint"], verdict["layer"]) == ("quota:429", "proxy_proven")

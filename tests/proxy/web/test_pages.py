@@ -147,7 +147,10 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
     service.http.post("/rollouts", json={"id": "held", "batch": "b"})
-    why = "breaker open on auth:401 after 2 rollouts in a row"
+    why = (
+        "breaker open on auth:401 after 2 rollouts in a row; fix the cause, then POST "
+        "/batches/b/breaker/reset"
+    )
     assert f"Skipped: {why}." in words(page(service, "/ui/rollouts/held"))
     assert f" held – skipped {why} " in words(page(service, "/ui/batches/b?tab=rollouts"))
     assert f" held b – skipped {why} " in words(page(service, "/ui/rollouts"))

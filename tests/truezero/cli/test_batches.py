@@ -49,7 +49,7 @@ def fill(client: Client) -> None:
     lane = {"model": "gpt-5", "upstream": "openai"}
     mixed = client.batch("mixed/1", model=lane["model"], upstream=lane["upstream"])
     mixed.run(KEYS, agent, concurrency=1, max_wait_s=0)
-    client.batch("other").run(["silent", "down"], agent)
+    client.batch("other").run(["silent", "down"], agent, max_wait_s=0)
     client.batch("clean").run(["a", "b"], agent)
 
 
@@ -201,7 +201,7 @@ def test_an_export_is_judged_as_the_service_judged(url: str, tmp_path: Path) -> 
     assert [path.name for path in tmp_path.iterdir()] == ["export.jsonl"]
     judged = truezero("classify", str(out), url=url)
     verdicts = [json.loads(line) for line in judged.stdout.splitlines()]
-    assert len(verdicts) == 12
+    assert len(verdicts) == 10
     healths = {verdict["health"] for verdict in verdicts}
     assert healths == {"healthy", "api_error", "suspected_api_error", "not_judged"}
     for verdict in verdicts:

@@ -140,6 +140,9 @@ ONLY_THEIR_WORDS_SAY = {
     "llama.cpp: an input beyond the batch is a 500",
     "llama.cpp: a chat template that refuses is a 500",
     "dashscope: insufficient_quota is its tokens a minute",
+    "a turn budget named in a sentence alone",
+    "Harbor's token is one of a rollout that is over",
+    "Harbor's relay is full, in a name that providers have too",
 }
 
 

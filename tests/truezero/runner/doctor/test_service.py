@@ -40,7 +40,7 @@ def test_something_else_at_the_address(service: Service) -> None:
 
 def test_another_version(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     client.greet()  # the service knows its own from its first answer on
-    monkeypatch.setattr("truezero.sdk.rest.metadata.version", lambda _name: "9.9.9")
+    monkeypatch.setattr("truezero.sdk.addresses._version", lambda: "9.9.9")
     found = look(client)["service"]
     assert found.health == "failed"
     assert "9.9.9" in found.told
