@@ -176,7 +176,7 @@ SUBJECTS: Final = (
         id="state",
         words="thought signature|thought signatures|thinking signature|reasoning signature"
         "|encrypted content|encrypted reasoning|thinking block|thinking blocks|reasoning item"
-        "|tool result|tool results|tool output|tool outputs|function response|interaction"
+        "|tool result|tool results|tool output|tool outputs|function response"
         "|previous response|previous interaction|思维签名|思考签名|推理签名|思维链签名",
         source="ai.google.dev/gemini-api/docs/thought-signatures;"
         " platform.claude.com/docs/en/build-with-claude/extended-thinking",
