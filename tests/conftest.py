@@ -35,6 +35,7 @@ os.environ["TRUEZERO_OUTCOME_PATIENCE_S"] = "0"
 
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise under nohup, which a service heeds
 
 
 @pytest.hookimpl(wrapper=True)
