@@ -252,10 +252,11 @@ def test_an_untrusted_agents_end_on_lost_state_is_asked_about(
 def test_without_the_operators_key_nothing_is_asked(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:
-    provider.plays(answers.FAILURES[Api.MESSAGES][Fault.PROVIDER_ERROR])
-    service.register(id=rollout, model=model, upstream="anthropic")
-    url = service.base(rollout, "anthropic") + "/v1/messages"
-    httpx.post(url, json={**ASK, "model": model, "max_tokens": 9}, headers={"x-api-key": "own"})
+    provider.plays(answers.FAILURES[Api.GEMINI][Fault.PROVIDER_ERROR])
+    service.register(id=rollout, model=model, upstream="gemini")
+    url = service.base(rollout, "gemini") + f"/v1beta/models/{model}:generateContent"
+    body = {"contents": [{"role": "user", "parts": [{"text": "hi"}]}]}
+    httpx.post(url, json=body, headers={"x-goog-api-key": "own"})
     until(lambda: shared(service, rollout) == 1)
     assert [row[1] for row in series(service, model)] == ["no_key"]
     assert questions(provider) == []

@@ -43,7 +43,7 @@ _FURTHER: Final = (
     "/v1/images/generations", "/v1/audio/speech", "/v1/videos", "/v1/messages/batches",
     "/v1/batches", "/v1/files", "/v1/ocr", "/v1/models/veo:predict", "/model/m/async-invoke",
     "/v1/responses/resp_1/cancel", "/generate_stream", "/v1/threads/t/messages",
-    "/v1/models/imagen-4:predict", "/v1/predictions/p/cancel",
+    "/v1/models/imagen-4:predict", "/v1/predictions/p/cancel", "/v1beta/interactions/v1_1/cancel",
 )  # fmt: skip
 PATHS: Final = tuple(dict.fromkeys((*(s.path for s in SAMPLES), *POSTS, *_FURTHER)))
 SOCKETS: Final = ("/v1/responses", "/v1/realtime")
