@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -370,8 +371,9 @@ Packages = Mapping[str, Played]
 
 def everywhere(package: str, homes: pytest.TempPathFactory) -> Packages:
     """Play a package in both places at once: each waits for the other programs most of the time."""
+    made = list(map(homes.mktemp, PLACES))  # not in threads, which would each make the first folder
     with ThreadPoolExecutor(len(PLACES)) as pool:
-        ran = pool.map(lambda place: played(package, place, homes.mktemp(place)), PLACES)
+        ran = pool.map(partial(played, package), PLACES, made)
         return dict(zip(PLACES, ran, strict=True))
 
 
