@@ -440,13 +440,6 @@ COINED: Final = (
         source=GEMINI_ERRORS + " (generation error codes: what the model wrote is at fault)",
     ),
     CauseRow(
-        id="gemini.lost_state",
-        gives=REJECTED,
-        reason="lost_state",
-        says=pattern(r"\bprevious_interaction_id\b.*\b(?:not found|expired|does not exist)"),
-        source="ai.google.dev/gemini-api/docs/interactions (kept 55 days, a day on the free tier)",
-    ),
-    CauseRow(
         id="minimax.content",
         gives=REJECTED,
         reason="content_filter",

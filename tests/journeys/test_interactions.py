@@ -238,7 +238,7 @@ def test_a_lost_conversation_is_named_so(
         for more in ({}, {"previous_interaction_id": "v1_0"})
     ]
     assert seen == [200, 404]
-    assert service.exchanges(rollout)[-1]["rule"] == "gemini.lost_state"
+    assert service.exchanges(rollout)[-1]["rule"] == "any.no_earlier_turn"
 
 
 def test_googles_sdk_that_retries_and_succeeds_has_recovered(
