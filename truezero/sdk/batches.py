@@ -121,13 +121,14 @@ class LaneWaits:
 
     def told(self, verdict: models.Verdict, tries: Tries) -> None:
         """Note whether an attempt was answered."""
-        if verdict.health == "healthy" or verdict.output_tokens:
-            self.answered += 1
-            self._over, self._probe_each_s = False, HEALTH_EACH_S
-            self._failing = set()
-            tries.waited_s = 0.0
-        else:
-            self._failing = {*self._failing, id(tries)}
+        with self._lock:
+            if verdict.health == "healthy" or verdict.output_tokens:
+                self.answered += 1
+                self._over, self._probe_each_s = False, HEALTH_EACH_S
+                self._failing = set()
+                tries.waited_s = 0.0
+            else:
+                self._failing = {*self._failing, id(tries)}
 
     def steps_aside(self, tries: Tries) -> bool:
         """Return True if samples that have not started are to go first: it may fail alone."""
@@ -147,7 +148,7 @@ class LaneWaits:
         left_s = self.left_s(tries)
         if not left_s:
             return None
-        if advised_s <= min(2.0**tries.next_attempt, DRAWN_S):
+        if advised_s <= min(2 ** min(tries.next_attempt, _DOUBLINGS), DRAWN_S):
             return min(advised_s, left_s)
         return advised_s if advised_s <= self._most_s else None
 
@@ -352,6 +353,7 @@ PROBE_EACH_S = 60.0
 """The longest time between two probes of a run that waits for health, in seconds."""
 ASIDE_S = 15.0
 """Seconds of waiting after which a sample lets those go first that have not started."""
+_DOUBLINGS = 5  # until a drawn wait is as long as it gets
 DRAWN_S = 30.0
 """The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
 STALE_S = 180.0

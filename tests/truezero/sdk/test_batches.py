@@ -676,6 +676,7 @@ def test_a_retry_waits_as_advised_or_does_not_happen(
         (0, 20.0, 0.0, 20.0),  # stated, as the service draws 1 s at most
         (1, 99.0, 90.0, 99.0),  # stated waits are kept, each as long as may be
         (1, 101.0, 0.0, None),
+        (5_000, 28.0, 90.0, 10.0),  # a runner's own number of an attempt
     ],
 )
 def test_no_wait_is_begun_after_max_wait_s(
