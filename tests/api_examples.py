@@ -235,5 +235,5 @@ def _filled(value: Any, key: str, path: str, prose: Mapping[str, str]) -> Any:
         return value
     named = re.sub(r"<id (\d+)>", lambda found: _ID % int(found[1]), value)
     named = named.replace("<hash>", _HASH).replace("<host>", "api.openai.com")
-    named = named.replace("<version>", "0.2.0").replace("<last four>", "o8Qw")
+    named = named.replace("<version>", "0.2.1").replace("<last four>", "o8Qw")
     return named.replace("http://proxy", SERVICE)
