@@ -15,6 +15,8 @@ from hypothesis import settings
 
 from tests import postgres
 
+pytest_plugins = ["tests.costs"]
+
 # How long an example takes says something of the machine, not of the code. The few are the same
 # ones each time, so that what fails, fails of the change; `make fuzz` looks for new ones.
 settings.register_profile("few", deadline=None, max_examples=25, derandomize=True)

@@ -37,6 +37,7 @@ PATIENCE_S = 120.0
 _WORKER = "worker"  # as Linux names the process
 
 _exit_codes: list[int] = []  # of the command that this process became
+_cpu_us: list[int] = []  # of each command that ended, with the workers it waited for
 
 # What commands load where they need it, so that no fork has to.
 _LOADED = (
@@ -97,11 +98,12 @@ class Process:
             if self.returncode is None:
                 self.returncode = self._next(timeout)
                 if self.returncode is not None:
+                    _cpu_us.append(self._next(PATIENCE_S) or 0)
                     self._told.close()
             return self.returncode
 
     def _next(self, timeout: float | None) -> int | None:
-        """The next number that we are told: first its process id, then its exit code."""
+        """The next number that we are told: its process id, its exit code, its CPU microseconds."""
         self._told.settimeout(timeout)
         try:
             said = self._told.recv(8, socket.MSG_WAITALL)
@@ -161,6 +163,11 @@ def run_bytes(
     fed.result()
     code = process.wait()
     return subprocess.CompletedProcess(words, code, *(each.result() for each in heard))
+
+
+def cpu_s() -> float:
+    """CPU seconds of the commands that were started here and have been waited for."""
+    return sum(_cpu_us) / 1e6
 
 
 def serves(process: Path) -> bool:
@@ -258,8 +265,10 @@ def _attend(told: socket.socket, streams: list[int]) -> None:
         os.close(number)
     told.sendall(pid.to_bytes(8, "big", signed=True))
     code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    spent = os.times()
+    cpu_us = int((spent.children_user + spent.children_system) * 1e6)
     with contextlib.suppress(BrokenPipeError):
-        told.sendall(code.to_bytes(8, "big", signed=True))
+        told.sendall(b"".join(each.to_bytes(8, "big", signed=True) for each in (code, cpu_us)))
     os._exit(0)
 
 
