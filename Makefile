@@ -28,7 +28,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow slow test-steady check audit compiled testcompiled fuzz attack fairness sbom bench peers soak \
+.PHONY: help demo serve test test-slow all test-steady check audit compiled testcompiled fuzz attack fairness sbom bench peers soak \
 	agents integrations manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
@@ -45,11 +45,11 @@ serve: $(RUNTIME) ## the proxy on 127.0.0.1:8383
 test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
 	$(PYTEST) -m "not slow" $(ARGS)
 
-test-slow: $(READY) ## kills, clusters, a browser, PostgreSQL; the compiled copy; real harnesses
-	$(MAKE) --keep-going slow testcompiled integrations
-
-slow: $(READY)
+test-slow: $(READY) ## the dear ones: kills, clusters, a browser, PostgreSQL; --loops N: the cheapest
 	$(PYTEST) -m slow $(ARGS)
+
+all: ## everything, for an hour: before a release, and each week
+	$(MAKE) --keep-going check manifests test test-slow testcompiled-whole integrations attack fairness corpus
 
 test-steady: $(READY) ## each file of make test 20 times while every core is busy, for hours
 	$(BIN)/python -m tests.steady $(ARGS)

@@ -1,25 +1,39 @@
-"""What each test costs in CPU seconds, its child processes among them, and which cost too much.
+"""The cost of each test in CPU seconds, its child processes among them: which are slow, and dear.
 
-A machine's speed is taken out by a calibration loop: `make test` holds tests of up to a tenth of
+A machine's speed is taken out by the calibration loop: `make test` holds tests of up to a tenth of
 it, and what is above is marked slow. An overrun is told, and fails nothing.
+
+``--costs FILE`` writes what each test cost; ``python -m tests.costs FILE`` takes the slow ones'
+into `costs.json`, by which ``--loops N`` chooses: the cheapest slow tests, up to N calibration
+loops in all. What it leaves to `make all` is told at the end, and written to ``--left FILE``.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import statistics
 import time
-from collections.abc import Generator
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests import forked
 
 CALIBRATION = 40_000_000
+TABLE = Path(__file__).with_suffix(".json")
 _SHARE = 10  # of the calibration loop a test of `make test` may cost: 1 / _SHARE
+_UNKNOWN = 1 / _SHARE  # loops of a slow test that the table does not know yet
 _STARTED = pytest.StashKey[float]()
 _COST = "cpu_s"
+_LEFT = pytest.StashKey[list[str]]()
+_LEFT_OF_WORKER = "left_to_make_all"
+
+Table = dict[str, dict[str, float]]  # by file and function, the calibration loops of one test
 
 
 def tenth_s() -> float:
@@ -34,10 +48,65 @@ def _spent() -> float:
     return sum(os.times()[:4]) + forked.cpu_s()
 
 
+def _place(nodeid: str) -> tuple[str, str]:
+    """The file of a test, and its function without parameters."""
+    file, _, name = nodeid.partition("::")
+    return file, name.partition("[")[0]
+
+
+# --- choosing --------------------------------------------------------------------------------
+
+
+def cheapest(
+    items: Sequence[pytest.Item], loops: float, table: Mapping[str, Mapping[str, float]]
+) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """Divide tests into the cheapest, up to so many loops in all, and the others.
+
+    Those that are kept stay in their order.
+    """
+
+    def cost(item: pytest.Item) -> float:
+        file, function = _place(item.nodeid)
+        return table.get(file, {}).get(function, _UNKNOWN)
+
+    kept, used = set(), 0.0
+    for item in sorted(items, key=cost):
+        used += cost(item)
+        if used > loops:
+            break
+        kept.add(item)
+    return [i for i in items if i in kept], [i for i in items if i not in kept]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    loops = config.getoption("--loops")
+    if loops is None:
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    ours = [item for item in slow if not item.get_closest_marker("whole")]
+    kept, _ = cheapest(ours, loops, read_table())
+    left = [item.nodeid for item in slow if item not in set(kept)]
+    config.stash[_LEFT] = left
+    getattr(config, "workeroutput", {})[_LEFT_OF_WORKER] = left
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def read_table() -> Table:
+    table: Table = json.loads(TABLE.read_text("utf-8"))
+    return table
+
+
+# --- measuring -------------------------------------------------------------------------------
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--costs", type=Path, metavar="FILE", help="write each test's CPU seconds")
     parser.addoption(
-        "--costs", type=Path, metavar="FILE", help="write each test's CPU seconds there, as JSON"
+        "--loops", type=float, metavar="N", help="of slow tests the cheapest, N loops in all"
     )
+    parser.addoption("--left", type=Path, metavar="FILE", help="write what --loops leaves out")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -60,9 +129,11 @@ def pytest_runtest_makereport(
 class Costs:
     """The costs of a run, gathered where its tests are handed out."""
 
-    def __init__(self, limit_s: float, file: Path | None) -> None:
-        self._limit_s = limit_s
-        self._file = file
+    def __init__(self, config: pytest.Config) -> None:
+        self._limit_s = tenth_s()
+        self._config = config
+        self._file: Path | None = config.getoption("--costs")
+        self._left_file: Path | None = config.getoption("--left")
         self._of: dict[str, float] = {}
         self._slow: set[str] = set()
 
@@ -73,11 +144,21 @@ class Costs:
                 if "slow" in report.keywords:
                     self._slow.add(report.nodeid)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        left = getattr(node, "workeroutput", {}).get(_LEFT_OF_WORKER)
+        if left is not None:
+            self._config.stash[_LEFT] = left
+
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if self._file:
             ordered = sorted(self._of.items(), key=lambda item: -item[1])
             costs = {test: round(cost, 4) for test, cost in ordered}
-            self._file.write_text(json.dumps({"tenth_s": self._limit_s, "tests": costs}, indent=1))
+            measured = {"tenth_s": self._limit_s, "tests": costs, "slow": sorted(self._slow)}
+            self._file.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
+        if self._left_file:
+            left = self._config.stash.get(_LEFT, [])
+            self._left_file.write_text("".join(f"{test}\n" for test in left), "utf-8")
         over = {t: c for t, c in self._of.items() if c > self._limit_s and t not in self._slow}
         if over:
             terminalreporter.section("above a tenth of the calibration loop")
@@ -87,4 +168,33 @@ class Costs:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Costs(tenth_s(), config.getoption("--costs")))
+        config.pluginmanager.register(Costs(config))
+
+
+# --- the table -------------------------------------------------------------------------------
+
+
+def tabled(measured: Iterable[Mapping[str, Any]]) -> Table:
+    """Make the table of slow tests from what ``--costs`` wrote: medians, in calibration loops."""
+    of: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for run in measured:
+        for test in run["slow"]:
+            of[_place(test)].append(run["tests"][test] / run["tenth_s"] / _SHARE)
+    table: Table = {}
+    for file, function in sorted(of):
+        loops = round(statistics.median(of[file, function]), 3)
+        table.setdefault(file, {})[function] = loops
+    return table
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write the table anew."""
+    parser = argparse.ArgumentParser(prog="python -m tests.costs", description=__doc__)
+    parser.add_argument("measured", type=Path, nargs="+", metavar="FILE")
+    files: list[Path] = parser.parse_args(arguments).measured
+    table = tabled(json.loads(file.read_text("utf-8")) for file in files)
+    TABLE.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""The costs of tests: choosing the cheapest slow ones, and the table by which that is done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests import costs
+
+PROGRAM = """
+import pytest, subprocess, sys
+BUSY = "import time\\nwhile time.process_time() < {}: pass"
+
+def test_cheap(): pass
+def test_a_child_that_is_busy(): subprocess.run([sys.executable, "-S", "-c", BUSY.format(1)])
+
+@pytest.mark.slow
+def test_dear(): pass
+@pytest.mark.slow
+def test_unknown(): pass
+@pytest.mark.slow
+@pytest.mark.whole
+def test_for_make_all(): pass
+"""
+
+
+class Item(NamedTuple):
+    nodeid: str
+
+
+def chosen(loops: float) -> tuple[list[str], list[str]]:
+    names = ("t.py::dear[1]", "t.py::new", "t.py::cheap[a::b]", "u.py::T::cheap", "t.py::dear[2]")
+    table = {"t.py": {"dear": 5.0, "cheap": 0.2}, "u.py": {"T::cheap": 0.3}}
+    items: Any = [Item(name) for name in names]
+    kept, left = costs.cheapest(items, loops, table)
+    return [each.nodeid for each in kept], [each.nodeid for each in left]
+
+
+def test_the_cheapest_are_kept_up_to_so_many_loops_in_the_order_they_have() -> None:
+    assert chosen(0.55) == (
+        ["t.py::new", "t.py::cheap[a::b]"],
+        ["t.py::dear[1]", "u.py::T::cheap", "t.py::dear[2]"],
+    )
+    assert chosen(5.7)[1] == ["t.py::dear[2]"]
+    assert chosen(11)[1] == []
+    assert chosen(0)[0] == []
+
+
+def test_the_table_has_the_median_of_a_slow_function_in_loops_and_nothing_of_others() -> None:
+    fast = {"tenth_s": 0.2, "tests": {"t.py::f[1]": 1.0, "t.py::f[2]": 2.0, "t.py::g": 9.0}}
+    slow = {"tenth_s": 0.4, "tests": {"t.py::f[1]": 8.0}, "slow": ["t.py::f[1]"]}
+    table = costs.tabled([{**fast, "slow": ["t.py::f[1]", "t.py::f[2]"]}, slow])
+    assert table == {"t.py": {"f": 1.0}}  # of 0.5, 1.0 and 2.0
+
+
+def test_every_test_of_the_table_is_there_still() -> None:
+    root = Path(__file__).parent.parent
+    for file, functions in costs.read_table().items():
+        text = (root / file).read_text("utf-8")
+        gone = [name for name in functions if f"def {name.rpartition('::')[2]}(" not in text]
+        assert not gone, f"{file}: python -m tests.costs writes the table anew"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_a_run_tells_its_overruns_and_what_it_leaves_and_fails_of_neither(
+    tmp_path: Path, workers: str
+) -> None:
+    (tmp_path / "test_program.py").write_text(PROGRAM)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  slow\n  whole\n")
+
+    def run(*options: str) -> str:
+        command = [sys.executable, "-m", "pytest", "-p", "tests.costs", "-n", workers, *options]
+        return subprocess.run(
+            command, cwd=tmp_path, env={"PYTHONPATH": str(costs.TABLE.parents[1])},
+            capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+
+    out = run("-m", "not slow", "--costs", "costs.json")
+    told = out.partition("above a tenth of the calibration loop")[2]
+    assert "test_program.py::test_a_child_that_is_busy" in told
+    assert "test_cheap" not in told
+    measured = json.loads((tmp_path / "costs.json").read_text())
+    assert measured["tests"]["test_program.py::test_a_child_that_is_busy"] > 0.9
+    out = run("-m", "slow", "--loops", "0.15", "--left", "left.txt")
+    assert "1 passed" in out
+    assert (tmp_path / "left.txt").read_text().splitlines() == [
+        "test_program.py::test_unknown", "test_program.py::test_for_make_all",
+    ]  # fmt: skip
