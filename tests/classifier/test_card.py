@@ -178,6 +178,8 @@ def test_only_the_leaves_that_the_word_draws_are_a_disclosure(
 
 # --- single edits: each is found ---
 
+SEEDS = [*range(25), *(pytest.param(n, marks=pytest.mark.slow) for n in range(25, 100))]
+
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if isinstance(value, dict):
@@ -213,15 +215,15 @@ def edited(value: Any, path: tuple[Any, ...], rnd: random.Random) -> Any:
     return made
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_an_edit_of_a_card_is_found(seed: int, records: Records, card: dict[str, Any]) -> None:
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_edit_of_a_card_is_found(seed: int, card: dict[str, Any]) -> None:
     rnd = random.Random(seed)
     parts = [p for p in places(card) if p[0] != "stated"]  # which nobody can compute again
     path = rnd.choice(parts)
-    assert differences(edited(card, path, rnd), card_of(records, STATED)), path
+    assert differences(edited(card, path, rnd), card), path
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_edit_of_an_export_is_found(seed: int, records: Records, card: dict[str, Any]) -> None:
     rnd = random.Random(seed)
     forged = edited(records, rnd.choice(list(places(records))), rnd)
@@ -234,7 +236,7 @@ def test_an_edit_of_an_export_is_found(seed: int, records: Records, card: dict[s
     assert any(line.startswith("roots.export: ") for line in differences(card, again))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_an_edit_of_a_disclosure_is_found(
     seed: int, records: Records, card: dict[str, Any]
 ) -> None:

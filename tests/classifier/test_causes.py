@@ -392,21 +392,37 @@ def test_by_status_alone_is_the_published_table_of_benchflow() -> None:
 WRITTEN_AFTER = ("errors.jsonl", "errors-wild.jsonl", "errors-far.jsonl")
 
 
-def test_real_answers_are_told_apart() -> None:
+@pytest.fixture(scope="module")
+def real() -> dict[str, list[corpus_score.Labelled]]:
     folder = corpus_score.corpus_folder()
     if folder is None:
         pytest.skip("no corpus of real answers: set TRUEZERO_CORPUS to score against one")
-    rows = {name: corpus_score.labelled(folder, name) for name in corpus_score.files(folder)}
-    known = [row for name in WRITTEN_AFTER for row in rows[name]]
-    result = corpus_score.score(known)
+    return {name: corpus_score.labelled(folder, name) for name in corpus_score.files(folder)}
+
+
+def test_real_answers_are_told_apart(real: dict[str, list[corpus_score.Labelled]]) -> None:
+    result = corpus_score.score(row for name in WRITTEN_AFTER for row in real[name])
     assert len(result.judged) > 200
     assert result.sure_category >= 97, result.misses
     assert result.category >= 98, result.misses
     assert result.transient >= 98, result.misses
-    left_out = corpus_score.score_left_out(row for row in known if row.category)
+
+
+@pytest.mark.slow
+def test_so_are_those_of_a_provider_that_nobody_has_seen(
+    real: dict[str, list[corpus_score.Labelled]],
+) -> None:
+    known = [row for name in WRITTEN_AFTER for row in real[name] if row.category]
+    left_out = corpus_score.score_left_out(known)
     judged = [judged for score in left_out.values() for judged in score.judged]
     assert corpus_score.Score(judged=tuple(judged)).category >= 90
-    for name, unseen in rows.items():
+
+
+@pytest.mark.slow
+def test_so_are_those_that_nothing_was_written_after(
+    real: dict[str, list[corpus_score.Labelled]],
+) -> None:
+    for name, unseen in real.items():
         score = corpus_score.score(unseen)
         assert score.misread == (), name
         assert score.category >= 80, (name, score.misses)

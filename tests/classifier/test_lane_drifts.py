@@ -12,7 +12,14 @@ from tests.classifier.drifts import SCRIPTS, DriftScript, calm_alarms, hour, tol
 from tests.classifier.outages import PAGE, drift_line
 
 
-@pytest.mark.parametrize("seed", range(len(SCRIPTS)))
+# One of each measure and of what agents and new batches do; the others are played by `make all`.
+OFTEN = {4, 7, 10, 11, 13, 16, 17}
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(n, marks=() if n in OFTEN else pytest.mark.slow) for n in range(len(SCRIPTS))],
+)
 def test_a_drift_is_told_and_nothing_that_agents_and_new_batches_do(seed: int) -> None:
     script = SCRIPTS[seed]
     found = told(script, seed)
@@ -22,8 +29,9 @@ def test_a_drift_is_told_and_nothing_that_agents_and_new_batches_do(seed: int) -
     )
 
 
-def test_calm_hours_raise_no_alarm() -> None:
-    assert calm_alarms(6, seed=1)[1] == 0
+@pytest.mark.parametrize("hours", [2, pytest.param(6, marks=pytest.mark.slow)])
+def test_calm_hours_raise_no_alarm(hours: int) -> None:
+    assert calm_alarms(hours, seed=1)[1] == 0
 
 
 def test_a_drift_is_over_once_it_was_not_seen_for_ten_minutes() -> None:
