@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,13 +136,26 @@ def sources(root: Path) -> dict[str, str]:
     }
 
 
+# Imports inside functions are indented; of a file without one these lines are all that matters,
+# and to parse all files takes a second.
+_LATE = re.compile(r"^ +(?:from \S+ )?import ", re.MULTILINE)
+_IMPORT = re.compile(r"^((?:from \S+ )?import (?:\([^)]*\)|[^(\n]*$))", re.MULTILINE)
+
+
 def imports(name: str, text: str, known: frozenset[str]) -> Iterator[Import]:
-    tree = ast.parse(text)
-    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-    late = {id(node) for function in functions for node in ast.walk(function)}
-    for node in ast.walk(tree):
+    tree = ast.parse(text if _LATE.search(text) else "\n".join(_IMPORT.findall(text)))
+    for node, late in statements(tree):
         for imported in imported_by(node, known):
-            yield Import(name, imported, id(node) in late)
+            yield Import(name, imported, late)
+
+
+def statements(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Every statement below a node, and whether it is inside a function."""
+    late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
+            yield child, late
+            yield from statements(child, late)
 
 
 def imported_by(node: ast.AST, known: frozenset[str]) -> Iterator[str]:

@@ -56,6 +56,7 @@ def test_a_lone_module_has_one_importer() -> None:
     assert lone(files_of(MODULES)) == {"proxy.b": "proxy.a", "proxy.d": "proxy.c"}
 
 
+@pytest.mark.slow
 def test_roads_name_the_files_that_decide() -> None:
     found = roads()
     for road, deciding in {
