@@ -27,14 +27,24 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
     return scenario
 
 
+def test_a_guarded_service_answers_as_ever(tmp_path: Path) -> None:
+    scenario = Scenario(tmp_path)
+    scenario.play_guarded()
+    golden.check("rest_guarded.json", scenario.player.steps)
+    golden.check("rest_guarded_prose.json", scenario.player.prose)
+
+
+@pytest.mark.slow
 def test_rest_answers_as_ever(played: Scenario) -> None:
     golden.check("rest.json", played.player.steps)
 
 
+@pytest.mark.slow
 def test_rest_says_it_in_the_same_words(played: Scenario) -> None:
     golden.check("rest_prose.json", played.player.prose)
 
 
+@pytest.mark.slow
 def test_metrics_keep_their_names_types_and_labels(played: Scenario) -> None:
     found = {
         family.name: {
@@ -51,6 +61,7 @@ def test_metrics_keep_their_names_types_and_labels(played: Scenario) -> None:
     golden.check("metrics.json", dict(sorted(found.items())))
 
 
+@pytest.mark.slow
 def test_metrics_are_explained_in_the_same_words(played: Scenario) -> None:
     families = text_string_to_metric_families(played.metrics)
     golden.check("metrics_prose.json", {one.name: one.documentation for one in families})
