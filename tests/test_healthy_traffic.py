@@ -10,12 +10,12 @@ import pytest
 from classifier.records import Exchange, RolloutRecord
 from classifier.rules import judge
 from tests.healthy.driving import driven
-from tests.healthy.generator import planned, rollout, rollouts
+from tests.healthy.generator import planned, rollout
 from tests.healthy.lanes import LANES
 from tests.healthy.situations import SITUATIONS
 from tests.healthy.traffic import HealthyRollout
 
-SAMPLE = 3 * len(LANES)  # every lane in three situations
+FEW, WHOLE = range(0, len(LANES), 3), range(3 * len(LANES))  # every lane in three situations
 HARD = ("streamed", "whole", "compressed", "cached", "cache written", "reasoning",
         "tools offered", "no usage stated", "another name answered", "failed and recovered",
         "large request")  # fmt: skip
@@ -26,9 +26,12 @@ APIS = {"openai.chat", "openai.completions", "openai.responses", "anthropic.mess
 Driven = list[tuple[HealthyRollout, RolloutRecord]]
 
 
-@pytest.fixture(scope="module")
-def sample() -> Driven:
-    return [(one, driven(one)) for one in rollouts(SAMPLE)]
+ALL = pytest.param(WHOLE, marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=[FEW, ALL], ids=len)
+def sample(request: pytest.FixtureRequest) -> Driven:
+    return [(one, driven(one)) for one in map(rollout, request.param)]
 
 
 def _counts(exchange: Exchange) -> tuple[int | None, ...]:
@@ -58,6 +61,7 @@ def test_tokens_are_read_as_meant(sample: Driven) -> None:
                 assert _counts(exchange) == wanted, (one.id, one.lane, one.situation, call.path)
 
 
+@pytest.mark.parametrize("sample", [ALL], indirect=True)
 def test_the_sample_holds_what_is_hard_about_healthy_traffic(sample: Driven) -> None:
     traits = Counter(trait for one, _ in sample for trait in one.traits)
     assert {trait for trait in HARD if traits[trait] < 3} == set()
@@ -78,6 +82,7 @@ def test_a_thousand_hold_every_situation_and_ten_on_each_lane() -> None:
         assert len(told) >= min(10, sum(row.fits(lane) for row in SITUATIONS.values())), lane.key
 
 
+@pytest.mark.parametrize("sample", [ALL], indirect=True)
 def test_the_repeat_of_a_task_begins_with_the_same_words(sample: Driven) -> None:
     begun: dict[tuple[str, str], list[str]] = {}
     for one, _ in sample:

@@ -14,29 +14,36 @@ PROOF_FLOOR = 99.5
 LIVES_FLOOR = 100.0
 
 
+EACH = [10, pytest.param(1, marks=pytest.mark.slow)]  # one case of so many
+
+
 @cache
-def tally(name: str) -> Tally:
-    return score.score(score.SETS[name]())
+def tally(name: str, each: int) -> Tally:
+    return score.score(score.SETS[name]()[::each])
 
 
-def test_answers_are_read_and_judged_as_labelled() -> None:
-    found = tally("proof")
+@pytest.mark.parametrize("each", EACH)
+def test_answers_are_read_and_judged_as_labelled(each: int) -> None:
+    found = tally("proof", each)
     assert found.right >= PROOF_FLOOR, "\n".join(found.misses)
 
 
-def test_lives_are_judged_as_labelled() -> None:
-    found = tally("lives")
+@pytest.mark.parametrize("each", EACH)
+def test_lives_are_judged_as_labelled(each: int) -> None:
+    found = tally("lives", each)
     assert found.right >= LIVES_FLOOR, "\n".join(found.misses)
 
 
-def test_no_healthy_life_loses_its_score() -> None:
-    assert tally("lives").healthy_misread == ()
+@pytest.mark.parametrize("each", EACH)
+def test_no_healthy_life_loses_its_score(each: int) -> None:
+    assert tally("lives", each).healthy_misread == ()
 
 
-def test_no_healthy_answer_loses_its_score_but_of_a_native_wire() -> None:
-    every = tally("proof").judgements
-    own = tuple(each for each in every if not each.case.family.startswith("native"))
-    assert len(own) > 800
+@pytest.mark.parametrize("each", EACH)
+def test_no_healthy_answer_loses_its_score_but_of_a_native_wire(each: int) -> None:
+    every = tally("proof", each).judgements
+    own = tuple(one for one in every if not one.case.family.startswith("native"))
+    assert len(own) > 800 // each
     assert Tally(judgements=own).healthy_misread == ()
 
 
