@@ -372,7 +372,7 @@ def evaluated(
         path = f"/r/{name}/openai{each.path}"
         return service.http.post(path, content=each.request).status_code
 
-    with ThreadPoolExecutor(1 if of < 100 else 12) as pool:
+    with ThreadPoolExecutor(1 if of < 50 else 12) as pool:
         statuses = list(pool.map(post, asked))
         if again:
             missed = [x for x, status in zip(asked, statuses, strict=True) if status == 503]
@@ -403,9 +403,14 @@ def test_an_evaluator_that_loses_documents_is_told(tmp_path: Path) -> None:
             "yes", [], {"reward": 0.5},
         )  # fmt: skip
         assert verdict["recovered_requests"] == 3
-        verdict, _ = evaluated(service, of=200, lost={60}, again=False)
-        assert (verdict["scoreable"], told(verdict)) == ("yes", [("suspect", 1, 200)])
-        verdict, _ = evaluated(service, of=200, lost=range(40, 100), again=True)
-        assert (verdict["scoreable"], told(verdict)) == ("yes", [])
         verdict, _ = evaluated(service, of=7, lost={1, 3}, again=False, agents="untrusted")
         assert verdict["scoreable"] != "no"
+
+
+@pytest.mark.slow
+def test_so_is_one_that_asks_some_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        verdict, _ = evaluated(service, of=60, lost={20}, again=False)
+        assert (verdict["scoreable"], told(verdict)) == ("yes", [("suspect", 1, 60)])
+        verdict, _ = evaluated(service, of=60, lost=range(10, 30), again=True)
+        assert (verdict["scoreable"], told(verdict)) == ("yes", [])
