@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -62,16 +63,20 @@ def test_what_was_not_served_is_counted_and_not_hidden(load: Path) -> None:
     assert (counted["started"], counted["ok"], counted["refused"]) == (3, 0, 3)
 
 
+_WORKS = "import os, signal, time\nwhile time.process_time() < 0.12: {}\n"
+_STOPS = "os.kill(os.getpid(), signal.SIGSTOP)"
+
+
 @pytest.mark.parametrize(
-    ("command", "in_kernel"),
-    [(["cat", "/dev/urandom"], True), ([sys.executable, "-c", "while True: pass"], False)],
+    ("work", "in_kernel"),
+    [("os.urandom(1 << 20)", True), ("sum(range(9999))", False)],
     ids=["reads", "counts"],
 )
-def test_cpu_in_the_kernel_is_told_apart(command: list[str], in_kernel: bool) -> None:
-    busy = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+def test_cpu_in_the_kernel_is_told_apart(work: str, in_kernel: bool) -> None:
+    busy = subprocess.Popen([sys.executable, "-c", _WORKS.format(work) + _STOPS])
     try:
-        while (spent := machine.cpu_s(busy.pid)) < 0.5:
-            assert busy.poll() is None
+        os.waitpid(busy.pid, os.WUNTRACED)
+        spent = machine.cpu_s(busy.pid)
         assert (machine.kernel_s(busy.pid) > spent / 2) is in_kernel
     finally:
         busy.kill()

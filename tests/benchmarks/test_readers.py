@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from benchmarks import readers
 
 
+@pytest.mark.slow
 def test_slow_readers_cost_the_same_however_much_they_leave_unread(tmp_path: Path) -> None:
     """``python -m benchmarks.readers`` has a thousand; figures: measurements/reliability.md."""
     (found,) = readers.run(tmp_path, 20, megabytes=64, seconds=3, waves=1)
