@@ -20,19 +20,25 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-def test_each_place_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, pyenv = tmp_path / "bin", tmp_path / "pyenv"
-    monkeypatch.setenv("PATH", f"{path}:/usr/bin:/bin")
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of all programs of a machine: there is none yet."""
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
     monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / "bin"
+
+
+def test_each_place_is_looked_at(bare: Path, tmp_path: Path) -> None:
+    pyenv = tmp_path / "pyenv"
     assert find(NEVER, [sys.executable]) is None
-    claims = program(path / "python3.19", "exit 127")  # as a shim of pyenv does
+    claims = program(bare / "python3.19", "exit 127")  # as a shim of pyenv does
     assert find(NEVER) is None
 
-    program(path / "uv", f'echo {tmp_path}/uv/python; test "$UV_PYTHON_DOWNLOADS" = never')
+    program(bare / "uv", f'echo {tmp_path}/uv/python; test "$UV_PYTHON_DOWNLOADS" = never')
     of_uv = program(tmp_path / "uv" / "python", "exit 0")
     assert find(NEVER) == str(of_uv)
-    program(path / "pyenv", f"echo {pyenv}")
+    program(bare / "pyenv", f"echo {pyenv}")
     of_pyenv = program(pyenv / "versions" / "3.19.1" / "bin" / "python3", "exit 0")
     assert find(NEVER) == str(of_pyenv)
     program(claims, "exit 0")
@@ -40,7 +46,7 @@ def test_each_place_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find(HERE, ["python-that-is-not-there", sys.executable]) == sys.executable
 
 
-def test_a_machine_without_one_is_told_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_without_one_is_told_so(bare: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main("3.99") == 1
     assert capsys.readouterr().err.startswith("no Python 3.99 or newer here")
     assert main(f"{HERE[0]}.{HERE[1]}", sys.executable) == 0
@@ -48,13 +54,9 @@ def test_a_machine_without_one_is_told_so(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_one_of_each_version_is_taken_the_oldest_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bare: Path,
 ) -> None:
-    path = tmp_path / "bin"
-    monkeypatch.setenv("PATH", f"{path}:/usr/bin:/bin")
-    monkeypatch.setenv("PYENV_ROOT", str(tmp_path / "none"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     for minor, code in ((19, 0), (18, 0), (17, 127)):
-        program(path / f"python3.{minor}", f"echo {minor}; exit {code}")
+        program(bare / f"python3.{minor}", f"echo {minor}; exit {code}")
     assert one_of_each((3, 17)) == ["python3.18", "python3.19"]
     assert one_of_each(HERE)[0] == sys.executable
