@@ -104,13 +104,13 @@ def _line(name: str, mark: Marks) -> str:
     return f"{name:22} {said}  ({mark.right} right, {mark.wrong} wrong, {mark.missed} missed)\n"
 
 
-def main() -> None:
-    decided = sum(row.lost is not None for row in ROWS)
-    sys.stdout.write(f"{len(ROWS)} rollouts, {decided} with a known truth\n")
+def main(rows: Sequence[Row] = ROWS) -> None:
+    decided = sum(row.lost is not None for row in rows)
+    sys.stdout.write(f"{len(rows)} rollouts, {decided} with a known truth\n")
     for name, judged in JUDGES.items():
-        sys.stdout.write(_line(name, marks(judged)))
+        sys.stdout.write(_line(name, marks(judged, rows)))
     sys.stdout.write("\nby the rule that fired\n")
-    for name, mark in by_rule(lambda rollout: judge(rollout).rule).items():
+    for name, mark in by_rule(lambda rollout: judge(rollout).rule, rows).items():
         sys.stdout.write(_line(name, mark))
 
 

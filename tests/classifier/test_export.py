@@ -36,7 +36,7 @@ def named(seen: RolloutRecord, name: str) -> RolloutRecord:
 
 
 def test_an_exported_table_is_judged_as_it_was_live() -> None:
-    table = [named(row.rollout, f"r{n}") for n, row in enumerate(TABLE)]
+    table = [named(row.rollout, f"r{n}") for n, row in enumerate(TABLE[::3])]
     assert judge_export(exported(*table)) == [judge(seen) for seen in table]
 
 

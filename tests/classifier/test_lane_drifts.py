@@ -11,7 +11,6 @@ from classifier.lane_health import LaneMinute, lane_health
 from tests.classifier.drifts import SCRIPTS, DriftScript, calm_alarms, hour, told
 from tests.classifier.outages import PAGE, drift_line
 
-
 # One of each measure and of what agents and new batches do; the others are played by `make all`.
 OFTEN = {4, 7, 10, 11, 13, 16, 17}
 

@@ -32,7 +32,7 @@ def test_a_rule_is_measured_by_what_it_took_and_by_what_another_took() -> None:
 
 
 def test_both_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    precision.main()
+    precision.main(ROWS[::10])
     printed = capsys.readouterr().out
     for name in (*JUDGES, *NAMES):
         assert f"\n{name} " in printed, name

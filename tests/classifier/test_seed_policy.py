@@ -264,6 +264,7 @@ class LaterExchange(Exchange):
 
 
 _READ = {"inferred"}
+_HINTS = get_type_hints(LaterExchange)
 
 
 def with_later_fields(exchange: Exchange) -> Exchange:
@@ -271,10 +272,9 @@ def with_later_fields(exchange: Exchange) -> Exchange:
 
     But for ``inferred``, which says that the first release knew no such call.
     """
-    hints = get_type_hints(LaterExchange)
     known = {name: getattr(exchange, name) for name in FIRST_FIELDS}
     return LaterExchange(
-        **known | {name: _some(hints[name]) for name in hints.keys() - known - _READ}
+        **known | {name: _some(_HINTS[name]) for name in _HINTS.keys() - known - _READ}
     )
 
 

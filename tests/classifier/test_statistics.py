@@ -63,10 +63,13 @@ def test_fishers_p_is_that_of_scipy() -> None:
         assert isclose(fisher_p(*table), expected, rel_tol=1e-6), table
 
 
-def test_the_permutations_p_is_that_of_scipy() -> None:
-    for one, other, expected, within in PERMUTED:
-        assert abs(permutation_p(one, other) - expected) <= within, (one, other)
-        assert permutation_p(other, one) == permutation_p(one, other)
+@pytest.mark.parametrize(("one", "other", "expected", "within"), PERMUTED)
+def test_the_permutations_p_is_that_of_scipy(
+    one: list[float], other: list[float], expected: float, within: float
+) -> None:
+    found = permutation_p(one, other)
+    assert abs(found - expected) <= within
+    assert permutation_p(other, one) == found
 
 
 def test_holm_adjusts_as_in_his_paper() -> None:
@@ -98,21 +101,23 @@ def _batch(strikes: Strikes, *, tasks: int = 60, repeats: int = 8, seed: int = 1
     )
 
 
-def test_honest_outages_are_not_flagged_even_where_all_of_them_are_zeros() -> None:
+@pytest.mark.parametrize(
+    "seed", [0, 1, 2, *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 8))]
+)
+def test_honest_outages_are_not_flagged_even_where_all_of_them_are_zeros(seed: int) -> None:
     """They strike at random, and what they strike is reported as 0."""
-    for seed in range(8):
-        rng = random.Random(seed)
-        repeats = [
-            Repeat(f"t{task}", "openai/gpt-5", None if struck else reward, struck, shown)
-            for task in range(40)
-            for _ in range(8)
-            for struck in [rng.random() < 0.08]
-            for reward in [float(rng.random() < task / 40)]
-            for shown in [0.0 if struck else reward]
-        ]
-        found = exclusion(repeats)
-        assert found.bias is False, (seed, found)
-        assert found.fisher_p is not None
+    rng = random.Random(seed)
+    repeats = [
+        Repeat(f"t{task}", "openai/gpt-5", None if struck else reward, struck, shown)
+        for task in range(40)
+        for _ in range(8)
+        for struck in [rng.random() < 0.08]
+        for reward in [float(rng.random() < task / 40)]
+        for shown in [0.0 if struck else reward]
+    ]
+    found = exclusion(repeats)
+    assert found.bias is False
+    assert found.fisher_p is not None
 
 
 def test_failures_that_follow_hard_tasks_are_flagged() -> None:

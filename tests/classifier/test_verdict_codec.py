@@ -6,7 +6,7 @@ import json
 from dataclasses import fields, replace
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from classifier import SEED, judge
@@ -152,6 +152,7 @@ def test_what_is_kept_in_memory_only_is_not_encoded() -> None:
     assert decode_verdict(encode_verdict(served)) == replace(served, servings=())
 
 
+@settings(max_examples=10)
 @given(drawn(Verdict), drawn(RolloutRecord, exchanges=st.just(())))
 def test_a_result_is_json_and_takes_from_the_verdict_what_both_declare(
     verdict: Verdict, judged: RolloutRecord
