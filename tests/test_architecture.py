@@ -98,6 +98,7 @@ BREACHES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_contract_notices_a_breach(tmp_path: Path) -> None:
     for package in PACKAGES:
         shutil.copytree(

@@ -112,6 +112,7 @@ def test_snippets_can_be_read(language: str) -> None:
             pytest.fail(f"{page}: {error}\n{code}")
 
 
+@pytest.mark.slow
 def test_the_snippets_of_the_sdk_page_run_from_top_to_bottom(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
