@@ -4,7 +4,8 @@ A command's own work takes 20 ms, loading the service for it 700. What is starte
 process like any other: with its own arguments, environment, folder, input, output, signals and
 exit code, and it runs ``truezero/__main__.py`` as ``python -m truezero`` does; so are its workers,
 which it would start by an interpreter each. What a start loads, and that it loads it, is not seen
-here, nor what an interpreter clears at its very end; tests about that start an interpreter.
+here, nor what an interpreter clears at its very end; tests about that start an interpreter. It
+writes no lines of progress, however long a busy machine keeps it.
 """
 
 from __future__ import annotations
@@ -224,6 +225,9 @@ def main(channel: socket.socket) -> None:
     tune_process()  # as `serve` loads the service
     for name in _LOADED:
         importlib.import_module(name)
+    from truezero.cli import options
+
+    options.FIRST_S = threading.TIMEOUT_MAX
     gc.collect()
     gc.freeze()  # or each process would look for garbage in it all at its end
     while True:

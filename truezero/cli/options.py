@@ -173,12 +173,13 @@ EACH_S = 30.0
 
 @contextmanager
 def progress(
-    doing: str, *, first_s: float = FIRST_S, each_s: float = EACH_S, out: TextIO | None = None
+    doing: str, *, first_s: float | None = None, each_s: float = EACH_S, out: TextIO | None = None
 ) -> Iterator[Callable[[str], None]]:
     """Show what is being done, on standard error; yields what updates it.
 
     Arguments:
-        first_s, each_s: where nobody watches: seconds until the first line, and between lines.
+        first_s, each_s: where nobody watches: seconds until the first line (by default
+            ``FIRST_S``), and between lines.
     """
     stream = sys.stderr if out is None else out
     if stream.isatty():
@@ -188,7 +189,7 @@ def progress(
         with Console(file=stream).status(escape(visible(doing))) as status:
             yield lambda text: status.update(escape(visible(text)))
         return
-    lines = _PipedProgress(doing, stream, first_s, each_s)
+    lines = _PipedProgress(doing, stream, FIRST_S if first_s is None else first_s, each_s)
     lines.start()
     try:
         yield lines.update

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests import forked
 from tests.forked import ROOT
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.store.migrations.test_migrations import EVER
-from truezero.cli import app
+from truezero.cli import app, options
 
 CLEAN = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
 HELD = "8 rollouts, 25 exchanges, 6 verdicts, 1 breaker"
@@ -219,6 +220,7 @@ def here(
 ) -> Result:
     """The command in this process, which spares its start."""
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(options, "FIRST_S", threading.TIMEOUT_MAX)
     monkeypatch.setattr(os, "environ", {**CLEAN})  # into which flags are put
     return CliRunner().invoke(app, words, input=given)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import threading
 
+import pytest
+
+from truezero.cli import options
 from truezero.cli.options import progress
 
 PATIENCE_S = 60
@@ -33,7 +36,7 @@ def test_what_is_quick_says_nothing_where_nobody_watches() -> None:
 
 
 def test_what_takes_longer_says_a_line_and_later_another() -> None:
-    out = Written()
+    out, before = Written(), set(threading.enumerate())
     with progress("exporting", first_s=0.01, each_s=0.01, out=out) as show:
         assert out.lines.acquire(timeout=PATIENCE_S)
         show("5,000 records\x1b[2J")
@@ -42,8 +45,18 @@ def test_what_takes_longer_says_a_line_and_later_another() -> None:
     assert lines[0] == "truezero: exporting"
     assert lines[-1].startswith("truezero: 5,000 records")
     assert "\x1b" not in out.getvalue(), "a name cannot move the cursor"
-    written = len(lines)
-    assert not out.lines.acquire(timeout=0.1) or len(out.getvalue().splitlines()) == written
+    assert set(threading.enumerate()) <= before, "nobody is left to write more"
+
+
+def test_a_command_waits_for_two_seconds_with_the_first_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert options.FIRST_S == 2.0
+    monkeypatch.setattr(options, "FIRST_S", 0.01)
+    out = Written()
+    with progress("exporting", out=out):
+        assert out.lines.acquire(timeout=PATIENCE_S)
+    assert out.getvalue() == "truezero: exporting\n"
 
 
 def test_an_error_ends_it_too() -> None:
