@@ -100,6 +100,11 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, code
 
 
+def endless_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits for the provider's close waits longer than anybody here has patience."""
+    monkeypatch.setattr("proxy.outbound.websocket._CLOSE_S", 100 * PATIENCE_S)
+
+
 def calls(exchanges: list[Exchange]) -> list[Exchange]:
     return [one for one in exchanges if one.method == "WEBSOCKET"]
 
@@ -423,14 +428,17 @@ def test_a_drilled_agent_is_sent_to_http_where_its_failures_are_played(talker: T
 @pytest.mark.parametrize("path", [PATH, "/v1/realtime?model=gpt-realtime"])
 @pytest.mark.parametrize("status", [200, 302, 400, 401, 403, 426, 429, 500, 503])
 def test_a_refusal_of_the_upgrade_passes_unchanged(
-    talker: Talker, relay: Relaying, status: int, path: str
+    talker: Talker,
+    relay: Relaying,
+    status: int,
+    path: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    endless_close(monkeypatch)
     body = b'{"error": {"message": "no"} }'
     elsewhere = closed_port()
     talker.refuses(status, body, x_a="1", location=f"http://127.0.0.1:{elsewhere}/v1/responses")
-    began = time.monotonic()
     answer = refusal(relay, path)
-    assert time.monotonic() - began < 4, "it waited for a close that no refusal has"
     assert (answer.status_code, answer.content, answer.headers["x-a"]) == (status, body, "1")
     assert "x-truezero-refusal" not in answer.headers
     assert answer.headers["x-truezero-exchange"] == relay.book.only.id
@@ -796,17 +804,16 @@ def hear_half(agent: ClientConnection) -> None:
 
 
 def test_an_agent_that_closes_in_a_response_ends_it_at_the_provider(
-    talker: Talker, relay: Relaying
+    talker: Talker, relay: Relaying, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    endless_close(monkeypatch)
     closed: list[tuple[int, str] | None] = []
     talker.script = lambda end: closed.append(half_an_answer(end))
     with opened(relay) as agent:
         agent.send(create())
         hear_half(agent)
-        began = time.monotonic()
         agent.close(1000, "enough")
     assert talker.ended.wait(PATIENCE_S)
-    assert time.monotonic() - began < 4, "it waited for a close that no refusal has"
     assert closed == [(1000, "enough")]
     (call,) = calls(relay.book.wait_for(2))
     assert (call.ending, call.cause) == (Ending.LEFT_BY_AGENT, None)
