@@ -71,7 +71,7 @@ class Gateway:
             [binary, "-p", self._home, "-c", "nginx.conf", "-e", self._home / "error.log"],
             stderr=subprocess.DEVNULL,
         )
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 300
         while not _listens(self.port):
             assert self._process.poll() is None, self.log()
             assert time.monotonic() < deadline, "nginx does not answer"
@@ -81,7 +81,7 @@ class Gateway:
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(15)
+        self._process.wait(300)
         shutil.rmtree(self._home, ignore_errors=True)
 
     def log(self) -> str:
@@ -110,7 +110,7 @@ class Cluster:
         self.gateway = Gateway(ports)
         self.url = f"http://127.0.0.1:{self.gateway.port}"
         self.http = httpx.Client(
-            base_url=self.url, timeout=20, headers={"authorization": f"Bearer {TOKEN}"}
+            base_url=self.url, timeout=300, headers={"authorization": f"Bearer {TOKEN}"}
         )
 
     def __enter__(self) -> Self:

@@ -34,7 +34,7 @@ from typing import IO, Any
 from prometheus_client import values
 
 ROOT = Path(__file__).parent.parent
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 _WORKER = "worker"  # as Linux names the process
 
 _exit_codes: list[int] = []  # of the command that this process became

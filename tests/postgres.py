@@ -108,7 +108,7 @@ class Server:
                 [self._programs / "postgres", "-D", self._data, "-k", self._folder, *settings],
                 cwd="/", stdout=log, stderr=log, **self._as,
             )  # fmt: skip
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not self._answers():
             assert self._process.poll() is None, (self._folder / "log").read_text()
             assert time.monotonic() < deadline, "PostgreSQL does not answer"

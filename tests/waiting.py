@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 60.0  # nothing takes as long, on any machine, unless it never comes
+PATIENCE_S = 300.0  # nothing takes as long, on any machine, unless it never comes
 
 
 def until(holds: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:

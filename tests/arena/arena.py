@@ -30,7 +30,7 @@ from tests.journeys.service import Service
 from tests.waiting import until
 
 TOKEN = "t0ken-of-the-operator"
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 SILENT_S = 1.0  # for which an agent waits until a provider seems silent: 0.2 s, see `arena`
 JUDGED_S = 10.0  # within which what a late reference says is in the verdict
 SERIES_S = 25.0  # until the last reference to a silent provider has ended: 15 s

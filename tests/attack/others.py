@@ -217,7 +217,7 @@ for _policy in _POLICIES:
             given = house.register(batch=model, model=model, upstream=agent.upstream)
             return not given["admitted"]
 
-        until(stopped, within_s=10)
+        until(stopped, within_s=300)
 
     TRICKS.append(
         Trick(

@@ -22,7 +22,7 @@ from tests.journeys.service import Service
 from tests.proxy.relay.test_smuggling import StrictProvider
 from tests.waiting import until
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 SILENT_S = 0.4  # for which an attacker waits until a provider seems silent: 0.2 s, see `staged`
 TOKEN = "t0ken-of-the-operator"
 OPERATOR = "sk-operators-key"

@@ -32,7 +32,7 @@ def deleted_database(stage: Stage) -> None:
     for file in stage.service.home.glob("journeys.db*"):
         if file.suffix in (".db", ".db-wal", ".db-shm"):
             file.unlink()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while stage.service.http.get("/readyz").status_code != 503:
         assert time.monotonic() < deadline, "it calls itself ready"
         time.sleep(0.02)

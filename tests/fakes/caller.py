@@ -10,7 +10,7 @@ from functools import partial
 
 import httpx
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 # Of an agent that leaves when nothing has come for so long.
 LEAVES = httpx.Timeout(PATIENCE_S, read=1.0)
 

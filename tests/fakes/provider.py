@@ -186,14 +186,14 @@ class Provider:
         """Answer with these in turn, the last one again and again; on any path, or on one."""
         self._scripts[path] = list(scripts)
 
-    def wait_for(self, requests: int, timeout_s: float = 60) -> list[Request]:
+    def wait_for(self, requests: int, timeout_s: float = 300) -> list[Request]:
         """Return the requests once so many have come, or fail."""
         with self._changed:
             came = self._changed.wait_for(lambda: len(self.requests) >= requests, timeout_s)
         assert came, f"{len(self.requests)} requests came, not {requests}"
         return self.requests
 
-    def wait_until_left(self, times: int = 1, timeout_s: float = 60) -> None:
+    def wait_until_left(self, times: int = 1, timeout_s: float = 300) -> None:
         """Return once so many callers have hung up early, or fail."""
         with self._changed:
             came = self._changed.wait_for(lambda: self.left >= times, timeout_s)

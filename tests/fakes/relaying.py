@@ -93,7 +93,7 @@ class Book:
         while self.hold.is_set():
             await asyncio.sleep(0.005)
 
-    def wait_for(self, count: int = 1, timeout_s: float = 60) -> list[Exchange]:
+    def wait_for(self, count: int = 1, timeout_s: float = 300) -> list[Exchange]:
         with self.changed:
             came = self.changed.wait_for(lambda: len(self.exchanges) >= count, timeout_s)
         assert came, f"{len(self.exchanges)} exchanges were recorded, not {count}"
@@ -134,7 +134,7 @@ class Relaying:
         self.app.loop.call_soon_threadsafe(cancel)
         assert done.wait(60)
 
-    def connect(self, timeout_s: float = 60) -> socket.socket:
+    def connect(self, timeout_s: float = 300) -> socket.socket:
         """Open a connection as an agent does."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout_s)
         if self.trust is None:
@@ -146,7 +146,7 @@ class Relaying:
     def base(self, rollout: str = "r1", upstream: str = "openai") -> str:
         return f"{self.url}/r/{rollout}/{upstream}"
 
-    def raw(self, request: bytes, *, timeout_s: float = 60) -> bytes:
+    def raw(self, request: bytes, *, timeout_s: float = 300) -> bytes:
         """Send bytes as they are, read until the relay closes the connection."""
         with self.connect(timeout_s) as connection:
             connection.sendall(request)

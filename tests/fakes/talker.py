@@ -99,7 +99,7 @@ class Talker:
         self._server.shutdown()
         for socket in self.sockets:
             socket.socket.close()
-        self._thread.join(5)
+        self._thread.join(60)
 
     def _asked(self, _: ServerConnection, request: Request) -> Response | None:
         self.upgrades.append(request)

@@ -32,7 +32,7 @@ def raw(provider: Provider, request: bytes) -> bytes:
 
 def _connected(provider: Provider) -> socket.socket:
     host, _, port = provider.url.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), timeout=5)
+    return socket.create_connection((host, int(port)), timeout=300)
 
 
 @pytest.mark.parametrize("framing", Framing)

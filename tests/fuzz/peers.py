@@ -27,7 +27,7 @@ from tests.fakes.relaying import Relaying, relaying
 from tests.fuzz.pure import cut, places
 from tests.proxy.outbound.client import fetch
 
-PATIENCE_S: Final = 60.0
+PATIENCE_S: Final = 300.0
 
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 _ANSWERS: Final = (

@@ -74,8 +74,8 @@ def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
 ) -> None:
     with Service(tmp_path, provider.url, UPSTREAM_BEDROCK=provider.url) as service:
         url = service.base("b2", "bedrock") + "/model/m/converse"
-        answer = httpx.post(url, json={"messages": ASK}, timeout=20)
-        httpx.post(url, json={"messages": ASK}, timeout=20)
+        answer = httpx.post(url, json={"messages": ASK}, timeout=300)
+        httpx.post(url, json={"messages": ASK}, timeout=300)
         verdict = service.verdict("b2")
     assert answer.json()["code"] == "upstream_credentials_missing"
     assert (verdict["health"], verdict["subcategory"]) == ("api_error", "auth")

@@ -26,7 +26,7 @@ from tests.journeys.test_durability import ASK
 from tests.postgres import Server
 
 BODY_LIMIT = 3_000_000
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from tests.fakes.provider import Hang, Provider, Wait, closed_port
 from tests.journeys.service import Service
 
 CHAT = "/v1/chat/completions"
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 ASK = {
     "model": "gpt-5",
     "messages": [{"role": "user", "content": "hi"}],

@@ -540,7 +540,7 @@ def terminal(*words: str, url: str) -> Iterator[tuple[int, subprocess.Popen[byte
         os.close(slave)
 
 
-def said_until(master: int, word: str, timeout_s: float = 60) -> str:
+def said_until(master: int, word: str, timeout_s: float = 300) -> str:
     said = ""
     deadline = time.monotonic() + timeout_s
     while word not in said and time.monotonic() < deadline:

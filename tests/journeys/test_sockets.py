@@ -28,7 +28,7 @@ from tests.fakes.talker import (
 )
 from tests.journeys.service import Service
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @contextmanager

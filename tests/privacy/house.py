@@ -285,7 +285,7 @@ class House:
             other.execute("BEGIN EXCLUSIVE")
             yield
             other.execute("ROLLBACK")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 300
         while self.runner.get("/readyz").json()["waiting"]:
             assert time.monotonic() < deadline, "what was kept is not written"
             time.sleep(0.1)

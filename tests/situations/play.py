@@ -35,7 +35,7 @@ from tests.situations.table import MODELS, OTHER, OTHERS, Situation, Turn
 
 SALT = b"a salt of the situations"
 STARTED = 1_790_000_000.0
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 UPSTREAMS: Mapping[Api, str] = {
     Api.CHAT: "openai",
     Api.RESPONSES: "openai",

@@ -42,7 +42,7 @@ from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.journeys.service import Service
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 CHAT = "/v1/chat/completions"
 
 

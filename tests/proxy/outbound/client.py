@@ -15,7 +15,7 @@ from tests.fakes.asking import Asked, read, send
 
 HI = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi"
 UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\n\r\n"
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Received(NamedTuple):

@@ -19,7 +19,7 @@ from proxy.routing.upstreams import Upstream
 from tests.fakes.provider import closed_port
 from tests.fakes.talker import Talker
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @pytest.fixture

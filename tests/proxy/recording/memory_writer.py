@@ -12,7 +12,7 @@ from proxy.recording.recorder import Recorder
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.tables import CommitBatch
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 ENDED = Exchange(
     id="x", rollout_id="r", upstream="u", api="a", timing=Timing(started_at=1.0),
     ending=Ending.COMPLETE,

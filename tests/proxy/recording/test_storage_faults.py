@@ -123,7 +123,7 @@ def ready(service: Service) -> dict[str, Any]:
     return found
 
 
-def wait_until_ready(service: Service, timeout_s: float = 60) -> None:
+def wait_until_ready(service: Service, timeout_s: float = 300) -> None:
     deadline = time.monotonic() + timeout_s
     while ready(service)["status"] != "ready":
         assert time.monotonic() < deadline, ready(service)

@@ -22,7 +22,7 @@ import pytest
 from tests.proxy.api.test_routes import Service, serving
 from tests.tables import each
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 CALL = b"/r/a/openai/v1/chat/completions"
 HIDDEN = b"POST /r/smuggled/openai/v1/hidden HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}"
 # As it would stand at the provider, if it came through inside a body that was cut short.

@@ -56,7 +56,7 @@ from tests.fakes.talker import (
 )
 
 PATH = "/v1/responses"
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture

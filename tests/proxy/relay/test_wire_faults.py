@@ -42,7 +42,7 @@ DOC = Path(__file__).parent.parent.parent.parent / "docs" / "measurements" / "re
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"gpt-5","messages":[]}'
 STREAM = b'{"model":"gpt-5","stream":true,"stream_options":{"include_usage":true},"messages":[]}'
-PATIENCE_S = 60
+PATIENCE_S = 300
 # Of a hasty service: its timeouts, of which that of reading is unlimited by default. Three seconds,
 # so that a machine that is busy elsewhere is not taken for a silent provider.
 SILENCE_S = "3"

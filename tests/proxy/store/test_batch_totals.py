@@ -58,7 +58,7 @@ DAY = 86_400.0
 BATCHES = (None, "b", "c")
 NAMES = tuple(f"r{n}" for n in range(7))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 PRICES = PriceTable({})
 _ENDED = replace(BARE, ending=Ending.COMPLETE)
 _PRICED = replace(

@@ -10,7 +10,7 @@ import psycopg
 
 from proxy.store.postgres import Notifications
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 class Listening:

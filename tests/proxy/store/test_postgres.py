@@ -30,7 +30,7 @@ from tests.proxy.store.records import FULL
 CALLS = 10
 
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 @pytest.fixture(scope="module")

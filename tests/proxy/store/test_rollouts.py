@@ -22,7 +22,7 @@ from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported, batches
 from tests.proxy.store.records import FULL
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def test_a_rollout_is_created_by_its_first_exchange(database: Database) -> None:

@@ -217,7 +217,7 @@ def test_a_closed_writer_opens_another_connection(file: Path, opened: Connection
 
 # --- Who writes next to a file: the recorder before the others, and nobody twice ------------------
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 def test_the_first_waits_for_one_other_however_many_there_are() -> None:

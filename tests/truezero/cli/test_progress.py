@@ -10,7 +10,7 @@ import pytest
 from truezero.cli import options
 from truezero.cli.options import progress
 
-PATIENCE_S = 60
+PATIENCE_S = 300
 
 
 class Written(io.StringIO):

@@ -82,7 +82,7 @@ def test_a_service_is_told_to_stop_making_a_card_that_is_late(
     monkeypatch.setattr(Client, "card_files", card)
     with pytest.raises(NoCard, match=r"the service did not make it within 0\.01 s"):
         fetch_card(batch, "pytest", url, within_s=0.01)
-    assert raised.wait(10)
+    assert raised.wait(300)
 
 
 def test_a_large_batch_is_not_judged_anew_at_the_end_of_a_run(

@@ -178,7 +178,7 @@ def test_an_agent_that_goes_on_and_on_is_stopped_with_its_children(
 
 def _ends(pid: int) -> bool:
     """Whether a process that sleeps for ten minutes is gone long before."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while time.monotonic() < deadline:
         try:
             if "zombie" in Path(f"/proc/{pid}/status").read_text("utf-8"):
@@ -354,7 +354,7 @@ def test_ctrl_c_ends_a_drill_and_its_agent(tmp_path: Path, service: Service) -> 
         start_new_session=True,
     )
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while not (left.exists() and left.read_text()) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.send_signal(2)
