@@ -1,7 +1,7 @@
 """``make test-steady``: each file of `make test` again and again while every core is kept busy.
 
-A round is one pytest over all files, in an order of its own; as many go round as are told, two of
-them at once. What failed is told at the end, with how often, and where the output of its round is.
+A round is one pytest over all files, in an order of its own; ten go round, one after the other. It
+says of each at once what failed, and at the end how often, and where the output of its round is.
 
 It is a plugin of that pytest too, which writes down what failed.
 """
@@ -45,11 +45,9 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 @contextlib.contextmanager
 def burning() -> Iterator[int]:
-    """A process for each core that counts whenever it finds it idle; how many there are."""
+    """A process for each core that counts without end, as important as the tests; how many."""
     cores = len(os.sched_getaffinity(0))
     burners = [subprocess.Popen([sys.executable, "-S", "-c", _BURN]) for _ in range(cores)]
-    for burner in burners:
-        os.setpriority(os.PRIO_PROCESS, burner.pid, 10)  # rounds at once keep each other waiting
     try:
         yield cores
     finally:
@@ -85,9 +83,9 @@ def last_line(output: Path) -> str:
 def main() -> int:
     """Go round; 1 where anything failed in any round."""
     parser = argparse.ArgumentParser(prog="make test-steady", description=__doc__)
-    parser.add_argument("--times", type=int, default=20, help="rounds  [default: 20]")
+    parser.add_argument("--times", type=int, default=10, help="rounds  [default: 10]")
     parser.add_argument("--files", nargs="*", help="files of tests  [default: all]")
-    parser.add_argument("--at-once", type=int, default=2, help="rounds at once  [default: 2]")
+    parser.add_argument("--at-once", type=int, default=1, help="rounds at once  [default: 1]")
     parser.add_argument("--workers", default="auto", help="as pytest's -n  [default: auto]")
     parser.add_argument("--seed", type=int, default=0, help="of the order of the files")
     parser.add_argument("--output", type=Path, default=_TESTS.parent / ".venv" / "steady")
@@ -107,7 +105,8 @@ def main() -> int:
         for name in names or ["pytest itself"] * bool(status):
             failed[name].append(output)
         took = time.monotonic() - began
-        print(f"  {number:2}  {took:5.0f} s  {last_line(output)}", flush=True)
+        line = f"  {number:2}  {took:5.0f} s  {last_line(output)}"
+        print(line, *(f"      {name}" for name in names), sep="\n", flush=True)
 
     with burning() as cores, ThreadPoolExecutor(options.at_once) as rounds:
         print(f"{len(files)} files, {options.times} times, {cores} cores kept busy", flush=True)
