@@ -235,16 +235,19 @@ def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
         row: ``rollout_id`` and ``batch`` of one that is not admitted, or the columns of a final
             verdict, which need not be stored yet.
     """
-    own = select(rollouts.c.batch, rollouts.c.task, rollouts.c.created_at).where(
-        rollouts.c.id == row["rollout_id"], rollouts.c.repeats.is_not(None)
-    )
+    own = select(
+        rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at
+    ).where(rollouts.c.id == row["rollout_id"], rollouts.c.repeats.is_not(None))
     found = connection.execute(own).one_or_none()
     if found is None or found.batch is None or found.task is None:
         return None
-    batch, task, created_at = found
+    batch, task, created_at, outcome_at = found
     of_task = _tasks(connection, batch, [task])
-    members, over = of_task.members[task], of_task.over_at is not None
-    given_up = of_task.over_at is not None and bool(created_at <= of_task.over_at)
+    members, over_at = of_task.members[task], of_task.over_at
+    over = over_at is not None
+    given_up = over_at is not None and bool(
+        created_at <= over_at and (outcome_at is None or outcome_at > over_at)
+    )
     now = group(task, [_with_verdict(m, row) for m in members], ended=over)
     as_running = [_running(member, row["rollout_id"], given_up=given_up) for member in members]
     before = group(task, as_running, ended=over)

@@ -265,6 +265,20 @@ def test_what_has_no_outcome_when_its_batch_is_over_is_given_up(database: Databa
     assert [told_of(told) for told in announced(database)] == [(1, 0, 2, True)]
 
 
+def test_an_outcome_that_came_before_its_batch_was_over_settles_its_group_once(
+    database: Database,
+) -> None:
+    for repeat in (0, 1):
+        begin(database, f"r{repeat}", repeat=repeat)
+    end(database, "r0", reward=1.0)
+    database.rollouts.report("r1", "{}", now=2.0)
+    database.groups.end("b", None, now=3.0)
+    assert seen(database) == {"t": (False, False, 0)}, "its verdict is waited for"
+    end(database, "r1", reward=0.0)
+    assert (seen(database), ends(database)) == ({"t": (True, True, 1)}, 1)
+    assert [told_of(told) for told in announced(database)] == [(2, 0, 1, True)]
+
+
 def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
     database: Database,
 ) -> None:
