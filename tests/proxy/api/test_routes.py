@@ -21,6 +21,7 @@ import psycopg
 import pytest
 
 from proxy.app import Application
+from proxy.relay import admission
 from proxy.settings import load
 from proxy.store.database import Database
 from proxy.store.tables import DERIVED, metadata
@@ -38,6 +39,9 @@ ASK = {"model": "gpt-5", "messages": []}
 # Reading the certificates of all authorities, 20 ms a client, is for who asks over TLS.
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 PATIENCE_S = 300.0
+# After two seconds an agent is served all the same, as if it were drilled, limited or revoked by
+# nobody: no machine is to be so busy that a test sees it.
+admission._LOOKUP_TIMEOUT_S = PATIENCE_S
 
 # What a service needs to know itself by stays; all else is what tests left behind.
 _NEEDED = ("server", "workers")
