@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import socket
 import ssl
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import httpx
 import uvicorn
 
 from classifier.records import Exchange
@@ -145,6 +147,27 @@ class Relaying:
 
     def base(self, rollout: str = "r1", upstream: str = "openai") -> str:
         return f"{self.url}/r/{rollout}/{upstream}"
+
+    def until_silent(self, path: str, body: object) -> bytes:
+        """Ask for a stream; what comes of it until nothing has for a second after its first event.
+
+        The agent leaves then.
+
+        Raises:
+            AssertionError: it ended.
+        """
+        asked = httpx.Request("POST", self.base() + path, json=body)
+        length = len(asked.content)
+        head = f"POST {asked.url.path} HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+        got = b""
+        with self.connect() as agent, contextlib.suppress(TimeoutError):
+            agent.sendall(head.encode() + asked.content)
+            while chunk := agent.recv(65_536):
+                got += chunk
+                if b"data: " in got:
+                    agent.settimeout(1)
+            raise AssertionError(got)
+        return got
 
     def raw(self, request: bytes, *, timeout_s: float = 300) -> bytes:
         """Send bytes as they are, read until the relay closes the connection."""
