@@ -12,6 +12,7 @@ import pytest
 from tests.fakes.provider import Answer, Provider, closed_port
 from tests.journeys.harnesses import Silent
 from tests.truezero import driving
+from tests.waiting import until
 from truezero import Client, ServiceError
 from truezero.integrations.attempts import Contact, check_service, next_attempt
 
@@ -50,8 +51,10 @@ def test_a_service_of_another_release_is_one_sentence() -> None:
 
 
 def test_a_silent_program_is_waited_for_once_and_no_longer_than_told() -> None:
-    with Silent() as silent, pytest.raises(ServiceError) as failed:
-        check_service(silent.url, within_s=0.2)
+    with Silent() as silent:
+        with pytest.raises(ServiceError) as failed:
+            check_service(silent.url, within_s=0.2)
+        until(lambda: silent.visits)
     assert silent.visits == 1
     assert failed.value.code == "no_answer"
 
