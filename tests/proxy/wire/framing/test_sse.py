@@ -101,11 +101,11 @@ def test_many_short_data_lines_of_one_event_are_refused_too() -> None:
 def test_a_line_of_ten_megabytes_in_small_chunks_takes_no_quadratic_time() -> None:
     feeder = SseFeeder(16_777_216)
     feeder.feed(b"data: ")
-    began = time.process_time()
+    began = time.thread_time()
     for _ in range(2_500):
         feeder.feed(b"x" * 4_000)
     assert [len(e.data) for e in feeder.feed(b"\n\n")] == [10_000_000]
-    assert time.process_time() - began < 1.0
+    assert time.thread_time() - began < 1.0
 
 
 names = st.sampled_from([None, "ping", "error", "response.completed"])
