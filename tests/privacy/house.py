@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 import httpx
@@ -28,8 +28,7 @@ from proxy.routing.headers import KEY_HEADERS, SIGNATURE_HEADERS
 from tests import forked
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
-from tests.fakes.talker import Talker
-from tests.journeys.service import ROOT, Service
+from tests.journeys.service import ROOT
 from tests.privacy.canaries import COOKIE, HEADER, KEYS, QUERY, key
 from tests.privacy.ways import SOCKETS, Way, asked
 from tests.proxy.telemetry.test_traces import Collector
@@ -54,13 +53,20 @@ _OPENED: Final = ("r0", "r3")  # the rollouts whose calls are looked into one by
 _CHOICES: Final = frozenset(("by", "file", "show", "tab"))  # whose values are pages of their own
 
 
+class Running(Protocol):
+    """A service: where it answers, and where it keeps what it keeps."""
+
+    url: str
+    home: Path
+    database: Path
+
+
 @dataclass
 class House:
     """The running service, its neighbours, and what was registered with it."""
 
-    service: Service
+    service: Running
     provider: Provider
-    talker: Talker
     collector: Collector
     environment: dict[str, str]
     every: bool = True  # whether all links of pages are followed, or what differs in kind

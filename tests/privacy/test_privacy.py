@@ -35,9 +35,10 @@ from tests.privacy.house import (
     secrets_of,
     spills,
 )
-from tests.privacy.ways import ECHO, SOCKETS, Way, known, one_path_a_row, spoken, ways
+from tests.privacy.ways import ECHO, SOCKETS, Way, few, known, one_path_a_row, spoken, ways
+from tests.proxy.api.test_routes import serving
 from tests.proxy.outbound.test_credentials import Account
-from tests.proxy.telemetry.test_traces import collecting
+from tests.proxy.telemetry.test_traces import Collector, collecting
 
 MARKED = "marked-model-7"  # planted where it may be kept, to see that the search looks there
 
@@ -71,7 +72,7 @@ class Left:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(False, id="every failure in every dialect"),
+        pytest.param(False, id="every failure in every dialect", marks=pytest.mark.slow),
         pytest.param(True, id="every failure in every row", marks=pytest.mark.slow),
     ],
 )
@@ -81,11 +82,11 @@ def left(
     """What a service has left that heard every way there is, was in trouble, and has ended."""
     with ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("privacy")
-        house = _opened(stack, patch, folder, every=request.param)
-        yield _heard(house, ways(every=request.param))
+        service, house = _opened(stack, patch, folder, every=request.param)
+        yield _heard(service, house, ways(every=request.param))
 
 
-def _heard(house: House, everything: list[Way]) -> Left:
+def _heard(service: Service, house: House, everything: list[Way]) -> Left:
     left = Left()
     house.register()
     house.say([Way(name="marked", answer=answers.chat(), model=MARKED), *everything])
@@ -96,7 +97,7 @@ def _heard(house: House, everything: list[Way]) -> Left:
     left.kept = list(house.places())
     with house.unwritable():
         house.say([Way(name="marked", answer=answers.chat(), model=MARKED), *everything[::9]])
-        left.spilled = spills(house.service.home)
+        left.spilled = spills(service.home)
     left.spilled += list(house.files())
     house.without("verdicts", "breakers", "events")
     house.say(everything[::30])
@@ -106,12 +107,14 @@ def _heard(house: House, everything: list[Way]) -> Left:
     house.say_nonsense()
     left.broken += [*house.routes(), *house.pages()]
     left.minted = [secret for each in house.rollouts for secret in secrets_of(each)]
-    house.service.stop()
+    service.stop()
     left.ended = [*house.files(), *house.spans()]
     return left
 
 
-def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, *, every: bool) -> House:
+def _opened(
+    stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, *, every: bool
+) -> tuple[Service, House]:
     """The service with all of its outlets, every secret of which is a canary."""
     for name, value in {
         "AWS_ACCESS_KEY_ID": key("aws-id"),
@@ -144,7 +147,7 @@ def _opened(stack: ExitStack, patch: pytest.MonkeyPatch, folder: Path, *, every:
         OTLP_ENDPOINT=collector.url, READ_TIMEOUT_S="1", BODY_LIMIT=str(1 << 20), **settings,
     )  # fmt: skip
     stack.enter_context(service)
-    return House(service, provider, talker, collector, inherited(), every)
+    return service, House(service, provider, collector, inherited(), every)
 
 
 def _account(stack: ExitStack, folder: Path) -> Path:
@@ -187,6 +190,37 @@ def test_a_new_row_fails_until_a_path_leads_to_it(monkeypatch: pytest.MonkeyPatc
 
 
 # -- what is found -----------------------------------------------------------------------------
+
+
+@dataclass
+class Within:
+    """A service in this process."""
+
+    url: str
+    home: Path
+    database: Path
+
+
+def test_of_one_call_of_each_kind_no_word_and_no_key_is_stored_logged_or_shown(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as stack:
+        stack.enter_context(caplog.at_level("INFO", "proxy"))
+        found = stack.enter_context(
+            serving(tmp_path, upstreams=[name.upper() for name in UPSTREAMS], ADMIN_TOKEN=ADMIN,
+                    CALLER_KEYS="pass")
+        )  # fmt: skip
+        within = Within(str(found.http.base_url).rstrip("/"), tmp_path, Path(found.database))
+        house = House(within, found.provider, Collector(0), {}, every=False)
+        house.register()
+        house.say([Way(name="marked", answer=answers.chat(), model=MARKED), *few()])
+        exported = house.runner.get("/rollouts/export").content
+    log = "\n".join(caplog.messages).encode()
+    left = [("export", exported), ("log", log), *house.rows(), *house.files()]
+    assert _shown(left) == ""
+    looked = {leak.place for leak in leaks(left, [MARKED])}
+    assert {"export", "rows", "file t.db"} <= looked
+    assert exported.count(b'"ending"') >= house.sent
 
 
 def _shown(places: list[tuple[str, bytes]], words: Sequence[str] = WORDS) -> str:
