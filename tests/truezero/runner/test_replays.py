@@ -75,9 +75,22 @@ def meaning(verdict: models.Verdict) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("call", CALLS)
-def test_a_replay_is_judged_as_its_rollout_was(house: Service, client: Client, call: str) -> None:
-    for name, scenario in DRILLS.items():
+# Each drill in one dialect or another; every drill in every dialect is slow.
+_DIAGONAL = [(call, [*DRILLS][at :: len(CALLS)]) for at, call in enumerate(CALLS)]
+
+
+@pytest.mark.parametrize(
+    ("call", "names"),
+    [
+        *(pytest.param(call, names, id=call) for call, names in _DIAGONAL),
+        *(pytest.param(c, [*DRILLS], id=f"{c} all", marks=pytest.mark.slow) for c in CALLS),
+    ],
+)
+def test_a_replay_is_judged_as_its_rollout_was(
+    house: Service, client: Client, call: str, names: list[str]
+) -> None:
+    for name in names:
+        scenario = DRILLS[name]
         answered_before = scenario.at_call is not None
         if answered_before and CALLS[call][0] != "openai":  # nobody answers these two
             fault = models.Fault(kind="replay", calls=[
@@ -113,6 +126,7 @@ def recorded(sample: Sample) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", ["responses-stream", "gemini"])
 def test_an_error_of_every_kind_means_the_same_without_its_words(
     house: Service, client: Client, call: str
