@@ -8,7 +8,7 @@ import json
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed, wait
 from typing import Any
 
@@ -22,13 +22,16 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
+from tests.waiting import until
 from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped, models
 from truezero.sdk._sync.batches import settled_since
 from truezero.sdk.batches import (
+    AsyncStop,
     FinishedSample,
     LaneWaits,
     Sample,
     SettledGroups,
+    Stop,
     Tries,
     planned_samples,
     progress_table,
@@ -298,53 +301,71 @@ def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str, name: str) -> N
     assert (ran.attempts, ran.verdict and ran.verdict.retry.eligible) == (1, True)
 
 
+class Turned:
+    """Waits between attempts, that end as soon as somebody else waits or what is told holds."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.s: list[float] = []
+        self.ready: Callable[[], object] = lambda: len(self.s) > 1
+        monkeypatch.setattr(Stop, "wait", lambda _stop, s: self._wait(s))
+        monkeypatch.setattr(AsyncStop, "wait", lambda _stop, s: asyncio.to_thread(self._wait, s))
+
+    def _wait(self, seconds: float) -> None:
+        self.s.append(seconds)
+        until(self.ready)
+
+
+@pytest.fixture
+def turned(monkeypatch: pytest.MonkeyPatch) -> Turned:
+    return Turned(monkeypatch)
+
+
 def outage(
     world: tuple[str, Provider, Accounts],
     name: str,
     kind: str,
-    down_s: float,
-    tasks: int = 12,
+    outages: int,
+    tasks: int,
     **how: Any,
-) -> tuple[truezero.BatchRun, float]:
-    """Run tasks whose provider is down at first, for some seconds; return what it took too."""
+) -> truezero.BatchRun:
+    """Run tasks, two at once, whose provider is down for so many calls at first."""
     url, provider, accounts = world
     provider.requests.clear()
-    began = time.monotonic()
-    accounts.down_until = began + down_s
+    accounts.outages = outages
+    keys = {f"t{n}": "sk-flaky" for n in range(tasks)}
     try:
-        ran = run(url, name, kind, {f"t{n}": f"sk-{name}" for n in range(tasks)}, **how)
+        return run(url, name, kind, keys, concurrency=2, **how)
     finally:
-        accounts.down_until = 0.0
-    return ran, time.monotonic() - began
+        accounts.outages = 0
 
 
 @both
 def test_an_outage_costs_no_task_its_measurement(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    world: tuple[str, Provider, Accounts], kind: str, name: str, turned: Turned
 ) -> None:
-    done, _ = outage(world, name, kind, 4.0)
-    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 12
-    assert (done.summary.total, done.summary.scoreable) == (12, 12)
+    done = outage(world, name, kind, 6, tasks=2)
+    assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 2
+    assert (done.summary.total, done.summary.scoreable) == (2, 2)
     assert max(ran.attempts for ran in done.results) > 3, "longer than retries would last"
     assert {ran.given_up for ran in done.results} == {None}
-    assert len(world[1].requests) < 12 * 8, "nobody storms a provider that is down"
+    assert len(world[1].requests) == 6 + 2
+    assert len(turned.s) == 6, "nobody storms a provider that is down"
 
 
 @both
 def test_waiting_ends_after_max_wait_s_and_says_so(
-    world: tuple[str, Provider, Accounts], kind: str, name: str
+    world: tuple[str, Provider, Accounts], kind: str, name: str, turned: Turned
 ) -> None:
-    done, took_s = outage(world, name, kind, 60.0, max_wait_s=4.0)
-    assert took_s < 20
+    done = outage(world, name, kind, 100, tasks=3, max_wait_s=1.0)
+    assert 0.99 < sum(turned.s) < 2.01, "each of two at most"
     for ran in done.results:
         assert ran.verdict is not None
         assert (ran.verdict.health, ran.verdict.retry.eligible) == ("api_error", True)
         assert ran.result is not None
         assert ran.result.rewards is None
         assert ran.given_up is not None
-        assert ran.given_up.startswith(f"{ran.verdict.lane} answered nobody for 4 s (max_wait_s)")
-    late = done.results[8:]
-    assert all(ran.attempts == 1 for ran in late), "the rest is tried once, and not waited for"
+        assert ran.given_up.startswith(f"{ran.verdict.lane} answered nobody for 1 s (max_wait_s)")
+    assert done.results[2].attempts == 1, "the rest is tried once, and not waited for"
 
 
 @both
@@ -356,12 +377,18 @@ def test_a_dead_key_ends_at_once_whatever_max_wait_s(url: str, kind: str, name: 
 
 
 @both
-@pytest.mark.parametrize(("size", "concurrency"), [(12, 8), (12, 1), (8, 8)])
+@pytest.mark.parametrize(("size", "concurrency"), [(3, 2), (3, 1), (2, 2)])
 def test_retries_are_counted_while_others_are_answered(
-    world: tuple[str, Provider, Accounts], kind: str, name: str, size: int, concurrency: int
+    world: tuple[str, Provider, Accounts],
+    kind: str,
+    name: str,
+    turned: Turned,
+    size: int,
+    concurrency: int,
 ) -> None:
     """One task fails for good, on a lane that answers the others: it is no outage."""
-    tasks = [*(f"t{n}" for n in range(7)), "bad", *(f"t{n}" for n in range(7, 11))][:size]
+    tasks = ["t0", "bad", "t1"][:size]
+    turned.ready = lambda: httpx.get(f"{url}/batches/{name}").json()["scored"]
 
     def fails(request: Request) -> Answer:
         bad = b'"bad"' in request.body
@@ -389,8 +416,8 @@ def test_retries_are_counted_while_others_are_answered(
             done = asyncio.run(later(url))
     finally:
         provider.plays(accounts)
-    bad = done.results[7]
-    others = [*done.results[:7], *done.results[8:]]
+    bad = done.results[1]
+    others = [done.results[0], *done.results[2:]]
     assert {ran.verdict and ran.verdict.health for ran in others} == {"healthy"}
     assert (bad.attempts, bad.given_up) == (3, None)
     assert bad.verdict is not None
