@@ -45,6 +45,7 @@ def client(base_url: str, retries: int = 0) -> Any:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_account")
 def test_the_service_signs_for_an_agent_that_has_no_account(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -83,6 +84,7 @@ def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
     assert "upstream_credentials_missing" in verdict["cause"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_account")
 def test_beyond_a_limit_amazons_client_shows_the_sentence_and_does_not_retry(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -146,6 +146,7 @@ def test_told_to_stop_it_lets_a_call_end_and_exits_with_0(
             assert recorded.fetchall() == [("r", "complete", "provider")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("by", "shape"),
     [
@@ -196,6 +197,7 @@ def test_what_it_could_not_write_survives_a_kill(provider: Provider, tmp_path: P
     assert not list(tmp_path.glob("*.spill"))
 
 
+@pytest.mark.slow
 def test_a_neighbour_on_the_same_file_finds_what_a_killed_process_had_open(
     provider: Provider, tmp_path: Path
 ) -> None:

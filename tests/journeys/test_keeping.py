@@ -52,6 +52,7 @@ def agents(service: Service, count: int) -> Iterator[list[str]]:
             thread.join()
 
 
+@pytest.mark.slow
 def test_a_backup_under_load_is_sound_and_holds_all_that_was_finished(
     provider: Provider, tmp_path: Path
 ) -> None:
@@ -71,6 +72,7 @@ def test_a_backup_under_load_is_sound_and_holds_all_that_was_finished(
     assert went_on > 0, "agents were held up"
 
 
+@pytest.mark.slow
 def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
     provider: Provider, tmp_path: Path
 ) -> None:
@@ -88,7 +90,10 @@ def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
         assert endings <= {"complete", "lost"}
 
 
-@pytest.mark.parametrize("schema", EVER)
+@pytest.mark.parametrize(
+    "schema",
+    [EVER[0], *(pytest.param(each, marks=pytest.mark.slow) for each in EVER[1:-1]), EVER[-1]],
+)
 def test_a_database_of_an_earlier_version_is_upgraded_at_start_and_served(
     provider: Provider, tmp_path: Path, schema: str
 ) -> None:

@@ -17,6 +17,7 @@ CHAT = "/v1/chat/completions"
 ONE_AT_ONCE = "[upstreams.openai]\npace = {{concurrency = 1}}\nurl = '{url}'\n"
 
 
+@pytest.mark.slow
 def test_an_agent_that_hangs_up_while_held_left_nobody_and_is_held_less_from_then_on(
     tmp_path: Path,
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_trusted_agents_failure_asks_nothing(
     assert series(service, model) == []
 
 
+@pytest.mark.slow
 def test_a_streak_of_failures_asks_for_its_first_and_its_last(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:

@@ -280,6 +280,7 @@ def test_a_second_outcome_must_be_the_same(service: Service, rollout: str) -> No
     )
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
     provider: Provider, tmp_path: Path
 ) -> None:

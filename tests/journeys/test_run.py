@@ -245,6 +245,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     return Alone(done=done, requests=provider.requests, folder=folder)
 
 
+@pytest.mark.slow
 def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
     alone: Alone,
 ) -> None:
@@ -265,6 +266,7 @@ def test_a_key_of_the_services_own_stands_in_for_a_missing_one(alone: Alone) -> 
     assert alone.requests[0].header("authorization") == "Bearer sk-real"
 
 
+@pytest.mark.slow
 def test_a_run_inside_a_run_has_a_service_of_its_own(
     service: Service, provider: Provider, nowhere: str
 ) -> None:
@@ -308,6 +310,7 @@ def test_another_version_is_one_sentence(version: str, said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.slow
 def test_with_a_token_an_agent_proves_itself_and_a_wrong_token_is_one_sentence(
     provider: Provider, tmp_path: Path
 ) -> None:
@@ -319,6 +322,7 @@ def test_with_a_token_an_agent_proves_itself_and_a_wrong_token_is_one_sentence(
     assert (done.returncode, done.stdout) == (0, "200\n")
 
 
+@pytest.mark.slow
 def test_an_open_breaker_lets_nothing_start(provider: Provider, tmp_path: Path) -> None:
     provider.plays(FAILURES[Fault.AUTH])
     with Service(tmp_path, provider.url, BREAKER_THRESHOLD="2") as service:
@@ -338,6 +342,7 @@ def keeping(place: Path, patience_s: str) -> Any:
     return {"TRUEZERO_OUTCOMES": str(place), "TRUEZERO_OUTCOME_PATIENCE_S": patience_s}
 
 
+@pytest.mark.slow
 def test_an_outcome_waits_for_a_service_that_was_killed_and_comes_back(
     provider: Provider, tmp_path: Path
 ) -> None:
@@ -363,6 +368,7 @@ def test_an_outcome_waits_for_a_service_that_was_killed_and_comes_back(
     assert list(place.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_json", [False, True], ids=["text", "json"])
 def test_an_outcome_of_a_service_that_stays_away_is_kept_and_exit_code_79(
     as_json: bool, provider: Provider, tmp_path: Path
@@ -407,6 +413,7 @@ for pid in map(int, beside):
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
     nowhere: str, provider: Provider, tmp_path: Path
 ) -> None:
@@ -440,6 +447,7 @@ def without_tracing() -> None:
         ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", [False, True], ids=["a service elsewhere", "its own service"])
 def test_an_agent_cannot_read_the_admin_token_of_what_started_it(
     service: Service, provider: Provider, nowhere: str, own: bool
@@ -498,6 +506,7 @@ def test_an_agent_that_recovers_is_left_alone(service: Service, provider: Provid
     assert (done.returncode, done.stdout) == (0, "200\n")
 
 
+@pytest.mark.slow
 def test_signals_are_passed_on_and_the_rollout_is_reported(
     service: Service, provider: Provider, tmp_path: Path, rollout: str
 ) -> None:
@@ -553,6 +562,7 @@ def said_until(master: int, word: str, timeout_s: float = 300) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_an_agent_can_read_the_terminal(service: Service, provider: Provider) -> None:
     with terminal(*python("print('ready'); print('got', input(), ask())"), url=service.url) as (
         master,
@@ -565,6 +575,7 @@ def test_an_agent_can_read_the_terminal(service: Service, provider: Provider) ->
         assert process.wait(60) == 0
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_the_agents_and_the_verdict_still_comes(
     service: Service, provider: Provider
 ) -> None:

@@ -147,6 +147,7 @@ def test_a_socket_elsewhere_is_refused(service: Service, rollout: str) -> None:
         assert refused.value.response.status_code in (403, 404)
 
 
+@pytest.mark.slow
 def test_a_service_that_stops_lets_the_response_under_way_end(
     talker: Talker, tmp_path: Path, rollout: str
 ) -> None:
@@ -205,6 +206,7 @@ def test_a_service_that_is_killed_has_lost_the_response_under_way(
         assert service.verdict(rollout)["health"] == "undecided"
 
 
+@pytest.mark.slow
 def test_no_path_and_no_message_is_in_the_log(talker: Talker, tmp_path: Path, rollout: str) -> None:
     talker.script = answering(RESPONSES)
     with Service(tmp_path, talker.url, LOG_LEVEL="debug") as service:

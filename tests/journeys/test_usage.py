@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import openai
+import pytest
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Framing, Provider, Request
@@ -19,6 +20,7 @@ def as_asked(request: Request) -> Answer:
     return Answer(headers=answers.SSE, body=(body,), framing=Framing.CHUNKED)
 
 
+@pytest.mark.slow
 def test_an_sdk_agent_that_did_not_ask_sees_no_usage_and_is_counted(
     service: Service, provider: Provider, rollout: str
 ) -> None:

@@ -86,6 +86,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.slow
 def test_0_2_0s_client_reads_what_todays_rules_find(url: str, tmp_path: Path) -> None:
     ended = released("-c", READS, url=url, folder=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -101,6 +102,7 @@ def test_0_2_0s_client_reads_what_todays_rules_find(url: str, tmp_path: Path) ->
     assert (found["reported"], found["finished"]) == ([], "zero_signal")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["verdict", "check", "batch", "list", "batches"])
 def test_0_2_0s_commands_print_what_todays_rules_find(
     command: str, url: str, tmp_path: Path

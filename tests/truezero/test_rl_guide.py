@@ -12,6 +12,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Request
@@ -55,6 +57,7 @@ def events_until_the_end(url: str, batch: str) -> list[Event]:
     return found
 
 
+@pytest.mark.slow
 def test_the_program_of_the_page_runs_as_it_stands_and_ends(tmp_path: Path) -> None:
     program = tmp_path / "step.py"
     program.write_text(shown())
@@ -84,7 +87,7 @@ async def test_its_learner_trains_each_group_once_however_often_it_settles(
     trained: list[models.Group] = []
 
     async def sample(batch: AsyncBatch, task: str, repeat: int, attempt: int, key: str) -> None:
-        async with batch.rollout(task, repeat=repeat, repeats=3, attempt=attempt) as rollout:
+        async with batch.rollout(task, repeat=repeat, repeats=2, attempt=attempt) as rollout:
             await asyncio.to_thread(call, rollout.env["OPENAI_BASE_URL"], key)
             await rollout.finish(rewards=float(repeat))
 
@@ -93,17 +96,16 @@ async def test_its_learner_trains_each_group_once_however_often_it_settles(
             batch = client.batch("b")
             learning = asyncio.ensure_future(page["learn"](batch, trained.append))
             for task in ("x", "y"):
-                for repeat, key in enumerate(("sk-good", "sk-down", "sk-down")):
+                for repeat, key in enumerate(("sk-good", "sk-down")):
                     await sample(batch, task, repeat, 0, key)
-                for repeat in (1, 2):  # one after the other: it settles each time
-                    await sample(batch, task, repeat, 1, "sk-good")
+                await sample(batch, task, 1, 1, "sk-good")  # and it settles again
             await batch.end()
             await asyncio.wait_for(learning, 60)
         events = events_until_the_end(url, "b")
     settled = [event.data for event in events if event.kind == "group_settled"]
     assert [(data["task"], data["revision"], data["final"]) for data in settled] == [
-        (task, revision, revision == 3) for task in ("x", "y") for revision in (1, 2, 3)
-    ], "six times for two groups"
+        (task, revision, revision == 2) for task in ("x", "y") for revision in (1, 2)
+    ], "four times for two groups"
     assert [(group.task, group.rewards) for group in trained] == [
-        ("x", [0.0, 1.0, 2.0]), ("y", [0.0, 1.0, 2.0]),
+        ("x", [0.0, 1.0]), ("y", [0.0, 1.0]),
     ]  # fmt: skip

@@ -24,6 +24,7 @@ def truezero(*arguments: str, folder: Path, **more: str) -> subprocess.Completed
     return forked.run(*arguments, cwd=folder, env=environment(**more))
 
 
+@pytest.mark.slow
 def test_a_command_that_is_forked_says_what_a_started_one_does(tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n")
     for words, more in (

@@ -232,6 +232,7 @@ def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
     assert "a copy into the database did not finish" in said
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_page_run(folder: Path) -> None:
     page = (ROOT / "docs" / "operations" / "data.md").read_text()
     blocks = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)

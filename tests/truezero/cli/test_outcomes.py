@@ -173,6 +173,7 @@ def test_a_service_that_is_away_is_one_sentence_and_loses_nothing(url: str, tmp_
         assert deliver(tmp_path, balancer.url).returncode == 0
 
 
+@pytest.mark.slow
 def test_two_processes_deliver_one_folder_at_once(url: str, tmp_path: Path) -> None:
     names = [f"r{number}" for number in range(20)]
     for number, name in enumerate(names):

@@ -380,6 +380,7 @@ def printed(
     return [line.rstrip() for line in lines[start:]]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted_and_all_of_it_can_be_had(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

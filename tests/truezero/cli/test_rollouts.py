@@ -47,6 +47,7 @@ def test_an_export_is_judged_offline(tmp_path: Path) -> None:
     assert "line 1" in bad.stderr
 
 
+@pytest.mark.slow
 def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
     said = truezero("demo", "--json", folder=tmp_path)
     assert said.returncode == 0, said.stderr
@@ -87,6 +88,7 @@ def test_the_demo_tells_every_zero_apart(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "the demo leaves nothing behind"
 
 
+@pytest.mark.slow
 def test_the_demos_table_is_for_people(tmp_path: Path) -> None:
     said = truezero("demo", "--keep", "kept.db", folder=tmp_path)
     assert said.returncode == 0, said.stderr

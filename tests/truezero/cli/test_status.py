@@ -57,6 +57,7 @@ def test_a_lane_that_is_down_is_printed_and_is_the_exit_code(world: str) -> None
     assert other.stderr == f"{world}/ui/status\n"
 
 
+@pytest.mark.slow
 def test_a_watch_prints_each_change_and_exits_by_the_last_look(tmp_path: Path) -> None:
     with service(tmp_path) as (url, provider, _), Client(url) as client:
         command = (sys.executable, "-m", "truezero", "status", "--watch", "--upstream", "openai")

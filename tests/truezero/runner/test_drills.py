@@ -315,6 +315,7 @@ def test_the_table_names_what_was_hidden(client: Client, agent: Path) -> None:
     assert "suspected_api_error empty_answers" in said
 
 
+@pytest.mark.slow
 def test_the_command_drills_with_a_service_of_its_own(tmp_path: Path, agent: Path) -> None:
     command = ["--", sys.executable, "-S", str(agent), "stream", "1", "1"]
     with Provider() as provider:
@@ -342,6 +343,7 @@ def test_a_wrong_drill_is_one_sentence(tmp_path: Path, service: Service) -> None
         assert "Traceback" not in said.stderr, arguments
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_drill_and_its_agent(tmp_path: Path, service: Service) -> None:
     left = tmp_path / "pid"
     sleep = f"import os, time; open({str(left)!r}, 'w').write(str(os.getpid())); time.sleep(600)"

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 
+from tests import forked
 from truezero.runner import embedded
+
+
+@pytest.fixture(autouse=True)
+def _forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Services that load nothing; journeys of `truezero run` start an interpreter for theirs."""
+
+    def start(command: list[str], **how: Any) -> forked.Process:
+        _, _, _, *words = command
+        told = {name: how[name] for name in ("cwd", "env", "stdout", "stderr")}
+        return forked.start(*words, **told)
+
+    starting = SimpleNamespace(Popen=start, DEVNULL=subprocess.DEVNULL)
+    monkeypatch.setattr(embedded, "subprocess", starting)
 
 
 def test_a_service_lives_as_long_as_its_block(tmp_path: Path) -> None:

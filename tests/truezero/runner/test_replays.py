@@ -231,6 +231,7 @@ def test_the_command_says_how_the_agent_reacts_and_how_it_was_judged(
     assert (refused.returncode, "do not go with it" in refused.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_reaction_to_a_replay_is_told_beside_the_verdict_of_its_rollout(
     client: Client, tmp_path: Path
 ) -> None:

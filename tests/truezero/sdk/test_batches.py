@@ -863,6 +863,7 @@ async def run_of(
         await asynchronous.batch(group_name, **facts).run(tasks, awaited, **how)
 
 
+@pytest.mark.slow
 @both
 async def test_samples_start_group_by_group_so_that_the_first_settles_long_before_the_last(
     group_world: tuple[str, Accounts], group_name: str, kind: str
