@@ -7,7 +7,6 @@ import itertools
 import json
 import subprocess
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, as_completed, wait
 from typing import Any

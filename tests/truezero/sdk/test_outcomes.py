@@ -116,7 +116,7 @@ def run_agent(registered: Any) -> None:
     assert answer.is_success
 
 
-@both
+@pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_an_outcome_is_delivered_once_a_killed_service_is_back(
     kind: str, place: Path, provider: Provider, tmp_path: Path
 ) -> None:
@@ -399,11 +399,12 @@ def test_a_success_of_any_client_begins_patience_anew(place: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("answer", "again", "health"),
     [
-        (answers.chat_tools, False, "undecided"),
-        (answers.chat_tools, True, "healthy"),
-        (answers.chat, False, "healthy"),
+        pytest.param(answers.chat_tools, False, "undecided", id="cut off"),
+        pytest.param(
+            answers.chat_tools, True, "healthy", id="called again", marks=pytest.mark.slow
+        ),
+        pytest.param(answers.chat, False, "healthy", id="finished", marks=pytest.mark.slow),
     ],
-    ids=["cut off", "called again", "finished"],
 )
 def test_an_agent_that_the_crash_cut_off_is_no_zero(
     answer: Callable[[], Answer],

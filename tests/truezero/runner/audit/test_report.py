@@ -220,7 +220,7 @@ def mutated(value: Any, draw: random.Random) -> Any:
 def test_records_of_any_shape_are_judged_or_refused_in_a_sentence(tmp_path: Path) -> None:
     judged = 0
     for name in WRITERS:
-        for seed in range(4):
+        for seed in range(2):
             folder = tmp_path / f"{name}-{seed}"
             folder.mkdir()
             WRITERS[name](folder, scenarios(15, seed))
@@ -233,7 +233,7 @@ def test_records_of_any_shape_are_judged_or_refused_in_a_sentence(tmp_path: Path
                 file.write_text("\n".join(changed) + "\n")
             with suppress(AuditError):
                 judged += len(audit(folder, name=name, write=True).runs)
-    assert judged > 100
+    assert judged > 50
 
 
 def test_progress_is_told_as_runs_are_judged(tmp_path: Path) -> None:

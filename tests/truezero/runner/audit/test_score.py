@@ -14,7 +14,7 @@ def test_each_format_is_judged_as_its_truth_and_silence_is_left_open(tmp_path: P
     for name in WRITERS:
         folder = tmp_path / name
         folder.mkdir()
-        found = score(name, 4 * len(KINDS), folder)
+        found = score(name, 2 * len(KINDS), folder)
         exact = found.precision == found.recall == found.scored == found.named == 1.0
         if found.wrong or not exact or found.reserved < found.unknown:
             wrong[name] = found
