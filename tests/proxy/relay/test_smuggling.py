@@ -343,6 +343,21 @@ CASES: dict[str, tuple[bytes, int | None]] = {
                                         target=b"/r/a/nobody/v1/x") + sized(), 1),
 }
 # fmt: on
+# One of each kind.
+KNOWN = (
+    "CL.TE",
+    "TE.CL",
+    "two lengths that differ",
+    "coding b' xchunked'",
+    "a request inside a chunk",
+    "an extension with a line feed",
+    "a line feed in a header",
+    "a carriage return in the path",
+    "Connection names the length",
+    "an upgrade with a request inside",
+    "a body without a frame",
+    "pipelined behind a refusal",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -405,10 +420,20 @@ def in_two(wire: bytes) -> tuple[bytes, ...]:
     return (head + end, body) if body else (wire,)
 
 
+@pytest.mark.slow
 @each("case, whole", itertools.product(CASES, [True, False]))
 def test_the_provider_reads_the_agents_calls_and_no_others(
     stage: Stage, case: str, whole: bool
 ) -> None:
+    _only_its_calls_are_read(stage, case, whole)
+
+
+@each("case", KNOWN)
+def test_what_is_known_to_smuggle_smuggles_nothing(stage: Stage, case: str) -> None:
+    _only_its_calls_are_read(stage, case, whole=True)
+
+
+def _only_its_calls_are_read(stage: Stage, case: str, whole: bool) -> None:
     wire, calls = CASES[case]
     parts = (wire,) if whole else in_two(wire)
     stage.provider.heard()
