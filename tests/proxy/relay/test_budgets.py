@@ -8,12 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import anthropic
 import httpx
-import openai
 import pytest
-from google.genai import _interactions_errors as interactions_errors
-from google.genai import errors as genai_errors
 
 from classifier import judge
 from proxy.control.rejudging import rollouts_in
@@ -21,7 +17,6 @@ from proxy.store.admin.archive import export_records
 from tests.fakes import answers, caller
 from tests.fakes.answers import Api
 from tests.fakes.provider import Answer, Hang, Request, Wait
-from tests.journeys import agents
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem, serving
 from tests.waiting import until
 
@@ -98,30 +93,32 @@ def test_calls_end_at_the_limit_and_are_counted(service: Service) -> None:
     assert spent["seconds"] > 0
 
 
-_SHOWN: tuple[tuple[Api, type[Exception]], ...] = (
-    (Api.CHAT, openai.PermissionDeniedError),
-    (Api.RESPONSES, openai.PermissionDeniedError),
-    (Api.MESSAGES, anthropic.PermissionDeniedError),
-    (Api.GEMINI, genai_errors.ClientError),
-    (Api.INTERACTIONS, interactions_errors.PermissionDeniedError),
-)
+_SHOWN = {
+    Api.CHAT: "PermissionDeniedError", Api.RESPONSES: "PermissionDeniedError",
+    Api.MESSAGES: "PermissionDeniedError", Api.GEMINI: "ClientError",
+    Api.INTERACTIONS: "PermissionDeniedError",
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(("api", "kind"), _SHOWN)
+@pytest.mark.slow
+@pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 def test_an_sdk_shows_the_sentence_and_does_not_retry(
-    service: Service, api: Api, kind: type[Exception], streamed: bool
+    service: Service, api: Api, streamed: bool
 ) -> None:
+    from tests.journeys import agents  # here: to import the SDKs takes four CPU seconds
+
     name = f"sdk-{api.value}-{streamed}".replace("/", "-")
     made = register(service, id=name, limits={"calls": 1})
     base = made["base_urls"][agents.UPSTREAM[api]].removesuffix("/v1")
     ask = agents._ASK[api]
     list(ask(base, streamed, 2))
-    with pytest.raises(kind) as caught:
+    with pytest.raises(agents.ERRORS) as caught:
         list(ask(base, streamed, 2))
+    assert type(caught.value).__name__ == _SHOWN[api]
     assert "the rollout's limit of 1 call was spent" in str(caught.value)
     before = refusals(service)
-    with pytest.raises(kind):
+    with pytest.raises(agents.ERRORS):
         list(ask(base, streamed, 2))
     assert refusals(service) == before + 1, "one request: none was a retry"
     assert len(service.provider.requests) == 1

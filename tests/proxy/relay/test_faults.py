@@ -27,7 +27,6 @@ from proxy.relay.fault_scripts import (
 from proxy.relay.faults import SCRIPTS
 from tests.fakes import caller
 from tests.fakes.answers import Api
-from tests.journeys import agents
 from tests.journeys.service import ROOT
 from tests.proxy.api.test_routes import Service, problem, serving
 from tests.proxy.relay.byhand import call_by_hand
@@ -203,15 +202,21 @@ def test_a_spoilt_answer_is_healthy_and_differs_in_one_fact(house: Service, call
     assert house.provider.requests == [], "the provider was asked"
 
 
+def asked_by_sdk(registered: dict[str, Any], api: Api, *, stream: bool) -> Any:
+    """What the provider's own SDK makes of a call."""
+    from tests.journeys import agents  # here: to import the SDKs takes four CPU seconds
+
+    base = registered["base_urls"][agents.UPSTREAM[api]].removesuffix("/v1")
+    return agents.ask(api, base, stream=stream)
+
+
 @pytest.mark.filterwarnings("ignore:ABORT is not a valid FinishReason")
+@pytest.mark.slow
 @pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_a_providers_own_sdk_reads_a_spoilt_answer(house: Service, api: Api, stream: bool) -> None:
-    upstream = agents.UPSTREAM[api]
     for kind in ("cut_output", "abort"):
-        registered = drilled(house, kind=kind)
-        base = registered["base_urls"][upstream].removesuffix("/v1")
-        seen = agents.ask(api, base, stream=stream)
+        seen = asked_by_sdk(drilled(house, kind=kind), api, stream=stream)
         assert seen.error is None, (kind, seen.message)
         assert any("look" in said for said in seen.said), kind
 
@@ -254,6 +259,7 @@ def test_an_unknown_model_is_named_as_it_was_asked_for(house: Service) -> None:
         assert model in error["message"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 @pytest.mark.parametrize("kind", REFUSALS)
@@ -261,18 +267,17 @@ def test_a_providers_own_sdk_takes_it_for_its_providers(
     house: Service, api: Api, stream: bool, kind: str
 ) -> None:
     registered = drilled(house, kind=kind)
-    upstream = agents.UPSTREAM[api]
-    seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=stream)
+    seen = asked_by_sdk(registered, api, stream=stream)
     (exchange,) = exchanges(house, registered)
     assert seen.status == exchange["status"]
     assert seen.said == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", Api)
 def test_a_stream_that_breaks_with_an_error_spoke_before(house: Service, api: Api) -> None:
     registered = drilled(house, kind="stream_error")
-    upstream = agents.UPSTREAM[api]
-    seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=True)
+    seen = asked_by_sdk(registered, api, stream=True)
     assert any("look" in said for said in seen.said)
     told = {Api.RESPONSES: "server_error", Api.INTERACTIONS: "service_unavailable"}
     if api in told:  # these SDKs hand the error out as an event
@@ -283,14 +288,14 @@ def test_a_stream_that_breaks_with_an_error_spoke_before(house: Service, api: Ap
     assert exchanges(house, registered)[0]["status"] == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("api", Api)
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 def test_an_empty_answer_is_correct_for_the_providers_own_sdk(
     house: Service, api: Api, stream: bool
 ) -> None:
     registered = drilled(house, kind="empty")
-    upstream = agents.UPSTREAM[api]
-    seen = agents.ask(api, registered["base_urls"][upstream].removesuffix("/v1"), stream=stream)
+    seen = asked_by_sdk(registered, api, stream=stream)
     assert seen.error is None, seen.message
     assert seen.said
     assert judged(house, registered)["rule"] == "empty_answers"

@@ -75,32 +75,55 @@ WHOLE = [(wire, *row) for wire in WIRES for row in OBJECTS]
 NAMED_MIDWAY = [row for row in WHOLE if not needs_no_output(row[1]) and row[1] not in _UNUSUAL]
 MIDWAY = [row for row in NAMED_MIDWAY if row[1] not in _SENTENCE_ALONE]
 IDS: dict[str, Any] = {"ids": lambda case: f"{case[0]}-{case[1]}"}
+on_wires = pytest.mark.parametrize("wires", [1, pytest.param(len(WIRES), marks=pytest.mark.slow)])
+_PLACES = {name: place for place, (name, *_) in enumerate(OBJECTS)}
 
 
+def is_on(wire: str, name: str, wires: int) -> bool:
+    """Whether an envelope is tried on this wire; where on one, on each wire there are some."""
+    return wires > 1 or list(WIRES)[_PLACES[name] % len(WIRES)] == wire
+
+
+@on_wires
 @each("wire, name, body, expected", WHOLE, **IDS)
-def test_an_envelope_alone_is_a_failure(wire: str, name: str, body: object, expected: str) -> None:
+def test_an_envelope_alone_is_a_failure(
+    wire: str, name: str, body: object, expected: str, wires: int
+) -> None:
+    if not is_on(wire, name, wires):
+        return
     assert_fails(observed(dump(body), WIRES[wire][0]), expected)
 
 
+@on_wires
 @each("wire, name, body, expected", WHOLE, **IDS)
 def test_an_envelope_as_the_only_event_is_a_failure(
-    wire: str, name: str, body: object, expected: str
+    wire: str, name: str, body: object, expected: str, wires: int
 ) -> None:
+    if not is_on(wire, name, wires):
+        return
     for stream in (sse(body, done=False), named_event(body)):
         assert_fails(observed(stream, WIRES[wire][1], type_=SSE), expected)
 
 
+@on_wires
 @each("wire, name, body, expected", NAMED_MIDWAY, **IDS)
 def test_an_envelope_named_an_error_midway_is_a_failure(
-    wire: str, name: str, body: object, expected: str
+    wire: str, name: str, body: object, expected: str, wires: int
 ) -> None:
+    if not is_on(wire, name, wires):
+        return
     _, path, begun = WIRES[wire]
     for pieces in ([begun + named_event(body)], [begun, named_event(body)]):
         assert_fails(observed(pieces, path, type_=SSE), expected)
 
 
+@on_wires
 @each("wire, name, body, expected", MIDWAY, **IDS)
-def test_an_envelope_midway_is_a_failure(wire: str, name: str, body: object, expected: str) -> None:
+def test_an_envelope_midway_is_a_failure(
+    wire: str, name: str, body: object, expected: str, wires: int
+) -> None:
+    if not is_on(wire, name, wires):
+        return
     _, path, begun = WIRES[wire]
     for pieces in ([begun + sse(body, done=False)], [begun, sse(body, done=False)]):
         assert_fails(observed(pieces, path, type_=SSE), expected)

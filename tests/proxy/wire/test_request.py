@@ -5,7 +5,6 @@ import json
 import random
 from typing import Any
 
-import anthropic
 import orjson
 import pytest
 from hypothesis import given
@@ -232,7 +231,10 @@ def test_no_version_of_the_providers_own_sdks_chooses(version: bytes, operators_
     assert chosen == (("anthropic-beta", b"x-2026"),)
 
 
+@pytest.mark.slow
 def test_the_version_of_the_installed_sdk_chooses_nothing() -> None:
+    import anthropic  # here: that takes two CPU seconds
+
     sent = anthropic.Anthropic(api_key="k").default_headers["anthropic-version"]
     assert in_head({b"anthropic-version": str(sent).encode()}, b"", operators_key=False) == ()
 

@@ -91,11 +91,11 @@ def test_what_costs_too_much_to_parse_is_unreadable(value: bytes) -> None:
 
 def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
     """20 alternatives for each of 5,000 tokens: more values than any other answer has."""
-    rows = [
-        [{"token": f"t{n}", "logprob": at / 3 - n / 7, "bytes": [n % 256]} for n in range(20)]
-        for at in range(5000)
-    ]
-    body = orjson.dumps({"choices": [{"logprobs": rows, "finish_reason": "stop"}]})
+    entry = b",".join(b'{"token":"t%d","logprob":-%%d,"bytes":[%d]}' % (n, n) for n in range(20))
+    rows = b",".join(
+        b"[%b]" % entry % tuple(range(at, at + 19 * 7919 + 1, 7919)) for at in range(5000)
+    )
+    body = b'{"choices":[{"logprobs":[%b],"finish_reason":"stop"}]}' % rows
     one = large()
     more = one.feed(gzip.compress(body))
     while more:
