@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -26,7 +26,7 @@ from proxy.store.tables import CommitBatch, exchanges
 from proxy.web import render
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import PATIENCE_S, Service
+from tests.proxy.api.test_routes import PATIENCE_S, Service, serving
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
 
@@ -82,6 +82,14 @@ class Asked:
             self.statements.append((statement, values, on_a_loop()))
 
 
+class Said(NamedTuple):
+    """A statement, the steps of its plan that are walks, and whether on an event loop."""
+
+    text: str
+    walked: list[str]
+    on_loop: bool
+
+
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_asked_unasked() -> Iterator[None]:
     """A service does nothing by itself while its statements are listened to."""
@@ -95,7 +103,17 @@ def nothing_is_asked_unasked() -> Iterator[None]:
 @pytest.fixture
 def service(services: Services) -> Service:
     """One to which each question is put for the first time."""
-    asked = services()
+    return fill(services())
+
+
+@pytest.fixture(scope="module")
+def filled_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """One that may have been asked before."""
+    with serving(tmp_path_factory.mktemp("filled")) as asked:
+        yield fill(asked)
+
+
+def fill(asked: Service) -> Service:
     asked.http.post("/rollouts", json={"id": "r1", "batch": "b", "task": "t", "attempt": 0})
     for number in range(CALLS):
         asked.call("r1")
@@ -123,6 +141,26 @@ def asked() -> Iterator[Asked]:
     event.remove(Engine, "before_cursor_execute", listener.hears)
 
 
+@pytest.fixture
+def said(request: pytest.FixtureRequest, heard_of: dict[str, list[Said]], path: str) -> list[Said]:
+    """The statements of a path's first answer: it is asked once for all tests."""
+    if path not in heard_of:
+        service, asked = (request.getfixturevalue(name) for name in ("service", "asked"))
+        assert service.http.get(path).status_code == 200
+        heard_of[path] = [
+            Said(said, scans(service.database, said, values), on_loop)
+            for said, values, on_loop in list(asked.statements)
+        ]
+        assert heard_of[path]
+    return heard_of[path]
+
+
+@pytest.fixture(scope="module")
+def heard_of() -> dict[str, list[Said]]:
+    """By path."""
+    return {}
+
+
 def scans(file: str, statement: str, values: Any) -> list[str]:
     """The steps of a statement's plan that walk through a whole table or index."""
     with closing(sqlite3.connect(file)) as connection:
@@ -134,10 +172,8 @@ def scans(file: str, statement: str, values: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_no_question_is_put_on_the_event_loop(service: Service, asked: Asked, path: str) -> None:
-    assert service.http.get(path).status_code == 200
-    assert asked.statements
-    assert [said for said, _, on_loop in asked.statements if on_loop] == []
+def test_no_question_is_put_on_the_event_loop(said: list[Said], path: str) -> None:
+    assert [one.text for one in said if one.on_loop] == []
 
 
 def test_nor_is_any_change_made_on_it(service: Service, asked: Asked) -> None:
@@ -158,21 +194,21 @@ def test_nor_is_any_change_made_on_it(service: Service, asked: Asked) -> None:
     "path", ["/rollouts", "/rollouts/r1/exchanges", "/batches/b", "/batches/b/check"]
 )
 def test_a_list_is_written_in_a_thread(
-    service: Service, monkeypatch: pytest.MonkeyPatch, path: str
+    filled_service: Service, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     wrote: list[bool] = []
     monkeypatch.setattr(answers_module, "orjson", SimpleNamespace(dumps=told(orjson.dumps, wrote)))
-    assert service.get(path)
+    assert filled_service.get(path)
     assert wrote == [False]
 
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_filled_in_a_thread(
-    service: Service, monkeypatch: pytest.MonkeyPatch, path: str
+    filled_service: Service, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     filled: list[bool] = []
     monkeypatch.setattr(render, "page", told(render.page, filled))
-    assert service.http.get(path).status_code == 200
+    assert filled_service.http.get(path).status_code == 200
     assert filled == [False]
 
 
@@ -226,21 +262,18 @@ def test_what_reads_for_long_keeps_no_call_from_being_recorded(database: Databas
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_no_question_walks_through_all_exchanges(service: Service, asked: Asked, path: str) -> None:
-    service.http.get(path)
-    walked = [step for said in asked.statements for step in scans(service.database, *said[:2])]
+def test_no_question_walks_through_all_exchanges(said: list[Said], path: str) -> None:
+    walked = [step for one in said for step in one.walked]
     assert [step for step in walked if step.startswith(("SCAN exchanges", "SCAN events"))] == []
 
 
 @pytest.mark.parametrize("path", [*LISTS, *ONE])
 def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
-    service: Service, asked: Asked, path: str
+    said: list[Said], path: str
 ) -> None:
-    service.http.get(path)
-    for said, values, _ in asked.statements:
-        page_in_order = "LIMIT" in said and "WHERE" not in said
-        walked = scans(service.database, said, values)
-        assert walked == (
+    for one in said:
+        page_in_order = "LIMIT" in one.text and "WHERE" not in one.text
+        assert one.walked == (
             ["SCAN rollouts USING COVERING INDEX rollouts_created"] if page_in_order else []
         )
 

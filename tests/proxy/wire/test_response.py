@@ -6,7 +6,6 @@ import gzip
 import zlib
 
 import brotli
-import orjson
 import pytest
 import zstandard
 
@@ -89,6 +88,7 @@ def test_what_costs_too_much_to_parse_is_unreadable(value: bytes) -> None:
             more = one.decode_more()
 
 
+@pytest.mark.slow
 def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
     """20 alternatives for each of 5,000 tokens: more values than any other answer has."""
     entry = b",".join(b'{"token":"t%d","logprob":-%%d,"bytes":[%d]}' % (n, n) for n in range(20))
