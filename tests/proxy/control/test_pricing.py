@@ -219,6 +219,7 @@ with ThreadPoolExecutor(2) as threads:
 """
 
 
+@pytest.mark.slow
 def test_two_threads_that_load_the_table_at_once_both_have_all_of_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _BOTH], cwd=ROOT, capture_output=True, text=True, check=False

@@ -229,10 +229,10 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
     write(service, recorded_call(0, ago_s=9.0, model="m0", key_digest="key-0"))
     _, of_one = await counted_report(at_noon)
     many = DRAWN + 4
-    for n in range(1, many):
-        for call in range(many - n):
-            name = 100 * n + call
-            write(service, recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}"))
+    calls = [(n, 100 * n + call) for n in range(1, many) for call in range(many - n)]
+    write(service, *(
+        recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}") for n, name in calls
+    ))  # fmt: skip
     report, of_many = await counted_report(at_noon)
     assert of_many == of_one == 4, "statements"
     (item,) = report.items

@@ -366,6 +366,7 @@ def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
     assert "null (0)" in printed(service, "list", "--batch", "j")
 
 
+@pytest.mark.slow
 def test_what_is_excluded_has_one_p_in_one_sentence(service: Service) -> None:
     for n in range(10):
         lost = 0.0 if n % 2 else 1.0

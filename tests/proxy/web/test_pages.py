@@ -61,6 +61,11 @@ def play(service: Service, name: str, answer: object = None, **facts: Any) -> No
     service.http.post(f"/rollouts/{name}/outcome", json=seen)
 
 
+def register(service: Service, *made: dict[str, Any]) -> None:
+    """Register all at once, the first one first."""
+    service.http.post("/rollouts/bulk", json={"rollouts": made}).raise_for_status()
+
+
 def page(service: Service, path: str, status: int = 200, **query: Any) -> str:
     answer = service.http.get(path, params=query or None, headers=BROWSER)
     assert answer.status_code == status, answer.text
@@ -366,8 +371,7 @@ def test_an_empty_field_of_the_form_filters_nothing(service: Service) -> None:
 
 
 def test_long_lists_go_on_after_the_last_rollout(service: Service) -> None:
-    for n in range(103):
-        service.http.post("/rollouts", json={"id": f"r{n:03d}", "batch": "b"})
+    register(service, *({"id": f"r{n:03d}", "batch": "b"} for n in range(103)))
     first = page(service, "/ui/batches/b", text="r")
     assert listed(first) == [f"r{n:03d}" for n in range(102, 2, -1)]
     assert "100 rollouts on this page" in words(first)
@@ -500,8 +504,14 @@ def test_signing_in_opens_pages_by_a_cookie_that_is_not_the_token(guarded: Servi
     assert "httponly" in kept.lower()
     assert "samesite=strict" in kept.lower()
     assert "secure" not in kept.lower(), "over plain HTTP it would never come back"
-    for path in ("/", "/ui/rollouts", "/ui/help/index.md", "/openapi.json"):
+    for path in ("/", "/ui/rollouts", "/ui/help/index.md"):
         assert guarded.http.get(path, headers=BROWSER).status_code == 200
+
+
+@pytest.mark.slow
+def test_it_opens_the_description_of_the_api_too(guarded: Service) -> None:
+    sign_in(guarded)
+    assert guarded.http.get("/openapi.json", headers=BROWSER).status_code == 200
 
 
 def test_over_https_the_cookie_is_secure(guarded: Service) -> None:
