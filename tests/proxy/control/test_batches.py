@@ -363,6 +363,7 @@ def test_a_batch_id_may_hold_a_slash(service: Service) -> None:
     assert service.get("/batches/a%2Fb/check")["valid"] is True
 
 
+@pytest.mark.slow
 def test_a_batch_says_whether_its_exclusions_bias_it(service: Service) -> None:
     for n in range(10):
         lost = 0.0 if n % 2 else 1.0

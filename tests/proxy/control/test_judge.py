@@ -339,9 +339,12 @@ def test_an_outcome_registers_under_its_batchs_policy(neighbours_service: Servic
     assert neighbours_service.get("/rollouts/unseen/verdict")["scoreable"] == "yes"
 
 
-def test_bogus_keys_take_no_reward_and_open_no_breaker(neighbours_service: Service) -> None:
+@pytest.mark.parametrize("rollouts", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_bogus_keys_take_no_reward_and_open_no_breaker(
+    neighbours_service: Service, rollouts: int
+) -> None:
     good, bad = {"authorization": "Bearer sk-good"}, {"authorization": "Bearer sk-bogus"}
-    for n in range(5):
+    for n in range(rollouts):
         register(neighbours_service, f"r{n}", task=f"t{n}", policy=UNTRUSTED)
         call(neighbours_service, f"r{n}", headers=good)
         call(neighbours_service, f"r{n}", DEAD, headers=bad)
@@ -735,19 +738,19 @@ USED = "transient, but all 2 retries are used"
 
 
 def test_attempts_while_a_lane_answers_nobody_do_not_count(service: Service) -> None:
-    advised = [advice(service, number) for number in range(6)]
-    assert [retry["eligible"] for retry in advised] == [True] * 6
-    assert [retry["reason"] for retry in advised] == [FIRST, SECOND, *[SILENT] * 4]
+    advised = [advice(service, number) for number in range(4)]
+    assert [retry["eligible"] for retry in advised] == [True] * 4
+    assert [retry["reason"] for retry in advised] == [FIRST, SECOND, *[SILENT] * 2]
     reruns = service.get("/batches/b/rerun")
     assert [reruns[kind]["count"] for kind in ("transient", "fix_first")] == [1, 0]
 
 
 def test_attempts_count_once_a_lane_has_answered_others(service: Service) -> None:
-    for number in range(6):
+    for number in range(4):
         advice(service, number)
     advice(service, 0, "other")  # it is not the task's own failure
     answer(service)
-    advised = [advice(service, number) for number in range(6, 9)]
+    advised = [advice(service, number) for number in range(4, 6)]
     assert [retry["reason"] for retry in advised[:2]] == [SECOND, USED]
     assert service.get("/batches/b/rerun")["transient"]["count"] == 2
 
@@ -764,8 +767,8 @@ def test_one_task_that_fails_beside_answered_ones_is_retried_as_often_as_ever(
 def test_two_tasks_that_fail_after_an_answer_are_an_outage(service: Service) -> None:
     answer(service)
     advice(service, 0, "other")  # and waits while the other one tries
-    advised = [advice(service, number) for number in range(5)]
-    assert [retry["reason"] for retry in advised[2:]] == [SILENT] * 3
+    advised = [advice(service, number) for number in range(4)]
+    assert [retry["reason"] for retry in advised[2:]] == [SILENT] * 2
     assert advice(service, 2, "other")["reason"] == SILENT
 
 
