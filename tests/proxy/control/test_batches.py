@@ -270,7 +270,7 @@ def test_isolated_and_transient_failures_never_stop_a_batch(service: Service) ->
     for number in range(3):
         play(service, f"dead-{number}", DEAD)
         play(service, f"good-{number}", reward=1.0) if number < 2 else None
-    for number in range(5):
+    for number in range(3):
         play(service, f"down-{number}", DOWN)
     assert "status" in play(service, "next")
 
@@ -387,7 +387,7 @@ def test_exclusions_are_tested_again_when_a_task_that_is_compared_has_changed(
         return exclusion_in(counts, shapes)
 
     monkeypatch.setattr(control_batches, "exclusion_in", test)
-    for n in range(4):
+    for n in range(2):
         play(service, f"a{n}", DEAD if n % 2 else None, reward=0.0, task=f"t{n}", attempt=0)
         play(service, f"b{n}", reward=1.0, task=f"t{n}", attempt=0)
     service.get("/batches/b")

@@ -38,6 +38,7 @@ def compared(service: Service, **more: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+@pytest.mark.slow
 def test_a_night_is_compared_with_the_night_before(service: Service) -> None:
     nights(service)
     told = compared(service)
@@ -53,6 +54,7 @@ def test_a_night_is_compared_with_the_night_before(service: Service) -> None:
         assert told[side] == {"batch": name, **same}
 
 
+@pytest.mark.slow
 def test_tasks_come_in_pages_and_by_change(service: Service) -> None:
     nights(service)
     first = compared(service, limit=3)
@@ -66,6 +68,7 @@ def test_tasks_come_in_pages_and_by_change(service: Service) -> None:
     problem(service.http.get("/compare", params=wrong), 422, "invalid")
 
 
+@pytest.mark.slow
 def test_a_comparison_is_made_anew_when_something_changed(
     service: Service, control: ControlService
 ) -> None:
@@ -95,6 +98,7 @@ def test_a_task_is_the_mean_of_the_attempts_that_count(service: Service) -> None
     assert (task["difference"], task["change"], told["without_task"]) == (0.5, "fixed", 1)
 
 
+@pytest.mark.slow
 def test_of_all_rollouts_only_those_of_the_tasks_on_a_page_are_read(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,6 +193,7 @@ async def test_few_rows_are_read_however_many_there_are(
         event.remove(Engine, "after_cursor_execute", counted)
 
 
+@pytest.mark.slow
 def test_each_row_that_is_read_takes_few_instructions(service: Service) -> None:
     write(service, *some(1500, 3500, ANSWERED), *some(1300, 3500, FAILED))
     with closing(Database(service.database)) as database:
@@ -573,6 +574,7 @@ async def ten_judged_before_their_drift_is_seen(
     return judge_at(service, at_noon, 0)
 
 
+@pytest.mark.slow
 async def test_a_part_of_the_calls_is_looked_at_each_minute_where_there_are_many(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -585,6 +587,7 @@ async def test_a_part_of_the_calls_is_looked_at_each_minute_where_there_are_many
     assert added == [6, 10, 10]
 
 
+@pytest.mark.slow
 async def test_so_many_verdicts_are_amended_each_time_by_few_statements_each(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

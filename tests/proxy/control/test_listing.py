@@ -274,8 +274,10 @@ def test_no_rollout_is_lost_between_two_pages(
 async def test_an_exact_id_comes_first_and_each_kind_is_bounded(
     service: Service, control: ControlService
 ) -> None:
-    for n in range(EACH + 3):
-        play(service, f"auth-{n}", DEAD if n == 4 else None, batch="auth")
+    names = [f"auth-{n}" for n in range(EACH + 3)]
+    made = [{"id": name, "batch": "auth", "model": "gpt-5"} for name in names]
+    service.http.post("/rollouts/bulk", json={"rollouts": made}).raise_for_status()
+    play(service, "auth-4", DEAD, batch="auth", upstream=None)
     found = [each[:2] for each in await search(control, "auth")]
     assert found[:2] == [("batch", "auth"), ("cause", "auth:401")]
     assert found[2:] == [("rollout", f"auth-{n}") for n in range(EACH + 2, 2, -1)]

@@ -303,6 +303,7 @@ def test_a_later_page_begins_where_the_one_before_ended(
     assert not any("TEMP B-TREE" in step for step in plan)
 
 
+@pytest.mark.slow
 def test_a_page_in_any_order_asks_one_question_more_at_most(service: Service, asked: Asked) -> None:
     """That is for the rollouts whose value is unknown, which come last."""
 

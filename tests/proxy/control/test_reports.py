@@ -117,6 +117,7 @@ def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
     return {**whole, "next": None}
 
 
+@pytest.mark.slow
 def test_pages_join_to_the_whole_and_each_counts_all_of_it(service: Service) -> None:
     play(service, "down-0", DOWN, task="t", repeat=0, repeats=4)
     play(service, "alone", DOWN)

@@ -107,6 +107,7 @@ def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Servic
     assert "down lower" not in only
 
 
+@pytest.mark.slow
 def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
     nights(service)
     both: dict[str, Any] = {"a": "last", "b": "tonight"}
@@ -143,7 +144,7 @@ def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service
 
 
 def test_an_interval_without_zero_is_called_a_difference(service: Service) -> None:
-    for n in range(8):
+    for n in range(4):
         play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
         play(service, f"b{n}", batch="b", task=f"t{n}", reward=0.0)
     assert "B scores lower than A: -1.000" in words(page(service, "/ui/compare", a="a", b="b"))

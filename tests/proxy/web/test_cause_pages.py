@@ -83,6 +83,7 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
     assert len(html) < 150_000
 
 
+@pytest.mark.slow
 def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
     play(service, "slow", LIMITED, batch="other")
     for n in range(2):
@@ -159,6 +160,7 @@ STRANGE = answers.whole(
 )
 
 
+@pytest.mark.slow
 def test_what_nothing_explains_is_listed_with_a_row_to_complete(service: Service) -> None:
     play(service, "strange", STRANGE)
     play(service, "again", STRANGE, batch="other")

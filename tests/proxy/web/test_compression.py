@@ -65,4 +65,4 @@ def test_an_agents_answer_and_rest_are_sent_as_they_are(service: Service) -> Non
     answer = service.http.post("/r/r1/openai/v1/chat/completions", json=asked, headers=headers)
     assert "content-encoding" not in answer.headers
     assert "vary" not in answer.headers
-    assert "content-encoding" not in raw(service, "/openapi.json", "gzip")[0]
+    assert "content-encoding" not in raw(service, "/rollouts/r1/exchanges", "gzip")[0]

@@ -37,6 +37,7 @@ def test_help_is_there_from_a_checkout_and_leads_to_its_first_page(service: Serv
         assert "style-src 'self';" in page.headers["content-security-policy"]
 
 
+@pytest.mark.slow
 def test_every_page_is_shown_and_every_link_picture_and_anchor_leads_somewhere(
     service: Service,
 ) -> None:
@@ -126,6 +127,7 @@ def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -
     assert {"score", "coverage", "bounds", "verdict", "lane", "breaker", "cause"} <= asked
 
 
+@pytest.mark.slow
 def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service: Service) -> None:
     play(service, "won", reward=1.0, task="t", repeat=0)
     play(service, "dead", DEAD, task="u")

@@ -223,6 +223,7 @@ def test_a_figure_is_the_same_wherever_it_stands(
         assert shown == expected
 
 
+@pytest.mark.slow
 def test_an_upstreams_models_and_keys_come_to_its_calls_wherever_they_stand(
     service: Service,
 ) -> None:
@@ -248,6 +249,7 @@ def test_an_upstreams_models_and_keys_come_to_its_calls_wherever_they_stand(
     assert set(keys.values()) == {(3, 5), (1, 2), (0, 1)}
 
 
+@pytest.mark.slow
 def test_an_empty_answer_costs_its_input_wherever_cost_stands(service: Service) -> None:
     play(service, "full", batch="e", task="full", reward=1.0)
     play(service, "empty", EMPTY, batch="e", task="empty")
@@ -275,6 +277,7 @@ def test_a_zero_that_does_not_count_is_struck_out_in_every_list(only_read: Servi
     assert printed(only_read, "list").count("null (0)") == 3
 
 
+@pytest.mark.slow
 def test_a_batch_without_zeros_says_so(service: Service) -> None:
     play(service, "fine", batch="fine", reward=1.0)
     assert "No zeros." in words(page(service, "/ui/batches/fine"))
@@ -312,6 +315,7 @@ def test_a_call_that_hangs_is_in_flight_everywhere_and_nobody_disconnected(
         response.read()
 
 
+@pytest.mark.slow
 def test_what_runs_is_one_number_judged_or_not(service: Service) -> None:
     """Of three that run, none was judged; then one is, as reading its verdict does."""
     for name in ("one", "two", "three"):
@@ -345,6 +349,7 @@ def judged_by_a_dead_judge(service: Service) -> None:
     service.http.post("/rollouts/r/outcome", json=seen)
 
 
+@pytest.mark.slow
 def test_a_dead_judges_evidence_is_its_calls_and_its_reward_is_struck_out(
     service: Service,
 ) -> None:

@@ -169,6 +169,7 @@ def test_a_view_writes_only_what_differs_from_the_usual() -> None:
     assert view.range is None
 
 
+@pytest.mark.slow
 def test_a_rollout_leads_to_those_beside_it_in_its_list(service: Service) -> None:
     for n in range(4):
         play(service, f"r{n}", DEAD if n in (0, 3) else None)
