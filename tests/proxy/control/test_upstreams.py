@@ -229,9 +229,9 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
     write(service, recorded_call(0, ago_s=9.0, model="m0", key_digest="key-0"))
     _, of_one = await counted_report(at_noon)
     many = DRAWN + 4
-    calls = [(n, 100 * n + call) for n in range(1, many) for call in range(many - n)]
+    named = [(n, 100 * n + call) for n in range(1, many) for call in range(many - n)]
     write(service, *(
-        recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}") for n, name in calls
+        recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}") for n, name in named
     ))  # fmt: skip
     report, of_many = await counted_report(at_noon)
     assert of_many == of_one == 4, "statements"
