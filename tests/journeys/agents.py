@@ -1,28 +1,24 @@
 """Agents as people write them: the providers' own SDKs, asked whole or streamed.
 
-Each tells what its SDK made of the answer, so that two ways to one provider can be compared.
+Each tells what its SDK made of the answer, so that two ways to one provider can be compared. An SDK
+is loaded as it is asked: all of them take 2 CPU s, and whoever imports this needs one or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-import anthropic
-import openai
-from google import genai
-from google.genai import _interactions_errors as interactions_errors
-from google.genai import errors as genai_errors
-from google.genai import types as genai_types
+from typing import TYPE_CHECKING, Any
 
 from tests.fakes.answers import Api
+
+if TYPE_CHECKING:
+    import openai
+    from google import genai
 
 KEY = "sk-journey-000000000000"
 PROMPT = "is that zero true?"
 
-ERRORS = (openai.OpenAIError, anthropic.AnthropicError, genai_errors.APIError,
-          interactions_errors.APIError)  # fmt: skip
 _FUNCTION: Any = {
     "name": "look",
     "description": "Look at a number.",
@@ -46,11 +42,27 @@ def ask(api: Api, base: str, *, stream: bool, retries: int = 0) -> Seen:
     try:
         for event in _ASK[api](base, stream, retries):
             said.append(event.model_dump_json())  # noqa: PERF401  what came before an error counts
-    except ERRORS as error:
+    except errors(api) as error:
         return Seen(said=tuple(said), error=_kind(error), status=_status(error), message=str(error))
     except Exception as error:  # a cut comes up as the SDK's HTTP library's own
         return Seen(said=tuple(said), error=_kind(error))
     return Seen(said=tuple(said))
+
+
+def errors(api: Api) -> tuple[type[Exception], ...]:
+    """The errors of an API's own SDK."""
+    if api in (Api.CHAT, Api.RESPONSES):
+        import openai
+
+        return (openai.OpenAIError,)
+    if api is Api.MESSAGES:
+        import anthropic
+
+        return (anthropic.AnthropicError,)
+    from google.genai import _interactions_errors as interactions_errors
+    from google.genai import errors as genai_errors
+
+    return (genai_errors.APIError, interactions_errors.APIError)
 
 
 def _kind(error: Exception) -> str:
@@ -62,6 +74,8 @@ def _status(error: Exception) -> int | None:
 
 
 def _openai(base: str, retries: int) -> openai.OpenAI:
+    import openai
+
     return openai.OpenAI(base_url=f"{base}/v1", api_key=KEY, max_retries=retries, timeout=60)
 
 
@@ -87,6 +101,8 @@ def _responses(base: str, stream: bool, retries: int) -> Iterable[Any]:
 
 
 def _messages(base: str, stream: bool, retries: int) -> Iterable[Any]:
+    import anthropic
+
     client = anthropic.Anthropic(base_url=base, api_key=KEY, max_retries=retries, timeout=60)
     answer: Any = client.messages.create(
         model="claude-sonnet-5",
@@ -99,6 +115,9 @@ def _messages(base: str, stream: bool, retries: int) -> Iterable[Any]:
 
 
 def _gemini(base: str, stream: bool, retries: int) -> Iterable[Any]:
+    from google import genai
+    from google.genai import types as genai_types
+
     del retries  # it makes none unless it is told to
     options = genai_types.HttpOptions(base_url=base, timeout=60_000)
     client = genai.Client(api_key=KEY, http_options=options)
@@ -115,6 +134,9 @@ def _gemini(base: str, stream: bool, retries: int) -> Iterable[Any]:
 
 def gemini_client(base: str, retries: int = 0) -> genai.Client:
     """Google's client; ``attempts`` count the first request too."""
+    from google import genai
+    from google.genai import types as genai_types
+
     options = genai_types.HttpOptions(
         base_url=base,
         timeout=60_000,

@@ -7,9 +7,6 @@ from typing import Any
 
 import httpx
 import pytest
-from botocore.config import Config
-from botocore.exceptions import ClientError
-from botocore.session import Session
 
 from tests.fakes import answers
 from tests.fakes.provider import Provider
@@ -35,6 +32,9 @@ def no_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def client(base_url: str, retries: int = 0) -> Any:
     """Amazon's own client as the sandbox has it: any key at all."""
+    from botocore.config import Config
+    from botocore.session import Session
+
     return Session().create_client(
         "bedrock-runtime",
         region_name="us-east-1",
@@ -96,7 +96,8 @@ def test_beyond_a_limit_amazons_client_shows_the_sentence_and_does_not_retry(
         made = service.register(id="b2", limits={"calls": 1})
         amazons = client(made["base_urls"]["bedrock"], retries=3)
         amazons.converse(modelId="m:0", messages=ASK)
-        with pytest.raises(ClientError, match="the rollout's limit of 1 call was spent"):
+        spent = "the rollout's limit of 1 call was spent"
+        with pytest.raises(amazons.exceptions.ClientError, match=spent):
             amazons.converse(modelId="m:0", messages=ASK)
         refused = service.http.get("/metrics").text.splitlines()
     once = 'truezero_refusals_total{code="budget_exceeded",plane="agents"} 1.0'

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from websockets.sync.client import connect
 
@@ -69,6 +68,8 @@ def call(base_url: str, **more: Any) -> httpx.Response:
 
 
 def test_an_sdk_streams_through_it_and_every_service_knows(cluster: Cluster, rollout: str) -> None:
+    import openai
+
     with openai.OpenAI(base_url=base(cluster, rollout), api_key="sk-1") as client:
         for _ in range(6):
             messages: Any = [{"role": "user", "content": "hi"}]

@@ -10,8 +10,6 @@ from typing import Any
 
 import httpx
 import pytest
-from google import genai
-from google.genai import types as genai_types
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -51,6 +49,9 @@ def finished(service: Service, rollout: str, **more: object) -> dict[str, Any]:
 def test_two_good_answers_are_healthy_in_every_version_of_the_api(
     service: Service, provider: Provider, rollout: str, version: str
 ) -> None:
+    from google import genai
+    from google.genai import types as genai_types
+
     options = genai_types.HttpOptions(base_url=service.base(rollout, "gemini"), api_version=version)
     gemini: Any = genai.Client(api_key=KEY, http_options=options)
     for _ in range(2):

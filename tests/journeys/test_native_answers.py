@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 
-import anthropic
 import httpx
-import openai
 import pytest
 
 from tests.fakes import answers
@@ -66,6 +64,8 @@ def test_telemetry_alone_proves_nothing(service: Service, provider: Provider, ro
 
 
 def _ask_messages(base: str, stream: bool) -> str:
+    import anthropic
+
     client = anthropic.Anthropic(base_url=base, api_key="sk-agent", max_retries=0)
     said: anthropic.types.MessageParam = {"role": "user", "content": "Is it true?"}
     if stream:
@@ -75,6 +75,8 @@ def _ask_messages(base: str, stream: bool) -> str:
 
 
 def _ask_responses(base: str, stream: bool) -> str:
+    import openai
+
     client = openai.OpenAI(base_url=f"{base}/v1", api_key="sk-agent", max_retries=0)
     if not stream:
         return client.responses.create(model="m", input="Is it true?").output_text

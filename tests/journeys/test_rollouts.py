@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import httpx
-import openai
 import pytest
 
 from tests.fakes import answers
@@ -332,6 +331,8 @@ def test_told_to_stop_it_lets_calls_in_flight_finish(provider: Provider, tmp_pat
 def test_behind_a_token_an_agent_needs_only_what_registration_gave_it(
     provider: Provider, tmp_path: Path
 ) -> None:
+    import openai
+
     token = {"Authorization": "Bearer admin-secret"}
     settings = {"ADMIN_TOKEN": "admin-secret", "KEY_OPENAI": "sk-the-real-one"}
     with Service(tmp_path, provider.url, **settings) as service:

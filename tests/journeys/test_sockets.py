@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import openai
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
@@ -84,6 +83,8 @@ def test_openais_own_client_speaks_realtime_through_the_proxy(
                 end.send(message)
 
     talker.script = speak
+    import openai
+
     client = openai.OpenAI(api_key="k", base_url=talking.base(rollout, "openai") + "/v1")
     with client.realtime.connect(model="gpt-realtime") as connection:
         connection.response.create()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import openai
 import pytest
 
 from tests.fakes import answers
@@ -24,6 +23,8 @@ def as_asked(request: Request) -> Answer:
 def test_an_sdk_agent_that_did_not_ask_sees_no_usage_and_is_counted(
     service: Service, provider: Provider, rollout: str
 ) -> None:
+    import openai
+
     provider.plays(as_asked)
     client = openai.OpenAI(base_url=service.base(rollout, "openai") + "/v1", api_key="sk-agent")
     stream = client.chat.completions.create(

@@ -24,8 +24,6 @@ from urllib.parse import parse_qs, quote
 
 import httpx
 import pytest
-from botocore.config import Config
-from botocore.session import Session
 
 from classifier.records import Ending
 from classifier.verdicts import Subcategory
@@ -204,6 +202,9 @@ def test_a_real_client_signing_for_us_with_any_key_is_signed_anew(
 
 def agent(relay: Relaying, *, key: str, secret: str, token: str) -> Any:
     """A Bedrock client as an agent has it, pointed at the relay."""
+    from botocore.config import Config
+    from botocore.session import Session
+
     return Session().create_client(
         "bedrock-runtime",
         region_name="us-east-1",

@@ -233,7 +233,7 @@ def test_no_version_of_the_providers_own_sdks_chooses(version: bytes, operators_
 
 @pytest.mark.slow
 def test_the_version_of_the_installed_sdk_chooses_nothing() -> None:
-    import anthropic  # here: that takes two CPU seconds
+    import anthropic
 
     sent = anthropic.Anthropic(api_key="k").default_headers["anthropic-version"]
     assert in_head({b"anthropic-version": str(sent).encode()}, b"", operators_key=False) == ()
