@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import os
 import shutil
@@ -9,11 +10,13 @@ import signal
 import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-from tests import postgres
+if TYPE_CHECKING:
+    from tests import postgres
 
 pytest_plugins = ["tests.costs"]
 
@@ -38,6 +41,29 @@ os.environ["TRUEZERO_OUTCOME_PATIENCE_S"] = "0"
 # A shell that starts a job in the background has it ignore Ctrl-C, and so would all it starts.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # likewise under nohup, which a service heeds
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not load a file for `-m "not slow"`, as `make test` says it, if all its tests are slow.
+
+    A file that is named on the command line is loaded, as pytest asks this of none that is; `-m`
+    then deselects its tests, and pytest says how many.
+    """
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return _is_all_slow(collection_path.read_text()) or None
+
+
+def _is_all_slow(text: str) -> bool:
+    """Find `pytestmark = pytest.mark.slow`, alone or in a list, at a file's top level."""
+    if "pytestmark = " not in text:
+        return False
+    marks: list[ast.expr] = []
+    for each in ast.parse(text).body:
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "pytestmark":
+            value = each.value
+            marks = value.elts if isinstance(value, ast.List) else [value]
+    return "pytest.mark.slow" in map(ast.unparse, marks)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,6 +101,8 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[postgres.Server]:
     """One server for the whole run; a test that stops it starts it again."""
+    from tests import postgres  # here: what it needs takes 0.3 CPU s to load
+
     server = postgres.Server(postgres.required())
     try:
         server.create()

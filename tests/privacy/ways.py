@@ -130,7 +130,7 @@ def _errors() -> Iterator[Way]:
 
 
 def _rows(*, every: bool) -> Iterator[Way]:
-    failures, heard = [*FAILURES.items()], set[str]()
+    failures, heard = [*_FAILURES.items(), *_large_failures()], set[str]()
     for number, path in enumerate(one_path_a_row()):
         dialect = routes.route("POST", path.encode()).dialect.name
         whole = every or dialect not in heard
@@ -267,8 +267,6 @@ _ERROR: Final = {
 _SAID: Final = answers.data({"choices": [{"delta": {"content": COMPLETION.text}}]})
 _ERROR_TEXT: Final = b"event: error\ndata: " + ECHO.encode() + b"\n\n"
 _STREAM: Final = answers.streamed(_SAID, _SAID, answers.data(_ERROR))
-# More lines that are no events than are kept, for an error in them.
-_STRAY: Final = b"data: " + ECHO.encode() * (_STRAY_LIMIT // len(ECHO) + 1) + b"\n\n"
 
 
 def _bomb(more_than: int) -> Answer:
@@ -284,7 +282,7 @@ _TELLING: Final = tuple(
                  "openai-organization", "www-authenticate", HEADER.word)
 )  # fmt: skip
 
-FAILURES: Final[Mapping[str, Answer]] = {
+_FAILURES: Final[Mapping[str, Answer]] = {
     **{
         f"status {status}": answers.whole(_ERROR, status)
         for status in (400, 401, 403, 404, 429, 500, 529)
@@ -301,16 +299,22 @@ FAILURES: Final[Mapping[str, Answer]] = {
     "stream, cut": _STREAM.stopping_after(1, Cut()),
     "stream, reset": _STREAM.stopping_after(1, Cut(reset=True)),
     "stream, no stream": answers.streamed(ECHO.encode()),
-    "stream, lines that are no events": answers.streamed(_STRAY),
     "body, cut": replace(answers.whole(_ERROR, 500), length=99_999, framing=Framing.LENGTH,
                          body=(json.dumps(_ERROR).encode(), Cut())),
     "garbage said to be gzip": answers.whole(_ERROR).with_headers(("content-encoding", "gzip")),
     "an encoding nobody knows":
         answers.whole(_ERROR).with_headers(("content-encoding", HEADER.word)),
-    "bomb": _bomb(_LIMITS.body_bytes),
     "said to be an event stream":
         Answer(headers=(("content-type", EVENTS),), body=(ECHO.encode(),)),
 }  # fmt: skip
+
+
+def _large_failures() -> Iterator[tuple[str, Answer]]:
+    """Further ones, which take long to make."""
+    yield "bomb", _bomb(_LIMITS.body_bytes)
+    # More lines that are no events than are kept, for an error in them.
+    line = ECHO.encode() * (_STRAY_LIMIT // len(ECHO) + 1)
+    yield "stream, lines that are no events", answers.streamed(b"data: " + line + b"\n\n")
 
 
 def _odd() -> Iterator[Way]:
