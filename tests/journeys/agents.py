@@ -94,7 +94,7 @@ def _responses(base: str, stream: bool, retries: int) -> Iterable[Any]:
     answer: Any = _openai(base, retries).responses.create(
         model="gpt-5",
         input=PROMPT,
-        tools=[{"type": "function", "strict": False, **_FUNCTION}],  # type: ignore[list-item]
+        tools=[{"type": "function", "strict": False, **_FUNCTION}],
         stream=stream,
     )
     return answer if stream else [answer]

@@ -79,9 +79,9 @@ def _ask_responses(base: str, stream: bool) -> str:
 
     client = openai.OpenAI(base_url=f"{base}/v1", api_key="sk-agent", max_retries=0)
     if not stream:
-        return client.responses.create(model="m", input="Is it true?").output_text
+        return str(client.responses.create(model="m", input="Is it true?").output_text)
     with client.responses.stream(model="m", input="Is it true?") as events:
-        return events.get_final_response().output_text
+        return str(events.get_final_response().output_text)
 
 
 @pytest.mark.parametrize("stream", [False, True])
