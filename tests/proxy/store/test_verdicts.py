@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
+from itertools import cycle, product
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -251,11 +251,23 @@ CHANGES: dict[str, Callable[[Database, str], object]] = {
 }
 
 
+TURNS_OF = (1, False), (9, True), (9, False), (1, True)  # it happens so often, to a verdict so
+
+
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(list(zip(CHANGES, cycle(TURNS_OF))), id="each"),
+        pytest.param(list(product(CHANGES, TURNS_OF)), id="all", marks=pytest.mark.slow),
+    ],
+)
 def test_what_happens_in_between_is_seen(
-    database: Database, monkeypatch: pytest.MonkeyPatch
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    cases: list[tuple[str, tuple[int, bool]]],
 ) -> None:
     """It is worked out again, and in the transaction itself where things go on happening."""
-    for number, (happens, times, provisional) in enumerate(product(CHANGES, (1, 9), (True, False))):
+    for number, (happens, (times, provisional)) in enumerate(cases):
         of, seen = f"b{number}", list[PrecomputedTotals | None]()
         for repeat in (0, 1):
             placed = Registration(id=f"{of}-{repeat}", batch=of, task="t", repeat=repeat, repeats=2)

@@ -46,6 +46,20 @@ def target(tmp_path: Path) -> str:
     return str(tmp_path / "target.db")
 
 
+@pytest.fixture(scope="session")
+def copied(filled: Path) -> Path:
+    """A copy that is whole, of which tests take copies of their own."""
+    file = filled.with_name("copied.db")
+    assert all(each.same for each in copy(str(filled), str(file)))
+    return file
+
+
+@pytest.fixture
+def there(copied: Path, target: str) -> str:
+    """The target, where the copy has been."""
+    return str(shutil.copy(copied, target))
+
+
 def quietly(_table: str, _rows: int) -> None:
     """Nothing is told."""
 
@@ -76,9 +90,8 @@ def test_a_copy_holds_every_row_secrets_included(full: str, target: str) -> None
     assert min(len(rows) for rows in before.values()) > 0, "no table goes untried"
 
 
-def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
-    copy(full, target)
-    one, two = Database(full), Database(target)
+def test_a_copy_is_served_as_the_original_was(full: str, there: str) -> None:
+    one, two = Database(full), Database(there)
     assert two.prepare() == (HEAD, HEAD)
     assert [two.deployment.secret(name) for name in ("salt", "keyring")] == [
         one.deployment.secret(name) for name in ("salt", "keyring")
@@ -102,21 +115,21 @@ def test_a_copy_is_served_as_the_original_was(full: str, target: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "death", [pytest.param(n, marks=[] if n == 34 else pytest.mark.slow) for n in range(1, 73, 11)]
+)
 def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
-    full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    full: str, target: str, monkeypatch: pytest.MonkeyPatch, death: int
 ) -> None:
     monkeypatch.setattr(copy_module, "CHUNK", 1)
     whole = contents(full)
-    commits = sum(len(rows) for rows in whole.values())
-    for death in range(1, commits, 11):
-        target = str(tmp_path / f"target{death}.db")
-        with pytest.raises(Killed):
-            copy_module.copy(full, target, dying_at(death))
-        held = contents(target)
-        assert sum(len(rows) for rows in held.values()) == death
-        assert all(set(held[table]) <= set(whole[table]) for table in whole)
-        assert all(each.same for each in copy(full, target))
-        assert contents(target) == whole
+    with pytest.raises(Killed):
+        copy_module.copy(full, target, dying_at(death))
+    held = contents(target)
+    assert sum(len(rows) for rows in held.values()) == death
+    assert all(set(held[table]) <= set(whole[table]) for table in whole)
+    assert all(each.same for each in copy(full, target))
+    assert contents(target) == whole
 
 
 # Copies in a process of its own each time it reads a line, which says at which commit of
@@ -124,7 +137,7 @@ def test_a_copy_that_died_at_any_commit_goes_on_where_it_was(
 KILLABLE = """
 import itertools, os, signal, sys
 from proxy.store.admin import copy as copying
-copying.CHUNK = 100
+copying.CHUNK = 10
 
 def copy(tells_at):
     commits = itertools.count(1)
@@ -147,11 +160,12 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.slow
 def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
     tmp_path: Path, target: str
 ) -> None:
     source = str(tmp_path / "large.db")
-    fill(source, calls=250).close()
+    fill(source, calls=25).close()
     command = [sys.executable, "-c", KILLABLE, source, target]
     pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     held = 0
@@ -165,11 +179,11 @@ def test_a_copy_that_is_killed_again_and_again_comes_to_its_end(
             os.kill(copier, signal.SIGKILL)
             assert int(process.stdout.readline()) == -signal.SIGKILL
             held, before = len(contents(target)["exchanges"]), held
-            assert held - before in (100 * commit, 100 * (commit + 1))
+            assert held - before in (10 * commit, 10 * (commit + 1))
             with pytest.raises(UnusableDatabase, match="a copy into the database did not finish"):
                 Database(target).prepare()
         process.stdin.close()
-    assert 1000 <= held <= 1300
+    assert 100 <= held <= 130
     done = CliRunner().invoke(app, ["db", "copy", "--from", source, "--to", target])
     assert done.exit_code == 0, done.stderr
     assert [line.split()[-1] for line in done.stdout.splitlines()] == ["same"] * 15
@@ -216,15 +230,14 @@ def test_the_half_of_a_copy_is_served_by_nobody(full: str, target: str) -> None:
     ],
 )
 def test_a_target_with_other_data_is_refused_and_stays(
-    full: str, target: str, statement: str, table: str
+    full: str, there: str, statement: str, table: str
 ) -> None:
-    copy(full, target)
-    run(Path(target), statement)
-    before = contents(target)
+    run(Path(there), statement)
+    before = contents(there)
     with pytest.raises(UnusableDatabase, match=f"holds other data in {table}"):
-        copy(full, target)
-    assert contents(target) == before
-    Database(target).prepare()
+        copy(full, there)
+    assert contents(there) == before
+    Database(there).prepare()
 
 
 def test_a_service_that_began_on_the_target_makes_it_other_data(full: str, target: str) -> None:
@@ -235,10 +248,9 @@ def test_a_service_that_began_on_the_target_makes_it_other_data(full: str, targe
         copy(full, target)
 
 
-def test_copying_again_changes_nothing(full: str, target: str) -> None:
-    copy(full, target)
-    assert all(each.same for each in copy(full, target))
-    assert contents(target) == contents(full)
+def test_copying_again_changes_nothing(full: str, there: str) -> None:
+    assert all(each.same for each in copy(full, there))
+    assert contents(there) == contents(full)
 
 
 @pytest.mark.parametrize(
@@ -253,14 +265,13 @@ def test_copying_again_changes_nothing(full: str, target: str) -> None:
     ],
 )
 def test_comparing_tells_the_table_that_differs_and_writes_nothing(
-    full: str, target: str, statement: str, table: str
+    full: str, there: str, statement: str, table: str
 ) -> None:
-    copy(full, target)
-    run(Path(target), statement)
-    before = contents(target)
-    found = copy_module.verify(full, target, quietly)
+    run(Path(there), statement)
+    before = contents(there)
+    found = copy_module.verify(full, there, quietly)
     assert [each.table for each in found if not each.same] == [table]
-    assert contents(target) == before
+    assert contents(there) == before
 
 
 def test_the_order_of_rows_does_not_matter_to_a_digest_and_their_number_does() -> None:

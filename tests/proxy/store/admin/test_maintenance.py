@@ -196,19 +196,20 @@ def test_a_rollout_that_comes_back_is_written_anew(database: Database) -> None:
 
 
 def test_services_write_meanwhile(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every commit of the recorder's gets through while thousands of calls are forgotten.
+    """Every commit of the recorder's gets through while calls are forgotten, slice by slice.
 
     A busy machine may hold SQLite's lock for longer than the half second that a recorder waits
     before it tries again.
     """
     monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 60.0)
-    for number in range(30):
+    monkeypatch.setattr(prune_module, "_SLICE", 100)
+    for number in range(3):
         calls = [
             replace(
                 FULL, id=f"{number}-{n}", rollout_id=f"old-{number}",
                 timing=Timing(started_at=OLD + n), cause=None,
             )
-            for n in range(300)
+            for n in range(60)
         ]  # fmt: skip
         database.calls.write(CommitBatch(recorded=calls), worker="w")
     written = 0
