@@ -111,17 +111,18 @@ def commits() -> Iterator[list[object]]:
     event.remove(Engine, "commit", hears)
 
 
-def test_ten_thousand_take_twenty_transactions(
-    services: Services, commits: list[object], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("many", [1000, pytest.param(MANY, marks=pytest.mark.slow)])
+def test_five_hundred_take_one_transaction(
+    services: Services, commits: list[object], monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     service = services(REGISTRATIONS_PER_S="0")
     # Else base URLs of 25 upstreams each are most of the work.
     monkeypatch.setattr("proxy.control.rollouts.access_of", lambda _k, _u, name, **_: access(name))
     tasks = [
-        {"id": f"r{n}", "batch": "b", "task": f"t{n // 8}", "repeat": n % 8} for n in range(MANY)
+        {"id": f"r{n}", "batch": "b", "task": f"t{n // 8}", "repeat": n % 8} for n in range(many)
     ]
     items = register(service, *tasks)
-    assert len(commits) == MANY // bulk.CHUNK == 20
+    assert len(commits) == many // bulk.CHUNK == many // 500
     assert [item["rollout"]["id"] for item in items] == [task["id"] for task in tasks]
     assert service.get("/batches/b/groups", limit=1)["items"][0]["wanted"] == 8
 

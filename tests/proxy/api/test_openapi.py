@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
+import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from proxy.api import auth, openapi
@@ -26,6 +30,14 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"{method.upper()} {path}", operation
 
 
+def test_the_document_is_of_openapis_own_schema(document: dict[str, Any]) -> None:
+    package = importlib.util.find_spec("openapi_spec_validator")  # found, and not imported
+    assert package is not None and package.origin is not None
+    schema = Path(package.origin).parent / "resources" / "schemas" / "v3.1" / "schema.json"
+    assert jsonschema_rs.validator_for(json.loads(schema.read_text("utf-8"))).is_valid(document)
+
+
+@pytest.mark.slow
 def test_the_document_is_valid_openapi(document: dict[str, Any]) -> None:
     # Here: its import parses grammars for 1.7 s, which each of pytest's workers would pay for.
     from openapi_spec_validator import OpenAPIV31SpecValidator

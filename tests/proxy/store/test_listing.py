@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +29,7 @@ from proxy.store.listing import (
     has_rollout,
 )
 from proxy.store.tables import CommitBatch, Registration, exchanges, rollouts, verdicts
+from tests.pairs import PAIRINGS, Pairing, all_pairs, each_once
 from tests.postgres import Server
 from tests.proxy.store.records import FULL
 from tests.proxy.store.test_verdicts import verdict
@@ -228,19 +228,6 @@ ORDERS = [
     for sort in ("created_at", "task", "reward", "cost_usd", "total_tokens")
     for descending in (False, True)
 ]
-
-
-def each_once(*given: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Each of the given in some tuple, in as few of them as that takes."""
-    return list(itertools.islice(zip(*map(itertools.cycle, given)), max(map(len, given))))
-
-
-def all_pairs(*given: Sequence[Any]) -> list[tuple[Any, ...]]:
-    return list(itertools.product(*given))
-
-
-Pairing = Callable[..., list[tuple[Any, ...]]]
-PAIRINGS = [each_once, pytest.param(all_pairs, marks=pytest.mark.slow)]
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import cycle, product
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -20,6 +19,7 @@ from proxy.store.database import Database
 from proxy.store.listing import RolloutQuery
 from proxy.store.tables import CommitBatch, Registration, metadata
 from proxy.store.verdicts import LastChange, PrecomputedTotals, precompute_totals
+from tests.pairs import PAIRINGS, Pairing
 from tests.proxy.store.records import FULL
 
 
@@ -254,20 +254,12 @@ CHANGES: dict[str, Callable[[Database, str], object]] = {
 TURNS_OF = (1, False), (9, True), (9, False), (1, True)  # it happens so often, to a verdict so
 
 
-@pytest.mark.parametrize(
-    "cases",
-    [
-        pytest.param(list(zip(CHANGES, cycle(TURNS_OF))), id="each"),
-        pytest.param(list(product(CHANGES, TURNS_OF)), id="all", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("pairing", PAIRINGS)
 def test_what_happens_in_between_is_seen(
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    cases: list[tuple[str, tuple[int, bool]]],
+    database: Database, monkeypatch: pytest.MonkeyPatch, pairing: Pairing
 ) -> None:
     """It is worked out again, and in the transaction itself where things go on happening."""
-    for number, (happens, (times, provisional)) in enumerate(cases):
+    for number, (happens, (times, provisional)) in enumerate(pairing([*CHANGES], TURNS_OF)):
         of, seen = f"b{number}", list[PrecomputedTotals | None]()
         for repeat in (0, 1):
             placed = Registration(id=f"{of}-{repeat}", batch=of, task="t", repeat=repeat, repeats=2)
