@@ -35,7 +35,7 @@ from tests.proxy.api.test_routes import ASK, CHAT, PATIENCE_S, PLAIN, Service, p
 from tests.waiting import until
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
-CALLS = 20  # by each agent, after the answer
+CALLS = 8  # by each agent, after the answer
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

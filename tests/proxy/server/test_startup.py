@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.proxy.api.test_routes import serving
 
 # What the first calls of agents need none of; each was a part of what a start took.
@@ -32,6 +34,7 @@ print(json.dumps(sorted(sys.modules)))
 """
 
 
+@pytest.mark.slow
 def test_a_start_loads_nothing_that_agents_do_without(tmp_path: Path) -> None:
     told = subprocess.check_output([sys.executable, "-c", STARTED, str(tmp_path / "t.db")])
     loaded = set(json.loads(told))
@@ -39,6 +42,7 @@ def test_a_start_loads_nothing_that_agents_do_without(tmp_path: Path) -> None:
     assert loaded & UNNEEDED == set()
 
 
+@pytest.mark.slow
 def test_garbage_is_looked_for_once_the_service_has_started(tmp_path: Path) -> None:
     gc.disable()
     try:

@@ -247,7 +247,9 @@ def test_a_list_holds_what_was_asked_for_in_its_order(
 def test_every_column_is_an_order_and_its_pages_join(
     database: Database, listed: list[Facts], pairing: Pairing
 ) -> None:
-    filters = {}, {"batch": ["one", None]}, {"health": ["api_error", "healthy"]}
+    filters: tuple[dict[str, Any], ...] = (
+        {}, {"batch": ["one", None]}, {"health": ["api_error", "healthy"]},
+    )  # fmt: skip
     for (asked, descending), sort in pairing(all_pairs(filters, (False, True)), [*SORTS]):
         query = RolloutQuery(filters=asked, sort=sort, descending=descending)
         found = [row["id"] for row in paged(database, query, 59)]

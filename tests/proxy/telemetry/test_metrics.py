@@ -320,6 +320,7 @@ os.waitpid(forked(tells), 0)
 """
 
 
+@pytest.mark.slow
 def test_what_a_dead_worker_counted_stays_and_what_it_had_in_flight_goes(tmp_path: Path) -> None:
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     command = [sys.executable, "-c", COUNTS]

@@ -568,7 +568,8 @@ def test_no_more_than_a_few_rollouts_are_held_at_once(
     full: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A source that counts what was asked of it, and what the database has by then."""
-    monkeypatch.setattr(archive, "CHUNK", 100)
+    chunk = 100
+    monkeypatch.setattr(archive, "CHUNK", chunk)
     other = str(tmp_path / "other.db")
     row = archive.row_of
     whole = exported(full)
@@ -578,13 +579,13 @@ def test_no_more_than_a_few_rollouts_are_held_at_once(
 
     def many() -> Iterable[Record]:
         nonlocal behind
-        for number in range(3 * archive.CHUNK):
+        for number in range(3 * chunk):
             yield "rollout", (f"{number:08}", *like[1][1:])
-            if number == 2 * archive.CHUNK + 5:
+            if number == 2 * chunk + 5:
                 behind = number - len(contents(other)["rollouts"])
 
     archive.import_records(other, many())
-    assert 0 < behind <= archive.CHUNK
+    assert 0 < behind <= chunk
 
 
 # --- JSON-lines archives: whole files, and refusals that name the line ----------------------------

@@ -103,9 +103,9 @@ def test_a_copy_is_served_as_the_original_was(full: str, there: str) -> None:
     assert one.batches.count_invalidated() == 0
     assert two.batches.count_invalidated() == 3
     for batch in ("b0", "b1", "b2"):
-        there, here = two.batches.summed(batch), one.batches.summed(batch)
-        assert there is not None and here is not None
-        assert there == here
+        summed = two.batches.summed(batch)
+        assert summed is not None
+        assert summed == one.batches.summed(batch)
     assert (
         two.read(maintenance.check) == one.read(maintenance.check) == maintenance.Recount(checked=3)
     )
