@@ -59,8 +59,11 @@ def two_ports(home: Path, **settings: str) -> Iterator[Ports]:
         yield Ports(service, control, provider, int(settings["WORKERS"]))
 
 
+SEVERAL = [pytest.param(given, marks=pytest.mark.slow) for given in (("2", ""), ("1", "true"))]
+
+
 # Workers, and whether the control plane has a process of its own.
-@pytest.fixture(scope="module", params=[("1", ""), ("2", ""), ("1", "true")])
+@pytest.fixture(scope="module", params=[("1", ""), *SEVERAL])
 def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Ports]:
@@ -158,6 +161,7 @@ def unguarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Unguarded]:
         yield Unguarded(service, control, talker, page)
 
 
+@pytest.mark.slow
 def test_sockets_are_opened_at_the_agents_port_only(unguarded: Unguarded) -> None:
     service = unguarded.service
     path = "/r/r1/openai/v1/responses"
@@ -168,6 +172,7 @@ def test_sockets_are_opened_at_the_agents_port_only(unguarded: Unguarded) -> Non
     assert len(unguarded.talker.upgrades) == 1
 
 
+@pytest.mark.slow
 def test_without_a_token_the_dashboard_shows_agents_address(unguarded: Unguarded) -> None:
     assert f"curl {unguarded.service.url}/r/my-first-rollout" in unguarded.newcomers
     problem(ask(unguarded.service.url + "/"), 404, "agents_only")
@@ -258,6 +263,7 @@ def processes(ports: Ports, url: str) -> tuple[int, int]:
     return relay, control
 
 
+@pytest.mark.slow
 def test_what_agents_do_is_judged_and_ended_from_it(apart: Ports) -> None:
     url = agent_of(apart, "r1")
     processes(apart, url)
@@ -267,6 +273,7 @@ def test_what_agents_do_is_judged_and_ended_from_it(apart: Ports) -> None:
     problem(send(url, json=ASK), 403, "rollout_ended")
 
 
+@pytest.mark.slow
 def test_agents_go_on_while_it_is_killed_and_started_again(apart: Ports) -> None:
     url = agent_of(apart, "r1")
     relay, control = processes(apart, url)
@@ -328,6 +335,7 @@ def test_by_default_both_planes_share_a_port() -> None:
     assert both.addresses == (("127.0.0.2", 8383), ("::1", 9))
 
 
+@pytest.mark.slow
 def test_no_port_is_said_whatever_a_file_says(tmp_path: Path) -> None:
     """As a service does that is started for one command beside the one that the file is for."""
     config = tmp_path / "truezero.toml"

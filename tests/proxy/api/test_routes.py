@@ -19,8 +19,10 @@ from urllib.parse import quote
 import httpx
 import psycopg
 import pytest
+from fastapi.routing import APIRoute
 
 from proxy.app import Application
+from proxy.control_plane import _ROUTES
 from proxy.relay import admission
 from proxy.settings import load
 from proxy.store.database import Database
@@ -33,6 +35,11 @@ from tests.proxy.conftest import Services
 from truezero.sdk.addresses import CLIENT
 
 CHAT = "/v1/chat/completions"
+PATHS = [
+    route.path_format
+    for route in _ROUTES
+    if isinstance(route, APIRoute) and route.include_in_schema
+]
 ASK = {"model": "gpt-5", "messages": []}
 
 
@@ -256,8 +263,7 @@ def test_waiting_for_calls_in_flight(service: Service) -> None:
 
 def test_a_token_guards_the_whole_control_plane(services: Services) -> None:
     service = services(ADMIN_TOKEN="t0ken")
-    routes = service.http.get("/openapi.json", headers={"authorization": "Bearer t0ken"})
-    for path in [*routes.json()["paths"], "/docs", "/openapi.json", "/nowhere", "/"]:
+    for path in [*PATHS, "/docs", "/openapi.json", "/nowhere", "/"]:
         if path in ("/healthz", "/readyz"):
             continue
         answer = service.http.get(path.replace("{rollout_id}", "r1"))
@@ -322,7 +328,7 @@ def test_the_documentation_of_rest_is_a_page_of_help(service: Service) -> None:
         303, "/ui/help/reference/rest.md",
     )  # fmt: skip
     page = service.http.get(answer.headers["location"])
-    for path in service.get("/openapi.json")["paths"]:
+    for path in PATHS:
         assert path in page.text
 
 

@@ -74,6 +74,7 @@ def test_a_deprecated_setting_is_logged_once(tmp_path: Path) -> None:
     assert "TRUEZERO_RETRY_ON_API_ERROR" in warning["event"]
 
 
+@pytest.mark.slow
 def test_a_token_made_at_the_first_start_opens_the_service_and_its_link_opens_once(
     tmp_path: Path,
 ) -> None:
@@ -138,6 +139,7 @@ class Secure(Service):
         self.http = httpx.Client(base_url=self.url, timeout=60, verify=trust)
 
 
+@pytest.mark.slow
 def test_over_tls_every_address_it_gives_is_https_and_its_cookie_is_secure(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     file = str(authority.issue("127.0.0.1"))

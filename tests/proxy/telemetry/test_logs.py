@@ -221,6 +221,7 @@ async def test_a_task_nobody_awaited_does_not_tell_its_message() -> None:
 # --- the service -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_service_says_ids_and_never_what_was_said(tmp_path: Path) -> None:
     leaky = answers.FAILURES[Api.CHAT][Fault.AUTH]
     with Provider(answers.healthy) as provider, Service(tmp_path, provider.url) as service:
@@ -249,6 +250,7 @@ def asked(service: Service) -> str:
     return answer.headers["x-truezero-exchange"]
 
 
+@pytest.mark.slow
 def test_at_warning_the_service_says_where_it_listens_and_no_more(tmp_path: Path) -> None:
     with (
         Provider(answers.healthy) as provider,
