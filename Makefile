@@ -127,15 +127,18 @@ manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own sche
 
 HARNESSES := benchflow clients gateways harbor inspect_ai maseval mini_swe_agent sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
-HARNESS_ENVIRONMENTS := $(foreach name,$(HARNESSES) $(MORE),$(INTEGRATIONS)/$(name)/.ready)
+CHOSEN := $(strip $(HARNESSES) $(MORE))
+HARNESS_ENVIRONMENTS := $(CHOSEN:%=$(INTEGRATIONS)/%/.ready)
+HARNESS_TESTS := INTEGRATIONS=$(INTEGRATIONS) HARNESSES="$(CHOSEN)"
 integrations: $(READY) ## the harnesses themselves, from PyPI
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS)
-	INTEGRATIONS=$(INTEGRATIONS) $(PYTEST) \
+	$(if $(filter-out gateways,$(CHOSEN)),$(HARNESS_TESTS) $(PYTEST) \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
-		tests/journeys/test_sinks.py $(ARGS)
-	INTEGRATIONS=$(INTEGRATIONS) $(BIN)/python -m pytest tests/journeys/test_gateways.py $(ARGS)
+		tests/journeys/test_sinks.py $(ARGS))
+	$(if $(filter gateways,$(CHOSEN)),$(HARNESS_TESTS) $(BIN)/python -m pytest \
+		tests/journeys/test_gateways.py $(ARGS))
 
 corpus: $(READY) $(CHAOS)/.ready ## score what is read of answers, and verdicts, against labels and a stranger's faults
 	@worst=0; \
@@ -168,28 +171,17 @@ $(READY): $(RUNTIME) requirements-dev.lock
 	@UV=$(UV) $(PYTHON) deploy/environment.py $(VENV) requirements-dev.lock
 	@touch $@
 
-# One for each harness: they need different releases of one client.
-$(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt | $(READY)
-	$(PYTHON) -m venv $(@D)
-	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<
-	@touch $@
+# One for each harness: they need different releases of one client. What is installed is kept in the
+# user's cache. Some need a newer Python than we do, and find us as `pip install` leaves us: where the
+# machine has none that is said, and their tests are skipped.
+$(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt tests/journeys/environments.py pyproject.toml | $(READY)
+	@$(BIN)/python -m tests.journeys.environments $* $(@D) $(PYTHON)
 
 # Faults that others thought of; without a package index their board is left out.
 $(CHAOS)/.ready: tests/chaos/agentchaos.txt | $(READY)
 	$(PYTHON) -m venv $(@D)
 	@$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps --require-hashes -r $< && touch $@ || \
 		echo "agentchaos-sdk cannot be installed here"
-
-# These need a newer Python than we do, and find us as `pip install` leaves us. Where the machine has
-# none that is said, and their tests are skipped.
-NEWER := benchflow gateways harbor
-$(NEWER:%=$(INTEGRATIONS)/%/.ready): $(INTEGRATIONS)/%/.ready: tests/journeys/integrations/%.txt pyproject.toml | $(READY)
-	@newer=$$($(BIN)/python -m tests.newer_python 3.12 $(PYTHON)) || { \
-		echo "$* is not run"; exit 0; }; \
-	set -ex; "$$newer" -m venv $(@D); \
-	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) -r $<; \
-	$(@D)/bin/python -m $(PIP_INSTALL_TOOLS) --no-deps --editable .; \
-	touch $@
 
 # Schemas of 100 MB, which no other target needs.
 $(MANIFESTS)/.ready: deploy/kubernetes/validator.txt

@@ -35,21 +35,21 @@ import socket
 import subprocess
 import threading
 import time
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.provider import Answer, Provider, Request, Script, closed_port
+from tests.journeys.environments import AS_INSTALLED, as_installed, harnesses
 from tests.journeys.failing import Case, plays
 from tests.journeys.service import ROOT, Service
 
 ENVIRONMENTS = os.environ.get("INTEGRATIONS")  # a folder with one for each harness
+CHOSEN = frozenset(os.environ.get("HARNESSES", "").split())  # whose tests are run; empty: all
 PAGE = ROOT / "docs" / "measurements" / "integrations.md"
 CI = bool(os.environ.get("CI"))
 KEY = "sk-own"
@@ -58,9 +58,27 @@ TOLD_CASES = (Case.OK, Case.WRONG, Case.AUTH)
 
 Row = dict[str, Any]
 
-_AS_INSTALLED = frozenset({"benchflow", "gateways", "harbor"})  # find us as a distribution
 _CAUSE = re.compile(r"`api_error \[[^]]*\]`")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def needed(item: pytest.Item) -> set[str]:
+    """The harnesses that a test needs: of its marker, its fixtures and its parameters."""
+    named = {name for mark in item.iter_markers("harness") for name in mark.args}
+    called = getattr(item, "callspec", None)
+    values = called.params.values() if called else ()
+    fixtures = getattr(item, "fixturenames", ())
+    return named | set(harnesses()) & {*fixtures, *(v for v in values if isinstance(v, str))}
+
+
+def python_of(harness: str) -> Path:
+    """The Python of a harness's environment; skips where no Python here is new enough."""
+    assert ENVIRONMENTS
+    assert not CHOSEN or harness in CHOSEN, "the test's marker does not name its harness"
+    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"{harness} is not installed: no Python here is new enough")
+    return python
 
 
 # --- a program ------------------------------------------------------------------------------
@@ -108,13 +126,10 @@ def execute(
     truezero is installed there too, with its entry points.
     ``begun`` is called with the folder before it starts; ``environment`` is put over a clean one.
     """
-    assert ENVIRONMENTS
-    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{harness} is not installed: no Python here is new enough")
+    python = python_of(harness)
     home.mkdir()
     (home / "program.py").write_text(text)
-    if harness not in _AS_INSTALLED:
+    if harness not in AS_INSTALLED:
         as_installed(home)
     if begun is not None:
         begun(home)
@@ -136,7 +151,7 @@ def execute(
             "HF_HUB_OFFLINE": "1",
             "MSWEA_SILENT_STARTUP": "1",
             "MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1",
-            **({} if harness in _AS_INSTALLED else {"PYTHONPATH": str(ROOT)}),
+            **({} if harness in AS_INSTALLED else {"PYTHONPATH": str(ROOT)}),
             **(environment or {}),
         },
         cwd=home,
@@ -152,20 +167,6 @@ def execute(
         stderr=done.stderr,
         took_s=time.monotonic() - started,
     )
-
-
-def as_installed(home: Path) -> None:
-    """Let a program that starts in this folder find our version and our entry points."""
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
-    groups = [
-        f"[{group}]\n" + "".join(f"{name} = {value}\n" for name, value in named.items())
-        for group, named in points.items()
-    ]
-    info = home / "truezero-0.dist-info"
-    info.mkdir(exist_ok=True)
-    told = f"Metadata-Version: 2.1\nName: truezero\nVersion: {metadata.version('truezero')}\n"
-    (info / "METADATA").write_text(told)
-    (info / "entry_points.txt").write_text("\n".join(groups))
 
 
 # --- the conditions -------------------------------------------------------------------------

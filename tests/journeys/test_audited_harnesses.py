@@ -20,8 +20,9 @@ from pytest import approx
 from classifier.verdicts import Policy
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.harnesses import ENVIRONMENTS, python_of
 from tests.journeys.service import ROOT
-from tests.journeys.test_integrations import DOOMED, ENVIRONMENTS, KEY, fails_the_doomed
+from tests.journeys.test_integrations import DOOMED, KEY, fails_the_doomed
 from truezero.integrations.swebench import with_failures
 from truezero.runner.audit.judge import Audited
 from truezero.runner.audit.report import AuditReport, audit, lines
@@ -34,10 +35,7 @@ pytestmark = [
 
 def run(harness: str, text: str, home: Path, *words: str, ends: int = 0) -> list[Any]:
     """What a program prints, in lines of JSON, that runs where its harness is and we are not."""
-    assert ENVIRONMENTS
-    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
-    if not python.exists():
-        pytest.skip(f"{harness} is not installed: no Python here is new enough")
+    python = python_of(harness)
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment = {
         **clean,
@@ -123,6 +121,7 @@ for path in sorted(Path(sys.argv[1]).rglob("*.*")):
 """
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspects_logs_are_audited_and_its_reader_reads_the_copies(tmp_path: Path) -> None:
     with Provider(fails_the_doomed) as provider:
         run("inspect_ai", INSPECT, tmp_path, f"{provider.url}/openai/v1")
@@ -150,6 +149,7 @@ def filters_the_doomed(request: Request) -> Answer:
     return answers.FILTERED if DOOMED in request.body else fails_the_doomed(request)
 
 
+@pytest.mark.harness("inspect_ai")
 def test_a_prompt_that_inspect_keeps_as_an_answer_is_a_rejected_request(tmp_path: Path) -> None:
     with Provider(filters_the_doomed) as provider:
         run("inspect_ai", INSPECT, tmp_path, f"{provider.url}/openai/v1")
@@ -289,6 +289,7 @@ def doomed(tmp_path_factory: pytest.TempPathFactory) -> Doomed:
     return Doomed(tmp_path_factory.mktemp("doomed"))
 
 
+@pytest.mark.harness("inspect_ai")
 @pytest.mark.parametrize("form", ["eval", "json"])
 def test_a_written_log_has_the_metrics_of_what_was_measured(doomed: Doomed, form: str) -> None:
     before, after = doomed.read[f"logs/plain/{form}"], doomed.read[f"copies/logs/plain/{form}"]
@@ -301,6 +302,7 @@ def test_a_written_log_has_the_metrics_of_what_was_measured(doomed: Doomed, form
     assert (before["listed"], after["listed"]) == ([0, 10], [7, 10])
 
 
+@pytest.mark.harness("inspect_ai")
 @pytest.mark.parametrize("name", ["plain/eval", "many/eval", "many/json", "median"])
 def test_metrics_are_recomputed_as_inspects_own_function_does(doomed: Doomed, name: str) -> None:
     log = doomed.read[f"copies/logs/{name}"]
@@ -314,6 +316,7 @@ def test_metrics_are_recomputed_as_inspects_own_function_does(doomed: Doomed, na
         assert mine == [*others[:3], approx(others[3], nan_ok=True)]
 
 
+@pytest.mark.harness("inspect_ai")
 def test_what_only_inspect_computes_is_recomputed_where_it_is_installed(doomed: Doomed) -> None:
     report = doomed.report("own/intervals")
     [line] = report.uncorrected
@@ -327,6 +330,7 @@ def test_what_only_inspect_computes_is_recomputed_where_it_is_installed(doomed: 
     assert beside["figures"] == beside["theirs"]
 
 
+@pytest.mark.harness("inspect_ai")
 def test_a_tasks_own_metric_is_unknown_rather_than_stale(doomed: Doomed) -> None:
     for log in (doomed.read["copies/logs/own/shares"], doomed.read["beside/shares"]):
         assert log["missing"] == ["share"]
@@ -416,6 +420,7 @@ for path in Path(sys.argv[1]).glob("*.jsonl"):
 """
 
 
+@pytest.mark.harness("maseval")
 def test_masevals_reports_are_audited_and_its_statuses_hold(tmp_path: Path) -> None:
     run("maseval", MASEVAL, tmp_path)
     runs = audited(tmp_path / "results")
@@ -492,6 +497,7 @@ for path in iter_task_result_paths(Path(sys.argv[1])):
 """
 
 
+@pytest.mark.harness("benchflow")
 def test_benchflows_results_are_audited_and_its_diagnostics_read_the_copy(tmp_path: Path) -> None:
     run("benchflow", BENCHFLOW, tmp_path)
     assert told(audited(tmp_path / "jobs")) == {
@@ -557,6 +563,7 @@ for path in Path(sys.argv[1]).rglob("result.json"):
 """
 
 
+@pytest.mark.harness("harbor")
 def test_harbors_trials_are_audited_and_its_model_validates_the_copy(tmp_path: Path) -> None:
     run("harbor", HARBOR, tmp_path)
     assert told(audited(tmp_path / "job")) == {
@@ -627,6 +634,7 @@ for episode in read_episodes(Path(sys.argv[1]), Trace[WireTaskData]):
 """
 
 
+@pytest.mark.harness("verifiers")
 def test_the_traces_of_verifiers_are_audited_and_its_reader_reads_the_copy(tmp_path: Path) -> None:
     with Provider(fails_the_doomed) as provider:
         run("verifiers", VERIFIERS, tmp_path, f"{provider.url}/openai/v1")
@@ -672,6 +680,7 @@ with open("spend.json", "w") as file:
 """
 
 
+@pytest.mark.harness("benchflow")
 def test_the_rows_of_litellms_spend_log_are_audited(tmp_path: Path) -> None:
     run("benchflow", LITELLM, tmp_path)
     runs = audited(tmp_path / "spend.json")
@@ -711,6 +720,7 @@ make_run_report(predictions, [{"instance_id": name} for name in names], "run1")
 """
 
 
+@pytest.mark.harness("swebench")
 def test_swebenchs_own_report_takes_verdicts_into_its_own_fields(tmp_path: Path) -> None:
     run("swebench", SWEBENCH, tmp_path)
     path = tmp_path / "gpt-5.run1.json"

@@ -14,6 +14,7 @@ from tests.journeys.harnesses import AWAY, ENVIRONMENTS, HALVES, Beside, Conditi
 from tests.journeys.test_harness_failures import BENCHFLOW
 
 pytestmark = [
+    pytest.mark.harness("benchflow"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

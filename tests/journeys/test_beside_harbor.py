@@ -26,6 +26,7 @@ from tests.journeys.service import Service
 from tests.journeys.test_harness_failures import HARBOR
 
 pytestmark = [
+    pytest.mark.harness("harbor"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

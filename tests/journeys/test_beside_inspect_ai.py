@@ -32,6 +32,7 @@ from truezero.runner.audit.formats.inspect_logs import read_members
 from truezero.runner.audit.report import audit
 
 pytestmark = [
+    pytest.mark.harness("inspect_ai"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

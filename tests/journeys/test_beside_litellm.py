@@ -12,6 +12,7 @@ import pytest
 from tests.journeys.harnesses import AWAY, ENVIRONMENTS, HALVES, Beside, Condition, Ran, Row, Setup
 
 pytestmark = [
+    pytest.mark.harness("mini_swe_agent"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real clients are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

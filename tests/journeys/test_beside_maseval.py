@@ -13,6 +13,7 @@ from tests.journeys.harnesses import AWAY, ENVIRONMENTS, Beside, Condition, Ran,
 from tests.journeys.test_harness_failures import MASEVAL
 
 pytestmark = [
+    pytest.mark.harness("maseval"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

@@ -26,6 +26,7 @@ from tests.journeys.test_agent_harness_failures import works
 from tests.journeys.test_integrations import SWEBENCH_CONFIG
 
 pytestmark = [
+    pytest.mark.harness("mini_swe_agent"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

@@ -13,6 +13,7 @@ from tests.journeys.harnesses import AWAY, ENVIRONMENTS, Beside, Condition, Ran,
 from tests.journeys.test_agent_harness_failures import VERIFIERS
 
 pytestmark = [
+    pytest.mark.harness("verifiers"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(1800),
 ]

@@ -25,6 +25,7 @@ from tests.journeys.harnesses import ENVIRONMENTS, Row, execute, put_on_page
 from tests.journeys.service import Service
 
 pytestmark = [
+    pytest.mark.harness("gateways"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),
     pytest.mark.timeout(600),
 ]

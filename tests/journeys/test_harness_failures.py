@@ -291,6 +291,7 @@ def test_benchflows_provider_sees_its_own_key_and_nothing_of_ours(benchflow: Mea
     assert not {name for name in headers if "truezero" in name}
 
 
+@pytest.mark.harness("benchflow")
 def test_benchflow_asks_anthropics_models_through_us_too(tmp_path: Path) -> None:
     words = ("anthropic/claude-sonnet-5", "{}")
     with Provider(plays) as provider, Service(tmp_path, provider.url) as service:
@@ -302,6 +303,7 @@ def test_benchflow_asks_anthropics_models_through_us_too(tmp_path: Path) -> None
     assert found[Case.AUTH]["error"] == SAID[Case.AUTH][0]
 
 
+@pytest.mark.harness("benchflow")
 def test_benchflow_makes_no_score_where_the_service_is_gone(tmp_path: Path) -> None:
     words = ("openai/gpt-5", "{}")
     lines = run("benchflow", BENCHFLOW, tmp_path / "never", [Case.OK], *words, service=GONE)
@@ -746,6 +748,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Row]:
     return {row["case"]: row for row in rows}
 
 
+@pytest.mark.harness("harbor")
 @pytest.mark.parametrize("name", EXCEPTIONS)
 def test_harbor_takes_no_reward_beside_an_exception_of_ours_for_valid(
     raised: Mapping[str, Row], name: str
@@ -754,6 +757,7 @@ def test_harbor_takes_no_reward_beside_an_exception_of_ours_for_valid(
     assert raised[name]["valid"] is False
 
 
+@pytest.mark.harness("harbor")
 def test_what_a_job_has_tried_again_on_purpose_is_read_of_harbors_own_configuration(
     raised: Mapping[str, Row],
 ) -> None:

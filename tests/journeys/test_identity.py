@@ -15,8 +15,10 @@ import pytest
 
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.environments import ON_REQUEST
+from tests.journeys.harnesses import ENVIRONMENTS
 from tests.journeys.service import ROOT, Service
-from tests.journeys.test_integrations import ENVIRONMENTS, KEY, run
+from tests.journeys.test_integrations import KEY, run
 
 PAGE = (ROOT / "docs" / "guides" / "identity.md").read_text()
 TOKEN = "t0ken"
@@ -36,9 +38,6 @@ SNIPPETS = {
     "Claude Agent SDK": "heavy",
     "lm-eval": "heavy",
 }
-
-# Only where asked for, by `make integrations MORE=…`: they are large.
-ON_REQUEST = {"heavy"}
 
 VARIABLES = {
     "ANTHROPIC_API_KEY": KEY,

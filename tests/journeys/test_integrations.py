@@ -18,11 +18,11 @@ from click.testing import CliRunner
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Answer, Provider, Request
-from tests.journeys.harnesses import as_installed
+from tests.journeys.environments import as_installed
+from tests.journeys.harnesses import ENVIRONMENTS, python_of
 from tests.journeys.service import ROOT, Service
 from truezero.cli import app
 
-ENVIRONMENTS = os.environ.get("INTEGRATIONS")  # a folder with one for each harness
 DOOMED = b"doomed"
 KEY = "sk-own"
 
@@ -46,8 +46,7 @@ def run(
     harness: str, text: str, *words: str, url: str, home: Path, token: str | None = None
 ) -> list[str]:
     """What a program prints, in lines of JSON, that runs where its harness is."""
-    assert ENVIRONMENTS
-    python = Path(ENVIRONMENTS).resolve() / harness / "bin" / "python"
+    python = python_of(harness)
     clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
     environment = {
         **clean,
@@ -139,6 +138,7 @@ def inspected(tmp_path_factory: pytest.TempPathFactory) -> Any:
         yield evals, rollouts, summary, list(provider.requests)
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspect_leaves_out_a_sample_whose_model_was_dead(inspected: Any) -> None:
     evals, _, _, _ = inspected
     assert evals[0]["accuracy"] == 1.0
@@ -146,6 +146,7 @@ def test_inspect_leaves_out_a_sample_whose_model_was_dead(inspected: Any) -> Non
     assert evals[0]["unscored"]["doomed#1"].startswith("api_error [auth, permanent]: HTTP 401")
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspects_log_holds_the_measurement_card(inspected: Any) -> None:
     evals, _, _, _ = inspected
     card = evals[0]["card"]
@@ -156,14 +157,14 @@ def test_inspects_log_holds_the_measurement_card(inspected: Any) -> None:
     assert evals[1]["card"] is None, "no call came through"
 
 
+@pytest.mark.harness("inspect_ai")
 def test_the_card_in_an_inspect_log_is_verified_by_the_export(
     inspected: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    assert ENVIRONMENTS
     evals, _, _, _ = inspected
     location = Path(evals[0]["log"].removeprefix("file://"))
     export = location.parent.parent / "export.jsonl"
-    command = Path(ENVIRONMENTS).resolve() / "inspect_ai" / "bin" / "inspect"
+    command = python_of("inspect_ai").with_name("inspect")
     words = [str(command), "log", "dump", "--header-only", str(location)]
     done = subprocess.run(words, capture_output=True, text=True, timeout=240, check=True)
     dump = tmp_path_factory.mktemp("dump") / "log.json"
@@ -176,6 +177,7 @@ def test_the_card_in_an_inspect_log_is_verified_by_the_export(
     assert "measured.score.failures_as_0: 0.6 on the card, 0.5 by the export" in forged.stdout
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspects_samples_are_rollouts_of_their_own(inspected: Any) -> None:
     _, rollouts, summary, _ = inspected
     health = {(item["task"], item["repeat"]): item["health"] for item in rollouts[0]}
@@ -189,12 +191,14 @@ def test_inspects_samples_are_rollouts_of_their_own(inspected: Any) -> None:
     assert not any(item["provisional"] for item in rollouts[0])
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspect_scores_no_sample_that_asked_no_model(inspected: Any) -> None:
     evals, rollouts, _, _ = inspected
     assert len(evals[1]["unscored"]) == 4
     assert {item["health"] for item in rollouts[1]} == {"suspected_api_error"}
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspects_provider_sees_its_own_key_and_nothing_of_ours(inspected: Any) -> None:
     *_, requests = inspected
     assert {request.header("authorization") for request in requests} == {f"Bearer {KEY}"}
@@ -258,6 +262,7 @@ def swebench(service: Service, home: Path) -> dict[str, Any]:
     return predicted
 
 
+@pytest.mark.harness("mini_swe_agent")
 def test_mini_swe_agents_false_empty_predictions_go_and_are_run_again(tmp_path: Path) -> None:
     with Provider(submits_unless_doomed) as provider, Service(tmp_path, provider.url) as service:
         assert set(swebench(service, tmp_path)) == {"it-well"}
@@ -292,6 +297,7 @@ make_run_report(predictions, [{"instance_id": name} for name in names], "run-1")
 """
 
 
+@pytest.mark.harness("maseval", "mini_swe_agent", "swebench")
 def test_the_guides_snippet_names_what_mini_swe_agent_could_not_measure_in_swebenchs_report(
     tmp_path: Path,
 ) -> None:
@@ -353,6 +359,7 @@ for limit in (60, None):
 """
 
 
+@pytest.mark.harness("inspect_ai")
 def test_inspects_working_limit_leaves_out_what_calls_waited(tmp_path: Path) -> None:
     with Provider(used_up) as provider, Service(tmp_path, provider.url, **PATIENT) as service:
         lines = run("inspect_ai", INSPECT_WAITS, service.url, url=service.url, home=tmp_path)
@@ -420,6 +427,7 @@ for report in with_truezero.run(tasks, agent_data={}):
 """
 
 
+@pytest.mark.harness("maseval")
 def test_masevals_time_out_grows_by_what_calls_waited(tmp_path: Path) -> None:
     with Provider(used_up) as provider, Service(tmp_path, provider.url, **PATIENT) as service:
         lines = run("maseval", MASEVAL_WAITS, service.url, url=service.url, home=tmp_path)
@@ -498,6 +506,7 @@ print(json.dumps({one.task: one.measured for one in settled}))
 """
 
 
+@pytest.mark.harness("verifiers")
 def test_a_trace_of_verifiers_whose_model_was_dead_has_no_reward(tmp_path: Path) -> None:
     with Provider(fails_the_doomed) as provider, Service(tmp_path, provider.url) as service:
         lines = run("verifiers", VERIFIERS, service.url, url=service.url, home=tmp_path)
@@ -515,6 +524,7 @@ def test_a_trace_of_verifiers_whose_model_was_dead_has_no_reward(tmp_path: Path)
     assert {request.header("authorization") for request in asked} == {f"Bearer {KEY}"}
 
 
+@pytest.mark.harness("verifiers")
 def test_verifiers_calls_prove_whose_they_are_where_a_token_is_asked_for(tmp_path: Path) -> None:
     token = "token-of-the-admin"
     with (

@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
-from tests.journeys.test_integrations import ENVIRONMENTS, run
+from tests.journeys.harnesses import ENVIRONMENTS
+from tests.journeys.test_integrations import run
 from tests.truezero.integrations.told import FOUND, told
 from truezero.integrations import langfuse, phoenix
 
 pytestmark = [
+    pytest.mark.harness("sinks"),
     pytest.mark.skipif(not ENVIRONMENTS, reason="real packages are run by `make integrations`"),
     pytest.mark.timeout(300),
 ]

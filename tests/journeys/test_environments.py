@@ -1,0 +1,120 @@
+"""Harness environments come from the user's cache, and belong to one checkout all the same."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.journeys import environments
+from tests.journeys.environments import KEPT_S, ROOT, cached, install, lay
+
+
+def environment(folder: Path) -> Path:
+    """As `python -m venv` leaves one, but for its Python; returns the folder of its packages."""
+    (folder / "bin").mkdir(parents=True)
+    packages = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+    packages.mkdir(parents=True)
+    return packages
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache, where nothing is asked of an index: a harness's package is its pins."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    real = subprocess.run
+
+    def run(command: list[str], **how: Any) -> Any:
+        if "venv" in command:
+            environment(Path(command[-1]))
+        elif "pip" in command:
+            [packages] = Path(command[0]).parent.parent.glob("lib/python*/site-packages")
+            (packages / "installed.py").write_text(Path(command[-1]).read_text())
+        else:
+            return real(command, **how)
+        return None
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return environments.cache()
+
+
+def test_the_same_pins_are_installed_once_and_others_beside(place: Path, tmp_path: Path) -> None:
+    pins = tmp_path / "one.txt"
+    pins.write_text("print('first')\n")
+    first = cached("one", pins, sys.executable)
+    mark = first / "mark"
+    mark.touch()
+    assert cached("one", pins, sys.executable) == first
+    assert mark.exists()
+    pins.write_text("print('second')\n")
+    second = cached("one", pins, sys.executable)
+    assert {path.name for path in place.iterdir()} == {first.name, second.name}
+
+
+def test_of_two_at_once_one_is_kept_whole(place: Path, tmp_path: Path) -> None:
+    pins = tmp_path / "one.txt"
+    pins.write_text("print('there')\n")
+    found = cached("one", pins, sys.executable)
+    found.rename(tmp_path / "aside")
+    both, met = threading.Barrier(2, timeout=60), Path.exists
+
+    def exists(path: Path) -> bool:
+        answer = met(path)
+        if path == found:
+            both.wait()  # neither sees the other's
+        return answer
+
+    made: list[Path] = []
+    pids = iter((-1, -2))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "exists", exists)
+        patch.setattr(os, "getpid", lambda: next(pids))
+        threads = [
+            threading.Thread(target=lambda: made.append(cached("one", pins, sys.executable)))
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert made == [found, found]
+    assert [path.name for path in place.iterdir()] == [found.name]
+
+
+def test_what_nobody_used_for_a_month_goes(place: Path, tmp_path: Path) -> None:
+    old, used, others = place / "one-0", place / "one-1", place / "two-0"
+    for each in (old, used, others):
+        each.mkdir(parents=True)
+    long_ago = time.time() - KEPT_S - 60
+    os.utime(old, (long_ago, long_ago))
+    os.utime(others, (long_ago, long_ago))
+    pins = tmp_path / "one.txt"
+    pins.write_text("")
+    found = cached("one", pins, sys.executable)
+    os.utime(found, (long_ago, long_ago))
+    assert cached("one", pins, sys.executable) == found, "what is used is not old"
+    assert {path.name for path in place.iterdir()} == {used.name, others.name, found.name}
+
+
+def test_a_checkouts_environment_has_the_packages_and_commands_of_the_cache(tmp_path: Path) -> None:
+    over, ours = tmp_path / "over", tmp_path / "ours"
+    packages = environment(over)
+    (packages / "installed.py").write_text("import sys; print(sys.prefix)\n")
+    (packages / "more.pth").write_text("import sys; sys.told = 'heeded'\n")
+    tells = "import installed, sys, truezero; from importlib.metadata import entry_points\n"
+    tells += "print(sys.told, truezero.__file__, len(entry_points(name='truezero')))\n"
+    (over / "bin" / "tells").write_text("#!/elsewhere/bin/python3.11\n" + tells)
+    (over / "bin" / "tool").write_text("#!/bin/sh\necho told\n")
+    own = lay(ours, over, sys.executable)
+    assert [path.name for path in own.iterdir()] == ["cached.pth"], "nothing of truezero"
+    install(own)
+    done = subprocess.run([ours / "bin" / "tells"], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [str(ours), f"heeded {ROOT}/truezero/__init__.py 3"], done
+    assert (ours / "bin" / "tool").resolve() == over / "bin" / "tool"
+    assert sorted(path.name for path in packages.iterdir()) == ["installed.py", "more.pth"]
