@@ -28,8 +28,8 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help demo serve test test-slow all test-steady check audit compiled testcompiled fuzz attack fairness sbom bench peers soak \
-	agents integrations manifests corpus screenshots dist image lock pace rl
+.PHONY: help demo serve test test-slow all test-steady check audit compiled testcompiled testcompiled-whole fuzz attack fairness sbom bench peers soak \
+	agents integrations integrations-changed manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -139,6 +139,12 @@ integrations: $(READY) ## the harnesses themselves, from PyPI
 		tests/journeys/test_sinks.py $(ARGS))
 	$(if $(filter gateways,$(CHOSEN)),$(HARNESS_TESTS) $(BIN)/python -m pytest \
 		tests/journeys/test_gateways.py $(ARGS))
+
+integrations-changed: $(READY) ## those whose pins or adapter changed since CI_BASE, else the last release
+	@changed="$$($(BIN)/python -m tests.journeys.changed)"; left=; \
+	for name in $(HARNESSES); do case " $$changed " in *" $$name "*) ;; *) left="$$left $$name";; esac; done; \
+	echo "harnesses that changed: $${changed:-none}; left to make all:$${left:- none}"; \
+	test -z "$$changed" || $(MAKE) --no-print-directory integrations HARNESSES="$$changed"
 
 corpus: $(READY) $(CHAOS)/.ready ## score what is read of answers, and verdicts, against labels and a stranger's faults
 	@worst=0; \
