@@ -86,7 +86,11 @@ compiled: $(READY) ## a copy in .venv/compiled whose hot path is C; needs a C co
 	tar -c --exclude='./.*' --exclude=./benchmarks/results . | tar -x -C $(COMPILED)
 	cd $(COMPILED) && TRUEZERO_COMPILE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
 
-testcompiled: compiled ## the tests of the hot path, on that copy
+testcompiled: compiled ## on that copy: golden calls, every call's rooms, and what covers the rest of its branches
+	cd $(COMPILED) && $(PYTEST) -m "not reaches_in and not slow" \
+		$(addprefix tests/proxy/,inbound outbound relay) @tests/proxy/compiled.txt $(ARGS)
+
+testcompiled-whole: compiled ## all tests of the hot path, on that copy
 	cd $(COMPILED) && $(PYTEST) -m "not reaches_in" $(HOT_TESTS) $(ARGS)
 
 fuzz: $(READY) ## what nobody sane would send, for --minutes 5; by coverage too where atheris is
