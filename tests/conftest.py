@@ -32,6 +32,8 @@ _NOBODY = Path(__file__).parent / "fakes" / "nobody.pem"  # its key was never ke
 os.environ["SSL_CERT_FILE"] = str(_NOBODY)
 os.environ.pop("SSL_CERT_DIR", None)
 
+_STORE = Path(__file__).parent / "proxy" / "store"
+
 # Outcomes wait for nobody and are kept outside the checkout, whoever reports one; who tests
 # patience has it.
 _OUTCOMES = tempfile.mkdtemp(prefix="truezero-outcomes-")
@@ -82,12 +84,18 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave to `make test-slow` what needs PostgreSQL, most of it for the second time."""
+    """Leave to slower commands what needs PostgreSQL, most of it for the second time.
+
+    Above the store no dialect is touched: of what is asked there some tests do for all.
+    """
     for item in items:
         called = getattr(item, "callspec", None)
         asked = getattr(item, "fixturenames", ())
         if "postgres_server" in asked or (called and "postgresql" in called.params.values()):
             item.add_marker(pytest.mark.slow)
+            below = item.path.is_relative_to(_STORE)
+            if not below and item.get_closest_marker("postgres_smoke") is None:
+                item.add_marker(pytest.mark.whole)
 
 
 def pytest_sessionfinish() -> None:

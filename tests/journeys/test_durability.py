@@ -62,6 +62,7 @@ class Agent(threading.Thread):
         ),
     ],
 )
+@pytest.mark.postgres_smoke
 def test_killed_at_random_under_load_it_forgets_nothing(
     request: pytest.FixtureRequest,
     tmp_path: Path,

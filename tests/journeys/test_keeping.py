@@ -112,6 +112,7 @@ def test_a_database_of_an_earlier_version_is_upgraded_at_start_and_served(
     assert len(held(service.database)["rollouts"]) == len(NAMES) + 1
 
 
+@pytest.mark.postgres_smoke
 def test_a_deployment_moves_to_postgresql_and_its_agents_notice_nothing(
     provider: Provider, tmp_path: Path, postgres_url: str
 ) -> None:

@@ -42,6 +42,7 @@ def call(service: Service, rollout: str) -> int:
     return httpx.post(url, json=ASK, timeout=PATIENCE_S).status_code
 
 
+@pytest.mark.postgres_smoke
 def test_a_killed_services_reservations_come_back_and_nobody_passes_the_limit(
     pair: tuple[Service, Service], provider: Provider
 ) -> None:

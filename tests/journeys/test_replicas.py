@@ -184,6 +184,7 @@ def decided(service: Service, rollout: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.postgres_smoke
 def test_what_it_could_not_write_survives_a_kill_while_postgresql_is_gone(
     provider: Provider, postgres_server: Server, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def file(service: Service, accept: str, query: str = "batch=b&sort=reward&order=
     return answer.content
 
 
+@pytest.mark.postgres_smoke
 def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
     rows = page(filled, "batch=b&sort=reward&order=desc")["items"]
     assert len(rows) == 6
@@ -163,6 +164,7 @@ def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:
     problem(answer, 422, "invalid")
 
 
+@pytest.mark.postgres_smoke
 def test_an_export_takes_the_same_query(service: Service) -> None:
     play(service, "fine", batch="b")
     play(service, "dead", DEAD, batch="b")

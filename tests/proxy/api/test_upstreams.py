@@ -19,6 +19,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
+@pytest.mark.postgres_smoke
 def test_upstreams_are_reported_with_models_keys_and_time(service: Service) -> None:
     play(service, "fine", answers.chat())
     for n in range(3):

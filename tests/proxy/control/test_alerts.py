@@ -51,6 +51,7 @@ async def test_a_batch_is_unpublishable_once_a_rollout_is_no_measurement(
     )
 
 
+@pytest.mark.postgres_smoke
 async def test_an_open_breaker_names_its_lane_cause_and_rollouts(
     service: Service, control: ControlService
 ) -> None:
@@ -100,6 +101,7 @@ async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(
     assert UPSTREAM not in told(await current_alerts(at_that_time))
 
 
+@pytest.mark.postgres_smoke
 async def test_a_spent_limit_is_told_while_a_rollout_of_it_runs(
     service: Service, control: ControlService
 ) -> None:

@@ -36,6 +36,7 @@ async def test_a_batch_is_listed_with_figures_of_its_summary(
     assert page.items[0].first_at < page.items[1].first_at < page.items[0].last_at
 
 
+@pytest.mark.postgres_smoke
 async def test_pages_of_batches_join(service: Service, control: ControlService) -> None:
     assert await batch_list(control) == {"items": [], "next": None}
     for number in range(5):

@@ -73,6 +73,7 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
 
 
 @pytest.mark.slow
+@pytest.mark.postgres_smoke
 async def test_tasks_come_in_any_order_with_the_totals_of_the_view(
     service: Service, control: ControlService
 ) -> None:

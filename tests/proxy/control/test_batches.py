@@ -51,6 +51,7 @@ def play(
     return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
 
 
+@pytest.mark.postgres_smoke
 def test_scores_say_what_they_stand_on(service: Service) -> None:
     play(service, "won", reward=1.0)
     play(service, "lost", reward=0.0)
@@ -303,6 +304,7 @@ def test_repeating_an_outcome_feeds_the_breaker_once(service: Service) -> None:
     assert service.get("/batches/b/breaker")["lanes"][0]["streak"] == 1
 
 
+@pytest.mark.postgres_smoke
 def test_every_process_sees_the_same_breaker(service: Service) -> None:
     environment = {
         "TRUEZERO_DATABASE_URL": service.database,
@@ -320,6 +322,7 @@ def test_every_process_sees_the_same_breaker(service: Service) -> None:
         assert other.get("/batches/b/check") == service.get("/batches/b/check")
 
 
+@pytest.mark.postgres_smoke
 def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
     for number in range(3):
         play(service, f"dead-{number}", DEAD)
@@ -339,6 +342,7 @@ def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
     assert sorted(admitted) == [False] * 7 + [True]
 
 
+@pytest.mark.postgres_smoke
 def test_fingerprints_across_batches(service: Service) -> None:
     play(service, "a", DEAD, batch="one")
     play(service, "b", DEAD, batch="two")

@@ -39,6 +39,7 @@ def compared(service: Service, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.postgres_smoke
 def test_a_night_is_compared_with_the_night_before(service: Service) -> None:
     nights(service)
     told = compared(service)

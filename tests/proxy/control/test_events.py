@@ -54,6 +54,7 @@ def events_of(
     return received
 
 
+@pytest.mark.postgres_smoke
 def test_a_batch_streams_what_happens(service: Service) -> None:
     for number in range(3):
         play(service, f"dead-{number}", DEAD)

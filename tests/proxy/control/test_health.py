@@ -269,6 +269,7 @@ def test_the_page_upstreams_says_since_when_an_outage_of_over_an_hour_lasts(
     assert f"gpt-5 · key-a has been down since {since}" in said, said[:1500]
 
 
+@pytest.mark.postgres_smoke
 async def test_an_operator_is_told_of_each_change(
     service: Service, at_noon: ControlService
 ) -> None:
@@ -476,6 +477,7 @@ def drifted(service: Service) -> int:
         return database.read(lambda c: c.scalar(count)) or 0
 
 
+@pytest.mark.postgres_smoke
 async def test_a_drift_told_late_reaches_verdicts_that_nobody_reads(
     on_both: Callable[..., Service], monkeypatch: pytest.MonkeyPatch
 ) -> None:

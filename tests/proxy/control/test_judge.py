@@ -305,6 +305,7 @@ def register(neighbours_service: Service, name: str, **facts: Any) -> None:
     assert neighbours_service.http.post("/rollouts", json=asked).status_code == 201
 
 
+@pytest.mark.postgres_smoke
 def test_a_batch_has_one_policy(neighbours_service: Service) -> None:
     register(neighbours_service, "r1", policy=UNTRUSTED)
     register(neighbours_service, "r1", policy=UNTRUSTED)
@@ -365,6 +366,7 @@ def test_bogus_keys_take_no_reward_and_open_no_breaker(
     assert checked["lines"][0].startswith("t0: its reward counts: provoked, it is suspected (")
 
 
+@pytest.mark.postgres_smoke
 def test_what_others_saw_is_found_and_judged_alike_from_an_export(
     neighbours_service: Service,
 ) -> None:

@@ -125,6 +125,7 @@ async def test_all_rows_come_some_at_a_time(
     assert await parts(sort="task", after=first["next"]) == [["r4", "r1"], ["r3"]]
 
 
+@pytest.mark.postgres_smoke
 async def test_a_rollout_has_its_neighbours_in_every_order(
     service: Service, control: ControlService
 ) -> None:
@@ -141,6 +142,7 @@ async def test_a_rollout_has_its_neighbours_in_every_order(
     assert await listing.beside(control, asked(), "nobody") == (None, None)
 
 
+@pytest.mark.postgres_smoke
 async def test_a_list_is_counted_by_group_with_fresh_verdicts(
     service: Service, control: ControlService
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_filter_is_of_an_export_what_it_was_to_its_batch(service: Service) -> 
     assert found == {"failure": "no", "answer": "yes"}
 
 
+@pytest.mark.postgres_smoke
 def test_findings_roles_and_time_are_the_same_of_an_export(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "r", "batch": "b", "policy": {"validity": "none"}})
     for rollout in ("r", "s"):
@@ -286,6 +289,7 @@ async def test_an_exact_id_comes_first_and_each_kind_is_bounded(
     assert await search(control, "") == await search(control, "nothing of that name") == []
 
 
+@pytest.mark.postgres_smoke
 async def test_a_task_of_exactly_that_name_comes_first_and_words_in_any_order(
     service: Service, control: ControlService
 ) -> None:

@@ -194,6 +194,7 @@ def test_names_of_models_that_cannot_be_are_named(service: Service) -> None:
         assert [each["field"] for each in body["errors"]] == [field]
 
 
+@pytest.mark.postgres_smoke
 def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
     made = [service.call().headers["x-truezero-exchange"] for _ in range(5)]
     first = service.get("/rollouts/r1/exchanges", limit=3)
@@ -208,6 +209,7 @@ def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
         assert call["id"] in own, "the page calls it by the same number"
 
 
+@pytest.mark.postgres_smoke
 def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: Service) -> None:
     service.call()
     seen = {"status": "success", "rewards": {"reward": 1}}
@@ -217,6 +219,7 @@ def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: S
     problem(service.http.post("/rollouts/r1/outcome", json=other), 409, "outcome_exists")
 
 
+@pytest.mark.postgres_smoke
 def test_rollouts_are_listed_by_what_they_are(service: Service) -> None:
     for name, batch in (("good", "b1"), ("bad", "b1"), ("other", "b2")):
         service.http.post("/rollouts", json={"id": name, "batch": batch, "task": f"t-{name}"})

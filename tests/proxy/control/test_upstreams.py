@@ -244,6 +244,7 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
             assert [point.at for point in points] == [point.at for point in item.points]
 
 
+@pytest.mark.postgres_smoke
 async def test_all_calls_are_counted_and_few_statements_ask_for_them(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

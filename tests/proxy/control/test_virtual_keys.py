@@ -140,6 +140,7 @@ def test_an_agents_own_key_is_none_of_ours(service: Service) -> None:
     assert service.call("r", authorization="Bearer sk-own").status_code == 200
 
 
+@pytest.mark.postgres_smoke
 def test_another_process_sees_an_end_within_the_ttl(
     service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -270,6 +271,7 @@ def test_where_one_key_is_unknown_none_is_deleted(service: Service) -> None:
     assert by_key(service, made["key"]).status_code == 200
 
 
+@pytest.mark.postgres_smoke
 def test_an_alias_in_use_is_refused_and_one_that_was_deleted_is_not(service: Service) -> None:
     first = generate(service, key_alias="a")
     again = service.http.post("/key/generate", json={"key_alias": "a"})

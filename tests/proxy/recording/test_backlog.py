@@ -161,6 +161,7 @@ async def test_a_row_no_database_takes_costs_only_itself() -> None:
     assert sum(gap.count for batch in writer.batches for gap in batch.gaps.values()) == 1
 
 
+@pytest.mark.postgres_smoke
 async def test_a_number_beyond_64_bits_stops_nothing(database_url: str) -> None:
     database = Database(database_url)
     database.prepare()

@@ -130,6 +130,7 @@ def test_nothing_begun_after_the_answer_passes_at_either(
     assert [len(service.provider.requests) for service in pair] == reached
 
 
+@pytest.mark.postgres_smoke
 def test_a_stream_at_the_other_is_closed_and_judged_before_the_answer(
     pair: tuple[Service, Service],
 ) -> None:
@@ -239,6 +240,7 @@ def _at(upstream: Upstream, url: str) -> Upstream:
     return allow_list({upstream.name: {"url": url}})[upstream.name]
 
 
+@pytest.mark.postgres_smoke
 def test_what_comes_late_by_a_bare_path_is_counted_and_changes_nothing(
     pair: tuple[Service, Service],
 ) -> None:

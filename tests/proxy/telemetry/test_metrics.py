@@ -218,6 +218,7 @@ def test_every_name_is_told_and_no_other(service: Service) -> None:
     assert "process_cpu_seconds" in families
 
 
+@pytest.mark.postgres_smoke
 def test_verdicts_and_breakers_are_told_as_they_stand(service: Service) -> None:
     play(service, "fine")
     play(service, "down", DOWN)

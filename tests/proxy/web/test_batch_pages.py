@@ -229,6 +229,7 @@ def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
     assert "No rollout of this batch names a task" in _tasks_of_the_nameless(service)
 
 
+@pytest.mark.postgres_smoke
 def test_tasks_are_found_sorted_and_exported_as_they_are_shown(service: Service) -> None:
     for n, reward in enumerate((0.0, 1.0, 1.0)):
         play(service, f"r{n}", task=f"t|{n}", reward=reward, repeat=0, repeats=1 + n)

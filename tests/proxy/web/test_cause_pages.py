@@ -84,6 +84,7 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.postgres_smoke
 def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
     play(service, "slow", LIMITED, batch="other")
     for n in range(2):

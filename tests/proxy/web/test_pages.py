@@ -119,6 +119,7 @@ def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> N
     assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
 
 
+@pytest.mark.postgres_smoke
 def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
     play(service, "won", reward=1.0)
     play(service, "lost")
