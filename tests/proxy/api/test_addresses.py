@@ -73,7 +73,6 @@ def test_a_nul_in_a_path_names_nothing(service: Service) -> None:
     assert set(found.values()) == {404}, found
 
 
-@pytest.mark.postgres_smoke
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_a_nul_in_a_query_is_an_invalid_parameter(service: Service, pairing: Pairing) -> None:
     names = ("after", "batch", "a", "task", "text", "lane", "key", "q", "model", "next", *BOUNDS)

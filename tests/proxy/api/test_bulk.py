@@ -28,7 +28,6 @@ def register(service: Service, *rollouts: Any) -> list[dict[str, Any]]:
     return items
 
 
-@pytest.mark.postgres_smoke
 def test_each_is_answered_in_its_place_with_its_own_error(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def ids(service: Service, query: str) -> list[str]:
     return [item["id"] for item in page(service, query)["items"]]
 
 
+@pytest.mark.postgres_smoke
 def test_a_filter_takes_several_values(service: Service) -> None:
     for name, batch, repeat in (("a", "x", 0), ("b", "y", 1), ("c,d", "x,y", 2), ("e", None, 3)):
         service.http.post("/rollouts", json={"id": name, "batch": batch, "repeat": repeat})
@@ -49,6 +50,7 @@ def test_a_filter_takes_several_values(service: Service) -> None:
     assert ids(service, "until=5") == []
 
 
+@pytest.mark.postgres_smoke
 def test_quota_finds_what_failed_for_quota(service: Service) -> None:
     play(service, "fine")
     play(service, "dead", DEAD)
@@ -115,7 +117,6 @@ def file(service: Service, accept: str, query: str = "batch=b&sort=reward&order=
     return answer.content
 
 
-@pytest.mark.postgres_smoke
 def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
     rows = page(filled, "batch=b&sort=reward&order=desc")["items"]
     assert len(rows) == 6
@@ -164,7 +165,6 @@ def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:
     problem(answer, 422, "invalid")
 
 
-@pytest.mark.postgres_smoke
 def test_an_export_takes_the_same_query(service: Service) -> None:
     play(service, "fine", batch="b")
     play(service, "dead", DEAD, batch="b")

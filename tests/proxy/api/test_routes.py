@@ -200,7 +200,6 @@ def test_the_other_policy_judges_without_being_stored(service: Service) -> None:
     assert service.get("/rollouts/r1/verdict")["policy"] == "evidence"
 
 
-@pytest.mark.postgres_smoke
 def test_an_outcome_makes_a_result_and_a_final_verdict(service: Service) -> None:
     service.call()
     assert service.get("/rollouts/r1/verdict")["provisional"] is True

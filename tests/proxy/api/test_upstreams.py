@@ -19,7 +19,6 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
-@pytest.mark.postgres_smoke
 def test_upstreams_are_reported_with_models_keys_and_time(service: Service) -> None:
     play(service, "fine", answers.chat())
     for n in range(3):
@@ -43,6 +42,7 @@ def test_a_window_that_cannot_be_is_422(service: Service) -> None:
         assert service.http.get("/upstreams", params={"since": since}).status_code == 422
 
 
+@pytest.mark.postgres_smoke
 def test_what_the_proxys_own_questions_cost_is_told_beside_their_upstream(
     on_both: Callable[..., Service],
 ) -> None:

@@ -27,6 +27,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
+@pytest.mark.postgres_smoke
 async def test_a_batch_has_the_earlier_ones_of_its_series(
     service: Service, control: ControlService
 ) -> None:
@@ -73,7 +74,6 @@ async def test_tasks_come_with_every_attempt_at_every_repeat(
 
 
 @pytest.mark.slow
-@pytest.mark.postgres_smoke
 async def test_tasks_come_in_any_order_with_the_totals_of_the_view(
     service: Service, control: ControlService
 ) -> None:

@@ -74,7 +74,6 @@ async def test_only_what_is_judged_again_counts_towards_that(
     assert again.left == 7
 
 
-@pytest.mark.postgres_smoke
 async def test_many_that_run_are_judged_again_together(
     service: Service, control: ControlService
 ) -> None:

@@ -51,7 +51,6 @@ def play(
     return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
 
 
-@pytest.mark.postgres_smoke
 def test_scores_say_what_they_stand_on(service: Service) -> None:
     play(service, "won", reward=1.0)
     play(service, "lost", reward=0.0)
@@ -95,6 +94,7 @@ def test_what_spoils_a_measurement_is_counted_and_takes_its_slot_away(service: S
     ]
 
 
+@pytest.mark.postgres_smoke
 def test_what_counts_in_spite_of_a_finding_has_a_line_in_a_valid_batch(service: Service) -> None:
     play(service, "cut", ABORTED, task="task-7", policy={"validity": "none"}, reward=1.0)
     check = service.get("/batches/b/check")
@@ -162,6 +162,7 @@ def test_a_rollout_under_way_is_pending(service: Service) -> None:
     assert (got["pending"], got["valid"]) == (1, False)
 
 
+@pytest.mark.postgres_smoke
 def test_a_retried_slot_counts_once_and_keeps_its_evidence(service: Service) -> None:
     play(service, "t1-a0", DOWN, task="t1", attempt=0)
     assert [r["rollout_id"] for r in service.get("/batches/b")["retry"]] == ["t1-a0"]
@@ -173,6 +174,7 @@ def test_a_retried_slot_counts_once_and_keeps_its_evidence(service: Service) -> 
     assert service.get("/rollouts/t1-a0/verdict")["failed_requests"] == 1
 
 
+@pytest.mark.postgres_smoke
 def test_running_again_until_it_passes_is_found_out(service: Service) -> None:
     play(service, "t1-a0", reward=0.0, task="t1", attempt=0)
     play(service, "t1-a1", reward=1.0, task="t1", attempt=1)
@@ -205,6 +207,7 @@ def test_the_causes_of_another_repeat_are_no_attempts_of_this_one(service: Servi
     assert advice[0]["reason"] == advice[1]["reason"]
 
 
+@pytest.mark.postgres_smoke
 def test_attempts_never_reset(service: Service) -> None:
     play(service, "answered")  # the lane answers: it is no outage
     advice = [
@@ -245,6 +248,7 @@ def silent(service: Service, number: int, **lane: str) -> bool:
 
 
 @pytest.mark.parametrize("lane", [{}, {"upstream": "openai", "model": "gpt-5"}])
+@pytest.mark.postgres_smoke
 def test_a_batch_of_which_no_call_came_is_never_stopped(
     service: Service, lane: dict[str, str]
 ) -> None:

@@ -49,7 +49,6 @@ def test_keys_of_one_model_are_one_line_and_its_batches_come_latest_first() -> N
     assert found[2].key == CauseKey("suspected:zero_signal", None, None, None, None)
 
 
-@pytest.mark.postgres_smoke
 async def test_a_trend_is_of_the_time_that_was_chosen(
     service: Service, control: ControlService
 ) -> None:

@@ -39,7 +39,6 @@ def compared(service: Service, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-@pytest.mark.postgres_smoke
 def test_a_night_is_compared_with_the_night_before(service: Service) -> None:
     nights(service)
     told = compared(service)

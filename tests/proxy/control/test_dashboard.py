@@ -37,7 +37,6 @@ def test_a_page_knows_its_place(
     assert (page.pages, page.first, page.last) == shown
 
 
-@pytest.mark.postgres_smoke
 async def test_batches_come_with_summary_and_breakers_the_newest_first(
     service: Service, control: ControlService
 ) -> None:
@@ -61,7 +60,6 @@ async def test_rollouts_are_listed_with_what_their_verdicts_say(
     assert following is None
 
 
-@pytest.mark.postgres_smoke
 async def test_a_timeline_is_built_again_only_after_a_change(
     service: Service, control: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -139,6 +139,7 @@ def test_a_keep_alive_says_where_to_resume(service: Service) -> None:
         assert [next(lines) for _ in range(3)] == [": alive", f"id: {newest}", ""]
 
 
+@pytest.mark.postgres_smoke
 def test_a_stream_without_a_position_starts_with_the_next_event(service: Service) -> None:
     play(service, "before", DEAD)
     (first,) = events_of(service, "b", 1, when_live=lambda: play(service, "after", DEAD))

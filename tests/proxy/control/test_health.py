@@ -225,6 +225,7 @@ async def test_the_public_form_names_no_key_count_or_name_of_ones_own(
     }  # fmt: skip
 
 
+@pytest.mark.postgres_smoke
 async def test_a_batch_says_when_its_lane_failed_and_how_many_rollouts_that_struck(
     service: Service, at_noon: ControlService
 ) -> None:
@@ -269,7 +270,6 @@ def test_the_page_upstreams_says_since_when_an_outage_of_over_an_hour_lasts(
     assert f"gpt-5 · key-a has been down since {since}" in said, said[:1500]
 
 
-@pytest.mark.postgres_smoke
 async def test_an_operator_is_told_of_each_change(
     service: Service, at_noon: ControlService
 ) -> None:
@@ -284,6 +284,7 @@ async def test_an_operator_is_told_of_each_change(
     assert "lane.down" not in kinds
 
 
+@pytest.mark.postgres_smoke
 def test_calls_to_a_provider_that_hangs_are_said_while_they_last(service: Service) -> None:
     """The clock is moved on, not the test held up: the calls are in flight all the while."""
     over = threading.Event()
@@ -527,6 +528,7 @@ async def test_a_rollout_judged_before_its_drift_is_told_gets_the_finding_once(
     assert await at_noon.read(batch_version, "b") == version, "nor does another process add it"
 
 
+@pytest.mark.postgres_smoke
 async def test_a_drift_that_is_over_is_so_in_the_verdicts_of_those_judged_while_it_lasted(
     service: Service, at_noon: ControlService
 ) -> None:
@@ -616,6 +618,7 @@ async def test_so_many_verdicts_are_amended_each_time_by_few_statements_each(
     assert max(statements) <= 28 + 2 * 4, "a lock and an update of each"
 
 
+@pytest.mark.postgres_smoke
 async def test_a_batch_says_when_its_lane_drifted_and_how_many_rollouts_fell_in_it(
     service: Service, at_noon: ControlService
 ) -> None:

@@ -305,7 +305,6 @@ def register(neighbours_service: Service, name: str, **facts: Any) -> None:
     assert neighbours_service.http.post("/rollouts", json=asked).status_code == 201
 
 
-@pytest.mark.postgres_smoke
 def test_a_batch_has_one_policy(neighbours_service: Service) -> None:
     register(neighbours_service, "r1", policy=UNTRUSTED)
     register(neighbours_service, "r1", policy=UNTRUSTED)
@@ -327,6 +326,7 @@ def test_a_batch_has_one_policy(neighbours_service: Service) -> None:
     assert trust == {"r1": "untrusted", "r2": "untrusted", "r3": "trusted", "joined": "trusted"}
 
 
+@pytest.mark.postgres_smoke
 def test_an_outcome_registers_under_its_batchs_policy(neighbours_service: Service) -> None:
     register(neighbours_service, "r1", policy=UNTRUSTED)
     call(neighbours_service, "late", DEAD)
@@ -366,7 +366,6 @@ def test_bogus_keys_take_no_reward_and_open_no_breaker(
     assert checked["lines"][0].startswith("t0: its reward counts: provoked, it is suspected (")
 
 
-@pytest.mark.postgres_smoke
 def test_what_others_saw_is_found_and_judged_alike_from_an_export(
     neighbours_service: Service,
 ) -> None:
@@ -412,6 +411,7 @@ def test_a_failure_while_others_are_answered_keeps_its_reward(
 NOT_FOUND = answers.FAILURES[Api.CHAT][Fault.MODEL_NOT_FOUND]
 
 
+@pytest.mark.postgres_smoke
 def test_no_other_batchs_answer_makes_a_registered_models_404_the_agents(
     neighbours_service: Service,
 ) -> None:
@@ -450,6 +450,7 @@ def test_a_spelling_is_told_from_answers_to_the_same_registration_only(
     assert (told["rewards"] is not None) is respelled
 
 
+@pytest.mark.postgres_smoke
 def test_rollouts_of_no_batch_are_no_registration_in_common(neighbours_service: Service) -> None:
     call(neighbours_service, "alone")
     call(neighbours_service, "failing", NOT_FOUND, body={"model": "gpt-5-2031-01-01"})
@@ -693,6 +694,7 @@ def test_a_reward_range_says_which_reward_is_earned(service: Service) -> None:
     assert unearned(passed(service, "r1", calls=1, batch="b2", reward_range=[0, 5])) == "invalid"
 
 
+@pytest.mark.postgres_smoke
 def test_a_pass_with_next_to_no_output_beside_its_tasks_others_is_told(
     unattributed_service: Service,
 ) -> None:

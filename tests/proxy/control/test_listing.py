@@ -225,7 +225,6 @@ def test_a_filter_is_of_an_export_what_it_was_to_its_batch(service: Service) -> 
     assert found == {"failure": "no", "answer": "yes"}
 
 
-@pytest.mark.postgres_smoke
 def test_findings_roles_and_time_are_the_same_of_an_export(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "r", "batch": "b", "policy": {"validity": "none"}})
     for rollout in ("r", "s"):
@@ -289,7 +288,6 @@ async def test_an_exact_id_comes_first_and_each_kind_is_bounded(
     assert await search(control, "") == await search(control, "nothing of that name") == []
 
 
-@pytest.mark.postgres_smoke
 async def test_a_task_of_exactly_that_name_comes_first_and_words_in_any_order(
     service: Service, control: ControlService
 ) -> None:

@@ -14,6 +14,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
+@pytest.mark.postgres_smoke
 def test_health_and_readiness(service: Service) -> None:
     assert service.get("/healthz")["status"] == "ok"
     assert service.get("/readyz") == {

@@ -117,6 +117,7 @@ def joined(pages: list[dict[str, Any]]) -> dict[str, Any]:
     return {**whole, "next": None}
 
 
+@pytest.mark.postgres_smoke
 @pytest.mark.slow
 def test_pages_join_to_the_whole_and_each_counts_all_of_it(service: Service) -> None:
     play(service, "down-0", DOWN, task="t", repeat=0, repeats=4)
@@ -250,6 +251,7 @@ def test_a_verdict_that_was_not_stored_is_made_up_for_by_who_asks(service: Servi
     assert seen["rewards"] == [1.0]
 
 
+@pytest.mark.postgres_smoke
 def test_pages_filters_and_refusals(service: Service) -> None:
     for task in ("c", "a", "b"):
         play(service, task, DEAD if task == "b" else None, task=task, reward=1.0)
@@ -278,6 +280,7 @@ def post(service: Service, route: str, **body: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
+@pytest.mark.postgres_smoke
 def test_whoever_starts_rollouts_says_when_no_more_come(service: Service) -> None:
     going_on = {"batch": "b", "open_runs": 1, "ended": False}
     assert post(service, "begin", run="night") == going_on
@@ -348,6 +351,7 @@ def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(usage_service: S
     assert (told["sum"]["billable_calls"], told["sum"]["cost_known_calls"]) == (6, 4)
 
 
+@pytest.mark.postgres_smoke
 def test_it_is_by_any_of_model_upstream_role_and_task(usage_service: Service) -> None:
     filled(usage_service)
     told = usage_service.get("/batches/b/usage")

@@ -194,7 +194,6 @@ def test_names_of_models_that_cannot_be_are_named(service: Service) -> None:
         assert [each["field"] for each in body["errors"]] == [field]
 
 
-@pytest.mark.postgres_smoke
 def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
     made = [service.call().headers["x-truezero-exchange"] for _ in range(5)]
     first = service.get("/rollouts/r1/exchanges", limit=3)
@@ -209,7 +208,6 @@ def test_exchanges_come_oldest_first_in_pages(service: Service) -> None:
         assert call["id"] in own, "the page calls it by the same number"
 
 
-@pytest.mark.postgres_smoke
 def test_repeating_an_outcome_is_harmless_and_contradicting_it_is_not(service: Service) -> None:
     service.call()
     seen = {"status": "success", "rewards": {"reward": 1}}
@@ -263,6 +261,7 @@ def test_registration_can_be_required(services: Services) -> None:
     assert service.call("new").status_code == 200
 
 
+@pytest.mark.postgres_smoke
 def test_an_unknown_rollout_is_a_problem(service: Service) -> None:
     for path in ("verdict", "result", "exchanges"):
         problem(service.http.get(f"/rollouts/nobody/{path}"), 404, "unknown_rollout")
@@ -346,6 +345,7 @@ def test_an_outcome_cannot_say_otherwise_than_the_registration(service: Service)
     problem(report(service, "r1", batch="b", rewards={"reward": 1}), 409, "outcome_exists")
 
 
+@pytest.mark.postgres_smoke
 def test_an_outcome_that_stands_keeps_the_batch_it_was_judged_in(service: Service) -> None:
     service.call()
     assert report(service, "r1").status_code == 200
@@ -360,6 +360,7 @@ def test_an_outcome_of_an_id_that_no_rollout_can_have_is_a_problem(service: Serv
     assert report(service, "x" * 200).status_code == 200
 
 
+@pytest.mark.postgres_smoke
 def test_a_batchs_policy_says_which_finding_takes_a_score_and_lists_find_them(
     service: Service,
 ) -> None:

@@ -244,7 +244,6 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
             assert [point.at for point in points] == [point.at for point in item.points]
 
 
-@pytest.mark.postgres_smoke
 async def test_all_calls_are_counted_and_few_statements_ask_for_them(
     service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +265,7 @@ async def test_few_calls_are_all_looked_at(service: Service, at_noon: ControlSer
     assert (report.calls, report.sampled) == (59, 59)
 
 
+@pytest.mark.postgres_smoke
 async def test_a_failure_is_dated_to_the_minute_however_long_the_window(
     service: Service, at_noon: ControlService
 ) -> None:

@@ -264,6 +264,7 @@ def test_keys_are_deleted_by_alias_too(service: Service) -> None:
         assert by_key(service, bystander["key"]).status_code == 200
 
 
+@pytest.mark.postgres_smoke
 def test_where_one_key_is_unknown_none_is_deleted(service: Service) -> None:
     made = generate(service)
     for unknown in ({"keys": [made["key"], "tz-bm9uZQ.x"]}, {"key_aliases": ["nobody"]}):
@@ -271,7 +272,6 @@ def test_where_one_key_is_unknown_none_is_deleted(service: Service) -> None:
     assert by_key(service, made["key"]).status_code == 200
 
 
-@pytest.mark.postgres_smoke
 def test_an_alias_in_use_is_refused_and_one_that_was_deleted_is_not(service: Service) -> None:
     first = generate(service, key_alias="a")
     again = service.http.post("/key/generate", json={"key_alias": "a"})
@@ -285,6 +285,7 @@ def test_an_alias_in_use_is_refused_and_one_that_was_deleted_is_not(service: Ser
     problem(by_key(service, second["key"]), 403, "rollout_ended")
 
 
+@pytest.mark.postgres_smoke
 def test_a_key_lives_as_long_as_was_asked(service: Service) -> None:
     made = generate(service, duration="1h")
     left = datetime.fromisoformat(made["expires"]) - datetime.now(UTC)

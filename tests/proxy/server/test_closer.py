@@ -152,6 +152,7 @@ def test_a_stream_at_the_other_is_closed_and_judged_before_the_answer(
     other.provider.plays(answers.healthy)
 
 
+@pytest.mark.postgres_smoke
 def test_a_call_without_an_answer_is_told_why_it_ends(pair: tuple[Service, Service]) -> None:
     one, other = pair
     key, got = register(one, "silent"), list[httpx.Response]()
@@ -240,7 +241,6 @@ def _at(upstream: Upstream, url: str) -> Upstream:
     return allow_list({upstream.name: {"url": url}})[upstream.name]
 
 
-@pytest.mark.postgres_smoke
 def test_what_comes_late_by_a_bare_path_is_counted_and_changes_nothing(
     pair: tuple[Service, Service],
 ) -> None:
@@ -278,6 +278,7 @@ class Spill:
         pass
 
 
+@pytest.mark.postgres_smoke
 def test_a_call_found_later_that_had_ended_makes_the_verdict_undecided_once(
     pair: tuple[Service, Service],
 ) -> None:

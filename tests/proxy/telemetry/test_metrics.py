@@ -236,6 +236,7 @@ def test_verdicts_and_breakers_are_told_as_they_stand(service: Service) -> None:
     assert value(samples, "truezero_breakers", phase="half_open") == 1
 
 
+@pytest.mark.postgres_smoke
 def test_a_rollouts_findings_are_counted_once(service: Service) -> None:
     labels = {"check": "engine_aborted", "level": "invalid"}
     before = value(scraped(service), "truezero_validity_findings_total", **labels) or 0

@@ -64,6 +64,7 @@ def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Ser
     assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")
 
 
+@pytest.mark.postgres_smoke
 def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> None:
     play(service, "r1", batch="x/first", task="t")
     play(service, "r2", batch="second", task="t", reward=1.0)
@@ -163,6 +164,7 @@ def test_what_cannot_be_compared_is_said(service: Service) -> None:
 # --- one batch ------------------------------------------------------------
 
 
+@pytest.mark.postgres_smoke
 def test_the_first_screen_answers_whether_it_can_be_published(service: Service) -> None:
     play(service, "won", reward=1.0, task="won")
     said = words(page(service, "/ui/batches/b"))
@@ -383,6 +385,7 @@ def pasted(command: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.postgres_smoke
 @pytest.mark.slow
 def test_the_command_to_run_again_registers_the_same_task_model_and_policy(
     service: Service,

@@ -53,6 +53,7 @@ def test_a_cause_says_where_it_strikes_and_what_to_do(service: Service) -> None:
     assert 'aria-label="2 rollouts in the last 7 d"' in html
 
 
+@pytest.mark.postgres_smoke
 def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
     service: Service,
 ) -> None:
@@ -84,7 +85,6 @@ def test_many_causes_are_counted_where_they_are_not_listed(service: Service) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.postgres_smoke
 def test_causes_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
     play(service, "slow", LIMITED, batch="other")
     for n in range(2):
@@ -223,6 +223,7 @@ def test_rest_lists_what_nothing_explains(service: Service) -> None:
     assert service.http.get("/fingerprints/unexplained", params={"since": "x"}).status_code == 422
 
 
+@pytest.mark.postgres_smoke
 def test_a_row_that_was_completed_explains_the_same_error(
     service: Service, services: Callable[..., Service], tmp_path: Path
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_failing_upstream_says_since_when(
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
 
 
+@pytest.mark.postgres_smoke
 def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,6 +301,7 @@ def test_an_outage_stays_until_an_answer_ends_it(
     assert "has failed since" not in words(shown(service, monkeypatch, window=900))
 
 
+@pytest.mark.postgres_smoke
 def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,6 +70,7 @@ def test_a_column_sorts_both_ways(service: Service) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.postgres_smoke
 @pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_header_sorts_in_a_batch_too(service: Service, step: int) -> None:
     every = ",".join(COLUMNS)
@@ -337,6 +338,7 @@ def test_the_search_itself_comes_last() -> None:
     ]
 
 
+@pytest.mark.postgres_smoke
 def test_a_task_and_a_help_page_say_what_they_belong_to(find_page_service: Service) -> None:
     play(find_page_service, "r", batch="night", task="t&1")
     html = page(find_page_service, "/ui/find", q="t&1")

@@ -119,7 +119,6 @@ def test_the_first_call_is_found_though_it_names_no_batch(service: Service) -> N
     assert "my-first-rollout" in page(service, "/ui/rollouts", batch="-")
 
 
-@pytest.mark.postgres_smoke
 def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
     play(service, "won", reward=1.0)
     play(service, "lost")
@@ -134,6 +133,7 @@ def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
     assert line in words(page(service, "/ui/batches/b"))
 
 
+@pytest.mark.postgres_smoke
 def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
@@ -251,6 +251,7 @@ def test_pages_show_what_is_spent_of_a_limit(service: Service) -> None:
     assert "Limits" not in words(page(service, "/ui/batches/none", 404))
 
 
+@pytest.mark.postgres_smoke
 def test_a_batchs_page_shows_what_its_calls_waited_if_they_did(service: Service) -> None:
     limits = {"calls": 1, "on_limit": "pause", "pause_s": 0.05}
     asked = {"id": "r1", "batch": "b", "limits": limits}
@@ -447,6 +448,7 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"batch": "b"}, {"rollout": "r1"}])
+@pytest.mark.postgres_smoke
 def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) -> None:
     service.http.post("/rollouts", json={"id": "r1", "batch": "b"})
     with service.http.stream("GET", "/ui/live", params=query) as stream:

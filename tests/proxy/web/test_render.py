@@ -18,6 +18,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both(BREAKER_THRESHOLD="2")
 
 
+@pytest.mark.postgres_smoke
 def test_pages_keep_to_their_origin_and_hold_no_script_or_style(service: Service) -> None:
     play(service, "dead", DEAD)
     for path in (*PAGES, "/ui/sign-in", "/ui/nowhere"):

@@ -90,6 +90,7 @@ def test_evidence_on_another_page_is_a_link_there(service: Service) -> None:
     assert 'id="call-300"' in page(service, "/ui/rollouts/long", show="all", at=300)
 
 
+@pytest.mark.postgres_smoke
 def test_every_stored_field_of_a_call_is_in_its_drawer_and_is_json(service: Service) -> None:
     play(service, "dead", DEAD)
     html = page(service, "/ui/rollouts/dead")
