@@ -2,8 +2,8 @@
 
 A change is what differs from the base, committed or not; the base is ``CI_BASE``, else the newest
 commit before this one whose subject begins with `Release `. Without one, every harness is printed.
-It concerns a harness whose pins, adapter or own tests it touches. Shared tests concern none: they
-are run whole by `make integrations`.
+It concerns a harness whose pins or adapter it touches. Tests concern none: who edits them runs
+`make integrations HARNESSES=NAME`, and `make all` runs them whole.
 """
 
 from __future__ import annotations
@@ -27,25 +27,19 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "mini_swe_agent": ("litellm",),
     "sinks": ("langfuse", "mlflow", "phoenix"),
 }
-# What else only its tests read.
+# What else only it reads.
 _FILES: Mapping[str, tuple[str, ...]] = {
     "benchflow": ("truezero/runner/audit/formats/litellm_spend.py",),
-    "clients": ("docs/guides/identity.md", "tests/journeys/test_identity.py"),
+    "clients": ("docs/guides/identity.md",),
     "inspect_ai": ("truezero/runner/audit/formats/inspect_*.py",),
-    "mini_swe_agent": (
-        "docs/guides/identity.md",
-        "tests/journeys/test_beside_litellm.py",
-        "tests/journeys/test_identity.py",
-    ),
+    "mini_swe_agent": ("docs/guides/identity.md",),
 }
 
 
 def files(name: str, root: Path = ROOT) -> set[str]:
-    """Return the patterns of a harness's pins, adapter and own tests."""
+    """Return the patterns of a harness's pins and adapter."""
     return {
         f"tests/journeys/integrations/{name}.txt",
-        f"tests/journeys/test_{name}.py",
-        f"tests/journeys/test_beside_{name}.py",
         f"truezero/runner/audit/formats/{name}.py",
         *_FILES.get(name, ()),
         *adapter(root, (name, *_MODULES.get(name, ()))),

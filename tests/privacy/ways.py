@@ -105,7 +105,7 @@ def few() -> list[Way]:
             said = Way(name=f"{sample.name} {change.__name__}", **_sampled(sample, change))
             samples.setdefault((dialect, sample.type, change), said)
     fine = list(samples.values())
-    small = {n: each for n, each in FAILURES.items() if sum(map(_size, each.body)) < _LARGE}
+    small = {n: each for n, each in _FAILURES.items() if sum(map(_size, each.body)) < _LARGE}
     failing = zip(itertools.cycle(fine), small.items(), strict=False)
     return [*fine, *(replace(way, name=name, answer=answer) for way, (name, answer) in failing)]
 
