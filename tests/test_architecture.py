@@ -72,6 +72,7 @@ def lint_imports(root: Path) -> str:
     ).stdout
 
 
+@pytest.mark.slow
 def test_every_contract_is_kept() -> None:
     report = lint_imports(ROOT)
     assert ", 0 broken" in report, report

@@ -59,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def collected(*args: str | Path) -> Heard:
     heard = Heard()
     options = ["-c", "/dev/null", "--collect-only", "-qq", "--import-mode=importlib"]
-    without = ["-pno:cacheprovider", "-pno:faulthandler"]
+    without = ["-pno:cacheprovider", "-pno:faulthandler", "-pno:unraisableexception"]
     assert pytest.main([*options, *without, *map(str, args)], [heard]) in (0, 5)
     return heard
 

@@ -53,6 +53,7 @@ def generated() -> dict[str, str]:
     return reference_pages.generated()
 
 
+@pytest.mark.slow
 def test_reference_pages_are_the_codes(generated: dict[str, str]) -> None:
     for place, content in generated.items():
         file, _, marker = place.partition("#")
@@ -60,6 +61,7 @@ def test_reference_pages_are_the_codes(generated: dict[str, str]) -> None:
         assert part(text, marker) == content, f"{place}: run python -m tests.test_docs"
 
 
+@pytest.mark.slow
 def test_reference_pages_name_every_call_command_and_setting(generated: dict[str, str]) -> None:
     document = reference_pages.openapi()
     for path, methods in document["paths"].items():

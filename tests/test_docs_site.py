@@ -55,6 +55,7 @@ def test_the_start_page_leads_to_every_guide() -> None:
     assert guides <= set(links(TEXTS[DOCS / "index.md"]))
 
 
+@pytest.mark.slow
 def test_every_link_and_anchor_leads_somewhere() -> None:
     ids = {page: anchors(text) for page, text in TEXTS.items()}
     followed, dead = 0, []

@@ -79,6 +79,7 @@ def openapi(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return without_examples(document)
 
 
+@pytest.mark.slow
 def test_openapi_has_the_same_paths_parameters_and_fields(openapi: Any) -> None:
     golden.check("openapi.json", without_prose(openapi))
 

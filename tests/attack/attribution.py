@@ -54,7 +54,7 @@ def _assert_counted(stage: Stage, rollout: Rollout) -> None:
     assert result["rewards"] == {"reward": 0.0}, result
 
 
-@claim("an agent that solves 4 of 10 and ends the others on a dead upstream scores 0.4")
+@claim("an agent that solves 4 of 10 and ends the others on a dead upstream scores 0.4", slow=True)
 def dead_upstream(stage: Stage) -> None:
     for number in range(10):
         rollout = _untrusted(stage, batch="dead-upstream", task=f"t{number}")
@@ -202,7 +202,7 @@ def breaker_by_bogus_keys(stage: Stage) -> None:
     assert batch["admitted"], batch
 
 
-@claim("five rollouts that ask for no such model open no breaker of those that do not")
+@claim("five rollouts that ask for no such model open no breaker of those that do not", slow=True)
 def breaker_by_unknown_models(stage: Stage) -> None:
     stage.provider.plays(_failing(b"no-such", 404, _NOT_FOUND))
     for _ in range(5):
@@ -214,7 +214,7 @@ def breaker_by_unknown_models(stage: Stage) -> None:
         assert stage.service.register(batch="no-such", **asked)["admitted"], asked
 
 
-@claim("an outage and a dead key of the operator leave the score as before")
+@claim("an outage and a dead key of the operator leave the score as before", slow=True)
 def honest_failures(stage: Stage) -> None:
     for status, message in ((503, "overloaded"), (401, "Incorrect API key provided")):
         model = f"model-{status}"  # a lane of its own: no other rollout is answered on it meanwhile

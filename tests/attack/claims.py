@@ -13,7 +13,7 @@ Attack: TypeAlias = Callable[[Stage], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What an attacker cannot do, and the attack that tries; ``slow`` takes over a second."""
+    """What an attacker cannot do, and the attack that tries; `make test` leaves out ``slow`` ones."""
 
     sentence: str
     attack: Attack

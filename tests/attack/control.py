@@ -21,7 +21,7 @@ def _credentials(rollout: Rollout) -> Iterator[str]:
     yield "X-Forwarded-For: 127.0.0.1"
 
 
-@claim("nothing that an agent holds opens a route of the control plane")
+@claim("nothing that an agent holds opens a route of the control plane", slow=True)
 def control_plane_with_an_agents_credentials(stage: Stage) -> None:
     rollout = stage.rollout()
     described = stage.service.get("/openapi.json")["paths"]

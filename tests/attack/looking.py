@@ -57,7 +57,7 @@ def another_rollouts_conversation(stage: Stage) -> None:
     assert found == {"duplicate_identity", "prompt_truncated"}, "else this would prove nothing"
 
 
-@claim("no conversation is kept: neither one of 100,000 messages nor one a call")
+@claim("no conversation is kept: neither one of 100,000 messages nor one a call", slow=True)
 def endless_conversations(stage: Stage) -> None:
     rollout = stage.rollout()
     answer = _answers(stage)
@@ -94,7 +94,7 @@ _WRITTEN = (
 )  # fmt: skip
 
 
-@claim("nothing that a check looks at changes a byte, or stops a call")
+@claim("nothing that a check looks at changes a byte, or stops a call", slow=True)
 def bytes_first(stage: Stage) -> None:
     rollout = stage.rollout()
     answer = _answers(stage)

@@ -65,7 +65,7 @@ def trick(
         one = Trick(play=play, check=check, level=level, reported=reported)
         TRICKS.append(one)
 
-        @claim(f"an agent that solves 4 of 10 scores no more than 0.4 {how}")
+        @claim(f"an agent that solves 4 of 10 scores no more than 0.4 {how}", slow=True)
         @wraps(play)
         def attack(stage: Stage) -> None:
             _assert_score_stands(stage, one)
@@ -268,7 +268,10 @@ def _assert_score_stands(stage: Stage, trick: Trick) -> None:
         assert batch["validity"] == {trick.level: len(failing)}, batch["validity"]
 
 
-@claim("where agents are trusted, what spoilt a measurement takes its score, as far as policy says")
+@claim(
+    "where agents are trusted, what spoilt a measurement takes its score, as far as policy says",
+    slow=True,
+)
 def where_agents_are_trusted(stage: Stage) -> None:
     stage.provider.plays(engine.obedient)
     tried = [

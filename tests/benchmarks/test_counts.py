@@ -20,6 +20,7 @@ def test_two_counts_agree_to_the_last_instruction() -> None:
     assert measure(2) == measure(2)
 
 
+@pytest.mark.slow
 def test_no_call_costs_more_than_its_bound() -> None:
     once = measure(1)
     chunk, exchange = once["a chunk of a stream"], once["a plain exchange"]

@@ -69,6 +69,7 @@ def test_the_service_signs_for_an_agent_that_has_no_account(
     assert b"AKID" not in kept
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_account")
 def test_without_credentials_the_rollout_is_an_api_error_that_says_why(
     provider: Provider, tmp_path: Path

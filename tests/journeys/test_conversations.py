@@ -17,6 +17,8 @@ from tests.journeys.agents import UPSTREAM, Seen, ask
 from tests.journeys.service import Service
 from tests.waiting import until
 
+pytestmark = pytest.mark.slow  # to load the SDKs takes four CPU seconds
+
 FINISHES = {
     Api.CHAT: ("stop", "tool_calls"),
     Api.RESPONSES: ("completed", "completed"),

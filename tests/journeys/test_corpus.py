@@ -102,6 +102,7 @@ def test_causes_through_the_running_proxy(
     assert transient / len(errors) >= 0.98
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one_of", SHARES)
 def test_usage_through_the_running_proxy(
     service: Service,

@@ -52,6 +52,7 @@ class Agent(threading.Thread):
             self.whole = True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rounds", "workers", "services", "on"),
     [
@@ -181,6 +182,7 @@ def test_a_call_that_does_not_end_is_cut_and_recorded_as_lost(
         assert service.verdict("r")["health"] == "undecided"
 
 
+@pytest.mark.slow
 def test_what_it_could_not_write_survives_a_kill(provider: Provider, tmp_path: Path) -> None:
     with Service(tmp_path, provider.url) as service:
         with contextlib.closing(sqlite3.connect(service.database, isolation_level=None)) as other:

@@ -17,6 +17,8 @@ from tests.fakes.provider import Answer, Cut, Provider
 from tests.journeys.agents import KEY, PROMPT, ask, gemini_client
 from tests.journeys.service import Service
 
+pytestmark = pytest.mark.slow  # to load the SDKs takes four CPU seconds
+
 MODEL = "gemini-3-pro"
 FINISHED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
 TOOLS: Any = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]

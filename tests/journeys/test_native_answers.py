@@ -11,6 +11,8 @@ from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.service import Service
 
+pytestmark = pytest.mark.slow  # to load the SDKs takes four CPU seconds
+
 SAGEMAKER, TELEMETRY = "/endpoints/falcon/invocations", "/v1/ingest"
 POST, GET = "/v1/models/acme/falcon/predictions", "/v1/predictions/pred1"
 

@@ -47,6 +47,7 @@ def hear_done(answer: httpx.Response) -> None:
     raise AssertionError("no [DONE] came")
 
 
+@pytest.mark.slow
 def test_a_zero_that_is_true_stays_in_the_denominator(
     service: Service, provider: Provider, rollout: str
 ) -> None:
@@ -303,6 +304,7 @@ def test_killed_in_the_middle_it_loses_nothing_that_was_finished(
     assert verdict["health"] == "undecided"
 
 
+@pytest.mark.slow
 def test_told_to_stop_it_lets_calls_in_flight_finish(provider: Provider, tmp_path: Path) -> None:
     go = threading.Event()
     stream = answers.chat_stream().stopping_after(3, Wait(go))

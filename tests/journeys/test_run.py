@@ -256,6 +256,7 @@ def test_a_service_of_its_own_serves_where_none_answers_and_is_gone_afterwards(
         httpx.get(str(httpx.URL(alone.seen["base_url"]).copy_with(path="/healthz")))
 
 
+@pytest.mark.slow
 def test_an_agent_beside_its_own_service_cannot_report_on_itself(alone: Alone) -> None:
     assert alone.seen["outcome"] == 401
     assert alone.seen["variables"] == ["TRUEZERO_ROLLOUT", "TRUEZERO_ROLLOUT_KEY"]

@@ -185,6 +185,7 @@ def test_a_service_that_stops_lets_the_response_under_way_end(
     assert (call["ending"], call["output_tokens"]) == ("complete", 5)
 
 
+@pytest.mark.slow
 def test_a_service_that_is_killed_has_lost_the_response_under_way(
     talker: Talker, tmp_path: Path, rollout: str
 ) -> None:

@@ -120,6 +120,7 @@ def test_0_2_0s_commands_print_what_todays_rules_find(
         assert ended.stdout
 
 
+@pytest.mark.slow
 def test_who_names_its_version_is_told_the_new_checks(url: str) -> None:
     with Client(url) as client:
         (dead, *_) = client.rollouts(batch="trusted", task="dead")
@@ -132,6 +133,7 @@ def test_who_names_its_version_is_told_the_new_checks(url: str) -> None:
     assert "unearned" in httpx.get(path, headers={CLIENT: "0.2.1"}).text
 
 
+@pytest.mark.slow
 def test_the_checks_since_0_2_0_are_named_in_one_place(tmp_path: Path) -> None:
     names = "from truezero.models.verdicts import CheckName; print(*CheckName.__args__)"
     ended = released("-c", names, url="http://127.0.0.1:1", folder=tmp_path)

@@ -79,6 +79,7 @@ def test_the_program_of_the_page_runs_as_it_stands_and_ends(tmp_path: Path) -> N
     assert settled["100 - 1"] > 1, "it was complete before what failed had been run again"
 
 
+@pytest.mark.slow
 async def test_its_learner_trains_each_group_once_however_often_it_settles(
     tmp_path: Path,
 ) -> None:

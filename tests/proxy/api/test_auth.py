@@ -220,6 +220,7 @@ def test_a_query_does_not_open_one_either(house: House, credential: str) -> None
         assert answer.status_code == 401
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_operators_token_opens_every_one(house: House, every: int) -> None:
     unchanged = {("POST", "/rollouts/a/outcome"), ("POST", "/key/delete")}

@@ -117,6 +117,7 @@ def file(service: Service, accept: str, query: str = "batch=b&sort=reward&order=
     return answer.content
 
 
+@pytest.mark.slow
 def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
     rows = page(filled, "batch=b&sort=reward&order=desc")["items"]
     assert len(rows) == 6

@@ -30,6 +30,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]
             yield f"{method.upper()} {path}", operation
 
 
+@pytest.mark.slow
 def test_the_document_is_of_openapis_own_schema(document: dict[str, Any]) -> None:
     package = importlib.util.find_spec("openapi_spec_validator")  # found, and not imported
     assert package is not None and package.origin is not None

@@ -247,6 +247,7 @@ def silent(service: Service, number: int, **lane: str) -> bool:
     return admitted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lane", [{}, {"upstream": "openai", "model": "gpt-5"}])
 @pytest.mark.postgres_smoke
 def test_a_batch_of_which_no_call_came_is_never_stopped(
@@ -271,6 +272,7 @@ def test_other_lanes_and_batches_go_on(service: Service) -> None:
     assert play(service, "unnamed", model=None, upstream=None)["admitted"] is False
 
 
+@pytest.mark.slow
 def test_isolated_and_transient_failures_never_stop_a_batch(service: Service) -> None:
     for number in range(3):
         play(service, f"dead-{number}", DEAD)
@@ -294,6 +296,7 @@ def test_a_canary_decides_after_a_reset(service: Service) -> None:
     assert "status" in play(service, "held"), "registering again asks again"
 
 
+@pytest.mark.slow
 def test_a_threshold_of_zero_turns_breakers_off(services: Services) -> None:
     service = services(BREAKER_THRESHOLD="0")
     for number in range(8):

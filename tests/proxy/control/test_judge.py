@@ -749,6 +749,7 @@ def test_attempts_while_a_lane_answers_nobody_do_not_count(service: Service) -> 
     assert [reruns[kind]["count"] for kind in ("transient", "fix_first")] == [1, 0]
 
 
+@pytest.mark.slow
 def test_attempts_count_once_a_lane_has_answered_others(service: Service) -> None:
     for number in range(4):
         advice(service, number)
@@ -768,6 +769,7 @@ def test_one_task_that_fails_beside_answered_ones_is_retried_as_often_as_ever(
     assert [retry["reason"] for retry in advised] == [FIRST, SECOND, USED]
 
 
+@pytest.mark.slow
 def test_two_tasks_that_fail_after_an_answer_are_an_outage(service: Service) -> None:
     answer(service)
     advice(service, 0, "other")  # and waits while the other one tries
@@ -776,6 +778,7 @@ def test_two_tasks_that_fail_after_an_answer_are_an_outage(service: Service) -> 
     assert advice(service, 2, "other")["reason"] == SILENT
 
 
+@pytest.mark.slow
 def test_retries_that_are_turned_off_stay_off_on_a_silent_lane(services: Services) -> None:
     off = services(MAX_RETRIES="0")
     assert {advice(off, number)["reason"] for number in range(3)} == {

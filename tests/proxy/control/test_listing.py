@@ -125,6 +125,7 @@ async def test_all_rows_come_some_at_a_time(
     assert await parts(sort="task", after=first["next"]) == [["r4", "r1"], ["r3"]]
 
 
+@pytest.mark.slow
 @pytest.mark.postgres_smoke
 async def test_a_rollout_has_its_neighbours_in_every_order(
     service: Service, control: ControlService

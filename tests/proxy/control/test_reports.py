@@ -40,6 +40,7 @@ def listed(told: dict[str, Any]) -> dict[str, dict[str, list[str | None]]]:
     }
 
 
+@pytest.mark.slow
 def test_every_repeat_without_a_score_is_in_one_list(service: Service) -> None:
     play(service, "won", reward=1.0, task="won")
     play(service, "down", DOWN, task="down")
@@ -351,6 +352,7 @@ def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(usage_service: S
     assert (told["sum"]["billable_calls"], told["sum"]["cost_known_calls"]) == (6, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.postgres_smoke
 def test_it_is_by_any_of_model_upstream_role_and_task(usage_service: Service) -> None:
     filled(usage_service)

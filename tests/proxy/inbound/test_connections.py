@@ -246,6 +246,7 @@ def heard(agent: socket.socket) -> bytes:
     return b"".join(parts)
 
 
+@pytest.mark.slow
 def test_connections_are_ended_by_what_they_wait_for_and_never_while_the_agent_waits() -> None:
     let_go = threading.Event()
 
@@ -289,6 +290,7 @@ def test_connections_are_ended_by_what_they_wait_for_and_never_while_the_agent_w
         assert heard(slow).count(b"HTTP/1.1 200 ") == 1
 
 
+@pytest.mark.slow
 def test_silent_connections_take_nobody_elses_calls_away(tmp_path: Path) -> None:
     """One agent holds as many connections as the service may have files open."""
     with (

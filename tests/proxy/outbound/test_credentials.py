@@ -592,6 +592,7 @@ class Account:
         )
 
 
+@pytest.mark.slow
 def test_a_call_without_a_token_gets_the_services_own(
     provider: Provider, relay: Relaying, account: Account
 ) -> None:

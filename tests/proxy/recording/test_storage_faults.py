@@ -171,6 +171,7 @@ def prepare(settings: Settings) -> str | None:
     return said
 
 
+@pytest.mark.slow
 def test_what_was_kept_survives_the_end_of_the_process(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "t.db", isolation_level=None)) as other:
         with serving(tmp_path) as service:

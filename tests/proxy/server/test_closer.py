@@ -110,6 +110,7 @@ class Loop:
         return [status for began, status in tuple(self.calls) if began > since]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["outcome", "key"])
 def test_nothing_begun_after_the_answer_passes_at_either(
     pair: tuple[Service, Service], way: str
@@ -372,6 +373,7 @@ def silent(database: Database, rollout: str, number: int) -> list[str]:
     return database.closings.unconfirmed(rollout, number, worker="v", host="v", now=time.time())
 
 
+@pytest.mark.slow
 async def test_a_rollout_is_confirmed_when_its_calls_are_over_and_written(
     database: Database,
 ) -> None:

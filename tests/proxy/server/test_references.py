@@ -74,6 +74,7 @@ def test_what_needs_a_reference_by_the_call_alone(text: str, needs: bool) -> Non
     assert not may_need_one(replace(call, injected=True))
 
 
+@pytest.mark.slow
 def test_a_busy_database_delays_a_series_and_loses_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -190,6 +191,7 @@ def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_a
     database.close()
 
 
+@pytest.mark.slow
 def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "t.db"))
     database.prepare()

@@ -252,6 +252,7 @@ _EXAMPLES = (settings.default or settings()).max_examples
 _ON_ONE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
+@pytest.mark.slow
 @settings(max_examples=_EXAMPLES // 12, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_a_recount_gives_after_many_steps(history: History, data: Any) -> None:

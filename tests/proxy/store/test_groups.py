@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection, Select, event, insert, select, text
 
 from classifier.breakers import Admission
@@ -399,6 +400,7 @@ def test_the_tasks_that_lack_repeats_are_read_by_their_names(database: Database)
         assert lacking(database, at_once=at_once, since="fex") == whole[1:]
 
 
+@pytest.mark.slow
 def test_a_page_is_read_in_the_order_of_an_index(database: Database) -> None:
     """Neither its first page nor a later one walks through all rows, or sorts them."""
     rows: list[dict[str, Any]] = [

@@ -78,6 +78,7 @@ def test_an_archive_of_a_release_is_imported_and_exported_again(
             assert {name: after[name] for name in before} == before
 
 
+@pytest.mark.slow
 def test_a_service_goes_on_with_a_database_of_a_release(release: Release, tmp_path: Path) -> None:
     with serving(tmp_path, DATABASE_URL=str(release.file)) as service:
         is_answered_as_before(service, release)

@@ -138,6 +138,7 @@ def wal(file: Path) -> int:
     return file.with_name(f"{file.name}-wal").stat().st_size
 
 
+@pytest.mark.slow
 def test_checkpoints_have_the_wal_begin_anew_while_others_write(
     file: Path, opened: Connections
 ) -> None:

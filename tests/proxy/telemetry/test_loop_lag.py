@@ -15,6 +15,7 @@ def service(on_both: Callable[..., Service]) -> Service:
     return on_both()
 
 
+@pytest.mark.slow
 def test_the_loop_is_listened_to(service: Service) -> None:
     def heard() -> float | None:
         count = value(scraped(service), "truezero_overhead_seconds_count", part="loop")

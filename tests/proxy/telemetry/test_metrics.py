@@ -410,6 +410,7 @@ def test_panels_have_names_sources_and_places_of_their_own() -> None:
             assert panel["description"]
 
 
+@pytest.mark.slow
 def test_the_dashboard_links_to_pages_that_the_service_has(services: Services) -> None:
     found = dashboard()
     links = [

@@ -90,6 +90,7 @@ def nights(service: Service) -> None:
         play(service, f"now-{task}", answer, batch="tonight", task=task, reward=tonight)
 
 
+@pytest.mark.slow
 def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Service) -> None:
     nights(service)
     html = page(service, "/ui/compare", a="last", b="tonight")

@@ -347,6 +347,7 @@ def listed(html: str) -> list[str]:
     return re.findall(r'<a class="id" href="/ui/rollouts/([^"?]+)', html.split('id="list"')[1])
 
 
+@pytest.mark.slow
 def test_rollouts_are_filtered_and_searched(service: Service) -> None:
     play(service, "fine", reward=1.0, task="sort a list")
     play(service, "dead", DEAD, task="draw a map")

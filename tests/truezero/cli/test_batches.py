@@ -62,6 +62,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**clean, "COLUMNS": "100", **more}
 
 
+@pytest.mark.slow
 def test_a_batch_says_what_it_stands_on(url: str) -> None:
     done = truezero("batch", "mixed/1", url=url)
     assert done.returncode == 0, done.stderr
@@ -296,6 +297,7 @@ def items(lists_url: str, query: str) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_list_is_restss_newest_first(lists_url: str) -> None:
     done = run(
         lists_url, "list", "--json", "--batch", "first", "--reward", "zero", "--reward", "null"

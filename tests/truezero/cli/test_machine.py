@@ -64,6 +64,7 @@ def test_a_url_loses_its_user_and_password(text: str, told: str) -> None:
     assert machine.without_credentials(text) == told
 
 
+@pytest.mark.slow
 def test_the_whole_screen_holds_no_secret(tmp_path: Path) -> None:
     url = f"http://me:url-value@127.0.0.1:{closed_port()}"
     more = {name: text for name, text in SECRETS.items() if name != "https_proxy"}

@@ -44,6 +44,7 @@ def fail(client: Client, provider: Provider) -> None:
             call(rollout.env["OPENAI_BASE_URL"])
 
 
+@pytest.mark.slow
 def test_a_lane_that_is_down_is_printed_and_is_the_exit_code(world: str) -> None:
     done = truezero("status", url=world)
     assert done.returncode == 76, done.stderr
@@ -233,6 +234,7 @@ def answered(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return answered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", "async"])
 @pytest.mark.parametrize("outages", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_batch_that_waits_for_health_finds_out_by_itself(
@@ -267,6 +269,7 @@ def test_a_batch_that_waits_for_health_finds_out_by_itself(
     assert {ran.given_up for ran in done.results} == {None}
 
 
+@pytest.mark.slow
 def test_a_batch_without_retries_has_none_to_spare_for_probes(
     monkeypatch: pytest.MonkeyPatch, world: str
 ) -> None:

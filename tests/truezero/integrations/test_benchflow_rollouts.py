@@ -201,6 +201,7 @@ def test_a_service_that_leaves_is_not_asked_again(
     assert "benchflow goes on unmeasured" in line
 
 
+@pytest.mark.slow
 def test_a_breaker_stops_nothing_that_did_not_ask_for_it(
     rollouts: Made, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,6 +250,7 @@ def test_a_rollout_that_was_never_settled_keeps_no_reward(rollouts: Made) -> Non
     assert done._error == "truezero: not measured: the rollout was never judged"
 
 
+@pytest.mark.slow
 def test_an_open_breaker_stops_rollouts(rollouts: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRUEZERO_BENCHFLOW", "on")
     monkeypatch.setenv("TRUEZERO_BATCH", "tripped")

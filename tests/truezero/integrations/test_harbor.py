@@ -223,6 +223,7 @@ def ended(trial: Trial) -> tuple[str | None, float | None, str | None]:
     return info and info.exception_type, verified and verified.rewards["reward"], told
 
 
+@pytest.mark.slow
 def test_a_dead_model_is_not_verified_and_a_genuine_zero_is(url: str, tmp_path: Path) -> None:
     job = Job(tmp_path, ["good"], ["dead", "dead"], [], name="hb-kinds")
     good, dead, mute = run(job, TruezeroPlugin(url))
@@ -367,6 +368,7 @@ def test_a_trial_says_where_the_service_has_gone(when: str, url: str, tmp_path: 
     assert "cannot reach" in trial.result.exception_info.exception_message
 
 
+@pytest.mark.slow
 def test_an_open_breaker_stops_trials(url: str, tmp_path: Path) -> None:
     last = run(Job(tmp_path, *[["dead"]] * 6, name="hb-tripping"), TruezeroPlugin(url))[-1]
     assert ended(last) == ("CancelledError", None, "CancelledError")

@@ -128,6 +128,7 @@ def facts(report: Any) -> tuple[Any, ...]:
     return report["status"], report["termination_reason"], report["eval"]
 
 
+@pytest.mark.slow
 def test_rollouts_on_one_shared_client_are_told_apart_over_threads(url: str) -> None:
     tasks = [(f"t{n}", "sk-dead" if n % 3 == 0 else "sk-good", 1 + n % 2) for n in range(6)]
     reports = Suite(url, Truezero(url, batch="shared")).run(*tasks, workers=3)
@@ -267,6 +268,7 @@ def test_a_card_that_cannot_be_written_is_a_warning(
     assert said.startswith("no measurement card was written: ")
 
 
+@pytest.mark.slow
 def test_an_open_breaker_stops_the_rest(url: str) -> None:
     suite = Suite(url, Truezero(url, batch="tripping"))
     suite.run(*[(f"t{n}", "sk-dead", 1) for n in range(5)])

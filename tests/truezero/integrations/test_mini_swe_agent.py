@@ -150,6 +150,7 @@ GAVE_UP = {"exit_status": "LimitsExceeded", "submission": ""}
 PATCH = {"exit_status": "Submitted", "submission": "diff"}
 
 
+@pytest.mark.slow
 def test_only_an_empty_prediction_without_a_model_goes(url: str, tmp_path: Path) -> None:
     cases: list[tuple[str, Agent, list[str]]] = [
         ("an empty one of a failure", calling("sk-dead", EMPTY), []),

@@ -158,6 +158,7 @@ def test_an_agent_that_ends_before_the_failing_call_hid_nothing(
     assert got.verdict.health == "healthy"
 
 
+@pytest.mark.slow
 def test_an_agent_that_goes_on_and_on_is_stopped_with_its_children(
     client: Client, tmp_path: Path
 ) -> None:
@@ -189,6 +190,7 @@ def _ends(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_an_agent_that_hangs_with_its_provider_is_stopped(client: Client, agent: Path) -> None:
     got = one(client, plan(agent, "hang", timeout_s=4))
     assert got.stopped, "the agent itself would end after 30 s"
@@ -221,6 +223,7 @@ def test_a_drill_leaves_its_rollout_reported(client: Client, agent: Path) -> Non
     assert client.verdict(got.rollout_id).provisional is False
 
 
+@pytest.mark.slow
 def test_a_spoilt_answer_is_taken_for_good_and_its_findings_are_named(
     client: Client, agent: Path
 ) -> None:
@@ -247,6 +250,7 @@ def test_a_spoilt_answer_that_is_refused_is_reported(client: Client, agent: Path
     assert (got.conduct, got.hidden, got.exit_code) == ("reported it", False, 3)
 
 
+@pytest.mark.slow
 def test_a_slow_answer_is_waited_for_or_not(client: Client, agent: Path) -> None:
     got = one(client, replace(plan(agent, "slow"), delay_s=0.01))
     assert (got.conduct, got.hidden, got.struck) == ("waited for it", False, 1)
@@ -257,6 +261,7 @@ def test_a_slow_answer_is_waited_for_or_not(client: Client, agent: Path) -> None
     assert (call.injected, call.status) == (True, None)
 
 
+@pytest.mark.slow
 def test_each_drill_is_told_as_it_ends(client: Client, agent: Path) -> None:
     told: list[str] = []
     drilled = drills.run(

@@ -214,6 +214,7 @@ def test_a_rollout_without_calls_cannot_be_played(client: Client) -> None:
         replays.replayed(client, empty.id)
 
 
+@pytest.mark.slow
 def test_the_command_says_how_the_agent_reacts_and_how_it_was_judged(
     house: Service, client: Client, tmp_path: Path
 ) -> None:

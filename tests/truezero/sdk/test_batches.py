@@ -338,6 +338,7 @@ def outage(
         accounts.outages = 0
 
 
+@pytest.mark.slow
 @both
 def test_an_outage_costs_no_task_its_measurement(
     world: tuple[str, Provider, Accounts], kind: str, name: str, turned: Turned
@@ -351,6 +352,7 @@ def test_an_outage_costs_no_task_its_measurement(
     assert len(turned.s) == 6, "nobody storms a provider that is down"
 
 
+@pytest.mark.slow
 @both
 def test_waiting_ends_after_max_wait_s_and_says_so(
     world: tuple[str, Provider, Accounts], kind: str, name: str, turned: Turned
@@ -924,6 +926,7 @@ class Learner:
         return self.told
 
 
+@pytest.mark.slow
 @both
 async def test_groups_of_a_batch_that_has_ended_end(
     group_world: tuple[str, Accounts], group_name: str, kind: str
@@ -941,6 +944,7 @@ async def test_groups_of_a_batch_that_has_ended_end(
     assert [group.revision for group in told_later] == [1, 1]
 
 
+@pytest.mark.slow
 @both
 async def test_a_batch_that_several_machines_share_ends_with_the_last_of_them(
     group_world: tuple[str, Accounts], group_name: str, kind: str
@@ -968,6 +972,7 @@ async def test_a_batch_that_several_machines_share_ends_with_the_last_of_them(
     assert (found[0], sorted(found)) == ("x", ["x", "y", "z"])
 
 
+@pytest.mark.slow
 @both
 async def test_a_run_that_was_killed_is_over_when_it_is_resumed(
     group_world: tuple[str, Accounts], group_name: str, kind: str

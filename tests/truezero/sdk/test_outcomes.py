@@ -116,6 +116,7 @@ def run_agent(registered: Any) -> None:
     assert answer.is_success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", pytest.param("async", marks=pytest.mark.slow)])
 def test_an_outcome_is_delivered_once_a_killed_service_is_back(
     kind: str, place: Path, provider: Provider, tmp_path: Path
@@ -320,6 +321,7 @@ def test_a_balancer_whose_service_is_away_is_told_from_another_program(
         assert caught.value.code == "other_service"
 
 
+@pytest.mark.slow
 @both
 def test_a_service_that_dies_between_the_outcome_and_its_verdict_is_waited_for_too(
     kind: str, place: Path, provider: Provider, tmp_path: Path
@@ -343,6 +345,7 @@ def test_a_service_that_dies_between_the_outcome_and_its_verdict_is_waited_for_t
     assert [path for path in balancer.paths if path.endswith("outcome")] == ["/rollouts/r/outcome"]
 
 
+@pytest.mark.slow
 @both
 def test_a_second_delivery_is_answered_as_the_first_was(
     kind: str, place: Path, provider: Provider, tmp_path: Path
@@ -396,6 +399,7 @@ def test_a_success_of_any_client_begins_patience_anew(place: Path, tmp_path: Pat
     assert sum(clock.slept) == 120
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "again", "health"),
     [

@@ -56,6 +56,7 @@ def client(asked: Callable[[httpx.Request], httpx.Response]) -> Client:
 # --- one source ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_client_that_blocks_is_made_of_the_one_that_is_awaited() -> None:
     made = {file.name: file.read_text("utf-8") for file in sync_client.MADE.glob("*.py")}
     assert made == sync_client.generated(), "run python -m tests.sync_client"

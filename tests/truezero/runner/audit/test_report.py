@@ -217,6 +217,7 @@ def mutated(value: Any, draw: random.Random) -> Any:
     return [mutated(each, draw) for each in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 def test_records_of_any_shape_are_judged_or_refused_in_a_sentence(tmp_path: Path) -> None:
     judged = 0
     for name in WRITERS:

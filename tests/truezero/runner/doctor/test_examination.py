@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.proxy.api.test_routes import Service
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.runner.doctor.looking import OPENAI, look
@@ -38,6 +40,7 @@ def test_no_inference_is_asked_for_and_nothing_is_the_agents(
     assert (verdict.health, verdict.provisional) == ("not_judged", False)
 
 
+@pytest.mark.slow
 def test_the_command_prints_a_line_for_each_check(tmp_path: Path, service: Service) -> None:
     environment = {"TRUEZERO_URL": str(service.http.base_url), "OPENAI_API_KEY": "sk-alive"}
     well = truezero("doctor", "--model", "openai/gpt-5", folder=tmp_path, **environment)

@@ -32,6 +32,7 @@ def test_another_package_in_front_of_ours(
     assert str(other) in found.told
 
 
+@pytest.mark.slow
 def test_who_owns_a_package_is_read_from_what_is_installed() -> None:
     assert doctor.owners("pytest") == ["pytest"]
     assert doctor.owners("no_such_package") == []

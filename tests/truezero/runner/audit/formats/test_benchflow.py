@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.truezero.runner.audit.copies import check_copy
 from tests.truezero.runner.audit.harnesses import dump
 from truezero.runner.audit.errors import FinishedRun
@@ -28,6 +30,7 @@ def read(folder: Path) -> list[FinishedRun]:
     return [run for run in BENCHFLOW.read(folder) if isinstance(run, FinishedRun)]
 
 
+@pytest.mark.slow
 def test_a_copy_carries_benchflows_own_diagnostics(tmp_path: Path) -> None:
     copy = check_copy("benchflow", tmp_path)
     records = [json.loads(file.read_text()) for file in copy.rglob("result.json")]

@@ -20,6 +20,7 @@ def trial(folder: Path, name: str, **fields: Any) -> None:
     dump(folder / name / "result.json", {**harbor_result(RUN), "trial_name": name, **fields})
 
 
+@pytest.mark.slow
 def test_a_copy_carries_an_exception_that_harbor_knows_and_no_reward(tmp_path: Path) -> None:
     copy = check_copy("harbor", tmp_path)
     trials = [json.loads(file.read_text()) for file in copy.rglob("result.json")]
