@@ -15,7 +15,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.runtime
 READY := $(VENV)/.ready
-PYTEST := $(abspath $(BIN))/python -m pytest -n auto --maxprocesses 8 --dist loadfile
+# One more than cores, up to eight: half of the time a test waits.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
+PYTEST := $(abspath $(BIN))/python -m pytest -n $(WORKERS) --dist loadfile
 INTEGRATIONS := $(VENV)/integrations
 PEERS ?= $(VENV)/peers
 CHAOS := $(VENV)/agentchaos
@@ -29,7 +31,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow all test-steady check audit compiled testcompiled testcompiled-whole fuzz attack fairness sbom bench peers soak \
-	agents integrations integrations-changed manifests corpus screenshots dist image lock pace rl
+	agents environments integrations integrations-changed manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,13 +48,13 @@ test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## the dear ones: kills, clusters, a browser, PostgreSQL; --loops N: the cheapest
-	$(PYTEST) -m slow $(ARGS)
+	$(PYTEST) -m slow --costs $(VENV)/costs.json $(ARGS)
 
 all: ## everything, for an hour: before a release, and each week
 	$(MAKE) --keep-going check manifests test test-slow testcompiled-whole integrations attack fairness corpus
 
-test-steady: $(READY) ## each file of make test 20 times while every core is busy, for hours
-	$(BIN)/python -m tests.steady $(ARGS)
+test-steady: $(READY) ## make test ten times in a row while every core is busy
+	$(BIN)/python -m tests.steady --workers $(WORKERS) $(ARGS)
 
 check: $(READY) ## style, types, and whether a pinned package is known to be vulnerable
 	@$(MAKE) --no-print-directory --keep-going --jobs=4 $(APART) $(CHECKS)
@@ -134,8 +136,10 @@ MORE ?=  # heavy: clients that are large
 CHOSEN := $(strip $(HARNESSES) $(MORE))
 HARNESS_ENVIRONMENTS := $(CHOSEN:%=$(INTEGRATIONS)/%/.ready)
 HARNESS_TESTS := INTEGRATIONS=$(INTEGRATIONS) HARNESSES="$(CHOSEN)"
-integrations: $(READY) ## the harnesses themselves, from PyPI
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS)
+environments: $(READY)
+	@$(if $(CHOSEN),$(MAKE) --no-print-directory --keep-going --jobs=2 $(HARNESS_ENVIRONMENTS))
+
+integrations: environments ## the harnesses themselves, from PyPI
 	$(if $(filter-out gateways,$(CHOSEN)),$(HARNESS_TESTS) $(PYTEST) \
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
