@@ -13,7 +13,7 @@ Attack: TypeAlias = Callable[[Stage], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """What an attacker cannot do, and the attack that tries; `make test` leaves out ``slow`` ones."""
+    """What an attacker cannot do, and the attack that tries; ``slow``: not in `make test`."""
 
     sentence: str
     attack: Attack
