@@ -27,7 +27,7 @@ from tests import forked
 CALIBRATION = 40_000_000
 TABLE = Path(__file__).with_suffix(".json")
 _SHARE = 10  # of the calibration loop a test of `make test` may cost: 1 / _SHARE
-_UNKNOWN = 1 / _SHARE  # loops of a slow test that the table does not know yet
+_OTHERS = 0.03  # loops of a slow test that the table does not name: most are PostgreSQL twins
 _STARTED = pytest.StashKey[float]()
 _COST = "cpu_s"
 _LEFT = pytest.StashKey[list[str]]()
@@ -67,7 +67,7 @@ def cheapest(
 
     def cost(item: pytest.Item) -> float:
         file, function = _place(item.nodeid)
-        return table.get(file, {}).get(function, _UNKNOWN)
+        return table.get(file, {}).get(function, _OTHERS)
 
     kept, used = set(), 0.0
     for item in sorted(items, key=cost):
@@ -175,15 +175,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def tabled(measured: Iterable[Mapping[str, Any]]) -> Table:
-    """Make the table of slow tests from what ``--costs`` wrote: medians, in calibration loops."""
+    """Make the table of slow tests from what ``--costs`` wrote: medians, in calibration loops.
+
+    It names what costs above a tenth of one.
+    """
     of: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for run in measured:
         for test in run["slow"]:
             of[_place(test)].append(run["tests"][test] / run["tenth_s"] / _SHARE)
     table: Table = {}
     for file, function in sorted(of):
-        loops = round(statistics.median(of[file, function]), 3)
-        table.setdefault(file, {})[function] = loops
+        loops = round(statistics.median(of[file, function]), 1)
+        if loops > 1 / _SHARE:
+            table.setdefault(file, {})[function] = loops
     return table
 
 
