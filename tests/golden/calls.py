@@ -647,9 +647,9 @@ def _limits() -> Iterator[tuple[str, Case]]:
         ),
     )
     yield "agent is slow, not the provider", Case(
-        steps=(*_HALF, ("pause", 0.3), ("send", ASKED[20:]), ("ask", ASKED[20:]),
+        steps=(*_HALF, ("pause", 3.3), ("send", ASKED[20:]), ("ask", ASKED[20:]),
                ("answer", _WHOLE)),
-        rules=silent,
+        rules=lambda: {"limits": CallLimits(read_s=3.0)},  # in which the provider does answer
     )  # fmt: skip
 
     def small() -> dict[str, Any]:
