@@ -44,7 +44,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.provider import Answer, Provider, Request, Script, closed_port
-from tests.journeys.environments import AS_INSTALLED, as_installed, harnesses
+from tests.journeys.environments import AS_INSTALLED, as_installed, cache, harnesses
 from tests.journeys.failing import Case, plays
 from tests.journeys.service import ROOT, Service
 
@@ -103,7 +103,8 @@ class Ran:
     @property
     def said(self) -> list[str]:
         """Lines of its console that speak of truezero; a traceback's are among them."""
-        lines = _COLOUR.sub("", self.stdout + "\n" + self.stderr).splitlines()
+        text = _COLOUR.sub("", self.stdout + "\n" + self.stderr)
+        lines = text.replace(str(cache()), "").splitlines()  # whose path has our name
         told = [line.strip() for line in lines if not line.startswith('{"')]
         return [line for line in told if "truezero" in line.lower()]
 
