@@ -9,7 +9,7 @@ from functools import partial
 
 from fastapi import FastAPI, Request
 
-from proxy.api import bulk, lists, openapi, problems, routes
+from proxy.api import bulk, gone, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import alerts, judge, rollouts
@@ -59,6 +59,7 @@ class ControlPlane:
 # Made once for all applications of this process: they read from `app.state` what they need.
 _ROUTES = [
     *openapi.router.routes,
+    *gone.gone().routes,  # before the next, as they are
     *routes.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,

@@ -28,6 +28,7 @@ RefusalCode: TypeAlias = Literal[
     "cross_origin",
     "foreign_form",
     "form_too_large",
+    "gone",
     "head_timeout",
     "head_too_large",
     "http_error",

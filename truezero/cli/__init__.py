@@ -125,7 +125,9 @@ class LazyGroup(click.Group):
                 loaded = importlib.import_module(f"{__name__}.{module}")
                 command: click.Command = getattr(loaded, function)
                 return command
-        return None
+        from truezero.cli import gone  # noqa: PLC0415
+
+        return gone.command(cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its first sentence, under its heading."""

@@ -1,0 +1,30 @@
+"""Calls of the last release: for one release, 410 and a sentence that says what to use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NoReturn
+
+from fastapi import APIRouter
+
+from proxy.routing.errors import Refusal
+
+# Method, path as a route has it, and what takes its place.
+CALLS: Sequence[tuple[str, str, str]] = ()
+
+
+def gone(calls: Sequence[tuple[str, str, str]] = CALLS) -> APIRouter:
+    """Return routes that the OpenAPI document leaves out; they come before those with a path."""
+    router = APIRouter(include_in_schema=False)
+    for method, path, instead in calls:
+        router.add_api_route(
+            path, _refusing(f"{method} {path}: {instead}"), methods=[method], response_model=None
+        )
+    return router
+
+
+def _refusing(sentence: str) -> Callable[[], Coroutine[Any, Any, NoReturn]]:
+    async def refuse() -> NoReturn:
+        raise Refusal(410, "gone", f"this call is gone: {sentence}")
+
+    return refuse
