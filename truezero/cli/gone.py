@@ -1,4 +1,4 @@
-"""What the last release had: a command says what takes its place, an option has no effect.
+"""The commands and options of the last release: one says what takes its place, one has no effect.
 
 Each stays for one release, hidden from help, and is then unknown.
 """
