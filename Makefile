@@ -34,7 +34,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 	agents environments integrations integrations-changed manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME) ## agents against a provider that fails in known ways, and the verdicts
 	$(BIN)/truezero demo $(ARGS)

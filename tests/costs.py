@@ -130,7 +130,6 @@ class Costs:
     """The costs of a run, gathered where its tests are handed out."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._limit_s = tenth_s()
         self._config = config
         self._file: Path | None = config.getoption("--costs")
         self._left_file: Path | None = config.getoption("--left")
@@ -151,19 +150,20 @@ class Costs:
             self._config.stash[_LEFT] = left
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        limit_s = tenth_s() if self._of else 0.0
         if self._file:
             ordered = sorted(self._of.items(), key=lambda item: -item[1])
             costs = {test: round(cost, 4) for test, cost in ordered}
-            measured = {"tenth_s": self._limit_s, "tests": costs, "slow": sorted(self._slow)}
+            measured = {"tenth_s": limit_s, "tests": costs, "slow": sorted(self._slow)}
             self._file.write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
         if self._left_file:
             left = self._config.stash.get(_LEFT, [])
             self._left_file.write_text("".join(f"{test}\n" for test in left), "utf-8")
-        over = {t: c for t, c in self._of.items() if c > self._limit_s and t not in self._slow}
+        over = {t: c for t, c in self._of.items() if c > limit_s and t not in self._slow}
         if over:
             terminalreporter.section("above a tenth of the calibration loop")
             for test, cost in sorted(over.items(), key=lambda item: -item[1]):
-                terminalreporter.line(f"{cost:6.2f} of {self._limit_s:.2f} CPU s  {test}")
+                terminalreporter.line(f"{cost:6.2f} of {limit_s:.2f} CPU s  {test}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -59,12 +59,29 @@ def test_the_table_has_the_median_of_a_slow_function_in_loops_and_nothing_of_oth
     assert table == {"t.py": {"f": 1.0}}  # of 0.5, 1.0 and 2.0
 
 
-def test_every_test_of_the_table_is_there_still() -> None:
-    root = Path(__file__).parent.parent
-    for file, functions in costs.read_table().items():
-        text = (root / file).read_text("utf-8")
-        gone = [name for name in functions if f"def {name.rpartition('::')[2]}(" not in text]
-        assert not gone, f"{file}: python -m tests.costs writes the table anew"
+ROOT = Path(__file__).parent.parent
+COMPILED = (ROOT / "tests/proxy/compiled.txt").read_text().split()
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        pytest.param(
+            [f"{file}::{name}" for file, names in costs.read_table().items() for name in names],
+            id="costs.json",  # `python -m tests.costs` writes it anew
+        ),
+        pytest.param(COMPILED, id="compiled.txt"),
+    ],
+)
+def test_every_test_that_a_table_names_is_there(listed: list[str]) -> None:
+    of = {name: name.split("::") for name in listed}
+    texts = {file: (ROOT / file).read_text("utf-8") for file, *_ in of.values()}
+    gone = [name for name, (file, *_, test) in of.items() if f"def {test}(" not in texts[file]]
+    assert not gone
+
+
+def test_what_covers_the_compiled_modules_stands_once_and_in_order() -> None:
+    assert sorted(set(COMPILED)) == COMPILED
 
 
 @pytest.mark.slow

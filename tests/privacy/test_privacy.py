@@ -69,11 +69,15 @@ class Left:
         return [*self.kept, *self.spilled, *self.broken, *self.ended]
 
 
+# Whichever of its tests is first pays for the module: a hundred loops for every row.
+_WHOLE = (pytest.mark.slow, pytest.mark.whole)
+
+
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(False, id="every failure in every dialect", marks=pytest.mark.slow),
-        pytest.param(True, id="every failure in every row", marks=pytest.mark.slow),
+        pytest.param(False, id="every failure in every dialect", marks=_WHOLE),
+        pytest.param(True, id="every failure in every row", marks=_WHOLE),
     ],
 )
 def left(
