@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, TypedDict
+from typing import Any, Self, TypedDict
 
 from truezero import Client, models
 from truezero.printable import visible
@@ -113,20 +113,26 @@ def _have_terminal(group: int) -> bool:
 
 
 def accompanied(
-    process: subprocess.Popen[bytes], client: Client, rollout_id: str, *, fail_fast: bool
+    process: subprocess.Popen[bytes],
+    client: Client,
+    rollout_id: str,
+    signals: Signals,
+    *,
+    fail_fast: bool,
 ) -> ProcessResult:
-    """Wait for the process; forward signals, and stop a doomed one with ``fail_fast``."""
+    """Wait for the process; pass signals on, and stop a doomed one with ``fail_fast``."""
     over = threading.Event()
     watch = _Watch(process, client, rollout_id, over)
-    with _forwarding(process.pid) as forwarded:
-        if fail_fast:
-            watch.start()
-        code = process.wait()
-        over.set()
+    signals.pass_to(process.pid)
+    if fail_fast:
+        watch.start()
+    code = process.wait()
+    over.set()
     if fail_fast:
         watch.join()
+    ending = signals.ending
     return ProcessResult(
-        agent_code=code, doomed=watch.stopped, forwarded=forwarded[-1] if forwarded else None
+        agent_code=code, doomed=watch.stopped, forwarded=ending[-1] if ending else None
     )
 
 
@@ -164,24 +170,45 @@ class _Watch(threading.Thread):
             return False  # the end of the run calls the service again and reports the error
 
 
-@contextmanager
-def _forwarding(group: int) -> Iterator[list[signal.Signals]]:
-    """Forward signals to the agent; the yielded list collects the terminating ones."""
-    ending: list[signal.Signals] = []
+class Signals:
+    """Passes signals on to the agent's group; those that come before it is there wait for it.
 
-    def forward(number: int, _frame: FrameType | None) -> None:
-        if number in _ENDING:
-            ending.append(signal.Signals(number))
-        signal_group(group, signal.Signals(number))
+    Without this, Ctrl-C between the agent's start and the terminal's change of hands would end
+    the run and leave the agent behind.
+    """
 
-    before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, forward) for number in _FORWARDED}
-    try:
-        yield ending
-    finally:
-        for number, handler in before.items():
+    def __init__(self) -> None:
+        self.ending: list[signal.Signals] = []  # those passed on that end a process
+        self._group: int | None = None
+        self._waiting: list[signal.Signals] = []
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        """Take this process's signals; outside of the main thread they stay as they are."""
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._come) for number in _FORWARDED}
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Put the former handlers back."""
+        for number, handler in self._before.items():
             signal.signal(number, handler)
+
+    def pass_to(self, group: int) -> None:
+        """Pass on what waits, and from now on everything, to a process group."""
+        self._group = group
+        waiting, self._waiting = self._waiting, []
+        for number in waiting:
+            signal_group(group, number)
+
+    def _come(self, number: int, _frame: FrameType | None) -> None:
+        came = signal.Signals(number)
+        if came in _ENDING:
+            self.ending.append(came)
+        if self._group is None:
+            self._waiting.append(came)
+        else:
+            signal_group(self._group, came)
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
@@ -388,12 +415,13 @@ def _run_command(
 ) -> tuple[ProcessResult, OutcomeFacts]:
     """Run the command to its end; return how it ended and what to report."""
     outcome_noted = agents.noted(equipment.trajectory)
-    try:
-        process = started(equipment)
-    except OSError as error:
-        return _failed_start(job, error)
-    with terminal_for(process.pid):
-        ended = accompanied(process, client, rollout_id, fail_fast=job.fail_fast)
+    with Signals() as signals:
+        try:
+            process = started(equipment)
+        except OSError as error:
+            return _failed_start(job, error)
+        with terminal_for(process.pid):
+            ended = accompanied(process, client, rollout_id, signals, fail_fast=job.fail_fast)
     return ended, _outcome(ended, outcome_noted)
 
 

@@ -21,7 +21,7 @@ from truezero.runner.run import (
     Job,
     ProcessResult,
     Report,
-    _forwarding,
+    Signals,
     _Watch,
     job_of,
     not_started,
@@ -154,12 +154,24 @@ def test_a_command_that_is_missing_differs_from_one_that_may_not_run() -> None:
 
 def test_signals_reach_the_group_and_those_that_end_are_noted(sent: list[tuple[int, int]]) -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with _forwarding(GROUP) as ending:
+    with Signals() as signals:
+        signals.pass_to(GROUP)
         signal.raise_signal(signal.SIGUSR1)
         signal.raise_signal(signal.SIGTERM)
     assert sent == [(GROUP, signal.SIGUSR1), (GROUP, signal.SIGTERM)]
-    assert ending == [signal.SIGTERM]
+    assert signals.ending == [signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_ctrl_c_before_the_agent_is_known_waits_for_it(sent: list[tuple[int, int]]) -> None:
+    with Signals() as signals:
+        signal.raise_signal(signal.SIGINT)
+        assert sent == []
+        signals.pass_to(GROUP)
+        assert sent == [(GROUP, signal.SIGINT)]
+        signal.raise_signal(signal.SIGWINCH)
+    assert sent == [(GROUP, signal.SIGINT), (GROUP, signal.SIGWINCH)]
+    assert signals.ending == [signal.SIGINT]
 
 
 class Process:
