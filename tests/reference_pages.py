@@ -79,7 +79,8 @@ def _commands(typed: str, command: click.Command) -> Iterator[tuple[str, click.C
         for name in command.list_commands(context):
             inner = command.get_command(context, name)
             assert inner is not None, name
-            yield from _commands(f"{typed} {name}", inner)
+            if not inner.hidden:
+                yield from _commands(f"{typed} {name}", inner)
 
 
 def command_overview() -> str:
@@ -96,7 +97,8 @@ def command_pages() -> str:
 
 def _command_page(typed: str, command: Any) -> str:
     named = [each for each in command.params if each.param_type_name == "argument"]
-    flags = [each for each in command.params if each.param_type_name == "option"]
+    options = [each for each in command.params if each.param_type_name == "option"]
+    flags = [each for each in options if not each.hidden]
     places = " ".join(each.metavar or each.name.upper() for each in named)
     used = " ".join(filter(None, (typed, "[options]" if flags else "", places)))
     rows = [(f"`{'`, `'.join(each.opts)}`", _flag(each)) for each in flags]
