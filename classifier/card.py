@@ -5,18 +5,17 @@ Clock, host and path have no part in it: another machine makes the same card of 
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
-from classifier import batches, codec, commitments
+from classifier import batches, codec
 from classifier.__main__ import records_of
 from classifier.batch_summary import Check, Excused, NamedSlots, check_of
 from classifier.batches import Entry, Scores, TaskRepeat
-from classifier.commitments import canonical_json, leaf_hash, record_digest
+from classifier.canonical_json import canonical_json, digest_of, record_digest, rounded, split
 from classifier.records import Exchange, Kind, RolloutRecord
 from classifier.results import result
 from classifier.rules import judge
@@ -27,15 +26,16 @@ from classifier.verdicts import EVIDENCE, Policy
 
 T = TypeVar("T")
 CARD = "urn:truezero:measurement-card:v1"
-DISCLOSURE = "urn:truezero:disclosure:v1"
 SELF_REPORTED = "self-reported"
 PROVIDER_REQUEST_IDS = "provider request ids"
+GONE = ("calls", "leaves")  # of the roots: 0.2's Merkle root; null for one release
+_INFERENCE = (Kind.INFERENCE, Kind.CONTINUATION)
 # What a card cannot show, in words: it is printed with every card.
 DOES_NOT_PROVE = (
     "that the batch is all that was run: other batches may have been left unpublished",
     "that the provider ran the model that it names; the card says which name it answered with",
     "that the rewards are right: the runner reported them, and the card counts them",
-    "that the calls took place, unless leaves are disclosed and the provider confirms them",
+    "that the calls took place: only the provider can confirm them, by their request ids",
 )
 
 
@@ -108,7 +108,6 @@ class CardMaker:
         self._stated = stated
         self._digests = bytearray()  # one after another: of each record 32 bytes, and no object
         self._judged: list[_CardRollout] = []
-        self._leaves: dict[str, bytes] = {}  # of each rollout's calls, in the tree's order
         self._ways = _Ways()
         self._shared: dict[Any, Any] = {}  # of texts that rollouts have in common, one each
 
@@ -121,10 +120,9 @@ class CardMaker:
         self._digests += b"".join(map(record_digest, records))
         for rollout in records_of(records):
             self._judged.append(self._slim(_card_rollout(rollout, self._stated.policy)))
-            calls = sorted(calls_of(rollout), key=_place)
-            self._leaves[rollout.id] = b"".join(leaf_hash(leaf_of(call)) for call in calls)
-            for exchange in calls:
-                self._ways.add(exchange)
+            for exchange in rollout.exchanges:
+                if exchange.kind in _INFERENCE and not exchange.injected:
+                    self._ways.add(exchange)
 
     def _slim(self, judged: _CardRollout) -> _CardRollout:
         entry = judged.entry
@@ -147,7 +145,6 @@ class CardMaker:
         """Return the card of what was added."""
         judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
         slots = batches.task_repeats(each.entry for each in judged)
-        leaves = b"".join(leaves for _, leaves in sorted(self._leaves.items()))
         scores = batches.scores(slots)
         repeats = (batches.repeat_of(slot) for slot in slots)
         found = exclusion(repeat for repeat in repeats if repeat is not None)
@@ -168,13 +165,12 @@ class CardMaker:
         }
         request_ids = self._ways.request_ids
         roots = {
-            "export": commitments.digest_of(commitments.split(self._digests)),
-            "calls": commitments.root_of(commitments.split(leaves)).hex(),
-            "leaves": len(leaves) // commitments.SIZE,
+            "export": digest_of(split(self._digests)),
+            **dict.fromkeys(GONE),
             "request_ids": request_ids,
             "provenance": PROVIDER_REQUEST_IDS if request_ids else SELF_REPORTED,
         }
-        card: dict[str, Any] = commitments.rounded(
+        card: dict[str, Any] = rounded(
             {
                 "type": CARD,
                 "stated": {**self._stated.encode(), "origins": self._ways.origins(self._stated)},
@@ -203,7 +199,7 @@ def card_of(export: Iterable[Mapping[str, Any]], stated: Stated) -> dict[str, An
 
 
 def card_bytes(card: Mapping[str, Any]) -> bytes:
-    """Return a card's canonical bytes: those that are signed and compared."""
+    """Return a card's canonical bytes: those that are written and compared."""
     return canonical_json(card)
 
 
@@ -368,104 +364,6 @@ def _sums(judged: Sequence[_CardRollout], *names: str) -> dict[str, Any]:
     return sums
 
 
-# --- leaves: what a card commits to of each call, and can disclose of some -----------------------
-
-
-_INFERENCE = (Kind.INFERENCE, Kind.CONTINUATION)
-
-
-def calls_of(rollout: RolloutRecord) -> list[Exchange]:
-    """Return a rollout's calls to models, which each have a leaf."""
-    return [x for x in rollout.exchanges if x.kind in _INFERENCE and not x.injected]
-
-
-def _place(exchange: Exchange) -> tuple[str, float, str]:
-    """Return the place of a call's leaf among the others."""
-    return exchange.rollout_id, exchange.timing.started_at, exchange.id
-
-
-def facts_of(exchange: Exchange) -> codec.Json:
-    """Return the facts of a call that its leaf holds: no digest of a body is among them.
-
-    Times are in seconds since the epoch.
-    """
-    timing, usage = exchange.timing, exchange.usage
-    return {
-        "rollout": exchange.rollout_id,
-        "request_id": exchange.provider_request_id,
-        "answered_model": exchange.answered_model,
-        "status": exchange.status,
-        "input_tokens": usage.input_total,
-        "output_tokens": usage.output_total,
-        "first_byte_at": _after(timing.started_at, timing.first_byte_s),
-        "last_byte_at": _after(timing.started_at, timing.duration_s),
-    }
-
-
-def _after(started_at: float, seconds: float | None) -> float | None:
-    return None if seconds is None else started_at + seconds
-
-
-def leaf_of(exchange: Exchange) -> bytes:
-    """Return the bytes of a call's leaf."""
-    return canonical_json(commitments.rounded(facts_of(exchange)))
-
-
-@dataclass(slots=True)
-class DisclosureMaker:
-    """Discloses calls that a word draws among a batch's, each with its path to the card's root.
-
-    The calls' facts are kept, not the calls: some 500 bytes each.
-    """
-
-    batch: str
-    _calls: list[tuple[str, float, str, bytes]] = field(default_factory=list)
-
-    def add(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Add the records of whole rollouts.
-
-        Raises:
-            ValueError: a record cannot be read.
-        """
-        for rollout in records_of(records):
-            self._calls += ((*_place(call), leaf_of(call)) for call in calls_of(rollout))
-
-    def disclose(self, *, seed: str, leaves: int) -> dict[str, Any]:
-        """Disclose that many of the calls; all of them if there are no more."""
-        facts = [leaf for *_, leaf in sorted(self._calls)]
-        hashes = [leaf_hash(leaf) for leaf in facts]
-        root = commitments.root_of(hashes)
-        return {
-            "type": DISCLOSURE,
-            "batch": self.batch,
-            "root": root.hex(),
-            "size": len(hashes),
-            "seed": seed,
-            "leaves": [
-                {
-                    "index": index,
-                    "facts": json.loads(facts[index]),
-                    "path": [each.hex() for each in commitments.path_of(hashes, index)],
-                }
-                for index in commitments.drawn(seed, root, len(hashes), leaves)
-            ],
-        }
-
-
-def disclosure_of(
-    export: Iterable[Mapping[str, Any]], batch: str, *, seed: str, leaves: int
-) -> dict[str, Any]:
-    """Disclose calls of an export that a word draws.
-
-    Raises:
-        ValueError: a record cannot be read, or those of a rollout are not together.
-    """
-    disclosure = DisclosureMaker(batch)
-    for records in _by_rollout(export):
-        disclosure.add(records)
-    return disclosure.disclose(seed=seed, leaves=leaves)
-
-
 # --- verification --------------------------------------------------------------------------------
 
 
@@ -502,43 +400,3 @@ def _shown(value: object) -> str:
         return "nothing"
     text = canonical_json(value).decode(errors="replace")
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def disclosed_wrongly(disclosure: Mapping[str, Any], card: Mapping[str, Any]) -> list[str]:
-    """Name what is wrong with a disclosure; nothing if each leaf belongs to the card's root.
-
-    The leaves must be those that the seed draws, neither more nor others.
-    """
-    try:
-        return list(_disclosed_wrongly(disclosure, card["stated"]["batch"], card["roots"]))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return [f"disclosure: {type(error).__name__} at {error}: not a disclosure of this card"]
-
-
-_DISCLOSED = frozenset(("type", "batch", "root", "size", "seed", "leaves"))
-
-
-def _disclosed_wrongly(
-    disclosure: Mapping[str, Any], batch: object, roots: Mapping[str, Any]
-) -> Iterator[str]:
-    leaves = disclosure["leaves"]
-    for name in sorted(set(disclosure) - _DISCLOSED):
-        yield f"{name}: is no part of a disclosure"
-    for name, value, expected in (
-        ("type", disclosure["type"], DISCLOSURE),
-        ("batch", disclosure["batch"], batch),
-        ("root", disclosure["root"], roots["calls"]),
-        ("size", disclosure["size"], roots["leaves"]),
-    ):
-        if value != expected:
-            yield f"{name}: {value!r} is disclosed, {expected!r} is on the card"
-    root, size = bytes.fromhex(roots["calls"]), roots["leaves"]
-    drawn = commitments.drawn(disclosure["seed"], root, size, len(leaves))
-    if [leaf["index"] for leaf in leaves] != drawn:
-        yield "leaves: not those that the seed draws"
-    for leaf in leaves:
-        path = [bytes.fromhex(each) for each in leaf["path"]]
-        hashed = leaf_hash(canonical_json(leaf["facts"]))
-        unknown = set(leaf) - {"index", "facts", "path"}
-        if unknown or commitments.root_by(hashed, leaf["index"], size, path) != root:
-            yield f"leaf {leaf['index']}: its path does not lead to the card's root"

@@ -71,7 +71,6 @@ REQUESTS: Final[Mapping[str, Any]] = {
     "POST /rollouts/{rollout_id}/limits": {"calls": 2, "tokens": 100_000},
     "POST /batches/{batch}/limits": {"calls": 20, "on_limit": "pause"},
     "POST /digests": {"response_ids": ["chatcmpl-1", "resp_1"]},
-    "POST /batches/{batch}/card/disclosure": {"seed": "word", "leaves": 20},
     "POST /batches/{batch}/begin": {"run": "shift-1"},
     "POST /batches/{batch}/end": {"run": "shift-1"},
     "POST /key/generate": {
@@ -101,10 +100,6 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "POST /batches/{batch}/breaker/reset": ("open: POST /batches/broken/breaker/reset", _all),
     "GET /batches/{batch}/breaker": ("open: GET /batches/broken/breaker", _all),
     "GET /batches/{batch}/card": ("open: GET /batches/broken/card", _all),
-    "POST /batches/{batch}/card/disclosure": (
-        "open: POST /batches/broken/card/disclosure",
-        _all,
-    ),
     "GET /batches/{batch}/usage": ("open: GET /batches/nightly/usage", _first),
     "GET /batches/{batch}/rerun": ("open: GET /batches/nightly/rerun", _all),
     "GET /compare": ("open: GET /compare?a=nightly&b=x%2Fy", _all),

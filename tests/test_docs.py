@@ -42,7 +42,7 @@ _SHOWN = ("| dead key", "| empty account", "| account runs empty midway", "| emp
 
 # Commands of commands; `outcomes` alone lists them.
 _WITHIN = {
-    "card": ("disclose", "key", "show", "verify"),
+    "card": ("show", "verify"),
     "outcomes": ("", "deliver"),
     "db": ("backup", "copy", "recount", "upgrade"),
 }

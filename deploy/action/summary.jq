@@ -18,7 +18,7 @@ def first_of($most): .[:$most][], (length - $most | if . > 0 then "… and \(.) 
   else "" end) + " |"
 else empty end),
 "| to run again | \(.rerun | length) |",
-(if .card then "| measurement card | calls `\(.card.roots.calls[:16])`, export `\(.card.roots.export[:16])` |" else empty end),
+(if .card then "| measurement card | export `\(.card.roots.export[:16])` |" else empty end),
 (if .objections == [] then empty else "", ([.objections[] | "- \(plain)"] | first_of(50)) end),
 (if .rerun == [] then empty else
   "", "<details><summary>Run again</summary>", "", "| run | task | why |", "|---|---|---|",

@@ -10,7 +10,13 @@ from fastapi import APIRouter
 from proxy.routing.errors import Refusal
 
 # Method, path as a route has it, and what takes its place.
-CALLS: Sequence[tuple[str, str, str]] = ()
+CALLS: Sequence[tuple[str, str, str]] = (
+    (
+        "POST",
+        "/batches/{batch:path}/card/disclosure",
+        "a card names the digest of its export, which `truezero card verify` checks",
+    ),
+)
 
 
 def gone(calls: Sequence[tuple[str, str, str]] = CALLS) -> APIRouter:

@@ -557,35 +557,6 @@ def _event(kind: str, data: object) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
-@reports_router.post(
-    "/batches/{batch:path}/card/disclosure",
-    response_model=models.Disclosure,
-    operation_id="disclose_calls",
-)
-async def disclose(
-    service: Service,
-    request: Request,
-    batch: Annotated[str, BATCH],
-    wanted: models.DisclosureRequest,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
-) -> Response:
-    """Disclose some of a card's calls, drawn by a word that whoever asks chooses.
-
-    Each has its request id and its path to the card's root, to be asked of the provider.
-    `Accept: text/event-stream` gets events as of a card, the last of them `disclosure`.
-    """
-    making = await cards.disclose(service, batch, seed=wanted.seed, leaves=wanted.leaves)
-    if _SSE in accept:
-        events = _making(making, _disclosure_file)
-        return StreamingResponse(events, media_type=_SSE, headers=_LIVE)
-    made = await while_connected(request, making.result())
-    return Response(status_code=CLIENT_GONE) if made is None else await json_answer(made)
-
-
-def _disclosure_file(made: Mapping[str, Any]) -> dict[str, str]:
-    return {"disclosure": json.dumps(made)}
-
-
 @reports_router.get(
     "/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns"
 )

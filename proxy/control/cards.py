@@ -1,14 +1,13 @@
-"""Measurement cards of batches, and calls that a card discloses."""
+"""Measurement cards of batches."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from classifier.card import CardMaker, DisclosureMaker, Stated
+from classifier.card import CardMaker, Stated
 from proxy.control.listing import export_batch
 from proxy.control.queries import Service, version
 from proxy.store import listing
@@ -62,17 +61,6 @@ async def card(service: Service, batch: str, *, harness: str | None = None) -> E
         )
     )
     return await _reading(service, batch, maker.add, maker.card)
-
-
-async def disclose(service: Service, batch: str, *, seed: str, leaves: int) -> ExportReading:
-    """Disclose calls of a batch that a word draws.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts.
-    """
-    maker = DisclosureMaker(batch)
-    made = partial(maker.disclose, seed=seed, leaves=leaves)
-    return await _reading(service, batch, maker.add, made)
 
 
 async def _reading(

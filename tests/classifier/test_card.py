@@ -20,8 +20,6 @@ from classifier.card import (
     card_bytes,
     card_of,
     differences,
-    disclosed_wrongly,
-    disclosure_of,
 )
 from classifier.records import RolloutRecord
 from tests.builders import asked, rollout
@@ -145,35 +143,9 @@ def test_a_batch_without_request_ids_is_self_reported(card: dict[str, Any]) -> N
     assert (roots["provenance"], roots["request_ids"]) == (SELF_REPORTED, 0)
 
 
-def test_request_ids_are_in_disclosed_leaves_only(records: Records, card: dict[str, Any]) -> None:
+def test_request_ids_are_in_the_export_only(records: Records, card: dict[str, Any]) -> None:
+    assert card["roots"]["request_ids"] == 15
     assert b"req-" not in card_bytes(card)
-    disclosed = disclosure_of(records, "nightly", seed="tuesday", leaves=4)
-    shown = {leaf["facts"]["request_id"] for leaf in disclosed["leaves"]}
-    assert len(shown) == 4
-    text = json.dumps(disclosed)
-    others = {r["provider_request_id"] for r in records if r["record"] == "exchange"} - shown
-    assert others
-    assert not [each for each in others if f'"{each}"' in text]
-
-
-def test_a_disclosure_belongs_to_its_card_alone(records: Records, card: dict[str, Any]) -> None:
-    disclosed = disclosure_of(records, "nightly", seed="tuesday", leaves=20)
-    assert len(disclosed["leaves"]) == 15, "all there are"
-    assert disclosed_wrongly(disclosed, card) == []
-    other = card_of(export(nightly()[:-1]), STATED)
-    assert disclosed_wrongly(disclosed, other)
-
-
-def test_only_the_leaves_that_the_word_draws_are_a_disclosure(
-    records: Records, card: dict[str, Any]
-) -> None:
-    disclosed = disclosure_of(records, "nightly", seed="tuesday", leaves=5)
-    everything = disclosure_of(records, "nightly", seed="tuesday", leaves=15)
-    mine = {leaf["index"] for leaf in disclosed["leaves"]}
-    picked = [leaf for leaf in everything["leaves"] if leaf["index"] not in mine][:5]
-    assert disclosed_wrongly({**disclosed, "leaves": picked}, card) == [
-        "leaves: not those that the seed draws"
-    ]
 
 
 # --- single edits: each is found ---
@@ -234,17 +206,6 @@ def test_an_edit_of_an_export_is_found(seed: int, records: Records, card: dict[s
     except ValueError:
         return  # it cannot be read
     assert any(line.startswith("roots.export: ") for line in differences(card, again))
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_an_edit_of_a_disclosure_is_found(
-    seed: int, records: Records, card: dict[str, Any]
-) -> None:
-    rnd = random.Random(seed)
-    disclosed = disclosure_of(records, "nightly", seed="tuesday", leaves=6)
-    path = rnd.choice(list(places(disclosed)))
-    forged = edited(disclosed, path, rnd)
-    assert disclosed_wrongly(forged, card), path
 
 
 def test_the_card_counts_what_reference_calls_showed() -> None:

@@ -313,7 +313,6 @@ class Scenario:
         ask.post("/batches/broken/breaker/reset")
         for batch in ("broken", "none"):
             ask.get(f"/batches/{batch}/card")
-            ask.post(f"/batches/{batch}/card/disclosure", {"seed": "word", "leaves": 1000})
 
     def _keys(self) -> None:
         ask = self.player

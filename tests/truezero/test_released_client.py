@@ -162,10 +162,7 @@ def test_todays_client_reads_words_that_it_does_not_know(url: str) -> None:
 def answered() -> Iterator[tuple[str, FieldInfo]]:
     """Yield the fields of answers that hold a word of a closed set, by model and name."""
     # Parameters, names of formats, and states by which a service is known to be one.
-    given = (
-        models.ListParameters, models.MeasurementCard, models.Disclosure, models.Alive,
-        models.Ready,
-    )  # fmt: skip
+    given = (models.ListParameters, models.MeasurementCard, models.Alive, models.Ready)
     for name in models.__all__:
         model = getattr(models, name)
         if not isinstance(model, type) or not issubclass(model, BaseModel):

@@ -13,7 +13,10 @@ import click
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # The words of a command after `truezero`, and what takes its place.
-COMMANDS: Mapping[str, str] = {}
+COMMANDS: Mapping[str, str] = {
+    "card disclose": "a card names the digest of its export; `truezero card verify` checks it",
+    "card key": "sign the card's file with a tool of your own",
+}
 
 
 def command(words: str) -> click.Command | None:

@@ -549,7 +549,7 @@ def print_check(check: models.Check, breaker: models.Breaker) -> None:
 
 
 def print_card(card: Mapping[str, Any]) -> None:
-    """Print a measurement card: the score, what is no measurement, the calls and the roots."""
+    """Print a measurement card: the score, what is no measurement, the calls, and its export."""
     console = make_console(soft_wrap=True)
     for line in card_lines(card):
         console.print(escape(line))
@@ -585,8 +585,8 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
         failed = f", {row['failed']:,} failed" if row["failed"] else ""
         origin = row["origin"] or row["upstream"]
         lines.append(f"{model}{served} ({origin}): {plural(row['calls'], 'call')}{failed}")
-    ids = f"{roots['request_ids']:,} of {plural(roots['leaves'], 'call')} with a request id"
-    lines.append(f"calls {roots['calls'][:16]}… ({roots['provenance']}; {ids})")
+    ids = f"{roots['request_ids']:,} of {plural(calls['total'], 'call')} with a request id"
+    lines.append(f"{roots['provenance']}: {ids}")
     lines.append(f"export {roots['export'][:16]}…")
     lines += [f"does not prove {line}" for line in card["does_not_prove"]]
     return lines

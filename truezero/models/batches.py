@@ -675,36 +675,6 @@ class MeasurementCard(BaseModel):
         description="score, zeros that are none, calls, tokens, cost, validity"
     )
     roots: dict[str, Any] = Field(
-        description="digest of the export; Merkle root (RFC 6962) over the calls"
+        description="digest of the export, and how many calls have a provider's request id"
     )
     does_not_prove: list[str] = Field(description="what no card can show")
-
-
-class DisclosureRequest(StrictRequest):
-    """Calls of a batch to disclose."""
-
-    seed: Annotated[str, Field(min_length=1, max_length=200), PrintableText] = Field(
-        description="word that draws the calls"
-    )
-    leaves: int = Field(default=20, ge=1, le=1000, description="how many calls")
-
-
-class DisclosedLeaf(BaseModel):
-    """One call, with its path to the card's root."""
-
-    index: int = Field(description="its place among the batch's calls")
-    facts: dict[str, Any] = Field(
-        description="rollout, request id, answered model, status, tokens, times"
-    )
-    path: list[str] = Field(description="hashes from the leaf to the root, in hex")
-
-
-class Disclosure(BaseModel):
-    """Calls that a word draws from a batch, to be asked of the provider."""
-
-    type: Literal["urn:truezero:disclosure:v1"] = Field(description="name of the format")
-    batch: str = Field(description="name of the batch")
-    root: str = Field(description="the root of the card that they belong to, in hex")
-    size: int = Field(description="calls of the batch")
-    seed: str = Field(description="the word")
-    leaves: list[DisclosedLeaf] = Field(description="the calls that it draws")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from classifier.card import Stated, card_bytes, card_of, differences, disclosed_wrongly
+from classifier.card import Stated, card_bytes, card_of, differences
 from proxy.control import cards, listing
 from proxy.web.cards import badge
 from tests.fakes import answers
@@ -147,12 +147,6 @@ def test_a_card_says_how_far_it_is_while_it_is_made(
         ("page", page),
         ("card", card),
     ]
-    body, path = {"seed": "tuesday"}, "/batches/b/card/disclosure"
-    *told, (kind, text) = events(
-        service.http.post(path, json=body, headers={"accept": "text/event-stream"}).text
-    )
-    assert [data["read"] for _, data in told] == [2, 3]
-    assert (kind, json.loads(text)) == ("disclosure", service.http.post(path, json=body).json())
 
 
 def test_a_batch_that_is_none_is_refused_before_the_first_event(service: Service) -> None:
@@ -198,26 +192,15 @@ def test_no_card_is_made_for_a_client_that_has_left(
     assert len(read) == 1
 
 
-# --- disclosures ---------------------------------------------------------------------------------
-
-
-def test_disclosed_calls_lead_to_the_cards_root(service: Service) -> None:
-    card = service.get("/batches/b/card")
-    body = {"seed": "tuesday", "leaves": 2}
-    disclosure = service.http.post("/batches/b/card/disclosure", json=body).json()
-    assert len(disclosure["leaves"]) == 2
-    assert disclosed_wrongly(disclosure, card) == []
-    disclosure["leaves"][0]["facts"]["status"] = 200 + disclosure["leaves"][0]["facts"]["status"]
-    assert disclosed_wrongly(disclosure, card)
-
-
 def test_a_batch_without_rollouts_has_no_card(service: Service) -> None:
     service.http.post("/rollouts", json={"id": "alone"})
     for name in ("none", "%C2%94", "-"):  # the last is a list's word for rollouts without a batch
         problem(service.http.get(f"/batches/{name}/card"), 404, "unknown_batch")
-    body = {"seed": "tuesday"}
-    problem(service.http.post("/batches/none/card/disclosure", json=body), 404, "unknown_batch")
-    problem(service.http.post("/batches/b/card/disclosure", json={}), 422, "invalid")
+
+
+def test_what_0_2_asked_of_a_card_is_said_to_be_gone(only_read: Service) -> None:
+    disclosed = only_read.http.post("/batches/b/card/disclosure", json={"seed": "tuesday"})
+    problem(disclosed, 410, "gone")
 
 
 def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None:
@@ -228,9 +211,8 @@ def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None
     service.http.post("/r/said/openai/v1/chat/completions", json=said, headers=key)
     seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
     assert service.http.post("/rollouts/said/outcome", json=seen).status_code == 200
-    disclosure = service.http.post("/batches/b/card/disclosure", json={"seed": "x"}).text
     page = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
-    for text in (service.http.get("/batches/b/card").text, disclosure, page):
+    for text in (service.http.get("/batches/b/card").text, page):
         assert "no card may hold" not in text
         assert "no-card-may-hold" not in text
 
@@ -245,15 +227,10 @@ def run(*words: object) -> Result:
 @pytest.fixture
 def files(only_read: Service, tmp_path: Path) -> Path:
     (tmp_path / "export.jsonl").write_text(exported(only_read))
-    where = ("--url", str(only_read.http.base_url))
-    assert run("key", "--file", tmp_path / "key.pem").exit_code == 0
-    card, key = tmp_path / "card.json", tmp_path / "key.pem"
-    made = run("b", "--json", card, "--html", tmp_path / "c.html", "--sign", key, *where)
-    assert made.exit_code == 0, made.output
-    public = run("key", "--file", key).stdout
-    (tmp_path / "key.pub").write_text(public)
-    drawn = run("disclose", "b", "--seed", "w", "--out", tmp_path / "disclosure.json", *where)
-    assert drawn.exit_code == 0, drawn.output
+    words = ("--json", tmp_path / "card.json", "--html", tmp_path / "c.html")
+    made = run("b", *words, "--url", only_read.http.base_url)
+    assert (made.exit_code, made.stdout) == (0, ""), made.output
+    assert "Measurement card" in (tmp_path / "c.html").read_text()
     return tmp_path
 
 
@@ -266,17 +243,24 @@ def test_a_card_is_printed_in_a_terminal(only_read: Service) -> None:
     assert [line for line in lines if line.startswith("does not prove ")]
 
 
-def test_a_card_is_verified_offline_by_what_was_published_beside_it(files: Path) -> None:
-    verified = run(
-        "verify", files / "card.json", "--export", files / "export.jsonl",
-        "--disclosure", files / "disclosure.json", "--key", files / "key.pub",
-    )  # fmt: skip
-    assert verified.exit_code == 0, verified.output
-    assert verified.stdout.splitlines() == [
-        "export: holds",
-        "disclosure: holds",
-        "signature: holds",
-    ]
+def test_a_batch_that_is_none_is_one_sentence(only_read: Service) -> None:
+    shown = run("none", "--url", only_read.http.base_url)
+    assert (shown.exit_code, shown.stderr) == (1, "truezero: batch 'none' does not exist\n")
+
+
+def test_a_card_is_verified_offline_by_its_export(files: Path) -> None:
+    words = ("verify", files / "card.json", "--export", files / "export.jsonl")
+    verified = run(*words)
+    assert (verified.exit_code, verified.stdout, verified.stderr) == (0, "export: holds\n", "")
+    as_json = run(*words, "--json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (0, {"export": []})
+
+
+def test_a_signature_is_said_not_to_be_checked(files: Path) -> None:
+    words = ("verify", files / "card.json", "--export", files / "export.jsonl")
+    verified = run(*words, "--key", files / "key.pub")
+    assert (verified.exit_code, verified.stdout) == (0, "export: holds\n")
+    assert verified.stderr.startswith("warning: --key is gone, and has no effect: signatures are")
 
 
 def test_a_score_that_was_edited_is_named_and_the_exit_code_is_1(files: Path) -> None:

@@ -1,10 +1,9 @@
-"""`truezero card`: what is shown while a large batch is judged or verified."""
+"""`truezero card`: what is shown while a large batch is judged."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,7 +11,6 @@ from click.testing import CliRunner, Result
 from tests.proxy.api.test_routes import Service, serving
 from truezero.cli import app
 from truezero.cli import card as commands
-from truezero.runner import card as cards
 
 
 @pytest.fixture(scope="module")
@@ -44,33 +42,15 @@ def invoke(*words: str) -> Result:
     return CliRunner().invoke(app, ["card", *words])
 
 
-def test_how_much_of_a_batch_was_read_is_shown_while_a_card_or_a_disclosure_is_made(
+def test_how_much_of_a_batch_was_read_is_shown_while_a_card_is_made(
     service: Service, shown: list[str]
 ) -> None:
-    for words in (("b",), ("disclose", "b", "--seed", "word")):
-        done = invoke(*words, "--url", str(service.http.base_url))
-        assert done.exit_code == 0, done.output
-    assert shown == ["the service reads b", "2 of 2 rollouts of b read"] * 2
+    done = invoke("b", "--url", str(service.http.base_url))
+    assert done.exit_code == 0, done.output
+    assert shown == ["the service reads b", "2 of 2 rollouts of b read"]
 
 
 def test_of_a_batch_that_is_none_nothing_is_read(service: Service, shown: list[str]) -> None:
     done = invoke("none", "--url", str(service.http.base_url))
     assert (done.exit_code, shown) == (1, ["the service reads none"])
     assert "batch 'none' does not exist" in done.output
-
-
-def test_how_much_of_an_export_was_read_is_shown_while_a_card_is_verified(
-    service: Service, shown: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cards, "_PROGRESS_EVERY", 3)
-    url = str(service.http.base_url)
-    card, export = tmp_path / "card.json", tmp_path / "b.jsonl"
-    assert invoke("b", "--json", str(card), "--url", url).exit_code == 0
-    written = CliRunner().invoke(
-        app, ["export", "--batch", "b", "--out", str(export), "--url", url]
-    )
-    assert written.exit_code == 0, written.output
-    shown.clear()
-    done = invoke("verify", str(card), "--export", str(export))
-    assert done.stdout == "export: holds\n"
-    assert shown == ["reading", f"3 records of {export} read"], "of two rollouts and two outcomes"

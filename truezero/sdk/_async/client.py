@@ -287,23 +287,6 @@ class AsyncClient:
         params = present(harness=harness)
         return await self._made("GET", of_batch(batch, "/card"), params, None, kinds, progress)
 
-    async def disclose(
-        self,
-        batch: str,
-        *,
-        seed: str,
-        leaves: int = 20,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> models.Disclosure:
-        """Disclose calls of a batch's card that a word draws, each with its path to the root.
-
-        Arguments:
-            progress: told how many rollouts were read, and of how many.
-        """
-        body, path = {"seed": seed, "leaves": leaves}, of_batch(batch, "/card/disclosure")
-        files = await self._made("POST", path, {}, body, [], progress)
-        return rest.parse(models.Disclosure, files["disclosure"], path=path, url=self.url)
-
     async def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
         return await self._post(models.BatchRuns, of_batch(batch, "/begin"), {"run": run})

@@ -280,23 +280,6 @@ class Client:
         params = present(harness=harness)
         return self._made("GET", of_batch(batch, "/card"), params, None, kinds, progress)
 
-    def disclose(
-        self,
-        batch: str,
-        *,
-        seed: str,
-        leaves: int = 20,
-        progress: Callable[[int, int], object] | None = None,
-    ) -> models.Disclosure:
-        """Disclose calls of a batch's card that a word draws, each with its path to the root.
-
-        Arguments:
-            progress: told how many rollouts were read, and of how many.
-        """
-        body, path = {"seed": seed, "leaves": leaves}, of_batch(batch, "/card/disclosure")
-        files = self._made("POST", path, {}, body, [], progress)
-        return rest.parse(models.Disclosure, files["disclosure"], path=path, url=self.url)
-
     def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
         return self._post(models.BatchRuns, of_batch(batch, "/begin"), {"run": run})

@@ -1,26 +1,19 @@
-"""Canonical bytes as RFC 8785 has them, and trees as RFC 6962 has them."""
+"""Canonical bytes as RFC 8785 has them, and digests of records."""
 
 from __future__ import annotations
 
 import json
 import struct
-from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from classifier.commitments import (
+from classifier.canonical_json import (
     CanonicalError,
-    Digest,
     canonical_json,
     digest_of,
-    drawn,
-    leaf_hash,
-    path_of,
     record_digest,
-    root_by,
-    root_of,
     rounded,
 )
 
@@ -81,39 +74,3 @@ def test_a_digest_of_records_does_not_depend_on_their_order() -> None:
     one, other = record_digest({"a": 1}), record_digest({"b": 2})
     assert digest_of([one, other]) == digest_of([other, one])
     assert digest_of([one]) != digest_of([one, one])
-
-
-def by_halves(leaves: list[Digest]) -> Digest:
-    """The definition of RFC 6962 §2.1, as it stands there."""
-    if not leaves:
-        return sha256(b"").digest()
-    if len(leaves) == 1:
-        return leaves[0]
-    k = 1
-    while k * 2 < len(leaves):
-        k *= 2
-    return sha256(b"\x01" + by_halves(leaves[:k]) + by_halves(leaves[k:])).digest()
-
-
-@pytest.mark.parametrize("size", range(34))
-def test_each_leaf_of_a_tree_has_a_path_to_its_root_and_no_other_leaf_has_it(size: int) -> None:
-    leaves = [leaf_hash(b"%d" % number) for number in range(size)]
-    root = root_of(leaves)
-    assert root == by_halves(leaves)
-    for index, leaf in enumerate(leaves):
-        path = path_of(leaves, index)
-        assert root_by(leaf, index, size, path) == root
-        assert root_by(leaf_hash(b"forged"), index, size, path) != root
-        for wrong in {(index + 1) % size, index ^ 1} - {index}:
-            assert root_by(leaf, wrong, size, path) != root
-        assert root_by(leaf, index, size, path[:-1]) != root or size == 1
-        assert root_by(leaf, index, size, [*path, root]) != root
-
-
-def test_who_makes_the_card_cannot_choose_the_leaves_by_the_word() -> None:
-    root = leaf_hash(b"batch")
-    one = drawn("tuesday", root, 1000, 20)
-    assert one == sorted(set(one)) == drawn("tuesday", root, 1000, 20)
-    assert one != drawn("wednesday", root, 1000, 20)
-    assert one != drawn("tuesday", leaf_hash(b"another batch"), 1000, 20)
-    assert drawn("tuesday", root, 3, 20) == [0, 1, 2]
