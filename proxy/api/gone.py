@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Header
 
 from proxy.routing.errors import Refusal
 
@@ -34,3 +34,13 @@ def _refusing(sentence: str) -> Callable[[], Coroutine[Any, Any, NoReturn]]:
         raise Refusal(410, "gone", f"this call is gone: {sentence}")
 
     return refuse
+
+
+async def refuse_card_events(accept: Annotated[str, Header(include_in_schema=False)] = "") -> None:
+    """Refuse the events of a card in the making.
+
+    Raises:
+        Refusal: 410 for `Accept: text/event-stream`.
+    """
+    if "text/event-stream" in accept:
+        raise Refusal(410, "gone", "a card has no events any more: ask for it as application/json")

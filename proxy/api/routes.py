@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from functools import partial
+from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from classifier.card import card_bytes
 from classifier.groups import MIN_VALID, Method
+from proxy.api.gone import refuse_card_events
 from proxy.api.problems import (
     CLIENT_GONE,
     LIMITED,
@@ -502,6 +502,7 @@ _CARD: dict[int | str, dict[str, Any]] = {
     "/batches/{batch:path}/card",
     response_model=models.MeasurementCard,
     responses=_CARD,
+    dependencies=[Depends(refuse_card_events)],
     operation_id="get_card",
 )
 async def card(
@@ -518,14 +519,8 @@ async def card(
 
     Canonical JSON (RFC 8785), made of the batch's export alone: `truezero card verify` makes it
     again offline. `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
-    `text/event-stream` gets events while it is made, `rollouts` with `read` and `of`, and last the
-    text of the JSON as `card`, and of the page as `page` if `text/html` is accepted too.
     """
-    making = await cards.card(service, batch, harness=harness)
-    if _SSE in accept:
-        events = _making(making, partial(_card_files, page=page, accept=accept))
-        return StreamingResponse(events, media_type=_SSE, headers=_LIVE)
-    made = await while_connected(request, making.result())
+    made = await while_connected(request, cards.card(service, batch, harness=harness))
     if made is None:
         return Response(status_code=CLIENT_GONE)
     shown = await run_in_thread(page, made, accept)
@@ -533,28 +528,6 @@ async def card(
         return shown
     content = await run_in_thread(card_bytes, made)
     return Response(content, media_type="application/json", headers={"vary": "accept"})
-
-
-def _card_files(made: Mapping[str, Any], *, page: CardPage, accept: str) -> dict[str, str]:
-    """Return the texts of a card by the names of their events: its JSON, and a page if wanted."""
-    shown = page(made, accept)
-    files = {} if shown is None else {"page": bytes(shown.body).decode()}
-    return {**files, "card": card_bytes(made).decode()}
-
-
-async def _making(
-    making: cards.ExportReading, files: Callable[[Mapping[str, Any]], Mapping[str, str]]
-) -> AsyncIterator[bytes]:
-    async for read in making.steps:
-        yield _event("rollouts", {"read": read, "of": making.of})
-    made = await making.result()
-    for name, text in (await run_in_thread(files, made)).items():
-        yield _event(name, text)
-
-
-def _event(kind: str, data: object) -> bytes:
-    # As ASCII: a name may hold a character that a reader takes for the end of a line.
-    return f"event: {kind}\ndata: {json.dumps(data)}\n\n".encode()
 
 
 @reports_router.get(

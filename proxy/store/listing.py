@@ -549,12 +549,6 @@ def _holds(word: str, columns: Sequence[ColumnElement[Any]]) -> ColumnElement[bo
     return or_(*(column.icontains(word, autoescape=True) for column in columns))
 
 
-def size_of(connection: Connection, batch: str) -> int:
-    """Count a batch's rollouts."""
-    query = select(func.count()).select_from(rollouts).where(rollouts.c.batch == batch)
-    return connection.scalar(query) or 0
-
-
 def has_rollout(connection: Connection, name: str) -> bool:
     """Return True if a rollout has exactly this id."""
     return connection.scalar(select(rollouts.c.id).where(rollouts.c.id == name)) is not None

@@ -303,8 +303,7 @@ async def _rerun(context: Context, batch: Text) -> Response:
 
 @router.get("/ui/batches/{batch:path}/card")
 async def _card(context: Context, request: Request, batch: Name) -> Response:
-    making = await cards.card(context.service, batch)
-    made = await while_connected(request, making.result())
+    made = await while_connected(request, cards.card(context.service, batch))
     if made is None:
         return Response(status_code=CLIENT_GONE)
     return await run_in_thread(printable, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -76,21 +77,17 @@ def show(
     The JSON is the same on every machine that holds the batch's export: `truezero card verify`
     makes it again.
     """
-    with connected(url, token) as client, progress(f"the service reads {name}") as show:
-        files = client.card_files(
-            name,
-            lambda read, of: show(f"{read:,} of {plural(of, 'rollout')} of {name} read"),
-            harness=harness,
-            page=html_file is not None,
-        )
-    if json_file is not None:
-        write_file(json_file, files["card"])
-    if html_file is not None:
-        write_file(html_file, files["page"])
-    if json_file is None and html_file is None:
+    with connected(url, token) as client, progress(f"the service reads {name}"):
+        card = partial(client.card, name, harness=harness)
+        if html_file is not None:
+            write_file(html_file, card(accept="text/html"))
+        if json_file is not None:
+            write_file(json_file, card())
+        printed = card() if html_file is None and json_file is None else None
+    if printed is not None:
         from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
 
-        output.print_card(json.loads(files["card"]))
+        output.print_card(json.loads(printed))
         print_page(client.url, "batches", name, "card")
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import os
 import shlex
-import threading
-import time
 from importlib import metadata
 from pathlib import Path
+
+import httpx
 
 from truezero import Client
 from truezero.printable import plural
@@ -30,56 +30,29 @@ class NoCard(RuntimeError):
         super().__init__(f"no measurement card was written: {why}; `{later}` shows it")
 
 
-def fetch_card(
-    batch: str,
-    package: str,
-    url: str | None = None,
-    token: str | None = None,
-    *,
-    within_s: float | None = None,
-) -> bytes:
+def fetch_card(batch: str, package: str, url: str | None = None, token: str | None = None) -> bytes:
     """Return a batch's measurement card, canonical JSON.
 
-    Blocks for ``within_s`` seconds at most (default: ``CARD_S``): call it with
-    ``asyncio.to_thread`` in a coroutine.
+    Blocks: call it with ``asyncio.to_thread`` in a coroutine.
 
     Arguments:
         package: the harness's; its name and installed version stand on the card.
         url, token: as for ``truezero.Client``.
 
     Raises:
-        NoCard: the service did not make it, or not in this time, or it has more than
+        NoCard: the service did not make it, or not within ``CARD_S``, or it has more than
             ``CARD_ROLLOUTS`` rollouts.
     """
-    longest = CARD_S if within_s is None else within_s
-    until = time.monotonic() + longest
-    made: list[bytes] = []
-    failed: list[Exception] = []
-
-    def late(_read: int, _of: int) -> None:
-        if time.monotonic() > until:  # the service stops with the connection
-            raise TimeoutError
-
-    def fetch() -> None:
-        try:
-            with Client(url, token) as client:
-                total = client.summary(batch).total
-                if total > CARD_ROLLOUTS:
-                    raise NoCard(batch, f"one of {plural(total, 'rollout')} takes minutes")
-                made.append(client.card_files(batch, late, harness=_named(package))["card"])
-        except Exception as error:  # raised again in the caller's thread
-            failed.append(error)
-
-    thread = threading.Thread(target=fetch, name="truezero-card", daemon=True)
-    thread.start()
-    thread.join(longest)
-    if made:
-        return made[0]
-    if not failed or isinstance(failed[0], TimeoutError):
-        raise NoCard(batch, f"the service did not make it within {longest:g} s")
-    if isinstance(failed[0], NoCard):
-        raise failed[0]
-    raise NoCard(batch, _sentence(failed[0])) from failed[0]
+    try:
+        with Client(url, token) as client:
+            total = client.summary(batch).total
+            if total > CARD_ROLLOUTS:
+                raise NoCard(batch, f"one of {plural(total, 'rollout')} takes minutes")
+            return client.card(batch, harness=_named(package), timeout_s=CARD_S)
+    except ServiceError as error:
+        late = isinstance(error.__cause__, httpx.ReadTimeout)
+        why = f"the service did not make it within {CARD_S:g} s" if late else error
+        raise NoCard(batch, why) from error
 
 
 def write_card(
@@ -107,10 +80,6 @@ def replace_file(file: Path, content: bytes) -> None:
         beside.replace(file)
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _sentence(error: Exception) -> str:
-    return str(error) if isinstance(error, ServiceError) else type(error).__name__
 
 
 def _named(package: str) -> str:

@@ -21,7 +21,7 @@ Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
 # Addresses reached directly, whatever HTTP_PROXY says: patterns of httpx's ``mounts``.
 DIRECT = ("all://127.0.0.1", "all://localhost", "all://[::1]")
 STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a second
-CARD_S = 3600.0  # the service judges every rollout of the batch anew
+CARD_S = 3600.0  # the service reads and judges every rollout of the batch
 REFERENCE_S = 120.0  # the longest series: three questions, each within 20 s, some asked twice
 RECONNECT_S = 1.0
 # httpx closes what was idle for 5 s, also if another thread has just taken it: as long as a run

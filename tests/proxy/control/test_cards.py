@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from classifier.card import Stated, card_bytes, card_of, differences
-from proxy.control import cards, listing
+from proxy.control import listing
 from proxy.web.cards import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -123,38 +123,7 @@ def test_a_name_that_looks_like_markup_stays_text(service: Service) -> None:
     assert "<b>m" not in page
 
 
-# --- while it is made ----------------------------------------------------------------------------
-
-
-def events(text: str) -> list[tuple[str, Any]]:
-    found = []
-    for event in text.removesuffix("\n\n").split("\n\n"):
-        kind, data = event.split("\n")
-        found.append((kind.removeprefix("event: "), json.loads(data.removeprefix("data: "))))
-    return found
-
-
-def test_a_card_says_how_far_it_is_while_it_is_made(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(listing, "_TOGETHER", 2)
-    card = service.http.get("/batches/b/card").text
-    page = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
-    wanted = {"accept": "text/event-stream, text/html"}
-    assert events(service.http.get("/batches/b/card", headers=wanted).text) == [
-        ("rollouts", {"read": 2, "of": 3}),
-        ("rollouts", {"read": 3, "of": 3}),
-        ("page", page),
-        ("card", card),
-    ]
-
-
-def test_a_batch_that_is_none_is_refused_before_the_first_event(service: Service) -> None:
-    wanted = {"accept": "text/event-stream"}
-    problem(service.http.get("/batches/none/card", headers=wanted), 404, "unknown_batch")
-
-
-@pytest.mark.parametrize("accept", ["text/event-stream", "application/json", "text/html"])
+@pytest.mark.parametrize("accept", ["application/json", "text/html"])
 @pytest.mark.parametrize("path", ["/batches/b/card", "/ui/batches/b/card"])
 def test_no_card_is_made_for_a_client_that_has_left(
     service: Service, monkeypatch: pytest.MonkeyPatch, path: str, accept: str
@@ -162,7 +131,7 @@ def test_no_card_is_made_for_a_client_that_has_left(
     """Its first rollout is being read as the client leaves; the second never is."""
     reading, go_on, stopped = threading.Event(), threading.Event(), threading.Event()
     read: list[Sequence[str]] = []
-    records, steps = listing._records, cards._steps
+    records, exported = listing._records, listing._exported
 
     def slow_records(control: Any, ids: Sequence[str]) -> list[dict[str, Any]]:
         read.append(ids)
@@ -170,16 +139,16 @@ def test_no_card_is_made_for_a_client_that_has_left(
         assert go_on.wait(30)
         return records(control, ids)
 
-    async def seen_steps(*arguments: Any) -> AsyncIterator[int]:
+    async def seen(*arguments: Any) -> AsyncIterator[list[dict[str, Any]]]:
         try:
-            async for step in steps(*arguments):
-                yield step
+            async for each in exported(*arguments):
+                yield each
         finally:
             stopped.set()
 
     monkeypatch.setattr(listing, "_TOGETHER", 1)
     monkeypatch.setattr(listing, "_records", slow_records)
-    monkeypatch.setattr(cards, "_steps", seen_steps)
+    monkeypatch.setattr(listing, "_exported", seen)
     address = service.http.base_url
     try:
         with socket.create_connection((address.host, address.port or 80)) as client:
@@ -199,6 +168,8 @@ def test_a_batch_without_rollouts_has_no_card(service: Service) -> None:
 
 
 def test_what_0_2_asked_of_a_card_is_said_to_be_gone(only_read: Service) -> None:
+    progress = {"accept": "text/event-stream, text/html"}
+    problem(only_read.http.get("/batches/b/card", headers=progress), 410, "gone")
     disclosed = only_read.http.post("/batches/b/card/disclosure", json={"seed": "tuesday"})
     problem(disclosed, 410, "gone")
 

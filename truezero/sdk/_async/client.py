@@ -5,7 +5,6 @@ A service that does not answer is an error, never a healthy verdict.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -255,37 +254,23 @@ class AsyncClient:
         return await self._get(models.Check, of_batch(batch, "/check"))
 
     async def card(
-        self, batch: str, *, harness: str | None = None, accept: str = "application/json"
+        self,
+        batch: str,
+        *,
+        harness: str | None = None,
+        accept: str = "application/json",
+        timeout_s: float = rest.CARD_S,
     ) -> bytes:
         """Return a batch's measurement card: canonical JSON, or a page or badge of it.
 
         Arguments:
             harness: name and version of what ran the agents; it stands on the card.
             accept: ``application/json``, ``text/html`` or ``image/svg+xml``.
+            timeout_s: how long to wait for it, in seconds; the service then stops making it.
         """
         params, headers = present(harness=harness), {"accept": accept}
         path = of_batch(batch, "/card")
-        return (await self._send("GET", path, params, None, rest.CARD_S, headers)).content
-
-    async def card_files(
-        self,
-        batch: str,
-        progress: Callable[[int, int], object],
-        *,
-        harness: str | None = None,
-        page: bool = False,
-    ) -> dict[str, bytes]:
-        """Return a batch's card as ``card``, canonical JSON, and with ``page`` as HTML too.
-
-        It is made once for both. If ``progress`` raises, the service stops making it.
-
-        Arguments:
-            progress: told how many rollouts were judged, and of how many.
-            harness: name and version of what ran the agents; it stands on the card.
-        """
-        kinds = ["text/html"] if page else []
-        params = present(harness=harness)
-        return await self._made("GET", of_batch(batch, "/card"), params, None, kinds, progress)
+        return (await self._send("GET", path, params, None, timeout_s, headers)).content
 
     async def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
@@ -486,41 +471,6 @@ class AsyncClient:
                     yield line
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
-
-    async def _made(
-        self,
-        method: str,
-        path: str,
-        params: Parameters,
-        body: Mapping[str, Any] | None,
-        kinds: Sequence[str],
-        progress: Callable[[int, int], object] | None,
-    ) -> dict[str, bytes]:
-        """Follow what is made of an export; returns its texts by the names of their events."""
-        files: dict[str, bytes] = {}
-        fields: dict[str, str] = {}
-        headers = {"accept": ", ".join(("text/event-stream", *kinds))}
-        try:
-            async with self._http.stream(
-                method, path, params=params, json=body, headers=headers, timeout=rest.CARD_S
-            ) as response:
-                if response.is_error:
-                    raise refused(response.status_code, await response.aread(), self.url)
-                async for line in response.aiter_lines():
-                    name, _, value = line.partition(": ")
-                    fields[name] = value
-                    if name != "data":
-                        continue
-                    data = json.loads(value)
-                    if fields["event"] != "rollouts":
-                        files[fields["event"]] = data.encode()
-                    elif progress is not None:
-                        progress(data["read"], data["of"])
-        except httpx.HTTPError as error:
-            raise rest.no_answer(self.url, error) from error
-        if not files:
-            raise rest.no_answer(self.url, httpx.RemoteProtocolError("the events ended early"))
-        return files
 
     async def _connection(self, reader: Events) -> AsyncIterator[Event]:
         async with self._http.stream(
