@@ -24,7 +24,7 @@ PACKAGES = ("classifier", "proxy", "truezero")
 
 # `pip install truezero` is light: only these import the service, inside the function that runs it.
 # These judge by the classifier, and are loaded only by the command that needs them.
-JUDGING = ("truezero.runner.audit", "truezero.runner.card")
+JUDGING = ("truezero.audit", "truezero.runner.card")
 LAZY = (
     "truezero.cli",
     "truezero.runner.demo",
@@ -240,9 +240,9 @@ INSIDE = "def f():\n    import {}\n"
         (
             service_imported_at_start,
             "truezero.cli.rollouts",
-            "from truezero.runner.audit import run",
+            "from truezero.audit import run",
         ),
-        (service_imported_at_start, "truezero.runner.audit.report", "from proxy.app import build"),
+        (service_imported_at_start, "truezero.audit.report", "from proxy.app import build"),
         (late_without_reason, "proxy.relay.call", INSIDE.format("proxy.capture.observer")),
         (late_without_reason, "proxy.relay.call", INSIDE.format("truezero.models")),
     ],
@@ -256,8 +256,8 @@ def test_a_rule_notices_a_breach(rule: Rule, name: str, text: str) -> None:
     [
         ("classifier.codec", "import json"),
         ("truezero.cli", INSIDE.format("proxy.app")),
-        ("truezero.cli.rollouts", INSIDE.format("truezero.runner.audit.report")),
-        ("truezero.runner.audit.judge", "from classifier.rules import judge"),
+        ("truezero.cli.rollouts", INSIDE.format("truezero.audit.report")),
+        ("truezero.audit.judge", "from classifier.rules import judge"),
         ("proxy.app", INSIDE.format("proxy.control_plane")),
     ],
 )

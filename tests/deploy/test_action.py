@@ -17,8 +17,8 @@ import yaml
 import truezero
 from tests.house import ROOT
 from tests.truezero import driving
-from tests.truezero.runner.audit.harnesses import dump_lines, maseval_report
-from tests.truezero.runner.audit.scenarios import FAILURES, Scenario
+from tests.truezero.audit.harnesses import dump_lines, maseval_report
+from tests.truezero.audit.scenarios import FAILURES, Scenario
 
 pytestmark = pytest.mark.slow
 

@@ -29,9 +29,9 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
 }
 # What else only it reads.
 _FILES: Mapping[str, tuple[str, ...]] = {
-    "benchflow": ("truezero/runner/audit/formats/litellm_spend.py",),
+    "benchflow": ("truezero/audit/formats/litellm_spend.py",),
     "clients": ("docs/guides/identity.md",),
-    "inspect_ai": ("truezero/runner/audit/formats/inspect_*.py",),
+    "inspect_ai": ("truezero/audit/formats/inspect_*.py",),
     "mini_swe_agent": ("docs/guides/identity.md",),
 }
 
@@ -40,7 +40,7 @@ def files(name: str, root: Path = ROOT) -> set[str]:
     """Return the patterns of a harness's pins and adapter."""
     return {
         f"tests/journeys/integrations/{name}.txt",
-        f"truezero/runner/audit/formats/{name}.py",
+        f"truezero/audit/formats/{name}.py",
         *_FILES.get(name, ()),
         *adapter(root, (name, *_MODULES.get(name, ()))),
     }

@@ -23,9 +23,9 @@ from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.harnesses import ENVIRONMENTS, python_of
 from tests.journeys.service import ROOT
 from tests.journeys.test_integrations import DOOMED, KEY, fails_the_doomed
+from truezero.audit.judge import Audited
+from truezero.audit.report import AuditReport, audit, lines
 from truezero.integrations.swebench import with_failures
-from truezero.runner.audit.judge import Audited
-from truezero.runner.audit.report import AuditReport, audit, lines
 
 pytestmark = [
     pytest.mark.skipif(not ENVIRONMENTS, reason="real harnesses are run by `make integrations`"),

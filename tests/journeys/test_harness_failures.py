@@ -19,8 +19,8 @@ from tests.fakes.provider import Answer, Provider, Request, Script
 from tests.journeys.failing import Case, plays
 from tests.journeys.harnesses import CI, ENVIRONMENTS, KEY, Row, execute, put_on_page, table_by_rows
 from tests.journeys.service import Service
+from truezero.audit.report import audit
 from truezero.integrations.harbor import EXCEPTION_TYPES, KNOWN_AS
-from truezero.runner.audit.report import audit
 
 GONE = "http://127.0.0.1:9"
 

@@ -509,7 +509,7 @@ def audit(
     nothing in it could be judged.
     """
     from classifier.verdicts import Policy  # noqa: PLC0415
-    from truezero.runner.audit import errors, report  # noqa: PLC0415
+    from truezero.audit import errors, report  # noqa: PLC0415
 
     with progress("reading") as show:
         try:

@@ -7,10 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 from tests.house import ROOT
-from tests.truezero.runner.audit.harnesses import dump_lines, maseval_report
-from tests.truezero.runner.audit.scenarios import FAILURES, FILTERED, Scenario
+from tests.truezero.audit.harnesses import dump_lines, maseval_report
+from tests.truezero.audit.scenarios import FAILURES, FILTERED, Scenario
+from truezero.audit.formats import FORMATS
 from truezero.cli import app
-from truezero.runner.audit.formats import FORMATS
 
 HONEST = Scenario(kind="solved", number=1, calls=("ok",), reward=1.0, failed=False)
 FALSE = Scenario(kind="doomed", number=2, calls=(FAILURES["auth"][0],), reward=0.0, failed=True)

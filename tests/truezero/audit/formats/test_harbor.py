@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.truezero.audit.copies import check_copy
+from tests.truezero.audit.harnesses import dump, harbor_result
+from tests.truezero.audit.scenarios import Scenario
+from truezero.audit.errors import FinishedRun
+from truezero.audit.formats.harbor import HARBOR
+from truezero.audit.report import audit
+
+RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
+
+
+def trial(folder: Path, name: str, **fields: Any) -> None:
+    dump(folder / name / "result.json", {**harbor_result(RUN), "trial_name": name, **fields})
+
+
+@pytest.mark.slow
+def test_a_copy_carries_an_exception_that_harbor_knows_and_no_reward(tmp_path: Path) -> None:
+    copy = check_copy("harbor", tmp_path)
+    trials = [json.loads(file.read_text()) for file in copy.rglob("result.json")]
+    marked = [each for each in trials if "truezero" in each]
+    assert {each["verifier_result"] for each in marked} == {None}
+    names = {each["exception_info"]["exception_type"] for each in marked}
+    assert {"AgentAuthenticationError", "ApiUsageLimitError", "APIResponseValidationError"} <= names
+
+
+def test_trials_of_one_task_are_samples_of_it(tmp_path: Path) -> None:
+    trial(tmp_path, "b", started_at="2026-11-01T00:00:00")
+    trial(tmp_path, "a", started_at="2026-11-01T01:00:00")
+    runs = [run for run in HARBOR.read(tmp_path) if isinstance(run, FinishedRun)]
+    assert [(run.id, run.repeat, run.attempt) for run in runs] == [("b", 0, 0), ("a", 1, 0)]
+    assert runs[0].model == "openai/gpt-5"
+
+
+def test_a_rejected_request_has_the_name_that_harbor_knows_it_by(tmp_path: Path) -> None:
+    raised = {"exception_type": "BadRequestError", "exception_message": "HTTP 400: bad schema"}
+    unused = {"n_input_tokens": 0, "n_output_tokens": 0}
+    exception = {**raised, "exception_traceback": ""}
+    facts = {"exception_info": exception, "agent_result": unused, "reward_valid": True}
+    trial(tmp_path / "job", "a", **facts)
+    audited = audit(tmp_path / "job", write=True)
+    assert audited.runs[0].verdict.subcategory == "rejected_request"
+    [written] = (tmp_path / "job.audited").rglob("result.json")
+    assert json.loads(written.read_text())["exception_info"]["exception_type"] == "BadRequestError"
+    assert json.loads(written.read_text())["reward_valid"] is False
+    assert audit(tmp_path / "job.audited").runs[0].verdict.subcategory == "rejected_request"
+
+
+# (exception, health)
+EXCEPTIONS = (
+    ("AgentAuthenticationError", "api_error"),
+    ("ApiUsageLimitError", "api_error"),
+    ("ApiRateLimitError", "api_error"),
+    ("ApiConnectionError", "api_error"),
+    ("AgentTimeoutError", "healthy"),
+    ("RewardFileNotFoundError", "healthy"),
+    ("NonZeroAgentExitCodeError", "healthy"),
+    ("SandboxBuildFailedError", "not_judged"),
+)
+
+
+@pytest.mark.parametrize(("kind", "health"), EXCEPTIONS)
+def test_harbors_exceptions_are_read_by_name(tmp_path: Path, kind: str, health: str) -> None:
+    raised = {"exception_type": kind, "exception_message": "it failed", "exception_traceback": ""}
+    trial(tmp_path, "a", exception_info=raised)
+    assert audit(tmp_path).runs[0].verdict.health.value == health
+
+
+def test_steps_count_where_the_trial_itself_does_not(tmp_path: Path) -> None:
+    raised = {"exception_type": "AuthenticationError", "exception_message": "Invalid API key"}
+    steps = [{"step_name": "1", "agent_result": {"n_input_tokens": 5, "n_output_tokens": 2}},
+             {"step_name": "2", "exception_info": raised}]  # fmt: skip
+    trial(tmp_path, "a", agent_result=None, step_results=steps)
+    verdict = audit(tmp_path).runs[0].verdict
+    assert (verdict.rule, verdict.fingerprint, verdict.total_tokens) == (
+        "interrupted",
+        "auth:401",
+        7,
+    )
+
+
+def test_an_agent_that_counted_nothing_is_undecided(tmp_path: Path) -> None:
+    trial(tmp_path, "a", agent_result={"n_input_tokens": None, "n_output_tokens": None})
+    assert audit(tmp_path).runs[0].verdict.health.value == "undecided"

@@ -1,0 +1,172 @@
+"""Harbor: a job's folder, with a folder and a `result.json` for each trial.
+
+Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from classifier.batches import reward_in
+from classifier.records import ExecutionStatus
+from truezero.audit.errors import FinishedRun, RecordedError
+from truezero.audit.judge import Audited
+from truezero.audit.reading import (
+    AuditFormat,
+    Json,
+    Verdicts,
+    any_has,
+    count,
+    folder_id,
+    found,
+    has,
+    items,
+    load,
+    mapping,
+    number,
+    numbered,
+    save,
+    stamped,
+    text,
+    total,
+    unhealthy,
+    unstamped,
+)
+from truezero.integrations.harbor import (
+    EXCEPTION_TYPES,
+    KNOWN_AS,
+    ProviderRejectedRequest,
+    SuspectedApiError,
+)
+
+# Exceptions of Harbor's own that are none of a model's provider.
+_STATUSES: Final = {
+    "AgentTimeoutError": ExecutionStatus.TASK_TIMEOUT,
+    "EnvironmentStartTimeoutError": ExecutionStatus.SETUP_FAILED,
+    "SandboxBuildFailedError": ExecutionStatus.SETUP_FAILED,
+    "AgentSetupTimeoutError": ExecutionStatus.SETUP_FAILED,
+    "HealthcheckError": ExecutionStatus.SETUP_FAILED,
+    "VerifierTimeoutError": ExecutionStatus.EVALUATION_FAILED,
+    "RewardFileNotFoundError": ExecutionStatus.EVALUATION_FAILED,
+    "RewardFileEmptyError": ExecutionStatus.EVALUATION_FAILED,
+    "VerifierOutputParseError": ExecutionStatus.EVALUATION_FAILED,
+}
+# A verdict in Harbor's own names, which its retries and reports know.
+_NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": KNOWN_AS[ProviderRejectedRequest]}
+_SUSPECTED: Final = KNOWN_AS[SuspectedApiError]
+_marked: Final = has("trial_name", "task_name", "agent_info")
+
+
+def _trials(path: Path) -> Iterator[tuple[str, Path, Json]]:
+    for file in found(path, "result.json"):
+        record = load(file)
+        if _marked(record):
+            yield folder_id(path, file, record["trial_name"]), file, record
+
+
+def _read(path: Path) -> Iterator[FinishedRun]:
+    """Yield the trials; those of one task are samples of it, a retry replaces its trial."""
+    runs = (
+        (record.get("started_at"), _run(run, unstamped(record), file.parent))
+        for run, file, record in _trials(path)
+    )
+    yield from numbered(runs, "repeat")
+
+
+def _run(run: str, record: Json, folder: Path) -> FinishedRun:
+    raised = _exception(record)
+    kind = text(raised.get("exception_type"))
+    status = _STATUSES.get(kind, ExecutionStatus.AGENT_ERROR) if kind else ExecutionStatus.SUCCESS
+    spoke, called = _trajectory(folder)
+    return FinishedRun(
+        id=run,
+        task=str(record["task_name"]),
+        model=_model(record),
+        reward=_reward(record),
+        status=status,
+        error=RecordedError(text=text(raised.get("exception_message")) or "", type=kind)
+        if kind
+        else None,
+        tokens=_tokens(record),
+        tool_calls=called,
+        output=spoke,
+        unknown=("calls",),
+    )
+
+
+def _exception(record: Json) -> Json:
+    """Return the trial's exception, else the last one of its steps."""
+    raised = mapping(record.get("exception_info"))
+    steps = [
+        mapping(mapping(each).get("exception_info")) for each in items(record.get("step_results"))
+    ]
+    return raised or next((each for each in reversed(steps) if each), {})
+
+
+def _model(record: Json) -> str | None:
+    info = mapping(mapping(record.get("agent_info")).get("model_info"))
+    name, provider = text(info.get("name")), text(info.get("provider"))
+    return f"{provider}/{name}" if provider and name else name
+
+
+def _reward(record: Json) -> float | None:
+    rewards = mapping(mapping(record.get("verifier_result")).get("rewards"))
+    known = {name: n for name, each in rewards.items() if (n := number(each)) is not None}
+    return reward_in(known, None)
+
+
+def _tokens(record: Json) -> int | None:
+    """Return input and output of the trial or its steps; None if the agent counted none."""
+    contexts = [mapping(record.get("agent_result"))]
+    if not contexts[0]:
+        contexts = [
+            mapping(mapping(each).get("agent_result")) for each in items(record.get("step_results"))
+        ]
+    names = ("n_input_tokens", "n_output_tokens")
+    return total(count(each.get(name)) for each in contexts for name in names)
+
+
+def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
+    """Return True if the agent's trajectory (ATIF) holds an answer, and count its tool calls."""
+    file = folder / "agent" / "trajectory.json"
+    if not file.is_file():
+        return None, None
+    steps = [mapping(each) for each in items(mapping(load(file)).get("steps"))]
+    own = [each for each in steps if each.get("source") == "agent"]
+    called = sum(len(items(each.get("tool_calls"))) for each in own)
+    return bool(called or any(each.get("message") for each in own)), called
+
+
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for run, file, record in _trials(path):
+        judged = unhealthy(verdicts, run)
+        if judged is not None:
+            save(file, stamped(record, judged, _fields(judged, record)), indent=4)
+
+
+def _fields(judged: Audited, record: Json) -> Json:
+    """Return the exception that Harbor's own plug-in would have recorded, and no reward."""
+    subcategory = judged.verdict.subcategory
+    finished = text(record.get("finished_at")) or text(record.get("started_at"))
+    return {
+        "verifier_result": None,
+        "exception_info": {
+            "exception_type": _NAMES[subcategory.value] if subcategory else _SUSPECTED,
+            "exception_message": judged.why,
+            "exception_traceback": "",
+            "occurred_at": finished or "1970-01-01T00:00:00+00:00",
+        },
+        **({"reward_valid": False} if "reward_valid" in record else {}),
+    }
+
+
+HARBOR = AuditFormat(
+    name="harbor",
+    title="Harbor",
+    marks="`result.json` files with `trial_name`, `task_name` and `agent_info`",
+    recognises=lambda path: any_has(path, _marked, "result.json"),
+    read=_read,
+    write=_write,
+)

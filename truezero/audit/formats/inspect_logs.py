@@ -1,0 +1,478 @@
+"""Inspect: logs as `.json` or `.eval` (a zip with a file for each sample).
+
+Facts of inspect-ai 0.3.285 (`log/_log.py`, `log/_recorders/eval.py`, `event/_model.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from classifier.records import ExecutionStatus, TerminationReason
+from truezero.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.formats.inspect_metrics import (
+    LETTERS,
+    UNSCORED,
+    WORDS,
+    Recomputed,
+    recomputed,
+)
+from truezero.audit.judge import Audited
+from truezero.audit.reading import (
+    KEY,
+    AuditFormat,
+    Json,
+    Verdicts,
+    any_has,
+    block,
+    content,
+    count,
+    found,
+    has,
+    instant,
+    items,
+    load,
+    mapping,
+    number,
+    peek,
+    save,
+    text,
+    tokens_of,
+)
+
+# --- zips ---
+#
+# Members may be compressed with Zstandard. Python reads those from 3.14 on; before, the `zstandard`
+# package of the service does.
+
+
+_ZSTANDARD: Final = 93  # APPNOTE.TXT 4.4.5
+_LOCAL_HEAD: Final = struct.Struct("<26xHH")  # lengths of the name and of what is behind it
+_HEAD_BYTES: Final = 30
+_LARGEST: Final = 2**31  # bytes of one member, unpacked
+
+
+class ZipError(ValueError):
+    """A zip file that cannot be read; the message says why and what helps."""
+
+
+def read_members(path: Path) -> dict[str, Callable[[], bytes]]:
+    """Return a function for each member, by name, that reads it; the last of a name counts.
+
+    Raises:
+        ZipError: it is no zip file; the functions raise it where a member cannot be unpacked.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            infos = archive.infolist()
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ZipError(str(error)) from None
+    return {info.filename: partial(_read_packed, path, info) for info in infos}
+
+
+def _read_packed(path: Path, info: zipfile.ZipInfo) -> bytes:
+    if info.file_size > _LARGEST:
+        raise ZipError(f"{info.filename} is larger than 2 GiB")
+    unpack = _METHODS.get(info.compress_type)
+    if unpack is None:
+        raise ZipError(f"{info.filename}: compression method {info.compress_type} is not known")
+    try:
+        content = unpack(_raw(path, info), info.file_size)
+    except (OSError, struct.error, zlib.error) as error:
+        raise ZipError(f"{info.filename}: {error}") from None
+    if zlib.crc32(content) != info.CRC:
+        raise ZipError(f"{info.filename}: damaged")
+    return content
+
+
+def _raw(path: Path, info: zipfile.ZipInfo) -> bytes:
+    with path.open("rb") as file:
+        file.seek(info.header_offset)
+        name, extra = _LOCAL_HEAD.unpack(file.read(_HEAD_BYTES))
+        file.seek(name + extra, 1)
+        return file.read(info.compress_size)
+
+
+def _inflated(raw: bytes, size: int) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, size or 1)
+
+
+def _unpacked(raw: bytes, size: int) -> bytes:
+    try:
+        import zstandard  # noqa: PLC0415  only these files need it
+    except ModuleNotFoundError:
+        raise ZipError(
+            "it is compressed with Zstandard: pip install zstandard, "
+            "or `inspect log convert --to json`"
+        ) from None
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as reader:
+            return reader.read(size)
+    except zstandard.ZstdError as error:
+        raise ZipError(str(error)) from None
+
+
+_METHODS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
+    zipfile.ZIP_STORED: lambda raw, _: raw,
+    zipfile.ZIP_DEFLATED: _inflated,
+    _ZSTANDARD: _unpacked,
+}
+
+
+def rewrite(
+    path: Path, changes: Mapping[str, Callable[[bytes], bytes]], *, last: tuple[str, ...] = ()
+) -> None:
+    """Replace members by what these functions make of them; others keep their content.
+
+    Arguments:
+        last: members that are written after all others, in this order.
+    """
+    members = read_members(path)
+    order = [name for name in members if name not in last]
+    order += [name for name in last if name in members]
+    part = path.with_name(path.name + ".part")
+    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in order:
+            content = members[name]()
+            info = zipfile.ZipInfo(name)  # a fixed date: the same log gives the same file
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, changes[name](content) if name in changes else content)
+    part.replace(path)
+
+
+# --- logs ---
+
+
+_OUT_OF_TIME: Final = ("time", "working")
+# Stop reasons that stand for a rejected request too, and LiteLLM's exception for each.
+_REJECTIONS: Final = {
+    "content_filter": "ContentPolicyViolationError",
+    "model_length": "ContextWindowExceededError",
+}
+
+_HEADER, _REDUCTIONS, _JOURNAL = "header.json", "reductions.json", "_journal/summaries/"
+_SCORED: Final = ("id", "epoch", "metadata", "scores", "error")  # of a sample, for its metrics
+
+_is_log: Final = has("version", "status", "eval")
+
+
+def _recognises(path: Path) -> bool:
+    logs = path.rglob("*.eval") if path.is_dir() else (path,)
+    return any(map(_is_zipped, logs)) or any_has(path, _is_log, "*.json")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for file in found(path, "*.eval", "*.json"):
+        if _is_zipped(file) or (file.suffix == ".json" and _is_log(peek(file))):
+            yield file
+
+
+def _is_zipped(file: Path) -> bool:
+    return file.suffix == ".eval" and zipfile.is_zipfile(file)
+
+
+def _read(path: Path) -> Iterator[FinishedRun]:
+    for file in _files(path):
+        spec, samples = _log(file)
+        for sample in samples:
+            yield _run(_id(file, sample), spec, sample)
+
+
+def _id(file: Path, sample: Json) -> str:
+    return f"{file.stem}:{sample['id']}#{sample.get('epoch', 1)}"
+
+
+def _log(file: Path) -> tuple[Json, Iterator[Json]]:
+    """Return what was evaluated, and the samples one after another."""
+    if file.suffix == ".json":
+        log = load(file)
+        return mapping(log.get("eval")), map(mapping, items(log.get("samples")))
+    try:
+        members = read_members(file)
+        heads = (
+            members[name] for name in ("header.json", "_journal/start.json") if name in members
+        )
+        header = mapping(next((json.loads(read()) for read in heads), None))
+    except (ZipError, ValueError) as error:
+        raise AuditError(f"{file}: {error}") from None
+    return mapping(header.get("eval")), _samples(file, members)
+
+
+def _samples(file: Path, members: dict[str, Callable[[], bytes]]) -> Iterator[Json]:
+    for name, read in members.items():
+        if _is_sample(name):
+            try:
+                yield mapping(json.loads(read()))
+            except (ZipError, ValueError) as error:
+                raise AuditError(f"{file}: {name}: {error}") from None
+
+
+def _is_sample(name: str) -> bool:
+    return name.startswith("samples/") and name.endswith(".json")
+
+
+def _run(run: str, spec: Json, sample: Json) -> FinishedRun:
+    calls = _calls(sample)
+    error = text(mapping(sample.get("error")).get("message"))
+    limit = text(mapping(sample.get("limit")).get("type"))
+    status, reason = _ending(error, limit)
+    used = sample.get("model_usage")
+    tokens = sum(tokens_of(each) or 0 for each in used.values()) if isinstance(used, dict) else None
+    return FinishedRun(
+        id=run,
+        task=str(sample["id"]),
+        repeat=max((count(sample.get("epoch")) or 1) - 1, 0),
+        model=text(spec.get("model")),
+        reward=_reward(sample),
+        status=status,
+        termination_reason=reason,
+        error=RecordedError(text=error) if error else None,
+        calls=calls,
+        tokens=tokens,
+        unknown=() if calls is not None else ("calls",),
+    )
+
+
+def _ending(
+    error: str | None, limit: str | None
+) -> tuple[ExecutionStatus, TerminationReason | None]:
+    if error:
+        return ExecutionStatus.UNKNOWN_EXECUTION_ERROR, None
+    if limit in _OUT_OF_TIME:
+        return ExecutionStatus.TASK_TIMEOUT, None
+    reason = TerminationReason.MAX_STEPS if limit else TerminationReason.AGENT_STOP
+    return ExecutionStatus.SUCCESS, reason
+
+
+def _reward(sample: Json) -> float | None:
+    """Return the first scorer's value, as it was before a verdict of ours."""
+    ours = mapping(mapping(mapping(sample.get("invalidation")).get("metadata")).get(KEY))
+    scores = mapping(ours.get("reported")) or mapping(sample.get("scores"))
+    return next((_value(mapping(each).get("value")) for each in scores.values()), None)
+
+
+def _value(value: object) -> float | None:
+    if isinstance(value, str):
+        return LETTERS.get(value, WORDS.get(value.casefold()))
+    if isinstance(value, dict):
+        numbers = [n for n in map(_value, value.values()) if n is not None]
+        return sum(numbers) / len(numbers) if numbers else None
+    return number(value)
+
+
+def _calls(sample: Json) -> tuple[RecordedCall, ...] | None:
+    """Return the calls to models; None if the log was written without its events."""
+    events = [mapping(each) for each in items(sample.get("events"))]
+    if not events:
+        return None
+    made = (each for each in events if each.get("event") == "model" and not each.get("pending"))
+    return tuple(map(_call, made))
+
+
+def _call(event: Json) -> RecordedCall:
+    output = mapping(event.get("output"))
+    model, role = text(event.get("model")), text(event.get("role")) or "agent"
+    offered, at = bool(items(event.get("tools"))), instant(event.get("timestamp"))
+    error = text(event.get("error"))
+    if error:
+        return RecordedCall(
+            error=RecordedError(text=error),
+            model=model,
+            role=role,
+            has_tools=offered,
+            started_at=at,
+        )
+    choices = [mapping(each) for each in items(output.get("choices"))]
+    rejected = _rejected(event, output, choices)
+    if rejected is not None:
+        return RecordedCall(
+            error=rejected, model=model, role=role, has_tools=offered, started_at=at
+        )
+    messages = [mapping(each.get("message")) for each in choices]
+    called = sum(len(items(each.get("tool_calls"))) for each in messages)
+    spoken = any(any(content(each.get("content"))) for each in messages)
+    usage = mapping(output.get("usage"))
+    return RecordedCall(
+        model=model,
+        role=role,
+        content=bool(called or spoken),
+        input_tokens=count(usage.get("input_tokens")),
+        output_tokens=count(usage.get("output_tokens")),
+        tool_calls=called,
+        has_tools=offered,
+        finish_reason=_finish(next(iter(choices), {})),
+        started_at=at,
+    )
+
+
+def _rejected(event: Json, output: Json, choices: list[Json]) -> RecordedError | None:
+    """Return the rejection that Inspect keeps as an answer; None if the model answered.
+
+    A 400 for a content filter or a prompt that is too long becomes an output with that stop
+    reason and the provider's sentence (model/_openai.py: openai_handle_bad_request; the same in
+    other providers, which keep the sentence in the output's error).
+    """
+    stopped = next((_REJECTIONS.get(text(each.get("stop_reason")) or "") for each in choices), None)
+    call = mapping(event.get("call"))
+    message = text(output.get("error")) or (
+        text(output.get("completion")) if call.get("error") else None
+    )
+    if stopped is None or message is None:
+        return None
+    return RecordedError(
+        text=message, type=stopped, status=400, body=mapping(call.get("response")) or None
+    )
+
+
+def _finish(choice: Json) -> str | None:
+    """Return why it stopped; ``unknown`` is Inspect's word for none."""
+    reason = text(choice.get("stop_reason"))
+    return None if reason == "unknown" else reason
+
+
+# --- writing ---
+
+
+def _write(path: Path, verdicts: Verdicts) -> list[str]:
+    return [line for file in list(_files(path)) if (line := _write_one(file, verdicts))]
+
+
+@dataclass(slots=True)
+class _Copy:
+    """A log while its copy is written."""
+
+    file: Path
+    verdicts: Verdicts
+    marked: dict[str, Audited] = field(default_factory=dict)
+    scored: list[Json] = field(default_factory=list)  # what metrics are computed from
+
+    def corrected(self, sample: Json) -> Json:
+        """Return a sample with its verdict."""
+        run = _id(self.file, sample)
+        judged = self.verdicts.get(run)
+        if judged is not None and judged.spoiled:
+            self.marked[run] = judged
+            sample = _invalidated(sample, judged)
+        self.scored.append({name: sample[name] for name in _SCORED if name in sample})
+        return sample
+
+    def recomputed(self, log: Json) -> Recomputed | None:
+        """Recompute the metrics of a log, once its samples are corrected; None if they stand."""
+        return recomputed(log, self.scored) if self.marked and log.get("results") else None
+
+
+def _write_one(file: Path, verdicts: Verdicts) -> str | None:
+    """Write verdicts into one log, and its metrics over what remains; say which could not be."""
+    copy = _Copy(file, verdicts)
+    now = _write_json(copy) if file.suffix == ".json" else _write_zip(copy)
+    if now is None or not now.left:
+        return None
+    return (
+        f"{file.name}: not recomputed and now NaN: {', '.join(now.left)}. Import the code that "
+        "defines them and call inspect_ai.log.recompute_metrics (`inspect score` would score "
+        "the unmeasured samples again)"
+    )
+
+
+def _write_json(copy: _Copy) -> Recomputed | None:
+    log = load(copy.file)
+    log["samples"] = [copy.corrected(mapping(each)) for each in items(log.get("samples"))]
+    now = copy.recomputed({**log, "samples": None})
+    if now is not None:
+        log |= {"results": now.results}
+        log |= {"reductions": now.reductions} if now.reductions else {}
+    save(copy.file, {**log, "invalidated": bool(log.get("invalidated")) or bool(copy.marked)})
+    return now
+
+
+def _write_zip(copy: _Copy) -> Recomputed | None:
+    members = read_members(copy.file)
+    header, reductions = (
+        json.loads(members[name]()) if name in members else None for name in (_HEADER, _REDUCTIONS)
+    )
+    recompute = cache(lambda: copy.recomputed({**mapping(header), "reductions": reductions}))
+
+    def summarised(summaries: Any) -> Any:
+        return _summaries(copy.file, summaries, copy.marked)
+
+    def reduced(reductions: Any) -> Any:
+        now = recompute()
+        return reductions if now is None else now.reductions
+
+    def headed(header: Any) -> Any:
+        now = recompute()
+        marked = {"invalidated": True} if copy.marked else {}
+        return {**header, **marked, **({} if now is None else {"results": now.results})}
+
+    listed = [name for name in members if name.startswith(_JOURNAL)] + ["summaries.json"]
+    changes: dict[str, Callable[[Any], Any]]
+    changes = {name: copy.corrected for name in members if _is_sample(name)}
+    changes |= dict.fromkeys(listed, summarised) | {_REDUCTIONS: reduced, _HEADER: headed}
+    rewrite(
+        copy.file,
+        {name: partial(_changed, change) for name, change in changes.items()},
+        last=(_REDUCTIONS, *listed, _HEADER),
+    )
+    return recompute()
+
+
+def _changed(change: Callable[[Any], Any], raw: bytes) -> bytes:
+    return _dumped(change(json.loads(raw)))
+
+
+def _dumped(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
+
+
+def _invalidated(sample: Json, judged: Audited) -> Json:
+    """Return a sample as `invalidate_samples` leaves it, with scores that do not count."""
+    before = mapping(mapping(mapping(sample.get("invalidation")).get("metadata")).get(KEY))
+    scores = mapping(sample.get("scores"))
+    reported = mapping(before.get("reported")) or scores
+    why = judged.why
+    provenance: Json = {
+        "timestamp": sample.get("completed_at") or "1970-01-01T00:00:00+00:00",
+        "author": KEY,
+        "reason": why,
+        "metadata": {KEY: {**block(judged), "reported": reported}},
+    }
+    return {
+        **sample,
+        "invalidation": provenance,
+        "scores": _unscored(reported, why) if reported else sample.get("scores"),
+    }
+
+
+def _unscored(scores: Json, why: str) -> Json:
+    return {
+        name: {**mapping(each), "value": UNSCORED, "reason": why} for name, each in scores.items()
+    }
+
+
+def _summaries(file: Path, summaries: Any, marked: dict[str, Audited]) -> Any:
+    """Return the summaries that the viewer lists, with the same scores as the samples."""
+    changed = []
+    for each in map(mapping, items(summaries)):
+        judged = marked.get(_id(file, each))
+        if judged is not None and each.get("scores"):
+            why = judged.why
+            each = {**each, "scores": _unscored(mapping(each["scores"]), why)}  # noqa: PLW2901
+        changed.append(each)
+    return changed
+
+
+INSPECT = AuditFormat(
+    name="inspect",
+    title="Inspect",
+    marks="`*.eval` files, or `*.json` logs with `version`, `status` and `eval`",
+    recognises=_recognises,
+    read=_read,
+    write=_write,
+)

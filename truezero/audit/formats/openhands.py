@@ -1,0 +1,140 @@
+"""OpenHands: `output.jsonl` of its evaluations, one line an instance.
+
+Facts of `evaluation/utils/shared.py` (EvalOutput) and of OpenHands/benchmarks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from classifier.batches import reward_in
+from classifier.records import ExecutionStatus, TerminationReason
+from truezero.audit.errors import FinishedRun, RecordedError
+from truezero.audit.reading import (
+    AuditFormat,
+    Json,
+    Verdicts,
+    any_has,
+    count,
+    found,
+    has,
+    items,
+    load_lines,
+    mapping,
+    save_lines,
+    stamped,
+    text,
+    total,
+    unhealthy,
+    unstamped,
+)
+
+_PATTERN: Final = "*output*.jsonl"
+_LIMITS: Final = ("maximum iteration", "max_iterations", "maximum budget")
+_marked: Final = has("instance_id", "test_result")
+
+
+def _id(file: Path, record: Json, place: int) -> str:
+    return f"{file.name}:{place + 1}:{record['instance_id']}"
+
+
+def _read(path: Path) -> Iterator[FinishedRun]:
+    for file in found(path, _PATTERN):
+        for place, record in enumerate(load_lines(file)):
+            if _marked(record):
+                yield _run(_id(file, record, place), unstamped(record))
+
+
+def _run(run: str, record: Json) -> FinishedRun:
+    error = text(record.get("error"))
+    stopped = any(limit in (error or "") for limit in _LIMITS)
+    metrics = mapping(record.get("metrics"))
+    spoke, filled = _spoke(record), _unpatched(record)
+    return FinishedRun(
+        id=run,
+        task=str(record["instance_id"]),
+        attempt=max((count(record.get("attempt")) or 1) - 1, 0),
+        model=_model(mapping(record.get("metadata"))),
+        reward=0.0 if filled else _scored(record),
+        filled=filled,
+        status=ExecutionStatus.AGENT_ERROR if error and not stopped else ExecutionStatus.SUCCESS,
+        termination_reason=TerminationReason.MAX_STEPS if stopped else None,
+        error=RecordedError(text=error) if error and not stopped else None,
+        tokens=_tokens(metrics),
+        output=spoke,
+        unknown=("calls",),
+    )
+
+
+def _model(metadata: Json) -> str | None:
+    for name in ("llm_config", "llm"):
+        model = text(mapping(metadata.get(name)).get("model"))
+        if model:
+            return model
+    return None
+
+
+def _scored(record: Json) -> float | None:
+    """Return what the evaluation wrote."""
+    tested = mapping(record.get("test_result"))
+    reward = reward_in(None, mapping(record.get("report")) or mapping(tested.get("report")))
+    return reward_in(None, tested) if reward is None else reward
+
+
+def _unpatched(record: Json) -> bool:
+    """Return True if an unscored run has an empty patch, which a later evaluation counts as 0."""
+    tested = mapping(record.get("test_result"))
+    return _scored(record) is None and "git_patch" in tested and not tested["git_patch"]
+
+
+def _tokens(metrics: Json) -> int | None:
+    """Return the tokens; zeros beside a cost, and no counts at all, are not counted ones."""
+    used = mapping(metrics.get("accumulated_token_usage"))
+    tokens = total(count(used.get(name)) for name in ("prompt_tokens", "completion_tokens"))
+    if not tokens and metrics.get("accumulated_cost"):
+        return None
+    return tokens
+
+
+def _spoke(record: Json) -> bool | None:
+    """Return True if the agent acted; its first message and the system's are not its own."""
+    history = record.get("history")
+    if mapping(record.get("test_result")).get("git_patch"):
+        return True
+    if not isinstance(history, list):
+        return None
+    events = (mapping(each) for each in items(history) if isinstance(each, dict))
+    return any(each.get("source") == "agent" and _acted(each) for each in events)
+
+
+def _acted(event: Json) -> bool:
+    if event.get("action") == "system" or event.get("kind") == "SystemPromptEvent":
+        return False
+    kind = event.get("action") or event.get("kind") or event.get("tool_call_metadata")
+    return bool(kind) and "error" not in str(kind).lower()
+
+
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for file in list(found(path, _PATTERN)):
+        lines = enumerate(load_lines(file))
+        save_lines(file, (_corrected(file, record, place, verdicts) for place, record in lines))
+
+
+def _corrected(file: Path, record: Json, place: int, verdicts: Verdicts) -> Json:
+    judged = unhealthy(verdicts, _id(file, record, place)) if _marked(record) else None
+    if judged is None:
+        return record
+    error = text(unstamped(record).get("error")) or judged.why
+    return stamped(record, judged, {"error": error})
+
+
+OPENHANDS = AuditFormat(
+    name="openhands",
+    title="OpenHands",
+    marks="`output.jsonl` lines with `instance_id` and `test_result`",
+    recognises=lambda path: any_has(path, _marked, _PATTERN),
+    read=_read,
+    write=_write,
+)

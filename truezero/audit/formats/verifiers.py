@@ -1,0 +1,265 @@
+"""verifiers: `traces.jsonl` of 0.4, and the `results.jsonl` of earlier versions and trainers.
+
+Facts of verifiers 0.4.0 (`v1/trace.py`, `v1/utils/trace_store.py`) and of benchflow's writer of
+the earlier shape (`trajectories/results.py`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from classifier.records import ExecutionStatus, TerminationReason
+from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.judge import Audited
+from truezero.audit.reading import (
+    AuditFormat,
+    Json,
+    Verdicts,
+    any_has,
+    content,
+    count,
+    found,
+    has,
+    instant,
+    items,
+    load_lines,
+    mapping,
+    number,
+    peek,
+    save_lines,
+    stamped,
+    text,
+    tokens_of,
+    total,
+    unhealthy,
+    unstamped,
+)
+
+_LIMITS: Final = ("max_turns", "max_turns_reached", "max_input_tokens", "max_output_tokens")
+_PATTERNS: Final = ("traces.jsonl", "results.jsonl")
+
+
+def _is_episode(record: Any) -> bool:
+    return isinstance(record, dict) and isinstance(record.get("traces"), list)
+
+
+_is_row: Final = has("example_id", "completion", "reward")
+
+
+def _is_ours(record: Any) -> bool:
+    return _is_episode(record) or _is_row(record)
+
+
+def _read(path: Path) -> Iterator[FinishedRun]:
+    for file in found(path, *_PATTERNS):
+        repeats: Counter[str] = Counter()
+        for place, line in enumerate(load_lines(file)):
+            for run, record in _records(file, place, line):
+                task = _task(record) if _is_trace(record) else str(record["example_id"])
+                read = _trace if _is_trace(record) else _row
+                yield read(run, task, repeats[task], unstamped(record))
+                repeats[task] += 1
+
+
+def _is_trace(record: Json) -> bool:
+    return "example_id" not in record
+
+
+def _records(file: Path, place: int, line: Json) -> Iterator[tuple[str, Json]]:
+    """Yield the runs of a line, each with the id under which it is judged."""
+    if _is_episode(line):
+        for trace in map(mapping, line["traces"]):
+            yield f"{file.name}:{trace.get('id')}", trace
+    elif _is_row(line):
+        yield f"{file.name}:{place + 1}", line
+
+
+# --- a trace of 0.4 ----------------------------------------------------------------------------
+
+
+def _task(trace: Json) -> str:
+    task = mapping(trace.get("task"))
+    data = mapping(task.get("data"))
+    named = (data.get("id"), data.get("name"), task.get("key"), data.get("idx"), trace.get("id"))
+    return str(next((each for each in named if each is not None), "(unnamed)"))
+
+
+def _trace(run: str, task: str, repeat: int, trace: Json) -> FinishedRun:
+    errors = [mapping(each) for each in items(trace.get("errors"))]
+    failed = errors[-1] if errors and not trace.get("ok") else None
+    status = ExecutionStatus.AGENT_ERROR if failed else ExecutionStatus.SUCCESS
+    if trace.get("is_timeout"):
+        status = ExecutionStatus.TASK_TIMEOUT
+    calls = _calls(trace)
+    return FinishedRun(
+        id=run,
+        task=task,
+        repeat=repeat,
+        reward=_reward(trace),
+        status=status,
+        termination_reason=_reason(trace) if status is ExecutionStatus.SUCCESS else None,
+        error=None if failed is None else _error(failed),
+        calls=calls,
+        unknown=() if calls is not None else ("calls",),
+    )
+
+
+def _error(error: Json) -> RecordedError:
+    return RecordedError(
+        text=text(error.get("message")) or "",
+        type=text(error.get("type")),
+        status=count(error.get("status_code")),
+    )
+
+
+def _reward(trace: Json) -> float | None:
+    values = [
+        score * (number(each.get("weight", 1.0)) or 0.0)
+        for each in map(mapping, mapping(trace.get("rewards")).values())
+        if (score := number(each.get("score"))) is not None
+    ]
+    return sum(values) if values else None
+
+
+def _reason(trace: Json) -> TerminationReason:
+    if trace.get("stop_condition") in _LIMITS:
+        return TerminationReason.MAX_STEPS
+    return TerminationReason.AGENT_STOP if trace.get("ok") else TerminationReason.UNKNOWN
+
+
+def _calls(trace: Json) -> tuple[RecordedCall, ...] | None:
+    if "calls" not in trace and "nodes" not in trace:
+        return None
+    nodes = [mapping(each) for each in items(trace.get("nodes"))]
+    return tuple(_call(mapping(each), nodes) for each in items(trace.get("calls")))
+
+
+def _call(call: Json, nodes: list[Json]) -> RecordedCall:
+    model = text(call.get("model"))
+    at = instant(mapping(call.get("time")).get("start")) or None
+    error = mapping(call.get("error"))
+    if error:
+        return RecordedCall(error=_error(error), model=model, started_at=at)
+    usage = mapping(call.get("usage"))
+    place = count(call.get("node"))
+    message = (
+        mapping(nodes[place].get("message")) if place is not None and place < len(nodes) else {}
+    )
+    called = len(items(message.get("tool_calls"))) if message else None
+    return RecordedCall(
+        model=model,
+        content=bool(called or any(content(message.get("content")))) if message else None,
+        input_tokens=count(usage.get("prompt_tokens")),
+        output_tokens=count(usage.get("completion_tokens")),
+        tool_calls=called,
+        finish_reason=text(call.get("finish_reason")),
+        started_at=at,
+    )
+
+
+# --- a row of the earlier shape ----------------------------------------------------------------
+
+
+def _row(run: str, task: str, repeat: int, row: Json) -> FinishedRun:
+    error = _row_error(row.get("error"))
+    spoke, called = _completion(row.get("completion"))
+    used = mapping(row.get("token_usage"))
+    tokens = total((count(used.get("input_tokens")), count(used.get("output_tokens"))))
+    return FinishedRun(
+        id=run,
+        task=task,
+        repeat=repeat,
+        model=text(row.get("model")),
+        reward=number(row.get("reward")),
+        status=ExecutionStatus.AGENT_ERROR if error else ExecutionStatus.SUCCESS,
+        error=error,
+        tokens=tokens if tokens is not None else tokens_of(row.get("usage")),
+        tool_calls=called,
+        output=spoke,
+        unknown=("calls",),
+    )
+
+
+def _row_error(error: object) -> RecordedError | None:
+    if isinstance(error, str) and error:
+        return RecordedError(text=error)
+    held = mapping(error)
+    words = text(held.get("error_chain_str")) or text(held.get("message")) or ""
+    kind = text(held.get("error")) or text(held.get("type"))
+    return RecordedError(text=words, type=kind) if held else None
+
+
+def _completion(completion: object) -> tuple[bool | None, int | None]:
+    """Return True if the model said anything, and its tool calls; None if none are kept."""
+    if isinstance(completion, str):
+        return bool(completion.strip()), None
+    if not isinstance(completion, list):
+        return None, None
+    own = [each for each in map(mapping, completion) if each.get("role") == "assistant"]
+    called = sum(len(items(each.get("tool_calls"))) for each in own)
+    return bool(called or any(any(content(each.get("content"))) for each in own)), called
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def _write(path: Path, verdicts: Verdicts) -> None:
+    for file in list(found(path, *_PATTERNS)):
+        if _is_ours(peek(file)):
+            lines = enumerate(load_lines(file))
+            save_lines(file, (_line(file, place, line, verdicts) for place, line in lines))
+
+
+def _corrected(
+    file: Path, place: int, line: Json, verdicts: Verdicts
+) -> Iterator[tuple[str, Json]]:
+    for run, record in _records(file, place, line):
+        judged = unhealthy(verdicts, run)
+        if judged is not None:
+            before = unstamped(record)
+            fields = _trace_fields(before, judged) if _is_trace(record) else _row_fields(judged)
+            yield run, stamped(record, judged, fields)
+
+
+def _line(file: Path, place: int, line: Json, verdicts: Verdicts) -> Json:
+    changed = dict(_corrected(file, place, line, verdicts))
+    if not changed:
+        return line
+    if not _is_episode(line):
+        return next(iter(changed.values()))
+    traces = [changed.get(run, record) for run, record in _records(file, place, line)]
+    return {**line, "traces": traces, "ok": False}
+
+
+def _trace_fields(trace: Json, judged: Audited) -> Json:
+    verdict = judged.verdict
+    error = {"type": "ProviderError", "message": judged.why}
+    if verdict.dominant_status is not None:
+        error["status_code"] = verdict.dominant_status  # type: ignore[assignment]  # JSON
+    return {
+        "rewards": dict.fromkeys(mapping(trace.get("rewards"))),
+        "errors": [*items(trace.get("errors")), error],
+        "ok": False,
+    }
+
+
+def _row_fields(judged: Audited) -> Json:
+    why = judged.why
+    kind = judged.verdict.error_category
+    return {
+        "reward": None,
+        "error": {"error": kind, "error_chain_str": why, "error_chain_repr": why},
+    }
+
+
+VERIFIERS = AuditFormat(
+    name="verifiers",
+    title="verifiers",
+    marks="`traces.jsonl` with `traces`, or `results.jsonl` with `example_id` and `completion`",
+    recognises=lambda path: any_has(path, _is_ours, *_PATTERNS),
+    read=_read,
+    write=_write,
+)

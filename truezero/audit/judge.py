@@ -1,0 +1,296 @@
+"""Judge a finished run by the service's own rules, on what its harness wrote down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from classifier.batches import reward_in
+from classifier.diagnostics import why_unscored
+from classifier.fingerprints import NETWORK, UNKNOWN
+from classifier.logical_calls import canonical
+from classifier.records import (
+    Ending,
+    Exchange,
+    ExecutionStatus,
+    Outcome,
+    RolloutRecord,
+    Timing,
+    Usage,
+    UsageSource,
+)
+from classifier.rules import judge
+from classifier.verdicts import (
+    CALLS_UNATTRIBUTED,
+    EVIDENCE,
+    Health,
+    Layer,
+    Policy,
+    Proof,
+    ProofSource,
+    Subcategory,
+    Verdict,
+)
+from truezero.audit.errors import FinishedRun, PageScope, RecordedCall, failed_call
+
+_UNNAMED = "unknown"  # upstream of a model without a provider's prefix
+_ERRED = "recorded by the harness"  # in place of its text, which may quote a prompt
+# What they say of a proxy does not hold where there was none.
+_OF_A_PROXY = frozenset(
+    ("calls_bypass_the_proxy", "calls_unrecorded", "usage_missing", CALLS_UNATTRIBUTED)
+)
+UNMEASURED = "not_recorded"  # the rule's name where the files do not say enough
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """One judged run; ``reward`` is the score that its harness counts.
+
+    ``filled``: the harness has not scored it, and will count the reward all the same. ``unknown``
+    are facts that its files do not hold. ``calls``: whether they hold its calls, so that the
+    verdict's counts are counts.
+    """
+
+    id: str
+    task: str
+    repeat: int
+    attempt: int
+    model: str | None
+    reward: float | None
+    verdict: Verdict
+    calls: bool
+    filled: bool = False
+    unknown: tuple[str, ...] = ()
+
+    @property
+    def spoiled(self) -> bool:
+        """True if the run is proven to be no measurement, by its health or an invalid finding."""
+        verdict = self.verdict
+        invalid = verdict.health is Health.HEALTHY and verdict.scoreable == "no"
+        return verdict.health.unhealthy or (invalid and bool(verdict.validity))
+
+    @property
+    def why(self) -> str:
+        """The reason in one sentence."""
+        return why_unscored(self.verdict) or self.verdict.rule
+
+    @property
+    def false_zero(self) -> bool:
+        """True if the rollout counts as a zero but no model was measured."""
+        return self.reward == 0 and self.spoiled
+
+    @property
+    def false_points(self) -> bool:
+        """True if the rollout got points but no model was measured."""
+        return bool(self.reward) and self.spoiled
+
+    @property
+    def score(self) -> float | None:
+        """The reward, where it is a measurement."""
+        return self.reward if self.verdict.scoreable == "yes" else None
+
+
+def audited(subject: PageScope, policy: Policy = EVIDENCE) -> Audited:
+    """Judge one run; a rollout of our own export is judged as the service does.
+
+    Arguments:
+        policy: as of the service; what a rollout of our own export says of its batch's stands.
+    """
+    if isinstance(subject, RolloutRecord):
+        return _own(subject, policy)
+    return Audited(
+        id=subject.id,
+        task=subject.task,
+        repeat=subject.repeat,
+        attempt=subject.attempt,
+        model=subject.model,
+        reward=subject.reward,
+        verdict=_verdict(subject, policy),
+        calls=subject.calls is not None,
+        filled=subject.filled,
+        unknown=subject.unknown,
+    )
+
+
+def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
+    outcome = rollout.outcome
+    return Audited(
+        id=rollout.id,
+        task=rollout.task or rollout.id,
+        repeat=rollout.repeat or 0,
+        attempt=rollout.attempt or 0,
+        model=rollout.model,
+        reward=None if outcome is None else reward_in(outcome.rewards, outcome.eval),
+        verdict=judge(rollout, policy=policy),
+        calls=True,
+    )
+
+
+def _verdict(run: FinishedRun, policy: Policy) -> Verdict:
+    exchanges = _exchanges(run)
+    named = {canonical(x.model) for x in exchanges if x.model}
+    rollout = RolloutRecord(
+        id=run.id,
+        task=run.task,
+        repeat=run.repeat,
+        attempt=run.attempt,
+        model=run.model if run.model and canonical(run.model) in named else None,
+        exchanges=exchanges,
+        gaps=int(not exchanges and _silent(run)),
+        outcome=Outcome(
+            status=run.status,
+            termination_reason=run.termination_reason,
+            prompts_executed=None if run.prompted is None else int(run.prompted),
+            tool_calls=run.tool_calls,
+            total_tokens=run.tokens,
+            rewards=None if run.reward is None else {"reward": run.reward},
+            error=None if run.error is None else _ERRED,
+        ),
+    )
+    verdict = _without_status(judge(rollout, policy=policy), exchanges)
+    return _of_records(run, verdict, exchanges)
+
+
+def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdict:
+    """Return the verdict without the claim that no answer came, where the provider's words did."""
+    silent = any(x.failed and x.ending is not Ending.COMPLETE for x in exchanges)
+    spoken = verdict.subcategory not in (None, Subcategory.PROVIDER_ERROR) and not silent
+    if verdict.subcategory is None or not spoken or verdict.dominant_status is not None:
+        return verdict
+    return replace(
+        verdict,
+        fingerprint=f"{verdict.subcategory.value}:{UNKNOWN}",
+        cause=(verdict.cause or "").replace(f":{NETWORK}:", f":{UNKNOWN}:"),
+        error=(verdict.error or "").replace("no answer", "an error without a status"),
+        status_counts={name: n for name, n in verdict.status_counts.items() if name != NETWORK},
+    )
+
+
+def _silent(run: FinishedRun) -> bool:
+    """Return True if nothing shows if a model was called or not."""
+    if run.prompted is False or run.status is ExecutionStatus.SETUP_FAILED:
+        return False
+    if run.calls is not None or run.tokens is not None:
+        return False
+    return not run.tool_calls
+
+
+def _of_records(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdict:
+    """Return the verdict in words that hold for records, with no count that they do not hold."""
+    verdict = replace(
+        verdict,
+        layer=Layer.AUDIT,
+        provisional=False,
+        evidence=(),
+        proof=None if verdict.proof is None else Proof(ProofSource.REPORTED),
+        lane=verdict.lane if run.calls is not None else run.model,
+        warnings=tuple(each for each in verdict.warnings if each not in _OF_A_PROXY),
+    )
+    if run.calls is None:
+        verdict = replace(
+            verdict,
+            input_tokens=None,
+            output_tokens=None,
+            total_tokens=run.tokens,
+            tool_calls=run.tool_calls,
+        )
+    if verdict.health is Health.UNDECIDED and not exchanges:
+        return replace(verdict, rule=UNMEASURED)
+    if run.calls is not None or verdict.health is not Health.API_ERROR:
+        return verdict
+    return replace(
+        verdict,
+        error=_sentence(verdict),
+        total_requests=0,
+        failed_requests=0,
+        status_counts={},
+        lost_s=None,
+    )
+
+
+def _sentence(verdict: Verdict) -> str:
+    kind = "transient" if verdict.transient else "permanent"
+    name = verdict.subcategory.value if verdict.subcategory else "unknown"
+    status = verdict.dominant_status
+    what = "" if status is None else f"HTTP {status}, "
+    when = ", after the model had answered" if verdict.rule == "interrupted" else ""
+    return f"api_error [{name}, {kind}]: {what}by the run's own error{when}"
+
+
+def _exchanges(run: FinishedRun) -> tuple[Exchange, ...]:
+    counted = (_activity(run),) if _active(run) else ()
+    calls = counted if run.calls is None else run.calls
+    made = [_exchange(run, call, place) for place, call in enumerate(calls)]
+    ending = _run_error(run, made)
+    return tuple(made if ending is None else [*made, ending])
+
+
+def _active(run: FinishedRun) -> bool:
+    """Return True if the run's own counts show that a model was called and answered."""
+    return bool(run.tokens or run.tool_calls or run.output)
+
+
+def _activity(run: FinishedRun) -> RecordedCall:
+    """Stand for the calls of a run whose files only count what came of them."""
+    empty = run.output is False and not run.tool_calls
+    return RecordedCall(
+        content=not empty,
+        output_tokens=0 if empty else None,
+        model=run.model,
+    )
+
+
+def _run_error(run: FinishedRun, made: list[Exchange]) -> Exchange | None:
+    """Return the call that ended the run, where its error is one of a model's client.
+
+    Where the harness kept the call itself as well, it is not counted twice.
+    """
+    if run.error is None or (made and made[-1].cause is not None):
+        return None
+    call = RecordedCall(error=run.error, model=run.model, role="agent")
+    if failed_call(run.error, of_call=False, upstream=_upstream(run.model)) is None:
+        return None
+    return _exchange(run, call, len(made), of_call=False)
+
+
+def _exchange(
+    run: FinishedRun, call: RecordedCall, place: int, *, of_call: bool = True
+) -> Exchange:
+    named = call.model or run.model
+    upstream = _upstream(named)
+    failed = (
+        None if call.error is None else failed_call(call.error, of_call=of_call, upstream=upstream)
+    )
+    answered = failed is None
+    return Exchange(
+        id=f"{run.id}#{place}",
+        rollout_id=run.id,
+        upstream=upstream,
+        api="recorded",
+        timing=Timing(started_at=float(place) if call.started_at is None else call.started_at),
+        role=call.role,
+        model=named and named.removeprefix(f"{upstream}/"),
+        status=200 if failed is None else failed.status,
+        ending=Ending.COMPLETE if failed is None else failed.ending,
+        cause=None if failed is None else failed.cause,
+        usage=_usage(call),
+        finish_reason=call.finish_reason,
+        tool_calls=call.tool_calls,
+        output_seen=call.content if answered else False,
+        content_seen=call.content if answered else False,
+        has_tools=call.has_tools,
+    )
+
+
+def _usage(call: RecordedCall) -> Usage:
+    if call.input_tokens is None and call.output_tokens is None:
+        return Usage()
+    return Usage(
+        input_tokens=call.input_tokens,
+        output_tokens=call.output_tokens,
+        source=UsageSource.PROVIDER,
+    )
+
+
+def _upstream(model: str | None) -> str:
+    """Return the provider that a model's name begins with (``openai/gpt-5``)."""
+    return model.partition("/")[0] if model and "/" in model else _UNNAMED
