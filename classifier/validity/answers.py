@@ -15,15 +15,8 @@ from operator import attrgetter
 from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
 from classifier.references import compare
-from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
-from classifier.verdicts import (
-    Comparison,
-    Coverage,
-    Level,
-    Subcategory,
-    ValidityFinding,
-    plural,
-)
+from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
+from classifier.verdicts import Comparison, Coverage, Level, Subcategory, plural
 
 # --- output truncated ---
 #
@@ -75,17 +68,14 @@ def output_truncated(measured: Measurement) -> CheckResult | None:
     early = [x for x in cut if _early(x)]
     mattered = [x for x in cut if _matters(x, measured.ended_on)]
     level = Level.INVALID if early else Level.SUSPECT if mattered else Level.INFO
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=OUTPUT_TRUNCATED,
-            level=level,
-            calls=len(cut),
-            of=coverage.looked,
-            evidence=ids_of(early or mattered or cut),
-            sentence=_sentence(cut, early, mattered, coverage.looked),
-            about={"below_limit": len(early), "last_or_tool_call": len(mattered)},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=OUTPUT_TRUNCATED,
+        level=level,
+        calls=cut,
+        proof=early or mattered or cut,
+        sentence=_sentence(cut, early, mattered, coverage.looked),
+        about={"below_limit": len(early), "last_or_tool_call": len(mattered)},
     )
 
 
@@ -138,18 +128,14 @@ def reasoning_ate_budget(measured: Measurement) -> CheckResult | None:
         return CheckResult(coverage=coverage)
     last = output_tokens(eaten[-1])
     spent = "" if last is None else f", the last one after {plural(last, 'token')}"
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=REASONING_ATE_BUDGET,
-            level=Level.SUSPECT,
-            calls=len(eaten),
-            of=coverage.looked,
-            evidence=ids_of(eaten),
-            sentence=f"reasoning used up the limit of {len(eaten):,} of "
-            f"{plural(coverage.looked, 'answer')} before any text or tool call{spent}",
-            about={"output_tokens": last, "limit": eaten[-1].output_limit},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=REASONING_ATE_BUDGET,
+        level=Level.SUSPECT,
+        calls=eaten,
+        sentence=f"reasoning used up the limit of {len(eaten):,} of "
+        f"{plural(coverage.looked, 'answer')} before any text or tool call{spent}",
+        about={"output_tokens": last, "limit": eaten[-1].output_limit},
     )
 
 
@@ -190,18 +176,14 @@ def tool_calls_unparsed(measured: Measurement) -> CheckResult | None:
     parsed = sum(x.tool_calls or 0 for x in main)
     end = ", the last one among them" if ended else ""
     ever = "" if parsed else "; none was ever parsed"
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=TOOL_CALLS_UNPARSED,
-            level=Level.INVALID if ended and not parsed else Level.SUSPECT,
-            calls=len(written),
-            of=looked,
-            evidence=ids_of(written),
-            sentence=f"{len(written):,} of {plural(looked, 'answer')} ended in a tool call written "
-            f"as text{end}{ever}",
-            about={"parsed_calls": parsed},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=TOOL_CALLS_UNPARSED,
+        level=Level.INVALID if ended and not parsed else Level.SUSPECT,
+        calls=written,
+        sentence=f"{len(written):,} of {plural(looked, 'answer')} ended in a tool call written "
+        f"as text{end}{ever}",
+        about={"parsed_calls": parsed},
     )
 
 
@@ -262,18 +244,14 @@ def engine_aborted(measured: Measurement) -> CheckResult | None:
     ended = last is not None and any(x.id == last.id for x in aborted)
     own = _called_others(measured, aborted) or not _aborts_others(measured, aborted)
     level = Level.INVALID if ended and not own else Level.SUSPECT
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=ENGINE_ABORTED,
-            level=level,
-            calls=len(aborted),
-            of=looked,
-            evidence=ids_of(aborted),
-            sentence=f"the engine aborted {len(aborted):,} of {plural(looked, 'answer')}"
-            + (", the last one among them" if ended else ""),
-            about={"finish_reasons": sorted({x.finish_reason or "none" for x in aborted})},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=ENGINE_ABORTED,
+        level=level,
+        calls=aborted,
+        sentence=f"the engine aborted {len(aborted):,} of {plural(looked, 'answer')}"
+        + (", the last one among them" if ended else ""),
+        about={"finish_reasons": sorted({x.finish_reason or "none" for x in aborted})},
     )
 
 
@@ -332,18 +310,14 @@ def error_as_answer(measured: Measurement) -> CheckResult | None:
         return CheckResult(coverage=coverage)
     kinds = sorted({x.output_reads_as.value for x in errors if x.output_reads_as is not None})
     where = "all of them" if len(errors) == len(main) else "the last one among them"
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=ERROR_AS_ANSWER,
-            level=Level.SUSPECT,
-            calls=len(errors),
-            of=coverage.looked,
-            evidence=ids_of(errors),
-            sentence=f"{len(errors):,} of {plural(coverage.looked, 'answer')} read as an error "
-            f"({', '.join(kinds)}) in place of a model's words, {where}",
-            about={"reads_as": kinds},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=ERROR_AS_ANSWER,
+        level=Level.SUSPECT,
+        calls=errors,
+        sentence=f"{len(errors):,} of {plural(coverage.looked, 'answer')} read as an error "
+        f"({', '.join(kinds)}) in place of a model's words, {where}",
+        about={"reads_as": kinds},
     )
 
 
@@ -373,18 +347,14 @@ def answers_identical(measured: Measurement) -> CheckResult | None:
     if len(alike) < _THRICE:
         return CheckResult(coverage=coverage)
     what = "tool call" if alike[0].tool_calls else "text"
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=ANSWERS_IDENTICAL,
-            level=Level.SUSPECT,
-            calls=len(alike),
-            of=coverage.looked,
-            evidence=ids_of(alike),
-            sentence=f"{len(alike):,} of {plural(coverage.looked, 'answer')} are the same {what}, "
-            "though the prompt grew each time",
-            about={"answer": what},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=ANSWERS_IDENTICAL,
+        level=Level.SUSPECT,
+        calls=alike,
+        sentence=f"{len(alike):,} of {plural(coverage.looked, 'answer')} are the same {what}, "
+        "though the prompt grew each time",
+        about={"answer": what},
     )
 
 
@@ -482,7 +452,7 @@ def prompt_truncated(measured: Measurement) -> CheckResult | None:
     coverage = Coverage(looked=looked, of=len(answers))
     if not cuts:
         return CheckResult(coverage=coverage)
-    return CheckResult(coverage=coverage, finding=_truncation_finding(measured, cuts, looked))
+    return _truncation(measured, coverage, cuts)
 
 
 def _before(call: Exchange, calls: Mapping[str, Exchange]) -> Exchange | None:
@@ -606,19 +576,20 @@ def _answers_in(call: Exchange, calls: Mapping[str, Exchange]) -> Iterator[Excha
         at = None if at.continues is None else calls.get(at.continues)
 
 
-def _truncation_finding(measured: Measurement, cuts: list[_Cut], of: int) -> ValidityFinding:
+def _truncation(measured: Measurement, coverage: Coverage, cuts: list[_Cut]) -> CheckResult:
     main = {x.id for x in measured.main}
     proven = [cut for cut in cuts if cut.sign is not _Sign.FALL]
     worst = [cut for cut in proven or cuts if cut.call.id in main] or proven or cuts
     last = worst[-1]
-    return ValidityFinding(
+    were = _were(len(cuts), bool(proven))
+    return CheckResult.found(
+        coverage,
         check=PROMPT_TRUNCATED,
         level=_level(proven=bool(proven), main=last.call.id in main),
-        calls=len(cuts),
-        of=of,
-        evidence=ids_of([cut.call for cut in worst]),
-        sentence=f"{len(cuts):,} of {plural(of, 'prompt')} {_were(len(cuts), bool(proven))} read "
-        f"in part only: {_told(last)}",
+        calls=[cut.call for cut in cuts],
+        proof=[cut.call for cut in worst],
+        sentence=f"{len(cuts):,} of {plural(coverage.looked, 'prompt')} {were} read in part only: "
+        f"{_told(last)}",
         about={
             "read_tokens": last.call.usage.input_total,
             **{sign.name.lower(): sum(cut.sign is sign for cut in cuts) for sign in _Sign},

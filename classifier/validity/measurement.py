@@ -13,7 +13,7 @@ from classifier.evidence import Evidence
 from classifier.logical_calls import CallState
 from classifier.records import Ending, Exchange, Kind, RolloutRecord
 from classifier.totals import TimeAccount
-from classifier.verdicts import Coverage, RoleVerdict, ValidityFinding
+from classifier.verdicts import Coverage, Level, RoleVerdict, ValidityFinding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +119,36 @@ class CheckResult:
 
     coverage: Coverage
     finding: ValidityFinding | None = None
+
+    @classmethod
+    def found(
+        cls,
+        coverage: Coverage,
+        *,
+        check: str,
+        level: Level,
+        calls: Sequence[Exchange],
+        sentence: str,
+        of: int | None = None,
+        proof: Sequence[Exchange] | None = None,
+        about: Mapping[str, object] | None = None,
+    ) -> CheckResult:
+        """Return a finding about some calls.
+
+        Arguments:
+            of: how many calls could show it; by default those that the check could look at.
+            proof: its evidence, the last of them; by default the calls themselves.
+        """
+        finding = ValidityFinding(
+            check=check,
+            level=level,
+            calls=len(calls),
+            of=coverage.looked if of is None else of,
+            evidence=ids_of(calls if proof is None else proof),
+            sentence=sentence,
+            about=dict(about or {}),
+        )
+        return cls(coverage=coverage, finding=finding)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import NamedTuple, TypeAlias
 
 from classifier.logical_calls import canonical, unsized
 from classifier.records import Exchange
-from classifier.validity.measurement import CheckResult, Measurement, ids_of, tally
+from classifier.validity.measurement import CheckResult, Measurement, tally
 from classifier.validity.priced_models import NAMES
-from classifier.verdicts import Coverage, Level, ValidityFinding, plural
+from classifier.verdicts import Coverage, Level, plural
 
 # --- model substituted ---
 #
@@ -133,7 +133,7 @@ def model_substituted(measured: Measurement) -> CheckResult | None:
     declared = frozenset(canonical(name) for name in measured.rollout.models)
     stood_in = _stood_in(measured, declared) if fallbacks[True] else []
     if stood_in:
-        return CheckResult(coverage=coverage, finding=_fallback(stood_in, coverage.looked))
+        return _fallback(coverage, stood_in)
     main = tally(measured.main, "model")
     graded = [(level_of(each, declared, main=each.asked in main), each) for each in served]
     substituted = [(level, each) for level, each in graded if level is not None]
@@ -142,7 +142,7 @@ def model_substituted(measured: Measurement) -> CheckResult | None:
     level, worst = max(
         substituted, key=lambda pair: (pair[0] is Level.SUSPECT, pair[1].asked in main)
     )
-    return CheckResult(coverage=coverage, finding=_substitution_finding(measured, level, worst))
+    return _another_answered(measured, coverage, level, worst)
 
 
 def _stood_in(measured: Measurement, declared: Collection[str | None]) -> list[Exchange]:
@@ -182,17 +182,16 @@ def _words_of(name: str) -> list[str]:
     return sorted(word for word in _WORD.findall(name) if word not in _SAY_NOTHING)
 
 
-def _fallback(stood_in: list[Exchange], of: int) -> ValidityFinding:
+def _fallback(coverage: Coverage, stood_in: list[Exchange]) -> CheckResult:
     last = stood_in[-1]
     names = distinct({x.answered_model for x in stood_in if x.answered_model})
-    return ValidityFinding(
+    return CheckResult.found(
+        coverage,
         check=MODEL_SUBSTITUTED,
         level=Level.INVALID,
-        calls=len(stood_in),
-        of=of,
-        evidence=ids_of(stood_in),
+        calls=stood_in,
         sentence=f"a gateway had another model{_named(names)} stand in for "
-        f"{last.model or 'the model'} in {len(stood_in):,} of {plural(of, 'answer')}",
+        f"{last.model or 'the model'} in {len(stood_in):,} of {plural(coverage.looked, 'answer')}",
         about={"asked": last.model, "answered": names},
     )
 
@@ -201,9 +200,9 @@ def _named(names: list[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
 
-def _substitution_finding(
-    measured: Measurement, level: Level, served: ModelsServed
-) -> ValidityFinding:
+def _another_answered(
+    measured: Measurement, coverage: Coverage, level: Level, served: ModelsServed
+) -> CheckResult:
     strange = set(served.strange)
     calls = [
         x
@@ -214,12 +213,12 @@ def _substitution_finding(
     who = f"{', '.join(distinct(strange))} answered"
     if len(models) > 1:
         who = f"{' and '.join(models)} answered, {', '.join(distinct(strange))} in"
-    return ValidityFinding(
+    return CheckResult.found(
+        coverage,
         check=MODEL_SUBSTITUTED,
         level=level,
-        calls=len(calls),
+        calls=calls,
         of=of,
-        evidence=ids_of(calls),
         sentence=f"{served.asked} was asked for; {who} {len(calls):,} of {plural(of, 'call')}",
         about={"asked": served.asked, "answered": models},
     )
@@ -262,7 +261,7 @@ def serving_changed(measured: Measurement) -> CheckResult | None:
     if not changed:
         return CheckResult(coverage=coverage)
     calls = [x for x in answers if _concerned(x, changed)]
-    return CheckResult(coverage=coverage, finding=_change_finding(calls, changed, looked))
+    return _changes(coverage, calls, changed)
 
 
 def _concerned(answer: Exchange, changed: dict[tuple[_Lane, str], set[str]]) -> bool:
@@ -270,9 +269,9 @@ def _concerned(answer: Exchange, changed: dict[tuple[_Lane, str], set[str]]) -> 
     return any((lane, field) in changed and getattr(answer, field) for field in _WITHIN)
 
 
-def _change_finding(
-    calls: Sequence[Exchange], changed: dict[tuple[_Lane, str], set[str]], of: int
-) -> ValidityFinding:
+def _changes(
+    coverage: Coverage, calls: Sequence[Exchange], changed: dict[tuple[_Lane, str], set[str]]
+) -> CheckResult:
     about: dict[str, object] = {}
     parts = []
     for name, what in _WITHIN.items():
@@ -282,12 +281,11 @@ def _change_finding(
         if values:
             about[name] = sorted(values)
             parts.append(f"{plural(len(values), what)} ({', '.join(sorted(values)[:4])})")
-    return ValidityFinding(
+    return CheckResult.found(
+        coverage,
         check=SERVING_CHANGED,
         level=Level.INFO,
-        calls=len(calls),
-        of=of,
-        evidence=ids_of(calls),
+        calls=calls,
         sentence=f"one model was served by {' and '.join(parts)} over {plural(len(calls), 'call')}",
         about=about,
     )

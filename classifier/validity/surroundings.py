@@ -55,17 +55,13 @@ def duplicate_identity(measured: Measurement) -> CheckResult | None:
     if not seen[True]:
         return CheckResult(coverage=coverage)
     begun = [x for x in main if x.begun_elsewhere]
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=DUPLICATE_IDENTITY,
-            level=Level.SUSPECT,
-            calls=len(begun),
-            of=coverage.looked,
-            evidence=ids_of(begun),
-            sentence=f"{len(begun):,} of {plural(coverage.looked, 'call')} began with a message "
-            "that another address had begun with before: two runs may share this rollout",
-        ),
+    return CheckResult.found(
+        coverage,
+        check=DUPLICATE_IDENTITY,
+        level=Level.SUSPECT,
+        calls=begun,
+        sentence=f"{len(begun):,} of {plural(coverage.looked, 'call')} began with a message "
+        "that another address had begun with before: two runs may share this rollout",
     )
 
 
@@ -182,17 +178,14 @@ def starved(measured: Measurement) -> CheckResult | None:
     about: dict[str, object] = {
         "provider_s": provider, "lost_s": lost, "agent_s": agent, "output_tokens": made,
     }  # fmt: skip
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=STARVED,
-            level=Level.INVALID if held > wall * _HELD else level,
-            calls=of,
-            of=of,
-            evidence=ids_of(_longest(facts)),
-            sentence=_sentence(provider, lost, held, wall, made),
-            about={**about, "held_s": held} if held else about,
-        ),
+    return CheckResult.found(
+        coverage,
+        check=STARVED,
+        level=Level.INVALID if held > wall * _HELD else level,
+        calls=[call.last for call in facts.calls],
+        proof=_longest(facts),
+        sentence=_sentence(provider, lost, held, wall, made),
+        about={**about, "held_s": held} if held else about,
     )
 
 
@@ -259,18 +252,14 @@ def usage_mismatch(measured: Measurement) -> CheckResult | None:
         readings.append(min(reported, read + written))  # less what somebody else knows as cached
     if any(reading <= reported * _FACTOR and reported <= reading * _FACTOR for reading in readings):
         return CheckResult(coverage=coverage)
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=USAGE_MISMATCH,
-            level=Level.SUSPECT,
-            calls=len(agents),
-            of=len(agents),
-            evidence=ids_of(agents),
-            sentence=f"the runner reports {plural(reported, 'token')}; its calls had "
-            f"{read + written:,} ({read:,} of input, {written:,} of output)",
-            about={"reported": reported, "input": read, "output": written},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=USAGE_MISMATCH,
+        level=Level.SUSPECT,
+        calls=agents,
+        sentence=f"the runner reports {plural(reported, 'token')}; its calls had "
+        f"{read + written:,} ({read:,} of input, {written:,} of output)",
+        about={"reported": reported, "input": read, "output": written},
     )
 
 
@@ -387,17 +376,13 @@ def _unearned(
 ) -> CheckResult:
     main = measured.facts.main
     told = ", ".join(f"{name} {value:g}" for name, value in rewards.items())
-    return CheckResult(
-        coverage=Coverage(looked=len(main), of=len(main)),
-        finding=ValidityFinding(
-            check=UNEARNED,
-            level=level,
-            calls=len(main),
-            of=len(main),
-            evidence=ids_of([call.last for call in main]),
-            sentence=f"{told} {why}",
-            about={"rewards": dict(rewards), **about},
-        ),
+    return CheckResult.found(
+        Coverage(looked=len(main), of=len(main)),
+        check=UNEARNED,
+        level=level,
+        calls=[call.last for call in main],
+        sentence=f"{told} {why}",
+        about={"rewards": dict(rewards), **about},
     )
 
 
@@ -423,18 +408,15 @@ def requests_abandoned(measured: Measurement) -> CheckResult | None:
     if not lost:
         return CheckResult(coverage=coverage)
     many = found.independent and len(lost) * _ONE_IN >= found.requests
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=REQUESTS_ABANDONED,
-            level=Level.INVALID if many else Level.SUSPECT,
-            calls=len(lost),
-            of=found.requests,
-            evidence=ids_of(lost),
-            sentence=f"{len(lost):,} of {plural(found.requests, 'request')} failed and never came "
-            "again, while others were answered",
-            about={"independent": found.independent},
-        ),
+    return CheckResult.found(
+        coverage,
+        check=REQUESTS_ABANDONED,
+        level=Level.INVALID if many else Level.SUSPECT,
+        calls=lost,
+        of=found.requests,
+        sentence=f"{len(lost):,} of {plural(found.requests, 'request')} failed and never came "
+        "again, while others were answered",
+        about={"independent": found.independent},
     )
 
 
