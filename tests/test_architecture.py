@@ -27,6 +27,7 @@ PACKAGES = ("classifier", "proxy", "truezero")
 JUDGING = ("truezero.audit", "truezero.runner.card")
 LAZY = (
     "truezero.cli",
+    "truezero.integrations.agent_lightning",
     "truezero.runner.demo",
     "truezero.runner.doctor",
     "truezero.runner.drills",
@@ -152,8 +153,10 @@ def imports(name: str, text: str, known: frozenset[str]) -> Iterator[Import]:
 
 
 def statements(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.AST, bool]]:
-    """Every statement below a node, and whether it is inside a function."""
+    """Every statement below a node that runs, and whether it is inside a function."""
     late = late or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        return
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield child, late
@@ -258,6 +261,7 @@ def test_a_rule_notices_a_breach(rule: Rule, name: str, text: str) -> None:
         ("truezero.cli", INSIDE.format("proxy.app")),
         ("truezero.cli.rollouts", INSIDE.format("truezero.audit.report")),
         ("truezero.audit.judge", "from classifier.rules import judge"),
+        ("truezero.sdk.rollouts", "if TYPE_CHECKING:\n    from classifier.rules import judge"),
         ("proxy.app", INSIDE.format("proxy.control_plane")),
     ],
 )

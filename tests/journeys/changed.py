@@ -31,6 +31,11 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
 _FILES: Mapping[str, tuple[str, ...]] = {
     "benchflow": ("truezero/audit/formats/litellm_spend.py",),
     "clients": ("docs/guides/identity.md",),
+    "gateways": (
+        "truezero/audit/formats/agent_lightning.py",
+        "truezero/audit/formats/rllm.py",
+        "truezero/audit/traces.py",
+    ),
     "inspect_ai": ("truezero/audit/formats/inspect_*.py",),
     "mini_swe_agent": ("docs/guides/identity.md",),
 }

@@ -30,7 +30,8 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
 )
-from truezero.audit.errors import FinishedRun, PageScope, RecordedCall, failed_call
+from truezero.audit.errors import failed_call
+from truezero.audit.runs import FinishedRun, RecordedCall, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
 _ERRED = "recorded by the harness"  # in place of its text, which may quote a prompt
@@ -89,7 +90,7 @@ class Audited:
         return self.reward if self.verdict.scoreable == "yes" else None
 
 
-def audited(subject: PageScope, policy: Policy = EVIDENCE) -> Audited:
+def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
     """Judge one run; a rollout of our own export is judged as the service does.
 
     Arguments:

@@ -14,10 +14,10 @@ from pathlib import Path
 from classifier.batches import Entry, Scores, scores, task_repeats
 from classifier.codec import Json, encode_verdict
 from classifier.verdicts import EVIDENCE, Health, Policy
-from truezero.audit.errors import AuditError
+from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats import format_of
 from truezero.audit.judge import Audited, audited
-from truezero.audit.reading import AuditFormat
+from truezero.audit.runs import AuditError
 from truezero.printable import plural, visible
 
 # Counts of a verdict that are unknown where the files keep no calls.

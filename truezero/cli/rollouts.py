@@ -509,7 +509,7 @@ def audit(
     nothing in it could be judged.
     """
     from classifier.verdicts import Policy  # noqa: PLC0415
-    from truezero.audit import errors, report  # noqa: PLC0415
+    from truezero.audit import report, runs  # noqa: PLC0415
 
     with progress("reading") as show:
         try:
@@ -521,7 +521,7 @@ def audit(
                 policy=Policy(content_filter=content_filter),
                 progress=lambda count: show(f"{plural(count, 'run')} judged"),
             )
-        except errors.AuditError as error:
+        except runs.AuditError as error:
             fail(str(error), 2)
     if as_json:
         click.echo(json.dumps(report.as_json(found), indent=2))

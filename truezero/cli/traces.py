@@ -43,7 +43,7 @@ def mask(
     were recorded. With --write a copy of them is written whose own mask, valid flag or reward says
     so; the trace itself is not changed.
     """
-    from truezero.integrations import traces  # noqa: PLC0415  loaded where it is needed
+    from truezero.audit import traces  # noqa: PLC0415  loaded where it is needed
 
     records, lines = _read(trace)
     if write is not None and write.exists() and write.samefile(trace):

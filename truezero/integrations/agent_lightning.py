@@ -21,15 +21,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from truezero import Client
-from truezero.integrations.trace_formats import MASKED, NOTE, Record
-from truezero.integrations.traces import Trace, WireVerdicts, mask, response_ids
+from truezero.integrations.trainers import ERROR
 from truezero.models import ExecutionStatus
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
+
+if TYPE_CHECKING:
+    from truezero.audit.trace_format import Record
+    from truezero.audit.traces import Trace, WireVerdicts
+
+NOTE = "truezero"
+"""The type of the event that says what was found of a rollout."""
 
 T = TypeVar("T")
 
@@ -101,10 +107,16 @@ class VerdictHooks:
             note = {"measured": None, "reason": f"truezero: {error}", "kind": None}
         store.add_event(rollout_id, attempt, NOTE, note)
         if note["measured"] is False:
-            unrewarded = {"value": None, "source": NOTE, "reason": MASKED}
+            unrewarded = {"value": None, "source": NOTE, "reason": ERROR}
             store.add_event(rollout_id, attempt, "reward", unrewarded)
 
     def _seen(self, rollout_id: str, outcome: OutcomeFacts, records: Sequence[Record]) -> Trace:
+        from truezero.audit.traces import (  # noqa: PLC0415  judging is loaded by who masks
+            WireVerdicts,
+            mask,
+            response_ids,
+        )
+
         assert self._client is not None, "on_startup was not called"
         _, verdict = self._client.ended(rollout_id, **outcome)
         calls = self._client.exchanges(rollout_id)
@@ -132,6 +144,8 @@ def measured_rollouts(completed: Iterable[T], wire: WireVerdicts | None = None) 
     if wire is None:
         known = {each["rollout_id"]: _noted(each) for each in records}
     else:
+        from truezero.audit.traces import mask  # noqa: PLC0415
+
         known = {each.rollout: each.measured for each in mask(records, wire).traces}
     return [
         rollout

@@ -17,7 +17,8 @@ from tests.truezero.audit.scenarios import (
     Raised,
 )
 from truezero.audit.errors import SILENT as SILENT_ENDINGS
-from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError, failed_call
+from truezero.audit.errors import failed_call
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 # (text as a harness keeps it, status, subcategory)
 SPOKEN = (

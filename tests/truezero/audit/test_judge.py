@@ -9,8 +9,8 @@ import pytest
 from classifier.codec import encode_verdict
 from classifier.records import ExecutionStatus, Outcome, RolloutRecord
 from classifier.verdicts import Health, Layer
-from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.judge import Audited, audited
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 DEAD_KEY = RecordedError(text="Incorrect API key provided", type="AuthenticationError", status=401)
 ANSWER = RecordedCall(content=True, input_tokens=9, output_tokens=3, model="openai/gpt-5")

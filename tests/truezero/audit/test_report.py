@@ -10,9 +10,9 @@ import pytest
 
 from tests.truezero.audit.harnesses import WRITERS
 from tests.truezero.audit.scenarios import scenarios
-from truezero.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
 from truezero.audit.judge import Audited, audited
 from truezero.audit.report import _HIDES, AuditReport, as_json, audit, beside, lines, report
+from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
 
 DEAD_KEY = RecordedError(text="Incorrect API key provided", status=401)
 BUSY = RecordedError(text="Too many requests", type="RateLimitError", status=429)

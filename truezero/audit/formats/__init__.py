@@ -1,21 +1,27 @@
-"""The formats of finished runs, and which one a path is in."""
+"""The formats of finished runs and of traces, and which one a path or records are in."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from truezero.audit.errors import AuditError
+from truezero.audit.audit_format import AuditFormat
+from truezero.audit.formats.agent_lightning import LIGHTNING_EVENTS, LIGHTNING_ROLLOUTS
+from truezero.audit.formats.atif import ATIF_TRACES
 from truezero.audit.formats.benchflow import BENCHFLOW
-from truezero.audit.formats.harbor import HARBOR
+from truezero.audit.formats.harbor import HARBOR, HARBOR_TRACES
 from truezero.audit.formats.inspect_logs import INSPECT
 from truezero.audit.formats.litellm_spend import LITELLM
 from truezero.audit.formats.maseval import MASEVAL
-from truezero.audit.formats.openhands import OPENHANDS
+from truezero.audit.formats.nemo_gym import NEMO_TRACES
+from truezero.audit.formats.openhands import OPENHANDS, OPENHANDS_TRACES
+from truezero.audit.formats.otel import OTEL_TRACES
 from truezero.audit.formats.own import OWN
+from truezero.audit.formats.rllm import RLLM_TRACES
 from truezero.audit.formats.swebench import SWEBENCH
-from truezero.audit.formats.verifiers import VERIFIERS
-from truezero.audit.reading import AuditFormat
+from truezero.audit.formats.verifiers import VERIFIERS, VERIFIERS_TRACES
+from truezero.audit.runs import AuditError
+from truezero.audit.trace_format import Record, TraceFormat
 
 # In the order in which a path is tried: what only one harness writes comes first.
 FORMATS: tuple[AuditFormat, ...] = (
@@ -28,6 +34,18 @@ FORMATS: tuple[AuditFormat, ...] = (
     VERIFIERS,
     LITELLM,
     SWEBENCH,
+)
+# In the order in which a record is tried.
+TRACES: tuple[TraceFormat, ...] = (
+    NEMO_TRACES,
+    RLLM_TRACES,
+    LIGHTNING_ROLLOUTS,
+    LIGHTNING_EVENTS,
+    ATIF_TRACES,
+    HARBOR_TRACES,
+    VERIFIERS_TRACES,
+    OPENHANDS_TRACES,
+    OTEL_TRACES,
 )
 
 
@@ -59,3 +77,21 @@ def _named(name: str) -> AuditFormat:
 def marks(formats: Iterable[AuditFormat]) -> str:
     """Return a line for each format that says what it is recognised by."""
     return "\n".join(f"  {each.name:10} {each.marks}" for each in formats)
+
+
+def traces_of(records: Sequence[Record]) -> TraceFormat:
+    """Return the format of records.
+
+    Raises:
+        ValueError: no format, or several, fit them.
+    """
+    formats: dict[str, TraceFormat] = {}
+    for number, record in enumerate(records, start=1):
+        known = next((each for each in TRACES if each.recognises(record)), None)
+        if known is None:
+            fields = ", ".join(sorted(map(str, record))[:8])
+            raise ValueError(f"record {number} is of no known format; it has {fields or 'nothing'}")
+        formats[known.title] = known
+    if len(formats) > 1:
+        raise ValueError(f"records of {' and '.join(formats)} are mixed")
+    return next(iter(formats.values()), TRACES[0])

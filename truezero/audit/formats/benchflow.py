@@ -10,31 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from classifier.records import ExecutionStatus
-from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.answers import call_of
+from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
+from truezero.audit.files import any_has, found, has, load, load_lines
 from truezero.audit.judge import Audited
-from truezero.audit.reading import (
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    call_of,
-    count,
-    folder_id,
-    found,
-    has,
-    instant,
-    load,
-    load_lines,
-    mapping,
-    number,
-    numbered,
-    save,
-    stamped,
-    text,
-    total,
-    unhealthy,
-    unstamped,
-)
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.values import Json, count, instant, mapping, number, text, total
 
 _STATUSES: Final = {
     "timeout": ExecutionStatus.TASK_TIMEOUT,
@@ -146,14 +127,7 @@ def _call(line: Json) -> RecordedCall:
     )
 
 
-def _write(path: Path, verdicts: Verdicts) -> None:
-    for run, file, record in _results(path):
-        judged = unhealthy(verdicts, run)
-        if judged is not None:
-            save(file, stamped(record, judged, _fields(judged)))
-
-
-def _fields(judged: Audited) -> Json:
+def _fields(judged: Audited, _before: Json) -> Json:
     """Return benchflow's own diagnostics; its breaker reads ``[auth/permanent] HTTP 401``."""
     verdict = judged.verdict
     if verdict.subcategory is None:
@@ -196,5 +170,5 @@ BENCHFLOW = AuditFormat(
     marks="`result.json` files with `task_name`, `rollout_name` and `n_prompts`",
     recognises=lambda path: any_has(path, _marked, "result.json"),
     read=_read,
-    write=_write,
+    write=lambda path, verdicts: mark_files(_results(path), verdicts, _fields),
 )

@@ -6,34 +6,19 @@ Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
-from truezero.audit.errors import FinishedRun, RecordedError
+from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
+from truezero.audit.files import any_has, found, has, load
+from truezero.audit.formats import atif
 from truezero.audit.judge import Audited
-from truezero.audit.reading import (
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    count,
-    folder_id,
-    found,
-    has,
-    items,
-    load,
-    mapping,
-    number,
-    numbered,
-    save,
-    stamped,
-    text,
-    total,
-    unhealthy,
-    unstamped,
-)
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
+from truezero.audit.values import Json, count, items, length, mapping, number, objects, text, total
 from truezero.integrations.harbor import (
     EXCEPTION_TYPES,
     KNOWN_AS,
@@ -131,19 +116,7 @@ def _tokens(record: Json) -> int | None:
 def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
     """Return True if the agent's trajectory (ATIF) holds an answer, and count its tool calls."""
     file = folder / "agent" / "trajectory.json"
-    if not file.is_file():
-        return None, None
-    steps = [mapping(each) for each in items(mapping(load(file)).get("steps"))]
-    own = [each for each in steps if each.get("source") == "agent"]
-    called = sum(len(items(each.get("tool_calls"))) for each in own)
-    return bool(called or any(each.get("message") for each in own)), called
-
-
-def _write(path: Path, verdicts: Verdicts) -> None:
-    for run, file, record in _trials(path):
-        judged = unhealthy(verdicts, run)
-        if judged is not None:
-            save(file, stamped(record, judged, _fields(judged, record)), indent=4)
+    return atif.answers(mapping(load(file))) if file.is_file() else (None, None)
 
 
 def _fields(judged: Audited, record: Json) -> Json:
@@ -168,5 +141,44 @@ HARBOR = AuditFormat(
     marks="`result.json` files with `trial_name`, `task_name` and `agent_info`",
     recognises=lambda path: any_has(path, _marked, "result.json"),
     read=_read,
-    write=_write,
+    write=lambda path, verdicts: mark_files(_trials(path), verdicts, _fields, indent=4),
+)
+
+
+# --- the calls of a trial, and its mask --------------------------------------------------------
+
+
+def _rollout(record: Record) -> str | None:
+    return text(record.get("trial_name"))
+
+
+def _calls(record: Record) -> list[RecordedCall]:
+    """Return a call for each turn: a `RolloutDetail` has the tokens of each, and no ids."""
+    calls = []
+    for detail in objects(mapping(record.get("agent_result")).get("rollout_details")):
+        prompts, answers = (items(detail.get(f"{of}_token_ids")) for of in ("prompt", "completion"))
+        calls += [
+            RecordedCall(input_tokens=length(prompt), output_tokens=length(answer))
+            for prompt, answer in zip_longest(prompts[: len(answers)], answers)
+        ]
+    return calls
+
+
+def _mask(record: Record, notes: Notes) -> Json:
+    """Take the rewards and the rollout details, whose `RolloutDetail` has no mask."""
+    note = notes.get(_rollout(record))
+    agent = mapping(record.get("agent_result"))
+    agent["metadata"] = noted(agent.get("metadata"), note)
+    changed: Json = {"agent_result": agent}
+    if why_masked(note):
+        agent["rollout_details"] = None
+        changed["verifier_result"] = {**mapping(record.get("verifier_result")), "rewards": None}
+    return {**record, **changed}
+
+
+HARBOR_TRACES = TraceFormat(
+    title=HARBOR.title,
+    recognises=has("trial_name", "agent_result"),
+    rollouts=lambda record: {_rollout(record): _calls(record)},
+    mask=_mask,
 )

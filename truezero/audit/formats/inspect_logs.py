@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.answers import content, tokens_of
+from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block
+from truezero.audit.files import any_has, found, has, load, peek, save
 from truezero.audit.formats.inspect_metrics import (
     LETTERS,
     UNSCORED,
@@ -25,27 +27,8 @@ from truezero.audit.formats.inspect_metrics import (
     recomputed,
 )
 from truezero.audit.judge import Audited
-from truezero.audit.reading import (
-    KEY,
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    block,
-    content,
-    count,
-    found,
-    has,
-    instant,
-    items,
-    load,
-    mapping,
-    number,
-    peek,
-    save,
-    text,
-    tokens_of,
-)
+from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.values import Json, count, instant, items, mapping, number, text
 
 # --- zips ---
 #

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from truezero.audit.reading import KEY, Json, items, load, mapping, number, save, text
+from truezero.audit.audit_format import KEY
+from truezero.audit.files import load, save
+from truezero.audit.values import Json, items, mapping, number, text
 
 # --- values: scorer/_metric.py, value_to_float ---
 

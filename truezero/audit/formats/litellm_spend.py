@@ -13,27 +13,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from truezero.audit.errors import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
+from truezero.audit.files import PEEKED, found, load, load_lines, save, save_lines
 from truezero.audit.judge import Audited
-from truezero.audit.reading import (
-    KEY,
-    PEEKED,
-    AuditFormat,
-    Json,
-    Verdicts,
-    block,
-    count,
-    found,
-    instant,
-    items,
-    load,
-    load_lines,
-    mapping,
-    save,
-    save_lines,
-    text,
-    unhealthy,
-)
+from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.values import Json, count, instant, items, mapping, text
 
 _COLUMNS: Final = frozenset(("request_id", "call_type", "startTime", "model"))
 _UNNAMED: Final = "(no session_id)"

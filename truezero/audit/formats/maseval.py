@@ -12,28 +12,11 @@ from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
-from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError
-from truezero.audit.reading import (
-    KEY,
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    block,
-    count,
-    found,
-    has,
-    instant,
-    items,
-    load_lines,
-    mapping,
-    number,
-    save_lines,
-    text,
-    tokens_of,
-    total,
-    unhealthy,
-)
+from truezero.audit.answers import tokens_of
+from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
+from truezero.audit.files import any_has, found, has, load_lines, save_lines
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.values import Json, count, instant, items, mapping, number, text, total
 
 _STATUSES: Final = {member.value: member for member in ExecutionStatus} | {
     "task_execution_failed": ExecutionStatus.UNKNOWN_EXECUTION_ERROR

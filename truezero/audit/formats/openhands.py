@@ -11,25 +11,12 @@ from typing import Final
 
 from classifier.batches import reward_in
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.errors import FinishedRun, RecordedError
-from truezero.audit.reading import (
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    count,
-    found,
-    has,
-    items,
-    load_lines,
-    mapping,
-    save_lines,
-    stamped,
-    text,
-    total,
-    unhealthy,
-    unstamped,
-)
+from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
+from truezero.audit.files import any_has, found, has, load_lines, save_lines
+from truezero.audit.judge import Audited
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
+from truezero.audit.values import Json, count, items, mapping, objects, text, total
 
 _PATTERN: Final = "*output*.jsonl"
 _LIMITS: Final = ("maximum iteration", "max_iterations", "maximum budget")
@@ -116,6 +103,9 @@ def _acted(event: Json) -> bool:
     return bool(kind) and "error" not in str(kind).lower()
 
 
+# --- writing -----------------------------------------------------------------------------------
+
+
 def _write(path: Path, verdicts: Verdicts) -> None:
     for file in list(found(path, _PATTERN)):
         lines = enumerate(load_lines(file))
@@ -123,11 +113,13 @@ def _write(path: Path, verdicts: Verdicts) -> None:
 
 
 def _corrected(file: Path, record: Json, place: int, verdicts: Verdicts) -> Json:
-    judged = unhealthy(verdicts, _id(file, record, place)) if _marked(record) else None
-    if judged is None:
+    if not _marked(record):
         return record
-    error = text(unstamped(record).get("error")) or judged.why
-    return stamped(record, judged, {"error": error})
+    return marked(record, verdicts, _id(file, record, place), _fields)
+
+
+def _fields(judged: Audited, before: Json) -> Json:
+    return {"error": text(before.get("error")) or judged.why}
 
 
 OPENHANDS = AuditFormat(
@@ -137,4 +129,48 @@ OPENHANDS = AuditFormat(
     recognises=lambda path: any_has(path, _marked, _PATTERN),
     read=_read,
     write=_write,
+)
+
+
+# --- the calls of a line, and its mask ---------------------------------------------------------
+
+
+def _rollout(record: Record) -> str | None:
+    return text(record.get("instance_id"))
+
+
+def _calls(record: Record) -> list[RecordedCall]:
+    """Return the calls of ``metrics.token_usages``, and of events that those lack.
+
+    Only answers with tokens have a usage; each event of one answer repeats its id.
+    """
+    calls = [
+        RecordedCall(
+            response_id=text(usage.get("response_id")),
+            model=text(usage.get("model")),
+            input_tokens=count(usage.get("prompt_tokens")),
+            output_tokens=count(usage.get("completion_tokens")),
+        )
+        for usage in objects(mapping(record.get("metrics")).get("token_usages"))
+    ]
+    known = {call.response_id for call in calls}
+    events = (text(each.get("llm_response_id")) for each in objects(record.get("history")))
+    others = dict.fromkeys(each for each in events if each is not None and each not in known)
+    return [*calls, *(RecordedCall(response_id=each) for each in others)]
+
+
+def _mask(record: Record, notes: Notes) -> Json:
+    """Set ``error``, by which its reports know an instance that was not evaluated."""
+    note = notes.get(_rollout(record))
+    changed: Json = {"test_result": noted(record.get("test_result"), note)}
+    if why := why_masked(note):
+        changed["error"] = record.get("error") or why
+    return {**record, **changed}
+
+
+OPENHANDS_TRACES = TraceFormat(
+    title=OPENHANDS.title,
+    recognises=has("instance_id", "history", "test_result"),
+    rollouts=lambda record: {_rollout(record): _calls(record)},
+    mask=_mask,
 )

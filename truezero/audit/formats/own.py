@@ -8,18 +8,10 @@ from typing import Any
 
 from classifier.__main__ import LineError, rollouts_of
 from classifier.records import RolloutRecord
-from truezero.audit.errors import AuditError
-from truezero.audit.reading import (
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    found,
-    load_lines,
-    save_lines,
-    stamped,
-    unhealthy,
-)
+from truezero.audit.audit_format import AuditFormat, Verdicts, marked
+from truezero.audit.files import any_has, found, load_lines, save_lines
+from truezero.audit.runs import AuditError
+from truezero.audit.values import Json
 
 _RECORDS = ("rollout", "outcome", "exchange")
 
@@ -48,9 +40,7 @@ def _write(path: Path, verdicts: Verdicts) -> None:
         held = {_owner(each): place for kind in ("outcome", "rollout")
                 for place, each in enumerate(records) if each.get("record") == kind}  # fmt: skip
         for owner, place in held.items():
-            judged = unhealthy(verdicts, owner)
-            if judged is not None:
-                records[place] = stamped(records[place], judged, {})
+            records[place] = marked(records[place], verdicts, owner)
         save_lines(file, records)
 
 

@@ -10,29 +10,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.errors import FinishedRun, RecordedError
-from truezero.audit.reading import (
+from truezero.audit.answers import tokens_of
+from truezero.audit.audit_format import (
     KEY,
     AuditFormat,
-    Json,
     Verdicts,
-    any_has,
     block,
-    found,
-    has,
-    items,
-    load,
-    load_lines,
-    mapping,
-    peek,
-    save,
-    save_lines,
+    marked,
     stamped,
-    text,
-    tokens_of,
     unhealthy,
     unstamped,
 )
+from truezero.audit.files import any_has, found, has, load, load_lines, peek, save, save_lines
+from truezero.audit.runs import FinishedRun, RecordedError
+from truezero.audit.values import Json, items, mapping, text
 from truezero.integrations.swebench import failures
 
 # Where a report lists an instance → its score; the first that lists it counts.
@@ -217,8 +208,7 @@ def _write_predictions(file: Path, verdicts: Verdicts) -> None:
     """Mark predictions; the harness of SWE-bench ignores keys that it does not know."""
 
     def corrected(prediction: Json) -> Json:
-        judged = unhealthy(verdicts, str(prediction["instance_id"]))
-        return prediction if judged is None else stamped(prediction, judged, {})
+        return marked(prediction, verdicts, str(prediction["instance_id"]))
 
     record = None if file.suffix == ".jsonl" else load(file)
     if record is None:

@@ -12,31 +12,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.errors import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.answers import content, tokens_of
+from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
+from truezero.audit.files import any_has, found, has, load_lines, peek, save_lines
 from truezero.audit.judge import Audited
-from truezero.audit.reading import (
-    AuditFormat,
-    Json,
-    Verdicts,
-    any_has,
-    content,
-    count,
-    found,
-    has,
-    instant,
-    items,
-    load_lines,
-    mapping,
-    number,
-    peek,
-    save_lines,
-    stamped,
-    text,
-    tokens_of,
-    total,
-    unhealthy,
-    unstamped,
-)
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
+from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
+from truezero.integrations.trainers import ERROR
 
 _LIMITS: Final = ("max_turns", "max_turns_reached", "max_input_tokens", "max_output_tokens")
 _PATTERNS: Final = ("traces.jsonl", "results.jsonl")
@@ -130,7 +113,7 @@ def _reason(trace: Json) -> TerminationReason:
     return TerminationReason.AGENT_STOP if trace.get("ok") else TerminationReason.UNKNOWN
 
 
-def _calls(trace: Json) -> tuple[RecordedCall, ...] | None:
+def _calls(trace: Record) -> tuple[RecordedCall, ...] | None:
     if "calls" not in trace and "nodes" not in trace:
         return None
     nodes = [mapping(each) for each in items(trace.get("nodes"))]
@@ -139,11 +122,12 @@ def _calls(trace: Json) -> tuple[RecordedCall, ...] | None:
 
 def _call(call: Json, nodes: list[Json]) -> RecordedCall:
     model = text(call.get("model"))
-    at = instant(mapping(call.get("time")).get("start")) or None
+    at, end = (instant(mapping(call.get("time")).get(key)) or None for key in ("start", "end"))
     error = mapping(call.get("error"))
     if error:
-        return RecordedCall(error=_error(error), model=model, started_at=at)
+        return RecordedCall(error=_error(error), model=model, started_at=at, ended_at=end)
     usage = mapping(call.get("usage"))
+    new, cached = count(usage.get("prompt_tokens")), count(usage.get("cached_input_tokens"))
     place = count(call.get("node"))
     message = (
         mapping(nodes[place].get("message")) if place is not None and place < len(nodes) else {}
@@ -152,11 +136,12 @@ def _call(call: Json, nodes: list[Json]) -> RecordedCall:
     return RecordedCall(
         model=model,
         content=bool(called or any(content(message.get("content")))) if message else None,
-        input_tokens=count(usage.get("prompt_tokens")),
+        input_tokens=None if new is None else new + (cached or 0),
         output_tokens=count(usage.get("completion_tokens")),
         tool_calls=called,
         finish_reason=text(call.get("finish_reason")),
         started_at=at,
+        ended_at=end,
     )
 
 
@@ -213,28 +198,19 @@ def _write(path: Path, verdicts: Verdicts) -> None:
             save_lines(file, (_line(file, place, line, verdicts) for place, line in lines))
 
 
-def _corrected(
-    file: Path, place: int, line: Json, verdicts: Verdicts
-) -> Iterator[tuple[str, Json]]:
-    for run, record in _records(file, place, line):
-        judged = unhealthy(verdicts, run)
-        if judged is not None:
-            before = unstamped(record)
-            fields = _trace_fields(before, judged) if _is_trace(record) else _row_fields(judged)
-            yield run, stamped(record, judged, fields)
-
-
 def _line(file: Path, place: int, line: Json, verdicts: Verdicts) -> Json:
-    changed = dict(_corrected(file, place, line, verdicts))
-    if not changed:
+    records = list(_records(file, place, line))
+    now = [marked(record, verdicts, run, _fields) for run, record in records]
+    if all(each is record for each, (_, record) in zip(now, records, strict=True)):
         return line
-    if not _is_episode(line):
-        return next(iter(changed.values()))
-    traces = [changed.get(run, record) for run, record in _records(file, place, line)]
-    return {**line, "traces": traces, "ok": False}
+    return {**line, "traces": now, "ok": False} if _is_episode(line) else now[0]
 
 
-def _trace_fields(trace: Json, judged: Audited) -> Json:
+def _fields(judged: Audited, before: Json) -> Json:
+    return _trace_fields(judged, before) if _is_trace(before) else _row_fields(judged)
+
+
+def _trace_fields(judged: Audited, trace: Json) -> Json:
     verdict = judged.verdict
     error = {"type": "ProviderError", "message": judged.why}
     if verdict.dominant_status is not None:
@@ -262,4 +238,41 @@ VERIFIERS = AuditFormat(
     recognises=lambda path: any_has(path, _is_ours, *_PATTERNS),
     read=_read,
     write=_write,
+)
+
+
+# --- the mask of a trace -----------------------------------------------------------------------
+
+
+def _rollout(trace: Record) -> str | None:
+    return text(trace.get("id"))
+
+
+def _mask(trace: Record, notes: Notes) -> Json:
+    """Make it a trace with an error, whose rewards were not scored and whose tokens do not train.
+
+    `None` among ``rewards`` means that scoring did not run (verifiers/v1/trace.py).
+    """
+    note = notes.get(_rollout(trace))
+    changed: Json = {"info": noted(trace.get("info"), note)}
+    if why := why_masked(note):
+        error = {"type": ERROR, "message": why, "status_code": None, "traceback": None}
+        changed |= {
+            "ok": False,
+            "rewards": dict.fromkeys(mapping(trace.get("rewards"))),
+            "errors": [*objects(trace.get("errors")), error],
+            "agent": {**mapping(trace.get("agent")), "trainable": False},
+            "nodes": [
+                {**node, "mask": [False] * len(node["mask"])} if node.get("mask") else node
+                for node in objects(trace.get("nodes"))
+            ],
+        }
+    return {**trace, **changed}
+
+
+VERIFIERS_TRACES = TraceFormat(
+    title=VERIFIERS.title,
+    recognises=has("id", "calls", "nodes", "rewards"),
+    rollouts=lambda trace: {_rollout(trace): list(_calls(trace) or ())},
+    mask=_mask,
 )

@@ -11,9 +11,9 @@ import pytest
 
 from tests.truezero.audit.copies import check_copy
 from tests.truezero.audit.harnesses import dump
-from truezero.audit.errors import FinishedRun
 from truezero.audit.formats.benchflow import BENCHFLOW
 from truezero.audit.report import audit
+from truezero.audit.runs import FinishedRun
 
 
 def result(task: str = "t", name: str = "t__1", **fields: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from tests.truezero.audit.copies import check_copy
 from tests.truezero.audit.harnesses import dump, harbor_result
 from tests.truezero.audit.scenarios import Scenario
-from truezero.audit.errors import FinishedRun
 from truezero.audit.formats.harbor import HARBOR
 from truezero.audit.report import audit
+from truezero.audit.runs import FinishedRun
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 

@@ -9,9 +9,9 @@ import pytest
 from tests.truezero.audit.copies import check_copy
 from tests.truezero.audit.harnesses import dump_lines, maseval_report
 from tests.truezero.audit.scenarios import FAILURES, Scenario
-from truezero.audit.errors import FinishedRun
 from truezero.audit.formats.maseval import MASEVAL
 from truezero.audit.report import audit
+from truezero.audit.runs import FinishedRun
 
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
 DEAD = Scenario(kind="k", number=1, calls=(FAILURES["auth"][0],), reward=0.0, failed=True)

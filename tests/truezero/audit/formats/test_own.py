@@ -10,8 +10,8 @@ from classifier.verdicts import Verdict
 from tests.truezero.audit.copies import check_copy
 from tests.truezero.audit.harnesses import truezero
 from tests.truezero.audit.scenarios import KINDS, scenarios
-from truezero.audit.errors import AuditError
 from truezero.audit.report import audit
+from truezero.audit.runs import AuditError
 
 
 def test_a_copy_is_an_export_still(tmp_path: Path) -> None:

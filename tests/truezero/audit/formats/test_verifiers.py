@@ -41,6 +41,13 @@ def test_weighted_rewards_are_added(tmp_path: Path) -> None:
     assert audit(tmp_path).runs[0].reward == 2.0
 
 
+def test_cached_input_is_counted_beside_the_new(tmp_path: Path) -> None:
+    episode = verifiers_episode(RUN)
+    episode["traces"][0]["calls"][0]["usage"]["cached_input_tokens"] = 30
+    dump_lines(tmp_path / "traces.jsonl", [episode])
+    assert audit(tmp_path).runs[0].verdict.input_tokens == 130
+
+
 def test_an_error_of_an_earlier_attempt_that_went_well_is_none(tmp_path: Path) -> None:
     episode = verifiers_episode(RUN)
     episode["traces"][0] |= {

@@ -1,0 +1,102 @@
+"""Files of other programs: find them, recognise them by content, read them, write them whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from truezero.audit.runs import AuditError
+from truezero.audit.values import Json
+
+PEEKED = 50  # files of a folder that are opened to recognise it
+
+
+def load(path: Path) -> Any:
+    """Read a JSON file; NaN is read as Inspect writes it.
+
+    Raises:
+        AuditError: the file cannot be read.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise AuditError(f"{path}: {error}") from None
+
+
+def load_lines(path: Path) -> Iterator[Json]:
+    """Yield the objects of a file of JSON lines.
+
+    Raises:
+        AuditError: a line is no JSON object; its number is named.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            for place, line in enumerate(file, start=1):
+                if not line.strip():
+                    continue
+                record = json.loads(line)
+                if not isinstance(record, dict):
+                    raise AuditError(f"{path}: line {place} is no object")
+                yield record
+    except (OSError, UnicodeDecodeError) as error:
+        raise AuditError(f"{path}: {error}") from None
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise AuditError(f"{path}: line {place}: {error}") from None
+
+
+def save(path: Path, value: object, *, indent: int | None = 2) -> None:
+    """Write a JSON file, whole or not at all."""
+    _replace(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+
+
+def save_lines(path: Path, records: Iterable[object]) -> None:
+    """Write a file of JSON lines, whole or not at all."""
+    _replace(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records))
+
+
+def _replace(path: Path, content: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.write_text(content, encoding="utf-8")
+    part.replace(path)
+
+
+def peek(path: Path) -> Any:
+    """Return what a file begins with: its one JSON value, or its first line; None if neither."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            first = file.readline()
+            try:
+                return json.loads(first)
+            except ValueError:
+                return json.loads(first + file.read())
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def found(path: Path, *patterns: str) -> Iterator[Path]:
+    """Yield the file itself, or a folder's files of these names, in order."""
+    if not path.is_dir():
+        yield path
+        return
+    for pattern in patterns:
+        yield from sorted(each for each in path.rglob(pattern) if each.is_file())
+
+
+def any_has(path: Path, marked: Callable[[Any], bool], *patterns: str) -> bool:
+    """Return True if the file, or one of a folder's first such files, begins as the format does."""
+    if not path.is_dir():
+        return marked(peek(path))
+    for pattern in patterns:
+        for place, each in enumerate(path.rglob(pattern)):
+            if place == PEEKED:
+                break
+            if each.is_file() and marked(peek(each)):
+                return True
+    return False
+
+
+def has(*keys: str) -> Callable[[Any], bool]:
+    """Return a test for an object with all of these keys."""
+    return lambda record: isinstance(record, Mapping) and record.keys() >= set(keys)
