@@ -17,7 +17,6 @@ from classifier.diagnostics import Diagnostic, result_fields
 from classifier.records import (
     Cause,
     Exchange,
-    LaneDrift,
     LimitReached,
     Neighbours,
     Outcome,
@@ -341,17 +340,12 @@ _encode_rollout = _encoder(
         "skipped",
         "limit_reached",
         "references",
-        "drifts",
     ),
     without=("exchanges", "outcome"),
 )
 _encode_neighbours, _encode_series = _encoder(Neighbours), _encoder(ReferenceSeries)
 _encode_limit_reached = _encoder(LimitReached)
 _read_limit_reached: Callable[[str, object], LimitReached] = _record_reader(LimitReached)
-_encode_drift = _encoder(LaneDrift)
-_read_drifts: Callable[[str, object], tuple[LaneDrift, ...]] = _list_reader(
-    _record_reader(LaneDrift)
-)
 _read_series: Callable[[str, object], ReferenceSeries] = _record_reader(ReferenceSeries)
 _read_references: Callable[[str, object], dict[str, ReferenceSeries]]
 _read_references = _mapping_reader(_read_series)
@@ -418,16 +412,6 @@ def decode_limit_reached(source: Mapping[str, object]) -> LimitReached:
     return _read_limit_reached("limit_reached", source)
 
 
-def encode_drifts(drifts: Sequence[LaneDrift]) -> list[Json]:
-    """Encode the drifts of lanes that a rollout fell in."""
-    return [_encode_drift(each) for each in drifts]
-
-
-def decode_drifts(source: Sequence[object]) -> tuple[LaneDrift, ...]:
-    """Decode drifts; ``CodecError`` names a wrong key."""
-    return _read_drifts("drifts", source)
-
-
 def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
     """Decode a rollout without exchanges and outcome; ``CodecError`` names a wrong key."""
     return _read(RolloutRecord, _ROLLOUT, source)
@@ -436,7 +420,6 @@ def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
 __all__ = [
     "CodecError",
     "OutcomeError",
-    "decode_drifts",
     "decode_exchange",
     "decode_limit_reached",
     "decode_neighbours",
@@ -445,7 +428,6 @@ __all__ = [
     "decode_rollout",
     "decode_series",
     "encode_cause",
-    "encode_drifts",
     "encode_exchange",
     "encode_limit_reached",
     "encode_neighbours",

@@ -16,7 +16,6 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from classifier.lane_drifts import Drift
 from classifier.records import Ending, KeySource
 from classifier.statistics import Z, wilson
 from classifier.verdicts import Subcategory
@@ -221,9 +220,7 @@ class LaneHealth:
     ``calls`` and ``failed`` are those of the time that was weighed, since ``weighed_from``;
     ``share_low`` is Wilson's lower bound of their share. ``since`` is when it began to fail and
     ``cause`` the most frequent one, None if it does not. ``waiting`` calls are in flight for
-    longer than the lane ever takes. ``drifts`` last now: answers are worse than they were in the
-    lane's last seven days. ``episodes`` are the times in which it failed, oldest first. Where
-    nothing else is amiss, ``since`` and ``cause`` are of the first drift.
+    longer than the lane ever takes. ``episodes`` are the times in which it failed, oldest first.
     """
 
     word: LaneWord
@@ -236,7 +233,6 @@ class LaneHealth:
     last_at: float | None = None
     waiting: int = 0
     reference: LastReference | None = None
-    drifts: Sequence[Drift] = ()
     episodes: Sequence[Episode] = ()
 
     @property
@@ -262,7 +258,6 @@ def lane_health(
     *,
     waiting: int = 0,
     reference: LastReference | None = None,
-    drifts: Iterable[Drift] = (),
 ) -> LaneHealth:
     """Decide the health of a lane.
 
@@ -275,31 +270,7 @@ def lane_health(
         waiting: calls in flight that are overdue; they are said, and decide nothing.
         reference: the last one; one that failed after the last call keeps a lane from being
             healthy, and one that was answered ends nothing: it is one call.
-        drifts: one that lasts makes a lane degraded that is not down.
     """
-    health = _by_failures(minutes, now, waiting=waiting, reference=reference)
-    lasting = [each for each in drifts if each.until is None]
-    if not lasting:
-        return health
-    if health.word in (LaneWord.DOWN, LaneWord.DEGRADED):
-        return replace(health, drifts=lasting)
-    first = min(lasting, key=lambda each: each.since)
-    return replace(
-        health,
-        word=LaneWord.DEGRADED,
-        since=first.since,
-        cause=first.measure.value,
-        drifts=lasting,
-    )
-
-
-def _by_failures(
-    minutes: Iterable[LaneMinute],
-    now: float,
-    *,
-    waiting: int,
-    reference: LastReference | None,
-) -> LaneHealth:
     known = _ordered(minutes)
     found = _episodes(known)
     last = found[-1] if found else None

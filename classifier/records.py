@@ -438,33 +438,6 @@ class LimitReached:
         return f"the {self.scope}'s limit of {amount} was spent"
 
 
-class DriftMeasure(StrEnum):
-    """A figure of a lane's answers that may drift."""
-
-    EMPTY_OR_REFUSED = "empty_or_refused"  # share
-    CUT_AT_LIMIT = "cut_at_limit"  # share
-    OUTPUT_SPEED = "output_tokens_per_s"
-    FIRST_BYTE = "first_byte_s"
-
-
-@record
-class LaneDrift:
-    """A time in which answers of a lane were worse than in its seven days before.
-
-    ``figure`` and ``usual`` are shares, or medians in the unit of the measure. ``until`` is None
-    if it lasted as the rollout was judged; times are in seconds since the epoch.
-    """
-
-    upstream: str
-    model: str | None
-    key_digest: str | None
-    measure: DriftMeasure
-    since: float
-    until: float | None
-    figure: float
-    usual: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutRecord:
     """Everything known of one rollout, as the classifier reads it.
@@ -480,10 +453,9 @@ class RolloutRecord:
     series asked beside failed calls, by the id of the failed exchange; beside one without an entry
     none could be asked. ``unattributed_calls`` of agents named no rollout while this one ran,
     counted where no call of its own was answered. ``passes_tokens``: the median of the output
-    tokens of its task's other passes, read where it passed too. ``drifts`` are those of lanes
-    while it called them. ``skipped`` is why an open breaker did not admit it:
-    ``skipped: breaker open on auth:401 after 5 rollouts in a row``. ``limit_reached``: the limit
-    that refused a call of its agent.
+    tokens of its task's other passes, read where it passed too. ``skipped`` is why an open breaker
+    did not admit it: ``skipped: breaker open on auth:401 after 5 rollouts in a row``.
+    ``limit_reached``: the limit that refused a call of its agent.
     """
 
     id: str
@@ -511,7 +483,6 @@ class RolloutRecord:
     ended_at: float | None = None
     neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
     references: Mapping[str, ReferenceSeries] = field(default_factory=dict)
-    drifts: tuple[LaneDrift, ...] = ()
     exchanges: tuple[Exchange, ...] = ()
     outcome: Outcome | None = None
 

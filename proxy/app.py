@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from classifier.causes import classify
@@ -26,7 +26,7 @@ from proxy.budgets import Amounts, Blocked, CallAsking, Reserved
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Service, VersionedCache, ask_nothing, run_in_thread, version
+from proxy.control.queries import Service, ask_nothing, run_in_thread, version
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls
@@ -188,9 +188,7 @@ def certificate(settings: Settings) -> Certificate | None:
     return Certificate(settings.certfile, settings.keyfile)
 
 
-def _census(
-    database: Database, prices: PriceTable, drifts: VersionedCache[str, int, Any]
-) -> StoreCounts:
+def _census(database: Database, prices: PriceTable) -> StoreCounts:
     """Count what the database holds, for metrics.
 
     Raises:
@@ -199,7 +197,7 @@ def _census(
     from proxy.control import health  # noqa: PLC0415  with the control plane, not at the start
 
     now = time.time()
-    lanes = health.lane_counts(database, prices, now, drifts)
+    lanes = health.lane_counts(database, prices, now)
     return replace(database.read(statistics.counts, now), lanes=lanes)
 
 
@@ -370,8 +368,7 @@ class Application:
 
     Arguments:
         observers: called with every flush of the recorder, beside metrics and traces.
-        agents_only: whether another process serves the control plane, and looks for alerts and
-            drifts.
+        agents_only: whether another process serves the control plane, and looks for alerts.
     """
 
     def __init__(
@@ -440,10 +437,9 @@ class Application:
         )
         self._relay = Relay(context)
         self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
-        drifts: VersionedCache[str, int, Any] = VersionedCache(3)
         self._metrics = Metrics(
             self._recorder,
-            census=partial(_census, database, prices, drifts),
+            census=partial(_census, database, prices),
             version=version(),
             prices=prices,
             requests=_request_counts(context.refused),
@@ -475,10 +471,8 @@ class Application:
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,
-            lane_drifts=drifts,
         )
         self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, service))
-        self._agents_only = agents_only
         self._webhook = None if agents_only else webhook(settings, database, self._current_alerts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -532,9 +526,6 @@ class Application:
     async def _current_alerts(self) -> AlertSnapshot:
         return await (await self._control_plane.ready()).current_alerts()
 
-    async def _add_late_drifts(self) -> None:
-        await (await self._control_plane.ready()).add_late_drifts()
-
     async def _admits(self, rollout_id: str) -> None:
         await (await self._control_plane.ready()).require_registered(rollout_id)
 
@@ -557,8 +548,6 @@ class Application:
             background.measure_loop_lag(self._metrics),
             self._control_plane.prepare(),
         ]
-        if not self._agents_only:
-            work.append(background.late_drifts_loop(self._database, self._add_late_drifts))
         if self._webhook is not None:
             work.append(self._webhook.run())
         if self._pace_leases is not None:

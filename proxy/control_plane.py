@@ -12,7 +12,7 @@ from fastapi import FastAPI, Request
 from proxy.api import bulk, gone, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
-from proxy.control import alerts, judge, rollouts
+from proxy.control import alerts, rollouts
 from proxy.control.alerts import AlertSnapshot
 from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, version
@@ -46,14 +46,6 @@ class ControlPlane:
             Refusal: 503 while the database is unavailable.
         """
         return await alerts.current_alerts(self.service)
-
-    async def add_late_drifts(self) -> None:
-        """Add to final verdicts the drifts that were told after they were given.
-
-        Raises:
-            Refusal: 503 while the database is unavailable.
-        """
-        await judge.add_late_drifts(self.service)
 
 
 # Made once for all applications of this process: they read from `app.state` what they need.

@@ -43,7 +43,6 @@ CHECKS: tuple[ValidityCheck, ...] = (
         agent_can_cause=True,
     ),
     ValidityCheck(UNEARNED, surroundings.unearned, agent_can_cause=True),
-    ValidityCheck(surroundings.LANE_DRIFTED, surroundings.lane_drifted, agent_can_cause=True),
     ValidityCheck(
         surroundings.REQUESTS_ABANDONED,
         surroundings.requests_abandoned,

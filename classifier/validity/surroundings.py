@@ -7,16 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from classifier.batches import reward_in
 from classifier.evidence import Evidence
-from classifier.lane_drifts import drift_sentence
 from classifier.logical_calls import CallState, output_tokens
-from classifier.records import (
-    WRONG_SHAPE,
-    Exchange,
-    ExecutionStatus,
-    Kind,
-    LaneDrift,
-    RolloutRecord,
-)
+from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, RolloutRecord
 from classifier.totals import output_total
 from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
 from classifier.verdicts import (
@@ -418,50 +410,3 @@ def requests_abandoned(measured: Measurement) -> CheckResult | None:
         "again, while others were answered",
         about={"independent": found.independent},
     )
-
-
-# --- lane drifted ---
-#
-# Answers of a lane were worse than usual while the rollout called it (``lane_drifts``): empty,
-# refused, cut or slow. It is worth knowing, no more: which answers it made worse nobody can tell.
-
-
-LANE_DRIFTED = "lane_drifted"
-
-
-def lane_drifted(measured: Measurement) -> CheckResult | None:
-    """Find calls that began while their lane drifted; None if no lane did."""
-    drifts, answers = measured.rollout.drifts, measured.answers
-    if not drifts or not answers:
-        return None
-    struck = [x for x in answers if any(_falls_in(x, drift) for drift in drifts)]
-    coverage = Coverage(looked=len(answers), of=len(answers))
-    if not struck:
-        return CheckResult(coverage=coverage)
-    first = drifts[0]
-    figures = "; ".join(drift_sentence(each.measure, each.figure, each.usual) for each in drifts)
-    return CheckResult(
-        coverage=coverage,
-        finding=ValidityFinding(
-            check=LANE_DRIFTED,
-            level=Level.INFO,
-            calls=len(struck),
-            of=len(answers),
-            evidence=ids_of(struck),
-            sentence=f"{len(struck):,} of {plural(len(answers), 'answer')} came while "
-            f"{' · '.join(filter(None, (first.upstream, first.model)))} drifted: {figures}",
-            about={
-                "drifts": [
-                    {"measure": each.measure.value, "figure": each.figure, "usual": each.usual}
-                    for each in drifts
-                ]
-            },
-        ),
-    )
-
-
-def _falls_in(call: Exchange, drift: LaneDrift) -> bool:
-    lane = (call.upstream, call.model, call.key_digest)
-    at, until = call.timing.started_at, drift.until
-    on_it = lane == (drift.upstream, drift.model, drift.key_digest)
-    return on_it and drift.since <= at and (until is None or at <= until)

@@ -15,18 +15,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from classifier.codec import decode_drifts
-from classifier.lane_drifts import (
-    FEWEST,
-    HELD_S,
-    WINDOWS_MINUTES,
-    Drift,
-    LaneAnswer,
-    LaneUsual,
-    drift_sentence,
-    drifts,
-    measured,
-)
 from classifier.lane_health import (
     Episode,
     LaneFailure,
@@ -40,26 +28,14 @@ from classifier.lane_health import (
     minutes_of,
 )
 from classifier.logical_calls import canonical
-from classifier.records import DriftMeasure, Ending, KeySource, Kind, LaneDrift, RolloutRecord
+from classifier.records import Ending, KeySource, Kind
 from classifier.verdicts import Subcategory
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Service, VersionedCache, run_in_thread
-from proxy.routing.keys import AGENT
+from proxy.control.queries import Service, run_in_thread
 from proxy.routing.upstreams import BUILT_IN
 from proxy.store import statistics
 from proxy.store.database import Database
-from proxy.store.health import (
-    MOST,
-    AnsweredRow,
-    FailedRow,
-    FigureRow,
-    LaneRows,
-    drifted,
-    figure_rows,
-    judged_before,
-    lane_rows,
-    struck,
-)
+from proxy.store.health import MOST, AnsweredRow, FailedRow, LaneRows, lane_rows, struck
 
 LOOKED_BACK_S = 3600.0
 OVERDUE_S = 30.0
@@ -130,7 +106,7 @@ class NamedLane:
             "weighed_from": health.weighed_from,
             "last_at": health.last_at,
             "waiting": health.waiting,
-            "drifts": [_drift_dict(each) for each in health.drifts],
+            "drifts": None,
             "reference": None
             if reference is None
             else {
@@ -139,17 +115,6 @@ class NamedLane:
                 "subcategory": reference.subcategory,
             },
         }
-
-
-def _drift_dict(drift: Drift) -> dict[str, Any]:
-    return {
-        "measure": drift.measure.value,
-        "since": drift.since,
-        "figure": drift.figure,
-        "usual": drift.usual,
-        "rollouts": drift.rollouts,
-        "sentence": drift_sentence(drift.measure, drift.figure, drift.usual),
-    }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,10 +186,7 @@ class _Lane:
     waiting: int = 0
 
 
-LaneDrifts = Mapping[LanePlace, Sequence[Drift]]
-
-
-def lanes_of(rows: LaneRows, now: float, drifted: LaneDrifts | None = None) -> list[NamedLane]:
+def lanes_of(rows: LaneRows, now: float) -> list[NamedLane]:
     """Give calls to their lanes and decide each one's health, those that fail first."""
     lanes: defaultdict[LanePlace, _Lane] = defaultdict(_Lane)
     for place, failed in _failed(rows.failed):
@@ -242,10 +204,7 @@ def lanes_of(rows: LaneRows, now: float, drifted: LaneDrifts | None = None) -> l
         if not (minutes or lane.waiting):
             continue
         reference = references.get((place.upstream, canonical(place.model)))
-        health = lane_health(
-            minutes, now, waiting=lane.waiting, reference=reference,
-            drifts=(drifted or {}).get(place, ()),
-        )  # fmt: skip
+        health = lane_health(minutes, now, waiting=lane.waiting, reference=reference)
         found.append(NamedLane(place=place, health=health, episodes=health.episodes))
     return sorted(found, key=_rank)
 
@@ -428,207 +387,6 @@ def _references(
     return found
 
 
-# --- drifts ------------------------------------------------------------------------------------
-
-
-DriftCache = VersionedCache[str, int, Any]
-_DRIFTS_S = 60  # for which the same ones are returned
-_USUAL_S = 3600  # for which the same is usual
-_WEEK_S = 7 * 86_400.0
-_LOOKED_FOR_S = 2 * HELD_S  # so that a drift that is over is told for as long as it was held
-_RECENT_ROWS, _RECENT_SLICES = 952, 14
-_USUAL_ROWS, _USUAL_SLICES = 3360, 84
-
-
-def current_drifts(database: Database, cache: DriftCache, now: float) -> LaneDrifts:
-    """Return the drifts of each lane that last, or ended of late; read once a minute.
-
-    Raises:
-        StoreError: the database is unavailable.
-    """
-    version = int(now // _DRIFTS_S)
-    known: LaneDrifts | None = cache.current("drifts", version)
-    if known is None:
-        known = _read_drifts(database, cache, now)
-        cache.store("drifts", version, known)
-    return known
-
-
-def _read_drifts(database: Database, cache: DriftCache, now: float) -> LaneDrifts:
-    begin = now - _LOOKED_FOR_S
-    since = begin - WINDOWS_MINUTES[-1] * 60
-    rows = database.read(
-        figure_rows, since=since, until=now, slices=_RECENT_SLICES, most=_RECENT_ROWS
-    )
-    if len({row.rollout_id for row in rows}) < FEWEST:
-        return {}
-    usual = _usual_lanes(database, cache, now)
-    before: LaneDrifts = cache.get("drifts", (0, {}))[1]
-    return {
-        place: [_since_before(each, before.get(place, ())) for each in found]
-        for place, answers in _answers_by_lane(rows).items()
-        if place in usual and (found := drifts(usual[place], answers, since=begin, now=now))
-    }
-
-
-class Looked(NamedTuple):
-    """The time in which calls were looked at for rollouts that were judged before a drift.
-
-    Of the time before it, those up to the id ``after`` were.
-    """
-
-    since: float
-    until: float
-    after: str = ""
-
-
-LookedAt = Mapping[tuple[LanePlace, DriftMeasure, bool], Looked]  # True of a drift that is over
-
-
-def judged_before_drifts(
-    database: Database, known: LaneDrifts, looked_at: LookedAt, now: float, *, most: int
-) -> tuple[list[str], LookedAt]:
-    """List rollouts that were judged before a drift was told, or before it was over.
-
-    Where many calls are made, a part of them is looked at each time, the newest first.
-
-    Arguments:
-        known: the drifts that are told.
-        looked_at: what was looked at before.
-        most: rollouts that are listed.
-
-    Returns:
-        Their ids, and what was looked at.
-
-    Raises:
-        StoreError: the database is unavailable.
-    """
-    ids: dict[str, None] = {}
-    looked: dict[tuple[LanePlace, DriftMeasure, bool], Looked] = {}
-    for place, found in known.items():
-        for each in found if place.server is None else ():
-            over = each.until is not None
-            name = (place, each.measure, over)
-            end = now if each.until is None else each.until + HELD_S
-            done = looked_at.get(name)
-            if done is None or each.since > done.until:
-                done = Looked(end, end)
-            looked[name] = done
-            left = most - len(ids)
-            if done.since <= each.since or not left:
-                continue
-            before = database.read(
-                judged_before, place[:3], each.measure.value,
-                since=each.since, until=done.since, over=over, after=done.after, most=left,
-            )  # fmt: skip
-            ids |= dict.fromkeys(before.rollout_ids)
-            looked[name] = (
-                done._replace(after=before.rollout_ids[-1])
-                if len(before.rollout_ids) == left
-                else done._replace(since=before.looked_from, after="")
-            )
-    return list(ids), looked
-
-
-def _since_before(drift: Drift, before: Iterable[Drift]) -> Drift:
-    """Return a drift with its begin, which may be longer ago than what is read."""
-    known = [each.since for each in before if each.measure is drift.measure and not each.until]
-    return replace(drift, since=min([drift.since, *known]))
-
-
-def _usual_lanes(
-    database: Database, cache: DriftCache, now: float
-) -> Mapping[LanePlace, LaneUsual]:
-    """Return what was usual in each lane's seven days before the last hour, read once an hour."""
-    hour = int(now // _USUAL_S)
-    known: Mapping[LanePlace, LaneUsual] | None = cache.current("usual", hour)
-    if known is None:
-        until = float((hour - 1) * _USUAL_S)
-        rows = database.read(
-            figure_rows, since=until - _WEEK_S, until=until, slices=_USUAL_SLICES, most=_USUAL_ROWS
-        )
-        known = {place: LaneUsual(answers) for place, answers in _answers_by_lane(rows).items()}
-        cache.store("usual", hour, known)
-    return known
-
-
-def _answers_by_lane(rows: Iterable[FigureRow]) -> Mapping[LanePlace, list[LaneAnswer]]:
-    lanes: defaultdict[LanePlace, list[LaneAnswer]] = defaultdict(list)
-    for row in rows:
-        answer = _answer(row)
-        place = LanePlace(row.upstream, row.model, row.key_digest)
-        lanes[place].append(answer)
-        if row.server is not None:
-            lanes[place._replace(server=row.server)].append(answer)
-    return lanes
-
-
-def _answer(row: FigureRow) -> LaneAnswer:
-    read_of = row.input_total
-    if read_of is not None:
-        read_of = max(0, read_of - (row.cached_input_tokens or 0))
-    seen = row.output_seen if row.content_seen is None else row.content_seen
-    return LaneAnswer(
-        rollout_id=row.rollout_id,
-        batch=row.batch,
-        at=row.started_at,
-        figures=measured(
-            streamed=row.streamed,
-            first_byte_s=row.first_byte_s,
-            duration_s=row.duration_s,
-            input_tokens=read_of,
-            output_tokens=row.output_total,
-            output_limit=row.output_limit,
-            finish_reason=row.finish_reason,
-            content_seen=True if row.tool_calls else seen,
-            weight_version=row.weight_version,
-        ),
-    )
-
-
-def drifts_during(
-    service: Service, rollout: RolloutRecord, judged_with: Sequence[LaneDrift] = ()
-) -> tuple[LaneDrift, ...]:
-    """Return the drifts of lanes that a rollout's agent called while they drifted.
-
-    Arguments:
-        judged_with: those that it was judged with before, which may not be told any more.
-
-    Raises:
-        StoreError: the database is unavailable.
-    """
-    drifted = current_drifts(service.database, service.lane_drifts, service.now())
-    earlier = [each for each in judged_with if not _still_told(each, drifted)]
-    if not drifted:
-        return tuple(earlier)
-    calls = [x for x in rollout.exchanges if x.role == AGENT and x.kind is Kind.INFERENCE]
-    return *earlier, *(
-        LaneDrift(
-            upstream=place.upstream, model=place.model, key_digest=place.key,
-            measure=each.measure, since=each.since, until=each.until,
-            figure=each.figure, usual=each.usual,
-        )
-        for place, found in drifted.items()
-        for each in found
-        if place.server is None
-        and any(
-            LanePlace(x.upstream, x.model, x.key_digest) == place
-            and each.since <= x.timing.started_at <= (each.until or math.inf)
-            for x in calls
-        )
-    )  # fmt: skip
-
-
-def _still_told(drift: LaneDrift, drifted: LaneDrifts) -> bool:
-    place = LanePlace(drift.upstream, drift.model, drift.key_digest)
-    return any(
-        each.measure is drift.measure
-        and each.since <= (math.inf if drift.until is None else drift.until)
-        and drift.since <= (math.inf if each.until is None else each.until)
-        for each in drifted.get(place, ())
-    )
-
-
 # --- reports -----------------------------------------------------------------------------------
 
 
@@ -644,7 +402,7 @@ async def status_report(service: Service) -> LaneReport:
     version = int(now // _CACHED_S)
     cached: LaneReport | None = service.statuses.current(_ALL, version)
     if cached is None:
-        lanes = await service.run(read_lanes, service.database, now, service.lane_drifts)
+        lanes = await service.run(read_lanes, service.database, now)
         cached = LaneReport(at=now, items=lanes[:LISTED], total=len(lanes))
         service.statuses.store(_ALL, version, cached)
     return cached
@@ -709,74 +467,8 @@ def _batch_episodes(database: Database, batch: str) -> list[BatchEpisode]:
     return sorted(found, key=lambda each: (-each.rollouts, each.since))[:_SHOWN]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BatchDrift:
-    """A time in which a lane drifted, and how many of a batch's verdicts have a finding of it.
-
-    ``until`` is None where it lasted as the last of them was judged.
-    """
-
-    name: str
-    sentence: str
-    since: float
-    until: float | None
-    rollouts: int
-
-
-async def batch_drifts(service: Service, batch: str) -> list[BatchDrift]:
-    """Return the drifts of lanes that a batch's rollouts fell in, those that struck most.
-
-    Three at most.
-
-    Raises:
-        Refusal: 503 while the database is unavailable.
-    """
-    rows = await service.read(drifted, batch)
-    found = []
-    for (place, measure), verdicts in _by_lane(rows).items():
-        for part in _overlapping(verdicts):
-            worst = max((each for each, _ in part), key=lambda each: abs(each.figure - each.usual))
-            ends = [each.until for each, _ in part if each.until is not None]
-            found.append(
-                BatchDrift(
-                    name=place.name,
-                    sentence=drift_sentence(measure, worst.figure, worst.usual),
-                    since=min(each.since for each, _ in part),
-                    until=max(ends, default=None),
-                    rollouts=sum(count for _, count in part),
-                )
-            )
-    return sorted(found, key=lambda each: (-each.rollouts, each.since))[:_SHOWN]
-
-
-_Drifted = list[tuple[LaneDrift, int]]  # each with its number of verdicts
-
-
-def _by_lane(rows: Iterable[tuple[str, int]]) -> Mapping[tuple[LanePlace, DriftMeasure], _Drifted]:
-    lanes: defaultdict[tuple[LanePlace, DriftMeasure], _Drifted] = defaultdict(list)
-    for text, count in rows:
-        for each in decode_drifts(orjson.loads(text)):
-            place = LanePlace(each.upstream, each.model, each.key_digest)
-            lanes[place, each.measure].append((each, count))
-    return lanes
-
-
-def _overlapping(verdicts: _Drifted) -> Iterator[_Drifted]:
-    """Part the drifts of one lane and measure, which each verdict tells as far as it had come."""
-    part: _Drifted = []
-    latest = -math.inf
-    for each, count in sorted(verdicts, key=lambda verdict: verdict[0].since):
-        if part and each.since > latest + HELD_S:
-            yield part
-            part, latest = [], -math.inf
-        part.append((each, count))
-        latest = max(latest, each.since if each.until is None else each.until)
-    if part:
-        yield part
-
-
 def lane_counts(
-    database: Database, prices: PriceTable, now: float, cache: DriftCache
+    database: Database, prices: PriceTable, now: float
 ) -> dict[tuple[str, str | None, str], int]:
     """Count the lanes of the last hour by upstream, public name of the model, and word.
 
@@ -784,21 +476,21 @@ def lane_counts(
         StoreError: the database is unavailable.
     """
     counts: Counter[tuple[str, str | None, str]] = Counter()
-    for lane in read_lanes(database, now, cache)[:LISTED]:
+    for lane in read_lanes(database, now)[:LISTED]:
         model = prices.model_name(lane.place.upstream, lane.place.model)
         if lane.place.server is None:
             counts[lane.place.upstream, model, lane.health.word.value] += 1
     return dict(counts)
 
 
-def read_lanes(database: Database, now: float, cache: DriftCache) -> list[NamedLane]:
+def read_lanes(database: Database, now: float) -> list[NamedLane]:
     """Read the lanes that were called within the last hour, those that fail first.
 
     Raises:
         StoreError: the database is unavailable.
     """
     rows = database.read(lane_rows, since=now - LOOKED_BACK_S, now=now, overdue_s=OVERDUE_S)
-    lanes = lanes_of(rows, now, current_drifts(database, cache, now))
+    lanes = lanes_of(rows, now)
     known_from = now - LOOKED_BACK_S + _FIRST_S
     if not any(lane.fails and _lasts_since(lane.episodes) < known_from for lane in lanes):
         return lanes

@@ -30,9 +30,8 @@ from classifier.records import (
 )
 from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import Silence, silence, with_advice
-from classifier.validity.surroundings import LANE_DRIFTED, least_reward, rewarded
+from classifier.validity.surroundings import least_reward, rewarded
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
-from proxy.control.health import LookedAt, current_drifts, drifts_during, judged_before_drifts
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
@@ -48,7 +47,7 @@ from proxy.store.verdicts import LastChange
 
 
 class StoredEvidence:
-    """Evidence of other rollouts and of lanes that final verdicts keep, read once it is needed.
+    """Evidence of other rollouts that final verdicts keep, read once it is needed.
 
     Judging an export gives the same verdicts, because what they stood on is in it.
     """
@@ -261,26 +260,6 @@ def with_task_passes(
     return replace(rollout, passes_tokens=usual)
 
 
-# --- drifts of lanes that it called ------------------------------------------------------------
-
-
-def with_drifts(
-    service: Service, rollout: RolloutRecord, evidence: StoredEvidence
-) -> RolloutRecord:
-    """Return an ended rollout with the drifts that its calls fell in.
-
-    A final verdict keeps its drifts, so that judging an export gives the same; one that is judged
-    anew keeps those that are not told any more.
-    """
-    if rollout.outcome is None or not any(map(_is_own, rollout.exchanges)):
-        return rollout
-    stored = evidence.of(rollout.id, "drifts")
-    known = codec.decode_drifts(json.loads(stored)) if stored else ()
-    if evidence.of(rollout.id, "provisional") is not False:
-        known = drifts_during(service, rollout, known)
-    return replace(rollout, drifts=known)
-
-
 # --- a rollout with all that is recorded of it -------------------------------------------------
 
 
@@ -359,7 +338,6 @@ def _loaded(
     record = with_references(service, record, evidence)
     record = with_unattributed(record, service.database, evidence, service.recorder.missing)
     record = with_task_passes(record, service.database, evidence)
-    record = with_drifts(service, record, evidence)
     return LoadedRollout(record, storable, late, row["change"])
 
 
@@ -681,7 +659,6 @@ def _verdict_row(
         "unattributed_calls": rollout.unattributed_calls or None,
         "passes_tokens": rollout.passes_tokens,
         "unearned": is_unearned(verdict.validity) or None,
-        "drifts": _drifts(rollout),
         "servings": _servings(verdict),
         "reward": reward_of(record),
         **_counts_behind_sums(rollout, verdict, prices),
@@ -737,80 +714,9 @@ def _neighbours(rollout: RolloutRecord) -> str | None:
     return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
 
 
-def _drifts(rollout: RolloutRecord) -> str | None:
-    """Encode the drifts that the verdict stands on; None if it fell in none."""
-    return as_json(codec.encode_drifts(rollout.drifts)) if rollout.drifts else None
-
-
 def _references(rollout: RolloutRecord) -> str | None:
     """Encode the reference calls that the verdict stands on; None if none were asked."""
     return as_json(codec.encode_references(rollout.references)) if rollout.references else None
-
-
-# --- drifts of lanes that were told after a verdict was given ----------------------------------
-
-
-MOST_AMENDED = 500  # verdicts each time
-_TOGETHER = 20  # in one transaction that writes, behind which others wait
-
-
-async def add_late_drifts(service: Service) -> None:
-    """Add to final verdicts the drifts that were told, or over, after they were given.
-
-    Nothing else of them changes: no event tells of it, and no breaker is fed. What is left over is
-    done the next time.
-
-    Raises:
-        Refusal: 503 while the database is unavailable.
-    """
-    cache, now = service.lane_drifts, service.now()
-    known = await service.run(current_drifts, service.database, cache, now)
-    looked_at: LookedAt = cache.get("looked", (0, {}))[1]
-    ids, looked_at = await service.run(
-        judged_before_drifts, service.database, known, looked_at, now, most=MOST_AMENDED
-    )
-    whole = [
-        await service.run(_add_late_drifts, service, ids[n : n + _TOGETHER])
-        for n in range(0, len(ids), _TOGETHER)
-    ]
-    if all(whole):
-        cache.store("looked", 0, looked_at)
-
-
-def _add_late_drifts(service: Service, rollout_ids: Sequence[str]) -> bool:
-    """Add them to some verdicts; returns False if some of these cannot be judged now."""
-    some = load_some(service, rollout_ids)
-    judged: dict[str, tuple[RolloutRecord, Verdict]] = {}
-    for loaded in some:
-        rollout = loaded.rollout
-        if loaded.storable and rollout.outcome is not None:
-            rollout = replace(rollout, drifts=drifts_during(service, rollout, rollout.drifts))
-            judged[rollout.id] = rollout, rules.judge(rollout, policy=service.policy)
-
-    def amended(row: Row) -> Mapping[str, Any]:
-        rollout, anew = judged[row["rollout_id"]]
-        before = codec.decode_verdict(json.loads(row["verdict"]))
-        verdict = _with_findings_of_drifts(before, anew)
-        encoded = codec.encode_verdict(verdict)
-        changed = {name: encoded[name] for name in ("validity", "validity_coverage")}
-        texts = {name: row[name] for name in ("verdict", "result") if row[name] is not None}
-        return {
-            "drifts": _drifts(rollout),
-            "validity": validity_names(verdict.validity),
-            **{name: _in_order(json.loads(text) | changed) for name, text in texts.items()},
-        }
-
-    service.database.verdicts.amend(judged, amended)
-    return all(loaded.storable for loaded in some)
-
-
-def _with_findings_of_drifts(before: Verdict, anew: Verdict) -> Verdict:
-    """Return a verdict with the finding of drifts that another one has, which is the last."""
-    findings = [each for each in before.validity if each.check != LANE_DRIFTED]
-    findings += [each for each in anew.validity if each.check == LANE_DRIFTED]
-    coverage = {k: v for k, v in before.validity_coverage.items() if k != LANE_DRIFTED}
-    coverage |= {k: v for k, v in anew.validity_coverage.items() if k == LANE_DRIFTED}
-    return replace(before, validity=tuple(findings), validity_coverage=coverage)
 
 
 # --- verdicts of a whole batch -----------------------------------------------------------------

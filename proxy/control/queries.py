@@ -219,7 +219,6 @@ class Service:
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
         pages_url: base URL of the pages, for links in alerts; None leaves them out.
-        lane_drifts: what `proxy.control.health` knows of drifts; metrics share it.
     """
 
     database: Database
@@ -243,7 +242,6 @@ class Service:
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
-    lane_drifts: VersionedCache[str, int, Any] = field(default_factory=lambda: VersionedCache(3))
 
     # State that outlives a call. Values of type Any are a subject's own.
     registered: set[str] = field(default_factory=set)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from classifier.codec import decode_drifts, decode_neighbours, decode_references
+from classifier.codec import decode_neighbours, decode_references
 from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
 from proxy.control.judge import as_it_counts
@@ -77,12 +77,10 @@ def _rollout(records: Sequence[Record]) -> RolloutRecord:
     record = as_it_counts(rollout, record_of(rollout, calls), math.inf)
     verdict = columns.get("verdict", {})
     near, series = verdict.get("neighbours"), verdict.get("reference_series")
-    drifted = verdict.get("drifts")
     return replace(
         record,
         neighbours=decode_neighbours(json.loads(near)) if near else {},
         references=decode_references(json.loads(series)) if series else {},
-        drifts=decode_drifts(json.loads(drifted)) if drifted else (),
         unattributed_calls=verdict.get("unattributed_calls") or 0,
         passes_tokens=verdict.get("passes_tokens"),
     )

@@ -11,15 +11,13 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from classifier.verdicts import plural
 from proxy.recording.backlog import left_behind, recover
 from proxy.relay.admission import Access
 from proxy.relay.context import LiveCalls
-from proxy.routing.errors import Refusal
 from proxy.store.closings import Closings, ClosingState
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
@@ -241,36 +239,6 @@ async def checkpoint_loop(database: Database) -> None:
         await asyncio.sleep(EVERY_S)
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(database.checkpoint)
-
-
-# --- drifts of lanes, told after rollouts in them were judged ----------------------------------
-
-
-DRIFTS_EVERY_S = 60.0
-
-
-async def late_drifts_loop(
-    database: Database,
-    add: Callable[[], Awaitable[None]],
-    *,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-) -> None:
-    """Add them to verdicts until cancelled, in one of all processes at a time.
-
-    Arguments:
-        add: adds what can be added now.
-        sleep: waits for so many seconds.
-    """
-    while True:
-        await sleep(DRIFTS_EVERY_S)
-        take_turn = partial(database.deployment.take_turn, "drift", for_s=DRIFTS_EVERY_S - 1)
-        try:
-            if await asyncio.to_thread(take_turn, time.time()):
-                await add()
-        except (Refusal, StoreError):
-            log.warning("drifts cannot be added to verdicts: the database is unavailable")
-        except Exception as error:  # of any kind: the next turn tries again
-            log.warning("drifts cannot be added to verdicts: %s", type(error).__name__)
 
 
 # --- tuning of memory and garbage collection ---------------------------------------------------

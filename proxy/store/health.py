@@ -9,19 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, func, or_, select, text, union_all
+from sqlalchemy import Connection, Select, bindparam, func, select, text, union_all
 
-from classifier.records import RESERVED, Ending, Kind
+from classifier.records import RESERVED, Kind
 from proxy.store import statistics
-from proxy.store.tables import (
-    FAILED,
-    as_json,
-    exchanges,
-    open_calls,
-    reference_series,
-    rollouts,
-    verdicts,
-)
+from proxy.store.tables import FAILED, exchanges, open_calls, reference_series, rollouts
 
 MOST = 480
 """Failed calls that are read at most, and answered ones."""
@@ -29,7 +21,6 @@ _MINUTE = 60
 _SLICES = 12
 _REFERENCES = 200
 _OVERDUE = 500
-_DRIFTED = 500
 
 _ANSWERING = (Kind.INFERENCE.value, Kind.CONTINUATION.value)
 _SERVER = func.coalesce(exchanges.c.served_by, exchanges.c.system_fingerprint).label("server")
@@ -65,30 +56,6 @@ class AnsweredRow(NamedTuple):
     duration_s: float | None
     answered_model: str | None
     kind: str
-
-
-class FigureRow(NamedTuple):
-    """One answered call, with what its answer's figures are measured of."""
-
-    upstream: str
-    model: str | None
-    key_digest: str | None
-    server: str | None
-    rollout_id: str
-    batch: str | None
-    started_at: float
-    streamed: bool | None
-    first_byte_s: float | None
-    duration_s: float | None
-    input_total: int | None
-    cached_input_tokens: int | None
-    output_total: int | None
-    output_limit: int | None
-    finish_reason: str | None
-    tool_calls: int | None
-    content_seen: bool | None
-    output_seen: bool | None
-    weight_version: str | None
 
 
 class OpenRow(NamedTuple):
@@ -195,38 +162,6 @@ def _answered(
     return list(map(AnsweredRow._make, connection.execute(_ANSWERED[slices], given).all()))
 
 
-def figure_rows(
-    connection: Connection, *, since: float, until: float, slices: int, most: int
-) -> list[FigureRow]:
-    """Read answered calls of agents of a time (epoch seconds), spread over it.
-
-    Arguments:
-        slices: parts of equal length, of each of which the newest ones are read.
-        most: calls in all.
-    """
-    length = (until - since) / slices
-    each = exchanges.c
-    columns = (each[name] for name in FigureRow._fields[6:])
-    query = (
-        select(*_PLACE, each.rollout_id, rollouts.c.batch, *columns)
-        .outerjoin_from(exchanges, rollouts, rollouts.c.id == each.rollout_id)
-        .where(each.started_at >= bindparam("since"), each.started_at < bindparam("until"))
-        .where(each.subcategory.is_(None), each.kind == Kind.INFERENCE.value)
-        .where(each.role == "agent", each.rollout_id.not_in(RESERVED))
-        .where(each.ending == Ending.COMPLETE.value, each.pending.is_not(True))
-        .where(each.injected.is_(False))
-        .order_by(each.started_at.desc())
-        .limit(most // slices)
-    )
-    return [
-        FigureRow._make(row)
-        for n in range(slices)
-        for row in connection.execute(
-            query, {"since": since + n * length, "until": since + (n + 1) * length}
-        ).all()
-    ]
-
-
 def _open(connection: Connection) -> list[OpenRow]:
     each = open_calls.c
     minute = statistics.floor_of(connection, each.started_at / _MINUTE).label("minute")
@@ -274,87 +209,3 @@ def struck(
         .where(each.model.is_not_distinct_from(place[1]), each.subcategory.is_not(None))
     )
     return connection.scalar(query) or 0
-
-
-def _lane_is(columns: Any, lane: tuple[str, str | None, str | None]) -> tuple[Any, ...]:
-    upstream, model, key = lane
-    return (
-        columns.upstream == upstream,
-        columns.model.is_not_distinct_from(model),
-        columns.key_digest.is_not_distinct_from(key),
-    )
-
-
-class JudgedBefore(NamedTuple):
-    """Rollouts that were judged without a drift, by id, and from when on calls were looked at."""
-
-    rollout_ids: Sequence[str]
-    looked_from: float
-
-
-def judged_before(
-    connection: Connection,
-    lane: tuple[str, str | None, str | None],
-    measure: str,
-    *,
-    since: float,
-    until: float,
-    over: bool,
-    after: str,
-    most: int,
-) -> JudgedBefore:
-    """List rollouts with a final verdict that called a lane in a time, and lack a drift of then.
-
-    The newest 20,000 calls of the time are looked at, of whatever lane.
-
-    Arguments:
-        lane: an upstream, a model and a key's digest.
-        since, until: epoch seconds.
-        over: list also those whose verdict has it as one that lasts.
-        after: the id that they come after.
-        most: rollouts that are listed.
-    """
-    within = (_EACH.started_at >= since, _EACH.started_at <= until)
-    newest = _EACH.started_at.desc()
-    beyond = select(_EACH.started_at).where(*within).order_by(newest).offset(_LOOKED_AT).limit(1)
-    looked_from = connection.scalar(beyond) or since
-    columns = (_EACH.rollout_id, _EACH.upstream, _EACH.model, _EACH.key_digest, _EACH.role,
-               _EACH.kind)  # fmt: skip
-    calls = select(*columns).where(*within).order_by(newest).limit(_LOOKED_AT).subquery()
-    has = verdicts.c.drifts.contains(_drift_text(lane, measure), autoescape=True)
-    lacks = or_(verdicts.c.drifts.is_(None), ~has)
-    if over:
-        lacks = or_(lacks, has & verdicts.c.drifts.contains('"until":null', autoescape=True))
-    query = (
-        select(calls.c.rollout_id)
-        .distinct()
-        .join_from(calls, verdicts, verdicts.c.rollout_id == calls.c.rollout_id)
-        .where(calls.c.role == "agent", calls.c.kind == Kind.INFERENCE.value)
-        .where(*_lane_is(calls.c, lane), verdicts.c.provisional.is_(False), lacks)
-        .where(calls.c.rollout_id > after)
-        .order_by(calls.c.rollout_id)
-        .limit(most)
-    )
-    return JudgedBefore(list(connection.execute(query).scalars()), looked_from)
-
-
-_LOOKED_AT = 20_000
-
-
-def _drift_text(lane: tuple[str, str | None, str | None], measure: str) -> str:
-    """Return what a drift of a lane has in `verdicts.drifts`, but for its upstream."""
-    _, model, key = lane
-    return as_json({"key_digest": key, "measure": measure, "model": model})[1:-1]
-
-
-def drifted(connection: Connection, batch: str) -> list[tuple[str, int]]:
-    """Count a batch's verdicts by the drifts that they stand on, JSON text; 500 texts at most."""
-    count = func.count()
-    query = (
-        select(verdicts.c.drifts, count)
-        .where(verdicts.c.batch == batch, verdicts.c.drifts.is_not(None))
-        .group_by(verdicts.c.drifts)
-        .order_by(count.desc(), verdicts.c.drifts)
-        .limit(_DRIFTED)
-    )
-    return [(drifts, times) for drifts, times in connection.execute(query)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -16,7 +16,6 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    update,
 )
 
 from classifier.groups import Group
@@ -327,41 +326,19 @@ class Verdicts:
             return connection.execute(query).scalars().all()
 
     def evidence(self, rollout_ids: Collection[str]) -> dict[str, Row]:
-        """Return what final verdicts stand on of other rollouts and of lanes, by rollout.
+        """Return what final verdicts stand on of other rollouts, by rollout.
 
         Returns:
             ``neighbours`` and ``reference_series`` as JSON text, ``unattributed_calls`` and
-            ``passes_tokens``; each None where a verdict stands on none, or is not final. ``drifts``
-            as JSON text of any verdict, and ``provisional``.
+            ``passes_tokens``; each None where a verdict stands on none, or is not final. And
+            ``provisional`` of any verdict.
         """
         final = verdicts.c.provisional.is_(False)
         columns = (case((final, verdicts.c[name])).label(name) for name in _OF_FINAL)
-        of_any = (verdicts.c.rollout_id, verdicts.c.drifts, verdicts.c.provisional)
+        of_any = (verdicts.c.rollout_id, verdicts.c.provisional)
         query = select(*of_any, *columns).where(verdicts.c.rollout_id.in_(rollout_ids))
         with self._connections.reading() as connection:
             return {row["rollout_id"]: row for row in connection.execute(query).mappings()}
-
-    def amend(
-        self, rollout_ids: Collection[str], amended: Callable[[Row], Mapping[str, Any]]
-    ) -> None:
-        """Change columns of final verdicts in one transaction; all else of them stands.
-
-        No event tells of it, and no breaker is fed.
-
-        Arguments:
-            amended: returns the columns that change, given ``rollout_id``, ``verdict`` and
-                ``result`` of a final verdict.
-        """
-        ids = sorted(rollout_ids)
-        query = select(verdicts.c.rollout_id, verdicts.c.verdict, verdicts.c.result).where(
-            verdicts.c.rollout_id.in_(ids), verdicts.c.provisional.is_(False)
-        )
-        with self._connections.writing() as connection, updating_totals(connection, ids):
-            for rollout_id in ids:
-                hold(connection, Lock.VERDICT, rollout_id)
-            for row in connection.execute(query).mappings().all():
-                of = verdicts.c.rollout_id == row["rollout_id"]
-                connection.execute(update(verdicts).where(of).values(**amended(row)))
 
     def fingerprints(self) -> list[Row]:
         """List causes by how many rollouts they affect across batches, the most frequent first."""

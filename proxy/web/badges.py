@@ -222,22 +222,9 @@ def of_zero(reason: str) -> Badge:
     return Badge(name="invalid", label=label, meaning=f"the check {label}", shape=_HEXAGON)
 
 
-_DRIFTS: Mapping[str, str] = {
-    "empty_or_refused": "empty or refused answers",
-    "cut_at_limit": "answers cut at a limit",
-    "output_tokens_per_s": "slow output",
-    "first_byte_s": "late first byte",
-}
-
-
 def of_cause(name: str | None) -> Badge:
     """Return the badge of a subcategory; None is suspected."""
     return SUSPECTED if name is None else CAUSES[name]
-
-
-def of_lane(cause: str) -> str:
-    """Return the label of a lane's cause: a subcategory, or a measure that drifts."""
-    return _DRIFTS.get(cause) or CAUSES[cause].label
 
 
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:

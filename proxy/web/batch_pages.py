@@ -15,14 +15,13 @@ from fastapi.responses import JSONResponse
 from classifier.fingerprints import Lane
 from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
-from classifier.validity.surroundings import LANE_DRIFTED
 from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
 from proxy.api.problems import CLIENT_GONE, while_connected
 from proxy.control import budgets, cards, dashboard, reports
 from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
-from proxy.control.health import batch_drifts, batch_episodes
+from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
 from proxy.web import badges, cause_pages, charts, format, list_pages, render
 from proxy.web.cards import printable
@@ -379,10 +378,8 @@ async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -
     timeline = await dashboard.timeline(context.service, batch)
     summary = data["summary"]
     unmeasured = summary["scoreable"] < summary["total"]
-    drifted = LANE_DRIFTED in summary["validity_checks"]
     return {
         "episodes": await batch_episodes(context.service, batch) if unmeasured else [],
-        "drifts": await batch_drifts(context.service, batch) if drifted else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
         "publication": publication_check(data["summary"], data["reruns"]),
     }

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from classifier.lane_drifts import Drift, drift_sentence
 from classifier.lane_health import (
     LaneFailure,
     LaneHealth,
@@ -27,7 +26,6 @@ from classifier.lane_health import (
 )
 from classifier.records import Ending, KeySource
 from classifier.verdicts import Subcategory
-from tests.classifier import drifts
 
 PAGE = Path(__file__).parents[2] / "docs" / "measurements" / "health.md"
 CALM_HOURS = 1000
@@ -361,47 +359,7 @@ def page(calm_hours: int = CALM_HOURS) -> str:
     head = _HEAD.format(outages=len(SCENARIOS) - own, calm=calm_hours, alarms=alarms or "none",
                         calls=calls, early=early or "none", agents=agents or "none",
                         own=own)  # fmt: skip
-    return head + "\n".join(lines) + "\n" + _drifts(calm_hours)
-
-
-_DRIFTS = """
-## Drifts
-
-{grown} scripts of answers that grow worse without failing, {own} of what agents and new batches
-do, and {calm:,} calm hours, each with its seven days before, of which as many calls are read as the
-service reads. A lane is called 60 times a minute by two batches, whose empty and cut answers,
-prompts and lengths differ, and is looked at every minute.
-
-- False alarms: **{alarms}** in {calm:,} calm hours with {calls:,} calls.
-- Told of what agents and new batches do: **{agents}** of {own} scripts.
-
-| script | told after | as |
-|---|--:|---|
-"""
-
-
-def _drifts(calm_hours: int) -> str:
-    lines, agents = [], 0
-    for seed, script in enumerate(drifts.SCRIPTS):
-        found = drifts.told(script, seed)
-        agents += script.measure is None and found is not None
-        lines.append(drift_line(script, found))
-    calls, alarms = drifts.calm_alarms(calm_hours)
-    own = sum(script.measure is None for script in drifts.SCRIPTS)
-    head = _DRIFTS.format(
-        grown=len(drifts.SCRIPTS) - own, own=own, calm=calm_hours, calls=calls,
-        alarms=alarms or "none", agents=agents or "none",
-    )  # fmt: skip
     return head + "\n".join(lines) + "\n"
-
-
-def drift_line(script: drifts.DriftScript, found: tuple[float, Drift] | None) -> str:
-    """Return a script's line of the page."""
-    if found is None:
-        return f"| {script.name} | never | |"
-    after_s, drift = found
-    said = drift_sentence(drift.measure, drift.figure, drift.usual)
-    return f"| {script.name} | {after_s:.0f} s | {said} |"
 
 
 def _line(scenario: Scenario, found: Told | None) -> str:

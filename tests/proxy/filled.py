@@ -38,10 +38,6 @@ NAMES = ("!", "A/b", "a", "a ", "a'\"\\", "é", "～", "😀")
 
 SERIES = {"id": "s0", "upstream": "openai", "model": "gpt-5", "api": "openai.chat",
           "started_at": 1.0}  # fmt: skip
-DRIFTS = as_json([{
-    "upstream": "openai", "model": "gpt-5", "key_digest": None, "measure": "first_byte_s",
-    "since": 1.7e9, "until": None, "figure": 3.5, "usual": 0.5,
-}])  # fmt: skip
 
 
 def fill(url: str, *, calls: int = 3) -> Database:
@@ -133,9 +129,9 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "health": "api_error" if failed else "healthy",
         "subcategory": "auth" if failed else None, "fingerprint": "auth:401" if failed else None,
         "provisional": number in (2, 5, 6), "scoreable": "no", "reward": -0.5, "input_tokens": 0,
-        "unattributed_calls": number or None, "drifts": DRIFTS if number == 3 else None,
-        "passes_tokens": 812.5 if number == 4 else None, "unearned": number == 1 or None,
-        "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456, "calls": calls,
+        "unattributed_calls": number or None, "passes_tokens": 812.5 if number == 4 else None,
+        "unearned": number == 1 or None, "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456,
+        "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
         "reference_series": as_json({"x": SERIES}) if failed else None,
         "servings": f'[["openai","gpt-5","gpt-5-x",null,"fp_{number % 2}"]]',

@@ -11,7 +11,6 @@ import pytest
 from classifier.records import Ending, Exchange, RolloutRecord, UsageSource
 from classifier.rules import judge
 from classifier.validity import CHECKS
-from classifier.validity.surroundings import LANE_DRIFTED
 from classifier.verdicts import UNEARNED, Level, ValidityFinding
 from tests.fakes.answers import Api
 from tests.fakes.replies import WORDS
@@ -19,8 +18,8 @@ from tests.proxy.api.test_routes import serving
 from tests.situations.play import ScriptedCall, judged, played, script
 from tests.situations.table import BY_NAME, EVERY_VARIANT, SITUATIONS, Situation, is_found
 
-# A drift is seen by a service over days, and what is unearned has no conversation.
-DECLARED = {check.name for check in CHECKS} - {LANE_DRIFTED, UNEARNED}
+# What is unearned has no conversation.
+DECLARED = {check.name for check in CHECKS} - {UNEARNED}
 DESIGNED = {
     "prompt_truncated", "output_truncated", "reasoning_ate_budget", "engine_aborted",
     "model_substituted", "serving_changed", "tool_calls_unparsed", "starved", "usage_mismatch",

@@ -914,10 +914,8 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
 
 
 def _reasons(lane: models.LaneStatus) -> list[str]:
-    """Return why a lane has its word; a drift's own sentence says more than its name."""
-    drifted = {each.measure for each in lane.drifts}
-    reasons = [] if lane.cause is None or lane.cause in drifted else [lane.cause]
-    reasons += [each.sentence for each in lane.drifts]
+    """Return why a lane has its word."""
+    reasons = [] if lane.cause is None else [lane.cause]
     if lane.word == "unknown":
         denied = lane.reference is not None and lane.reference.answered is False
         reasons.append("its reference call failed" if denied else "too few calls to tell")

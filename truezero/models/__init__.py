@@ -83,7 +83,6 @@ from truezero.models.rollouts import (
 )
 from truezero.models.service import (
     Alive,
-    DriftStatus,
     LaneStatus,
     Problem,
     Questions,
@@ -147,7 +146,6 @@ __all__ = [
     "Coverage",
     "DigestRequest",
     "Digests",
-    "DriftStatus",
     "Exchange",
     "ExchangePage",
     "ExecutionStatus",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from truezero.models.base import Health, Known, PrintableText, StrictRequest, Subcategory
-from truezero.models.verdicts import BatchFinding, RetryAdvice, Validity
+from truezero.models.verdicts import BatchFinding, EarlierCheck, RetryAdvice, Validity
 
 
 class RetryItem(RetryAdvice):
@@ -421,7 +421,7 @@ class ListParameters(StrictRequest):
         description="the rule that fired; `own_failures`: no model answered, by the agent's own "
         "doing, and the score counts",
     )
-    validity: _Several[Validity] = Field(
+    validity: _Several[Validity | EarlierCheck] = Field(
         default_factory=list, description="the worst level found, or a check that found something"
     )
     reward: _Several[RewardKind] = Field(

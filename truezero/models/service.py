@@ -7,6 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from truezero.models.base import Known, PrintableText, StrictRequest
+from truezero.models.gone import gone
 
 
 class Alive(BaseModel):
@@ -194,19 +195,6 @@ class ReferenceResult(BaseModel):
     subcategory: str | None = Field(description="why it failed; null where it did not")
 
 
-class DriftStatus(BaseModel):
-    """A drift of a lane's answers that lasts, against its own last seven days."""
-
-    measure: Known[
-        Literal["empty_or_refused", "cut_at_limit", "output_tokens_per_s", "first_byte_s"]
-    ] = Field(description="the share or the speed that drifted")
-    since: float = Field(description="when the first of such answers began")
-    figure: float = Field(description="a share over rollouts, tokens a second or seconds")
-    usual: float = Field(description="the same of the seven days before")
-    rollouts: int = Field(description="rollouts in which it was measured")
-    sentence: str = Field(description="the drift in words, with both figures")
-
-
 class LaneStatus(BaseModel):
     """The health of one lane. The short form has `upstream` to `cause`, without `key` and `server`.
 
@@ -222,10 +210,7 @@ class LaneStatus(BaseModel):
     )
     word: Known[LaneWord] = Field(description="`healthy`, `degraded`, `down` or `unknown`")
     since: float | None = Field(description="from when on it fails; null where it does not")
-    cause: str | None = Field(
-        description="most frequent subcategory of its failures since then; of a lane that only "
-        "drifts, the measure"
-    )
+    cause: str | None = Field(description="most frequent subcategory of its failures since then")
     calls: int = Field(0, description="calls that were weighed; what agents caused is left out")
     failed: dict[str, int] = Field(
         default_factory=dict, description="of them, failed ones by subcategory"
@@ -238,9 +223,7 @@ class LaneStatus(BaseModel):
     waiting: int = Field(
         0, description="calls in flight for over 30 s and three times the lane's p99"
     )
-    drifts: list[DriftStatus] = Field(
-        default_factory=list, description="drifts of its answers that last"
-    )
+    drifts: None = gone("nothing takes its place")
     reference: ReferenceResult | None = Field(None, description="null: none within the hour")
 
 

@@ -27,10 +27,11 @@ CheckName = Literal[
     "judge_failed",
     "duplicate_identity",
     "unearned",
-    "lane_drifted",
     "requests_abandoned",
 ]
 Validity = Level | CheckName
+EarlierCheck = Literal["lane_drifted"]
+"""A check of earlier releases, which verdicts on record may name."""
 LATER_CHECKS: frozenset[str] = frozenset(("requests_abandoned", "unearned"))
 """The checks that 0.2.0's client rejects, as every name that it does not know."""
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, update
 
 from classifier import codec
 from classifier.__main__ import judge_export
@@ -26,11 +28,20 @@ from proxy.control.listing import (
 )
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
+from proxy.store.database import Database
 from proxy.store.listing import Position, RolloutQuery
+from proxy.store.tables import verdicts
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, play
+from tests.proxy.web.test_pages import page, words
+from truezero import Client
 from truezero.models import ListParameters
+
+DRIFTED: dict[str, Any] = {
+    "check": "lane_drifted", "level": "info", "calls": 1, "of": 1, "evidence": [],
+    "sentence": "1 of 1 answer came while openai · gpt-5 drifted", "about": {},
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -178,6 +189,28 @@ def test_of_what_runs_a_part_is_judged_for_a_page_and_all_for_a_file(
 
     assert [healthy("application/json") for _ in range(2)] == [3, 5], "what ended is always judged"
     assert healthy("application/x-ndjson") == 6
+
+
+def test_a_check_of_an_earlier_release_is_read_listed_and_shown_as_text(service: Service) -> None:
+    kept = play(service, "old") | {"validity": [DRIFTED]}
+    play(service, "new")
+    row = {"verdict": service.get("/rollouts/old/verdict") | kept, "result": kept}
+
+    def store(connection: Connection) -> None:
+        of = verdicts.c.rollout_id == "old"
+        texts = {name: json.dumps(each) for name, each in row.items()}
+        found = {"validity": " info lane_drifted "}
+        connection.execute(update(verdicts).where(of).values(**texts, **found))
+
+    with closing(Database(service.database)) as database:
+        database.change(store)
+    (item,) = service.get("/rollouts", validity="lane_drifted")["items"]
+    assert (item["id"], item["validity"]) == ("old", ["info", "lane_drifted"])
+    with Client(str(service.http.base_url)) as client:
+        (verdict, result) = client.verdict("old"), client.result("old")
+    assert [each.check for each in (*verdict.validity, *result.validity)] == ["lane_drifted"] * 2
+    assert DRIFTED["sentence"] in words(page(service, "/ui/rollouts/old"))
+    assert "old" in words(page(service, "/ui/rollouts", validity="lane_drifted"))
 
 
 # --- An export has all that judging its rollouts again takes --------------------------------------

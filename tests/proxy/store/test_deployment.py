@@ -87,7 +87,7 @@ def test_one_process_has_the_turn_until_it_is_over(database: Database, other: Da
 
     assert takes(database, 100.0)
     assert not takes(other, 105.0)
-    assert takes(other, 105.0, "drift"), "each work has turns of its own"
+    assert takes(other, 105.0, "another"), "each work has turns of its own"
     assert takes(other, 114.0)
     assert not takes(database, 115.0)
     assert takes(database, 20.0), "a clock that was set back stops nobody"
