@@ -1,6 +1,6 @@
 """Group a batch's rollouts by task for reinforcement learning, and compare two batches by task.
 
-A rollout that was not measured is masked: it shifts no baseline and has no advantage, never 0.
+A rollout that was not measured is masked: it shifts no baseline.
 """
 
 from __future__ import annotations
@@ -16,14 +16,6 @@ from classifier.batches import Entry, TaskRepeat, by_number, task_repeats
 from classifier.statistics import Interval, paired_interval
 
 MIN_VALID = 2  # one rollout compares with nothing
-
-
-class Method(StrEnum):
-    """The formula of an advantage from the valid rewards r of a group."""
-
-    GRPO = "grpo"  # (r - mean) / std, arXiv:2402.03300 §4.1.2
-    RLOO = "rloo"  # r - mean of the others (leave one out), arXiv:2402.14740 §3.2
-    MEAN = "mean"  # r - mean (Dr. GRPO), arXiv:2503.20783 §3.2
 
 
 class Member(NamedTuple):
@@ -61,14 +53,13 @@ class Group:
     ``wanted`` is the number of repeats as registered, else of those seen. ``settled``: all of
     them are final. ``revision`` counts the times that it has settled; ``final``: it is not expected
     to settle again. Of attempts at a repeat the one that counts is in ``rollout_ids``, as in a
-    batch's score. A masked repeat is not ``valid``, without reward and advantage. ``baseline``
-    is the mean of the valid rewards, ``std`` their standard deviation (ddof 1); None over too
-    few. ``resample`` repeats failed in a way that advises to run them again. ``drop``: even with
-    those, and the ones to come, fewer than the required number can be valid.
+    batch's score. A masked repeat is not ``valid``, and has no reward. ``baseline`` is the mean of
+    the valid rewards, ``std`` their standard deviation (ddof 1); None over too few. ``resample``
+    repeats failed in a way that advises to run them again. ``drop``: even with those, and the ones
+    to come, fewer than the required number can be valid.
     """
 
     task: str
-    method: Method
     wanted: int
     settled: bool
     revision: int
@@ -79,47 +70,14 @@ class Group:
     valid: tuple[bool, ...]
     baseline: float | None
     std: float | None
-    advantages: tuple[float | None, ...]
     resample: int
     drop: bool
-
-
-class Compared(NamedTuple):
-    """Rewards compared with each other; a number that they do not have is None.
-
-    ``baseline`` and ``std`` (ddof 1) are of those that are known, ``advantages`` one for each.
-    """
-
-    baseline: float | None
-    std: float | None
-    advantages: tuple[float | None, ...]
-
-
-def compare(rewards: Sequence[float | None], method: Method = Method.GRPO) -> Compared:
-    """Compare the rewards of a group with each other; None is masked, and shifts nothing.
-
-    A single one compares with nothing and has no advantage. Where all are equal, each has 0.
-    """
-    known = [reward for reward in rewards if reward is not None]
-    baseline, std = _mean_and_std(known)
-    size = len(known)
-    return Compared(
-        baseline,
-        std,
-        tuple(
-            None
-            if reward is None or baseline is None or std is None
-            else _advantage(reward - baseline, std, size, method)
-            for reward in rewards
-        ),
-    )
 
 
 def group(
     task: str,
     members: Iterable[Member],
     *,
-    method: Method = Method.GRPO,
     min_valid: int = MIN_VALID,
     ended: bool = False,
 ) -> Group:
@@ -134,7 +92,7 @@ def group(
     counted = [by_id[slot.counted.rollout_id] for slot in repeats]
     closed = [_is_closed(slot, by_id) for slot in repeats]
     rewards = tuple(member.reward for member in counted)
-    compared = compare(rewards, method)
+    baseline, std = _mean_and_std([reward for reward in rewards if reward is not None])
     asked_for = [m.wanted for m in by_id.values() if m.wanted is not None]
     wanted = max(asked_for, default=len(repeats))
     missing = 0 if ended else max(0, wanted - len(repeats))
@@ -144,7 +102,6 @@ def group(
     resample = sum(over and retry for over, retry in masked)
     return Group(
         task=task,
-        method=method,
         wanted=wanted,
         settled=settled,
         revision=max((m.revision or 0 for m in by_id.values()), default=0) or int(settled),
@@ -153,9 +110,8 @@ def group(
         repeats=tuple(member.entry.repeat for member in counted),
         rewards=rewards,
         valid=tuple(reward is not None for reward in rewards),
-        baseline=compared.baseline,
-        std=compared.std,
-        advantages=compared.advantages,
+        baseline=baseline,
+        std=std,
         resample=resample,
         drop=len(rewards) + missing - lost < min_valid,
     )
@@ -179,17 +135,6 @@ def _mean_and_std(values: Sequence[float]) -> tuple[float | None, float | None]:
         return None, None
     length = math.hypot(*(value - mean for value in values))
     return mean, _finite(length / math.sqrt(size - 1))
-
-
-def _advantage(above: float, std: float, size: int, method: Method) -> float | None:
-    """Return the advantage of a reward that is so far above the mean of ``size``."""
-    match method:
-        case Method.GRPO:
-            return _finite(above / std) if std else 0.0
-        case Method.RLOO:
-            return _finite(above * size / (size - 1))
-        case Method.MEAN:
-            return _finite(above)
 
 
 def _finite(value: float) -> float | None:

@@ -1,13 +1,20 @@
-"""Calls of the last release: for one release, 410 and a sentence that says what to use."""
+"""Calls and parameters of the last release, for one release.
+
+A call is answered 410 and a sentence that says what to use; a parameter has no effect.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import cache
 from typing import Annotated, Any, NoReturn
 
 from fastapi import APIRouter, Header
 
 from proxy.routing.errors import Refusal
+
+log = logging.getLogger("truezero")
 
 # Method, path as a route has it, and what takes its place.
 CALLS: Sequence[tuple[str, str, str]] = (
@@ -44,3 +51,13 @@ async def refuse_card_events(accept: Annotated[str, Header(include_in_schema=Fal
     """
     if "text/event-stream" in accept:
         raise Refusal(410, "gone", "a card has no events any more: ask for it as application/json")
+
+
+@cache
+def log_gone(parameter: str, instead: str) -> None:
+    """Log that a parameter that was given is gone, once in each process.
+
+    Arguments:
+        instead: what to do now, a clause without a full stop.
+    """
+    log.warning("%s is gone, and has no effect: %s", parameter, instead)

@@ -15,6 +15,7 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
 from proxy.control.queries import run_in_thread
+from truezero.models.batches import NO_ADVANTAGES
 
 # Real answers; ``python -m tests.test_docs`` writes them.
 _EXAMPLES = Path(__file__).with_name("examples.json")
@@ -38,7 +39,7 @@ _PARAMETERS: Mapping[str, str] = {
     "lane": "only this lane, `upstream/model/key digest`; all by default",
     "last-event-id": "as browsers send it when they reconnect; `after` comes first",
     "limit": "maximum number of items",
-    "method": "how advantages are computed",
+    "method": f"gone, without effect: {NO_ADVANTAGES}",
     "min_valid": "groups that cannot have as many measured rollouts are dropped",
     "policy": "`seed` judges by status codes alone, for comparison; nothing is stored",
     "repeat": "only this sample of its task",

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from classifier.card import card_bytes
-from classifier.groups import MIN_VALID, Method
-from proxy.api.gone import refuse_card_events
+from classifier.groups import MIN_VALID
+from proxy.api.gone import log_gone, refuse_card_events
 from proxy.api.problems import (
     CLIENT_GONE,
     LIMITED,
@@ -36,7 +36,7 @@ from proxy.control.queries import readiness, run_in_thread
 from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
-from truezero.models.batches import Moment
+from truezero.models.batches import NO_ADVANTAGES, Moment
 
 BATCH = Path(description="percent-encode `/` as `%2F`")
 ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
@@ -292,7 +292,7 @@ async def breaker(service: Service, batch: Annotated[str, BATCH]) -> dict[str, A
 async def groups(
     service: Service,
     batch: Annotated[str, BATCH],
-    method: models.AdvantageMethod = "grpo",
+    method: Annotated[str | None, Query(deprecated=True)] = None,
     min_valid: Annotated[int, Query(ge=1, le=10_000)] = MIN_VALID,
     settled: bool | None = None,
     task: str | None = None,
@@ -301,13 +301,14 @@ async def groups(
 ) -> Response:
     """Get a batch's rollouts as groups for RL, one for each task.
 
-    Baseline and advantages are over what was measured only; the lists of a group have one
-    place for each repeat. `ended`: no group settles any more unless somebody runs it again.
+    The baseline is over what was measured only; the lists of a group have one place for each
+    repeat. `ended`: no group settles any more unless somebody runs it again.
     """
+    if method is not None:
+        log_gone("`method` of GET /batches/{batch}/groups", NO_ADVANTAGES)
     page = await reports.group_page(
-        service, batch, method=Method(method), min_valid=min_valid, settled=settled, task=task,
-        after=after, limit=limit,
-    )  # fmt: skip
+        service, batch, min_valid=min_valid, settled=settled, task=task, after=after, limit=limit
+    )
     return await json_answer(page)
 
 

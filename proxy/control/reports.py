@@ -13,7 +13,6 @@ from sqlalchemy import Connection
 from classifier.batches import Scores, by_number, task_repeats
 from classifier.groups import (
     BatchComparison,
-    Method,
     TaskChange,
     TaskTotal,
     compare_batches,
@@ -490,7 +489,6 @@ async def group_page(
     service: Service,
     batch: str,
     *,
-    method: Method,
     min_valid: int,
     settled: bool | None = None,
     task: str | None = None,
@@ -516,7 +514,7 @@ async def group_page(
         tasks = await _tasks(service, batch, task, after, limit + 1)
     if not tasks.members and not await service.run(stored.any_of, batch):
         raise unknown_batch(batch)
-    page = await service.run(_group_page, tasks, limit, method, min_valid, settled)
+    page = await service.run(_group_page, tasks, limit, min_valid, settled)
     return {"items": page["items"], "ended": ended, "next": page["next"]}
 
 
@@ -549,19 +547,15 @@ async def _tasks(
     return await service.run(stored.page, batch, after=after, limit=limit)
 
 
-def _group_page(
-    tasks: Tasks,
-    limit: int,
-    method: Method,
-    min_valid: int,
-    settled: bool | None,
-) -> dict[str, Any]:
+_GONE = {"method": None, "advantages": None}  # fields of the last release, for one release
+
+
+def _group_page(tasks: Tasks, limit: int, min_valid: int, settled: bool | None) -> dict[str, Any]:
     names, over = list(tasks.members), tasks.over_at is not None
     made = (
-        group(name, tasks.members[name], method=method, min_valid=min_valid, ended=over)
-        for name in names[:limit]
+        group(name, tasks.members[name], min_valid=min_valid, ended=over) for name in names[:limit]
     )
     return {
-        "items": [asdict(one) for one in made if settled is None or one.settled == settled],
+        "items": [asdict(one) | _GONE for one in made if settled is None or one.settled == settled],
         "next": names[limit - 1] if len(names) > limit else None,
     }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from classifier import judge, result
 from classifier.batches import Entry
-from classifier.groups import Group, Member, Method, compare, group
+from classifier.groups import Group, Member, group
 from tests.builders import rollout
 
 TASK = "sum"
@@ -40,125 +40,59 @@ def unjudged(repeat: int, attempt: int = 0, **said: Any) -> Member:
     return Member(entry._replace(health=None, provisional=True, reward=None), **said)
 
 
-def of(rewards: Sequence[float | None], method: Method = Method.GRPO, **said: Any) -> Group:
+def of(rewards: Sequence[float | None], **said: Any) -> Group:
     """A group with these rewards; None is a rollout whose provider failed and that scored 0."""
     members = [
         member(place, 0.0, "503*3") if reward is None else member(place, reward)
         for place, reward in enumerate(rewards)
     ]
-    return group(TASK, members, method=method, **said)
+    return group(TASK, members, **said)
 
 
-# By hand: 1, 0, 0, 1 have mean 1/2 and the sum of squares 1, so std = sqrt(1/3).
-BY_HAND: list[tuple[list[float | None], float, float, dict[str, list[float | None]]]] = [
-    (
-        [1.0, 0.0, 0.0, 1.0], 0.5, math.sqrt(1 / 3),
-        {
-            "grpo": [math.sqrt(3) / 2, -math.sqrt(3) / 2, -math.sqrt(3) / 2, math.sqrt(3) / 2],
-            "rloo": [2 / 3, -2 / 3, -2 / 3, 2 / 3],
-            "mean": [0.5, -0.5, -0.5, 0.5],
-        },
-    ),
-    (  # of 2 and 4: mean 3, std = sqrt(2)
-        [2.0, None, 4.0, None], 3.0, math.sqrt(2),
-        {
-            "grpo": [-1 / math.sqrt(2), None, 1 / math.sqrt(2), None],
-            "rloo": [-2.0, None, 2.0, None],
-            "mean": [-1.0, None, 1.0, None],
-        },
-    ),
-    (  # equal rewards that no binary fraction is
-        [0.1, 0.1, None, 0.1], 0.1, 0.0,
-        {name: [0.0, 0.0, None, 0.0] for name in ("grpo", "rloo", "mean")},
-    ),
-]  # fmt: skip
+# Rewards, their mean and their standard deviation. By hand: 1, 0, 0, 1 have mean 1/2 and the sum of
+# squares 1, so std = sqrt(1/3). Those after the empty line are r.mean() and r.std(ddof=1) of NumPy.
+NUMBERS: list[tuple[list[float | None], float, float]] = [
+    ([1.0, 0.0, 0.0, 1.0], 0.5, math.sqrt(1 / 3)),
+    ([2.0, None, 4.0, None], 3.0, math.sqrt(2)),
+    ([0.1, 0.1, None, 0.1], 0.1, 0.0),  # equal rewards that no binary fraction is
 
-# r.mean(), r.std(ddof=1), and the three of NumPy 2.4: (r - r.mean()) / r.std(ddof=1),
-# r[i] - np.delete(r, i).mean(), r - r.mean().
-NUMPY: list[tuple[list[float | None], float, float, dict[str, list[float | None]]]] = [
-    (
-        [1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0], 0.375, 0.5175491695067657,
-        {
-            "grpo": [1.20761472884912, -0.724568837309472, -0.724568837309472, 1.20761472884912,
-                     1.20761472884912, -0.724568837309472, -0.724568837309472, -0.724568837309472],
-            "rloo": [0.7142857142857143, -0.42857142857142855, -0.42857142857142855,
-                     0.7142857142857143, 0.7142857142857143, -0.42857142857142855,
-                     -0.42857142857142855, -0.42857142857142855],
-            "mean": [0.625, -0.375, -0.375, 0.625, 0.625, -0.375, -0.375, -0.375],
-        },
-    ),
-    (
-        [3.5, -1.25, 0.0, 7.75, 2.0], 2.4, 3.5026775472486755,
-        {
-            "grpo": [0.3140454652652914, -1.0420599529257397, -0.6851901060333631,
-                     1.5274029446993718, -0.11419835100556049],
-            "rloo": [1.375, -4.5625, -3.0, 6.6875, -0.5],
-            "mean": [1.1, -3.65, -2.4, 5.35, -0.3999999999999999],
-        },
-    ),
-    (
-        [0.1, 0.2, 0.3, 0.7], 0.325, 0.26299556396765833,
-        {
-            "grpo": [-0.8555277382080452, -0.47529318789335845, -0.09505863757867178,
-                     1.4258795636800752],
-            "rloo": [-0.3, -0.16666666666666669, -0.033333333333333326, 0.5],
-            "mean": [-0.225, -0.125, -0.025000000000000022, 0.37499999999999994],
-        },
-    ),
+    ([1.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0], 0.375, 0.5175491695067657),
+    ([3.5, -1.25, 0.0, 7.75, 2.0], 2.4, 3.5026775472486755),
+    ([0.1, 0.2, 0.3, 0.7], 0.325, 0.26299556396765833),
 ]  # fmt: skip
 
 
 def test_the_numbers_are_those_worked_by_hand_and_those_of_numpy() -> None:
-    for rewards, baseline, std, by_method in (*BY_HAND, *NUMPY):
-        for name, expected in by_method.items():
-            seen = of(rewards, Method(name))
-            assert seen.baseline == pytest.approx(baseline, abs=1e-9)
-            assert seen.std == pytest.approx(std, abs=1e-9)
-            assert list(seen.advantages) == pytest.approx(expected, abs=1e-9), (rewards, name)
-
-
-def test_rewards_alone_compare_as_those_of_a_group_do() -> None:
-    for rewards in ([1.0, None, 0.0, 1.0], [None, 2.0], [None], []):
-        for method in Method:
-            alone, grouped = compare(rewards, method), of(rewards, method)
-            assert alone == (grouped.baseline, grouped.std, grouped.advantages)
+    for rewards, baseline, std in NUMBERS:
+        seen = of(rewards)
+        assert seen.baseline == pytest.approx(baseline, abs=1e-9)
+        assert seen.std == pytest.approx(std, abs=1e-9)
 
 
 @given(
     kept=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=8),
     masked=st.sets(st.integers(0, 12), max_size=6),
-    method=st.sampled_from(Method),
 )
-def test_a_masked_rollout_shifts_nothing(
-    kept: list[float], masked: set[int], method: Method
-) -> None:
+def test_a_masked_rollout_shifts_nothing(kept: list[float], masked: set[int]) -> None:
     mixed: list[float | None] = list(kept)
     for place in sorted(masked):
         mixed.insert(place, None)
-    alone, among = of(kept, method), of(mixed, method)
+    alone, among = of(kept), of(mixed)
     assert (among.baseline, among.std) == (alone.baseline, alone.std)
-    valid = [a for a, one in zip(among.advantages, among.valid, strict=True) if one]
-    assert valid == list(alone.advantages)
-    assert {a for a, one in zip(among.advantages, among.valid, strict=True) if not one} <= {None}
     assert [reward is not None for reward in mixed] == list(among.valid)
 
 
 def test_without_two_valid_rollouts_there_is_nothing_to_compare() -> None:
-    nothing = of([None, None])
-    assert (nothing.baseline, nothing.std, nothing.advantages) == (None, None, (None, None))
-    for method in Method:
-        lone = of([None, 1.0], method)
-        assert (lone.baseline, lone.std, lone.advantages) == (1.0, None, (None, None))
+    nothing, lone = of([None, None]), of([None, 1.0])
+    assert (nothing.baseline, nothing.std) == (None, None)
+    assert (lone.baseline, lone.std) == (1.0, None)
 
 
 def test_rewards_beyond_the_floats_give_no_number_rather_than_infinity() -> None:
     for rewards in ([1e308, -1e308, 1e308], [1.7e308, 1.7e308, -1.7e308]):
-        for method in Method:
-            seen = of(rewards, method)
-            numbers = (seen.baseline, seen.std, *seen.advantages)
-            assert all(number is None or math.isfinite(number) for number in numbers)
-    tiny = of([1e-300, 2e-300, 3e-300])
-    assert list(tiny.advantages) == pytest.approx([-1.0, 0.0, 1.0], abs=1e-9)
+        seen = of(rewards)
+        assert all(number is None or math.isfinite(number) for number in (seen.baseline, seen.std))
+    assert of([1e-300, 2e-300, 3e-300]).std == pytest.approx(1e-300, rel=1e-9)
 
 
 def test_a_group_settles_once_every_repeat_wanted_has_a_final_verdict() -> None:

@@ -275,7 +275,6 @@ class Scenario:
         ask.watch("/batches/nightly/events?after=0")
         ask.watch("/batches/nightly/events", headers={"last-event-id": "5"})
         ask.get("/batches/nightly/events?after=-1")
-        ask.get("/batches/nightly/groups?method=ppo")
         for by in ("", "?by=task", "?by=key"):
             ask.get(f"/batches/nightly/usage{by}")
         for pair in ("a=nightly&b=x%2Fy", "a=nightly&b=none", "a=nightly"):

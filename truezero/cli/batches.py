@@ -6,12 +6,13 @@ import json
 import sys
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
 
 import truezero
+from truezero.cli import gone
 from truezero.cli.options import (
     MOST,
     batch_argument,
@@ -82,9 +83,7 @@ def check(
 @batch_argument
 @service_options
 @json_option
-@click.option(
-    "--method", default="grpo", help="Of the advantages: grpo, rloo (leave one out) or mean."
-)
+@gone.option("--method", type=str, instead="trainers compute advantages")
 @click.option(
     "--min-valid",
     type=click.IntRange(min=1),
@@ -97,19 +96,13 @@ def groups(
     url: str | None,
     token: str | None,
     as_json: bool,
-    method: str,
     min_valid: int,
 ) -> None:
-    """Print a batch's rollouts by task: measured, to run again, to drop.
-
-    With --json, each rollout's advantage too.
-    """
+    """Print a batch's rollouts by task: measured, to run again, to drop."""
     from truezero.cli import output  # noqa: PLC0415
 
     with connected(url, token) as client:
-        found = client.groups(
-            name, method=cast("models.AdvantageMethod", method), min_valid=min_valid
-        )
+        found = client.groups(name, min_valid=min_valid)
     if as_json:
         print_json(found)
     else:

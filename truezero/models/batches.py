@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 from pydantic import BaseModel, BeforeValidator, Field, WithJsonSchema
 
 from truezero.models.base import Health, Known, PrintableText, StrictRequest, Subcategory
+from truezero.models.gone import gone
 from truezero.models.verdicts import BatchFinding, EarlierCheck, RetryAdvice, Validity
 
 
@@ -257,7 +258,7 @@ class UnexplainedErrors(BaseModel):
 # The rollouts of one task, compared with each other for training.
 
 
-AdvantageMethod = Literal["grpo", "rloo", "mean"]
+NO_ADVANTAGES = "trainers compute advantages, from `rewards`, `baseline` and `std`"
 
 
 class Group(BaseModel):
@@ -268,7 +269,7 @@ class Group(BaseModel):
     """
 
     task: str = Field(description="the task")
-    method: Known[AdvantageMethod] = Field(description="how advantages were computed")
+    method: None = gone(NO_ADVANTAGES)
     wanted: int = Field(description="repeats asked for at registration, else those seen")
     settled: bool = Field(description="whether all of them have a final verdict")
     revision: int = Field(description="how often it has settled; 0 before the first time")
@@ -284,9 +285,7 @@ class Group(BaseModel):
     std: float | None = Field(
         description="their standard deviation (ddof 1); null with fewer than two"
     )
-    advantages: list[float | None] = Field(
-        description="null where masked, and with fewer than two valid; 0 without a spread"
-    )
+    advantages: None = gone(NO_ADVANTAGES)
     resample: int = Field(description="masked repeats that their verdicts advise to run again")
     drop: bool = Field(
         description="even with those and the ones to come, fewer than `min_valid` can be valid"

@@ -12,6 +12,7 @@ import math
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypedDict, TypeVar
 
 from truezero import models
+from truezero.models.batches import NO_ADVANTAGES
 from truezero.sdk.arguments import LaneFacts, RolloutFacts, RunFacts
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
@@ -403,7 +405,6 @@ def _plain(model: str) -> str:
 
 class _GroupQuery(TypedDict):
     batch: str
-    method: models.AdvantageMethod
     min_valid: int
     settled: bool
     task: str | None
@@ -416,11 +417,8 @@ class SettledGroups:
     none is missed in between; all of them again when the batch ends, when each is final.
     """
 
-    def __init__(
-        self, batch: str, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
-    ) -> None:
+    def __init__(self, batch: str, *, min_valid: int = 2) -> None:
         self._batch = batch
-        self._method: models.AdvantageMethod = method
         self._min_valid = min_valid
         self._open = False
         self._told: dict[str, tuple[int, bool, list[str]]] = {}
@@ -440,7 +438,6 @@ class SettledGroups:
         """Return what to ask for: the settled groups of a task, or of all."""
         return {
             "batch": self._batch,
-            "method": self._method,
             "min_valid": self._min_valid,
             "settled": True,
             "task": task,
@@ -456,6 +453,13 @@ class SettledGroups:
         before = self._told.get(group.task)
         self._told[group.task] = group.revision, group.final, group.rollout_ids
         return before != self._told[group.task]
+
+
+def warn_of_method(method: object) -> None:
+    """Warn that the argument ``method`` of the caller's caller is gone, if it is given."""
+    if method is not None:
+        said = f"method is gone, and has no effect: {NO_ADVANTAGES}"
+        warnings.warn(said, DeprecationWarning, stacklevel=3)
 
 
 @contextmanager

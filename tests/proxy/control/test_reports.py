@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from classifier.reruns import FIXES
+from proxy.api.gone import log_gone
 from proxy.control import queries, reports
 from proxy.control import reports as module
 from proxy.control.pricing import PriceTable
@@ -207,7 +208,7 @@ def test_a_dead_rollout_is_masked_in_its_group_and_the_last_one_announces_it(
     (seen,) = groups(service, settled=True)
     assert seen == {
         "task": "sum",
-        "method": "grpo",
+        "method": None,
         "wanted": 4,
         "settled": True,
         "revision": 1,
@@ -218,18 +219,12 @@ def test_a_dead_rollout_is_masked_in_its_group_and_the_last_one_announces_it(
         "valid": [True, True, False, True],
         "baseline": pytest.approx(2 / 3),
         "std": pytest.approx((1 / 3) ** 0.5),
-        "advantages": [
-            pytest.approx((1 / 3) ** 0.5), pytest.approx(-((4 / 3) ** 0.5)), None,
-            pytest.approx((1 / 3) ** 0.5),
-        ],
+        "advantages": None,
         "resample": 1,
         "drop": False,
-    }  # fmt: skip
-    (plain,) = groups(service, method="mean", min_valid=5)
-    assert plain["advantages"][1] == pytest.approx(-2 / 3)
-    assert plain["drop"] is True
-    (rloo,) = groups(service, method="rloo")
-    assert rloo["advantages"][1] == pytest.approx(-1.0)
+    }
+    (dropped,) = groups(service, min_valid=5)
+    assert dropped["drop"] is True
     told = [event for event in events_of(service, "b", 6, after=0) if event[1] == "group_settled"]
     ((_, _, data),) = told
     assert data.pop("at") > 0
@@ -252,6 +247,16 @@ def test_a_verdict_that_was_not_stored_is_made_up_for_by_who_asks(service: Servi
     assert seen["rewards"] == [1.0]
 
 
+def test_the_method_of_advantages_has_no_effect_and_is_logged_once(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    sample(service, "sum", 0, 1.0)
+    log_gone.cache_clear()
+    assert groups(service, method="rloo") == groups(service, method="ppo") == groups(service)
+    (said,) = [each.getMessage() for each in caplog.records if "gone" in each.getMessage()]
+    assert said.startswith("`method` of GET /batches/{batch}/groups is gone, and has no effect: ")
+
+
 @pytest.mark.postgres_smoke
 def test_pages_filters_and_refusals(service: Service) -> None:
     for task in ("c", "a", "b"):
@@ -264,10 +269,10 @@ def test_pages_filters_and_refusals(service: Service) -> None:
     assert [one["task"] for one in groups(service, settled=False)] == ["d"]
     assert [one["task"] for one in groups(service, task="b")] == ["b"]
     (masked,) = groups(service, task="b")
-    assert (masked["baseline"], masked["advantages"], masked["drop"]) == (None, [None], True)
+    assert (masked["baseline"], masked["rewards"], masked["drop"]) == (None, [None], True)
     assert groups(service, task="none") == []
     problem(service.http.get("/batches/none/groups"), 404, "unknown_batch")
-    for wrong in ({"method": "ppo"}, {"min_valid": 0}, {"limit": 1001}, {"settled": "perhaps"}):
+    for wrong in ({"min_valid": 0}, {"limit": 1001}, {"settled": "perhaps"}):
         answer = service.http.get("/batches/b/groups", params=wrong)
         assert (answer.status_code, next(iter(wrong)) in answer.text) == (422, True)
     for repeats in (0, 10_001):

@@ -838,10 +838,12 @@ def test_groups_of_a_run_are_there_with_what_failed_left_out(
     with Client(group_world[0]) as client:
         batch = client.batch(group_name, model="gpt-5", upstream="openai")
         batch.run(["a", "b"], agent, repeats=3, retry=False)
-        first, second = batch.groups(method="mean")
+        first, second = batch.groups()
         assert told(first) == ("a", 3, [0.0, 1.0, 2.0], 0)
         assert told(second) == ("b", 3, [0.0, None, 2.0], 1)
-        assert (first.advantages, second.advantages) == ([-1.0, 0.0, 1.0], [-1.0, None, 1.0])
+        assert (first.baseline, first.std, second.baseline) == (1.0, 1.0, 1.0)
+        with pytest.warns(DeprecationWarning, match="method is gone"):
+            assert client.groups(group_name, method="mean") == [first, second]
         assert [told(one) for one in client.groups(group_name)] == [told(first), told(second)]
         assert client.groups(group_name, settled=False) == []
 
@@ -1010,10 +1012,9 @@ async def test_whoever_starts_rollouts_by_hand_says_when_no_more_come(
 
 def group_of(*rollout_ids: str, ended: bool = False, **said: Any) -> dict[str, object]:
     one = {
-        "task": "t", "method": "grpo", "wanted": 1, "settled": True, "revision": 1, "final": False,
-        "repeats": [0], **said, "rollout_ids": list(rollout_ids), "rewards": [None],
-        "valid": [False], "baseline": None,
-        "std": None, "advantages": [None], "resample": 0, "drop": True,
+        "task": "t", "wanted": 1, "settled": True, "revision": 1, "final": False, "repeats": [0],
+        **said, "rollout_ids": list(rollout_ids), "rewards": [None], "valid": [False],
+        "baseline": None, "std": None, "resample": 0, "drop": True,
     }  # fmt: skip
     return {"items": [one], "ended": ended, "next": None}
 

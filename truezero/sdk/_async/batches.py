@@ -31,6 +31,7 @@ from truezero.sdk.batches import (
     run_in_tasks,
     run_name,
     unless_unknown,
+    warn_of_method,
 )
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
@@ -88,7 +89,7 @@ class AsyncBatch(BaseBatch):
         return self._client.events(self.name, after=after)
 
     async def groups(
-        self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
+        self, *, min_valid: int = 2, method: object = None
     ) -> AsyncIterator[models.Group]:
         """Yield the group of each task as it settles, until the batch has ended.
 
@@ -99,10 +100,11 @@ class AsyncBatch(BaseBatch):
         calls ``end``.
 
         Arguments:
-            method: of the advantages: ``grpo``, ``rloo`` (leave one out) or ``mean``.
             min_valid: a group that cannot have so many measured rollouts is to be dropped.
+            method: gone, and without effect.
         """
-        groups = SettledGroups(self.name, method=method, min_valid=min_valid)
+        warn_of_method(method)
+        groups = SettledGroups(self.name, min_valid=min_valid)
         async with aclosing(self._client.events(self.name, alive=True)) as events:
             async for event in events:
                 if groups.wants(event):

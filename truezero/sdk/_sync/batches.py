@@ -32,6 +32,7 @@ from truezero.sdk.batches import (
     run_in_threads,
     run_name,
     unless_unknown,
+    warn_of_method,
 )
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
@@ -88,9 +89,7 @@ class Batch(BaseBatch):
         """Follow the batch's events from now on; never ends by itself."""
         return self._client.events(self.name, after=after)
 
-    def groups(
-        self, *, method: models.AdvantageMethod = "grpo", min_valid: int = 2
-    ) -> Iterator[models.Group]:
+    def groups(self, *, min_valid: int = 2, method: object = None) -> Iterator[models.Group]:
         """Yield the group of each task as it settles, until the batch has ended.
 
         Those that have settled come first. A group whose rollouts are run again settles again, with
@@ -100,10 +99,11 @@ class Batch(BaseBatch):
         calls ``end``.
 
         Arguments:
-            method: of the advantages: ``grpo``, ``rloo`` (leave one out) or ``mean``.
             min_valid: a group that cannot have so many measured rollouts is to be dropped.
+            method: gone, and without effect.
         """
-        groups = SettledGroups(self.name, method=method, min_valid=min_valid)
+        warn_of_method(method)
+        groups = SettledGroups(self.name, min_valid=min_valid)
         with closing(self._client.events(self.name, alive=True)) as events:
             for event in events:
                 if groups.wants(event):

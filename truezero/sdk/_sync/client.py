@@ -29,6 +29,7 @@ from truezero.sdk.addresses import (
     service_url,
 )
 from truezero.sdk.arguments import DrillFacts, LaneFacts, LimitFacts, OutcomeFacts, RolloutFilters
+from truezero.sdk.batches import warn_of_method
 from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
 from truezero.sdk.rest import Parameters
@@ -277,14 +278,18 @@ class Client:
         self,
         batch: str,
         *,
-        method: models.AdvantageMethod = "grpo",
         min_valid: int = 2,
         settled: bool | None = None,
         task: str | None = None,
+        method: object = None,
     ) -> list[models.Group]:
-        """Return the groups of a batch, by task; ``settled`` leaves out the others."""
+        """Return the groups of a batch, by task; ``settled`` leaves out the others.
+
+        Arguments:
+            method: gone, and without effect.
+        """
         pages = self.group_pages(
-            batch, method=method, min_valid=min_valid, settled=settled, task=task
+            batch, min_valid=min_valid, settled=settled, task=task, method=method
         )
         return [group for page in pages for group in page.items]
 
@@ -292,14 +297,18 @@ class Client:
         self,
         batch: str,
         *,
-        method: models.AdvantageMethod = "grpo",
         min_valid: int = 2,
         settled: bool | None = None,
         task: str | None = None,
+        method: object = None,
     ) -> list[models.GroupPage]:
-        """Return the pages of a batch's groups, each with whether the batch had ended by then."""
+        """Return the pages of a batch's groups, each with whether the batch had ended by then.
+
+        Arguments:
+            method: gone, and without effect.
+        """
+        warn_of_method(method)
         params = present(
-            method=method,
             min_valid=min_valid,
             settled=None if settled is None else str(settled).lower(),
             task=task,
