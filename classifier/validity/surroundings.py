@@ -10,7 +10,7 @@ from classifier.evidence import Evidence
 from classifier.logical_calls import CallState, output_tokens
 from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, RolloutRecord
 from classifier.totals import output_total
-from classifier.validity.measurement import CheckResult, Measurement, ids_of, may_hide_cache, tally
+from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
 from classifier.verdicts import (
     UNEARNED,
     USUAL_OUTPUT,
