@@ -48,6 +48,11 @@ _config_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 batch_argument = click.argument("name", metavar="BATCH")
 agent_argument = click.argument("command", metavar="-- CMD...", nargs=-1, required=True)
+agent_option = click.option(
+    "--agent",
+    metavar="NAME",
+    help="Known agent that CMD starts, such as codex.  [default: the one that CMD names]",
+)
 FOR_AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 

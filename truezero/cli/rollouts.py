@@ -19,6 +19,7 @@ from truezero.cli.options import (
     FILE,
     FOR_AGENT,
     agent_argument,
+    agent_option,
     fail,
     json_option,
     print_json,
@@ -71,6 +72,7 @@ def verdict(
 
 @click.command(context_settings=FOR_AGENT)
 @agent_argument
+@agent_option
 @click.option("--batch", help="Batch of the rollout.")
 @click.option("--task", help="Name of the task.")
 @click.option(
@@ -119,6 +121,7 @@ def verdict(
 def run(
     *,
     command: tuple[str, ...],
+    agent: str | None,
     batch: str | None,
     task: str | None,
     repeat: int | None,
@@ -155,6 +158,7 @@ def run(
 
     job = runner.job_of(
         command,
+        agent=known_agent(agent),
         fail_fast=fail_fast,
         batch=batch,
         task=task,
@@ -181,6 +185,15 @@ def run(
         for line in report_lines(report):
             runner.say(line)
     raise Exit(report.exit_code)
+
+
+def known_agent(name: str | None) -> str | None:
+    """Return the name of a known agent, or None for none; exit with 2 on another."""
+    from truezero.runner import agents  # noqa: PLC0415
+
+    if name is not None and name not in agents.names():
+        fail(f"--agent: no agent {name!r}; choose from {', '.join(agents.names())}", 2)
+    return name
 
 
 def limits_of(words: tuple[str, ...]) -> LimitFacts:
@@ -253,6 +266,7 @@ def report_lines(report: Report) -> list[str]:
 
 @click.command(context_settings=FOR_AGENT)
 @agent_argument
+@agent_option
 @click.option(
     "--fault", multiple=True, help="Inject only this failure; repeatable.  [default: all]"
 )
@@ -282,6 +296,7 @@ def report_lines(report: Report) -> list[str]:
 def drill(
     *,
     command: tuple[str, ...],
+    agent: str | None,
     fault: tuple[str, ...],
     like: str | None,
     live: bool,
@@ -312,6 +327,7 @@ def drill(
     try:
         plan = drills.Plan(
             command=runner.job_of(command).command,
+            agent=known_agent(agent),
             drills=drills.chosen(fault),
             model=model,
             at_call=at_call,

@@ -12,7 +12,7 @@ from typing import Any
 
 from truezero.integrations import mini_swe_agent
 from truezero.runner import recognition
-from truezero.runner.recognition import FindProgram, RecognisedAgent
+from truezero.runner.recognition import RecognisedAgent
 from truezero.sdk.arguments import OutcomeFacts
 
 # --- bypasses ---
@@ -433,11 +433,29 @@ _BY_NAME: Mapping[str, Agent] = {name: agent for agent in AGENTS for name in age
 
 
 def recognised(
-    command: Sequence[str], find_program: FindProgram = lambda _word: None
+    command: Sequence[str], chosen: str | None = None
 ) -> tuple[Agent, RecognisedAgent | None]:
-    """Return the agent that a command starts, and where the command names it."""
-    agent = recognition.find(command, _BY_NAME.keys(), find_program)
-    return (_BY_NAME[agent.name], agent) if agent else (ANY, None)
+    """Return the agent that a command starts, and where the command names it.
+
+    Arguments:
+        chosen: one of ``names()``, where the user says which agent it is.
+    """
+    if chosen is not None:
+        agent = _BY_NAME[chosen]
+        return agent, recognition.find_chosen(command, agent.commands)
+    found = recognition.find(command, _BY_NAME.keys())
+    return (_BY_NAME[found.name], found) if found else (ANY, None)
+
+
+def in_shell(command: Sequence[str]) -> str | None:
+    """Return the name of the agent in a shell's text, where it is not recognised."""
+    found = recognition.find_in_shell(command, _BY_NAME.keys())
+    return found.name if found else None
+
+
+def names() -> tuple[str, ...]:
+    """Return the names by which agents are known."""
+    return tuple(sorted(_BY_NAME))
 
 
 def _object(text: str | None) -> dict[str, Any]:

@@ -61,11 +61,13 @@ class DrillError(Exception):
 class Plan:
     """A command and the names of the failures to inject.
 
+    ``agent`` is the name of the agent that the command starts, where its user says it.
     ``at_call``: first call that fails, overriding each drill's default. ``timeout_s``: time
     after which the agent is stopped. ``delay_s``: seconds before a slow answer.
     """
 
     command: tuple[str, ...]
+    agent: str | None = None
     drills: tuple[str, ...] = tuple(DRILLS)
     model: str | None = None
     at_call: int | None = None
@@ -212,7 +214,7 @@ def _play(
         upstream=original.upstream if original else None,
         fault=fault.model_dump(),
     )
-    with equipped(plan.command, rollout, client.url) as equipment:
+    with equipped(plan.command, rollout, client.url, plan.agent) as equipment:
         ended = _tried(equipment, plan, client, rollout.id)
     _, verdict = client.ended(rollout.id, **_outcome(ended))
     calls = [call for call in client.exchanges(rollout.id) if is_inference(call)]

@@ -6,6 +6,7 @@ No key or secret is put on a command line, which other users can read.
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from truezero.runner.agents import (
     LaunchContext,
     recognised,
 )
-from truezero.runner.recognition import FindProgram, RecognisedAgent
+from truezero.runner.recognition import RecognisedAgent
 
 # Variables that carry a base URL: name → upstream.
 # LiteLLM (aider, mini-swe-agent) reads the *_API_BASE ones: litellm/llms/*/common_utils.py,
@@ -48,9 +49,10 @@ _SETTINGS_BYTES = 1 << 20
 class PreparedCommand:
     """The command to start, its environment, and the files to write before.
 
-    ``known``: a listed agent; ``address`` is where it reads its base URL. ``bypasses`` say why
-    its calls will not come through the service, as far as that shows before. ``trajectory`` is the
-    file in which the agent says how it ended; None if it has none.
+    ``known``: a listed agent; ``address`` is where it reads its base URL. ``added`` is a line on
+    what a known one is given, without values of variables. ``bypasses`` say why its calls will not
+    come through the service, as far as that shows before. ``trajectory`` is the file in which the
+    agent says how it ended; None if it has none.
     """
 
     agent: str
@@ -59,15 +61,20 @@ class PreparedCommand:
     files: Mapping[PurePath, str]
     known: bool = False
     address: str = ANY.address
+    added: str | None = None
     bypasses: tuple[str, ...] = ()
     trajectory: PurePath | None = None
 
 
 @contextmanager
 def equipped(
-    command: Sequence[str], rollout: RolloutRegistered, url: str
+    command: Sequence[str], rollout: RolloutRegistered, url: str, agent: str | None = None
 ) -> Iterator[PreparedCommand]:
-    """Prepare a command whose calls go through the service; write the files it needs."""
+    """Prepare a command whose calls go through the service; write the files it needs.
+
+    Arguments:
+        agent: the one that the command starts, where its user says it.
+    """
     with tempfile.TemporaryDirectory(prefix="truezero-agent-") as folder:
         equipment = prepare(
             command,
@@ -77,7 +84,7 @@ def equipped(
             folder=PurePath(folder),
             exists=lambda path: Path(path).is_file(),
             read=_settings,
-            find_program=_find_program,
+            chosen=agent,
         )
         for path, content in equipment.files.items():
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -85,13 +92,9 @@ def equipped(
         yield equipment
 
 
-def upstream_of(command: Sequence[str]) -> str | None:
+def upstream_of(command: Sequence[str], agent: str | None = None) -> str | None:
     """Return the upstream that a command's agent calls; None of one that may call several."""
-    return recognised(command, _find_program)[0].upstream
-
-
-def _find_program(word: str) -> recognition.Program | None:
-    return recognition.find_program(word, os.environ.get("PATH"))
+    return recognised(command, agent)[0].upstream
 
 
 def _settings(path: PurePath) -> str | None:
@@ -113,7 +116,7 @@ def prepare(
     folder: PurePath | None = None,
     exists: Callable[[PurePath], bool],
     read: Callable[[PurePath], str | None] = lambda _path: None,
-    find_program: FindProgram = lambda _word: None,
+    chosen: str | None = None,
 ) -> PreparedCommand:
     """Point a command at the service for one rollout.
 
@@ -126,11 +129,13 @@ def prepare(
         folder: directory for a temporary home; None for no such home.
         exists: returns whether a file exists.
         read: returns the text of a settings file; None if there is none.
-        find_program: returns the file of a program.
+        chosen: the agent's name, where the user says it.
     """
-    agent, match = recognised(command, find_program)
+    agent, match = recognised(command, chosen)
+    assigned = match.assigned if match else {}
+    words = match.words if match else ()
     variables = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
-    own = variables | dict(match.assigned if match else {})  # as the agent will see it
+    own = variables | dict(assigned)  # as the agent will see it
     logged_in = _logged_in(agent, variables, exists)
     variables |= rollout.env | _base_url_variables(rollout)
     if not logged_in:
@@ -140,49 +145,57 @@ def prepare(
     if home and folder:
         variables[home.variable] = str(folder)
     endpoint = AgentEndpoint(
-        words=(*command, *(match.words if match else ())),
+        words=(*command, *words),
         base_urls=rollout.base_urls,
         bare_urls={name: bare(url, rollout.id) for name, url in rollout.base_urls.items()},
-        environment={**(match.assigned if match else {}), **variables},
+        environment={**assigned, **variables},
         logged_in=logged_in,
     )
     seen = LaunchContext(
-        words=match.words if match else (),
+        words=words,
         environment=own,
         home=PurePath(own.get("HOME", "")),
         exists=exists,
         read=read,
     )
+    variables |= agent.variables(endpoint)
+    flags = agent.flags(endpoint) if match and match.place is not None else ()
     return PreparedCommand(
         agent=agent.name,
         known=match is not None,
         address=agent.address,
-        bypasses=_past(match, agent, endpoint) + agents.said(agent.bypasses, seen),
+        added=_added(variables, environment, flags) if match else None,
+        bypasses=_past(command, match, agent, endpoint) + agents.said(agent.bypasses, seen),
         trajectory=agent.trajectory(seen) if agent.trajectory else None,
-        command=recognition.insert(command, match, agent.flags(endpoint)),
-        environment=variables | dict(agent.variables(endpoint)),
+        command=recognition.insert(command, match, flags) if match else tuple(command),
+        environment=variables,
         files={folder / name: text for name, text in home.files.items()} if home and folder else {},
     )
 
 
-def _past(match: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint) -> tuple[str, ...]:
+def _added(variables: Mapping[str, str], inherited: Mapping[str, str], flags: Sequence[str]) -> str:
+    """Return what an agent is given: the names of variables, and words of its command."""
+    new = sorted(name for name, value in variables.items() if inherited.get(name) != value)
+    words = f"; to its command: {shlex.join(flags)}" if flags else ""
+    return f"added to its environment: {', '.join(new)}{words}"
+
+
+def _past(
+    command: Sequence[str], match: RecognisedAgent | None, agent: Agent, endpoint: AgentEndpoint
+) -> tuple[str, ...]:
     """Return why a command itself keeps its agent from what it needs."""
     if match is None:
-        return ()
+        name = agents.in_shell(command)
+        why = f"{name} is in a shell's text, so nothing of its own was added: use `--agent {name}`"
+        return (why,) if name else ()
     needed = _BASE_URLS.keys() | agent.variables(endpoint).keys()
-    replaced = sorted(needed & {name for name, value in match.assigned.items() if _other(value)})
-    unheard = agent.flags(endpoint) and not match.passes
+    replaced = sorted(needed & match.assigned.keys())
+    unheard = match.place is None and agent.flags(endpoint)
     reasons = {
         f"the command sets {', '.join(replaced)} itself": replaced,
-        "the command starts it with an empty environment": match.cleared,
-        'its wrapper does not pass arguments on ("$@"): it cannot get the flags it needs': unheard,
+        "the shell's text does not name it: it cannot get the flags it needs": unheard,
     }
     return tuple(reason for reason, holds in reasons.items() if holds)
-
-
-def _other(value: str) -> bool:
-    """Return True unless a value is made of a variable that has the base URL."""
-    return not any(f"${name}" in value or f"${{{name}}}" in value for name in _BASE_URLS)
 
 
 def bare(base_url: str, rollout_id: str) -> str:

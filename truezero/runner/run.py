@@ -289,9 +289,13 @@ def record(report: Report) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """A command and the attributes of its rollout."""
+    """A command and the attributes of its rollout.
+
+    ``agent`` is the name of the agent that the command starts, where its user says it.
+    """
 
     command: tuple[str, ...]
+    agent: str | None = None
     batch: str | None = None
     task: str | None = None
     id: str | None = None
@@ -324,8 +328,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     """Run a job under a new rollout of a service.
 
     Arguments:
-        say: is told before the start why the agent's calls would not come, and at the end that
-            the service is waited for.
+        say: is told before the start what a known agent is given, and why its calls would not
+            come; and at the end that the service is waited for.
 
     Raises:
         ServiceError: the service is unreachable or rejects a request.
@@ -336,8 +340,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     }  # fmt: skip
     rollout = client.register(
         id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
-        attempt=job.attempt, model=job.model, upstream=job.upstream or upstream_of(job.command),
-        **_limits(job),
+        attempt=job.attempt, model=job.model,
+        upstream=job.upstream or upstream_of(job.command, job.agent), **_limits(job),
     )  # fmt: skip
     if not rollout.admitted:
         return Report(
@@ -346,7 +350,9 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
             ended=ProcessResult(agent_code=None),
             skipped=rollout.error,
         )
-    with equipped(job.command, rollout, client.url) as equipment:
+    with equipped(job.command, rollout, client.url, job.agent) as equipment:
+        if equipment.added:
+            say(f"{equipment.agent}: {equipment.added}")
         for reason in equipment.bypasses:
             say(f"{equipment.agent} may go past the proxy: {reason}")
         ended, outcome = _run_command(equipment, job, client, rollout.id)

@@ -28,12 +28,17 @@ ROLLOUT = RolloutRegistered(
 HOME = {"HOME": "/home/u", "PATH": "/bin"}
 
 
-def told(*command: str, files: tuple[str, ...] = (), **environment: str) -> PreparedCommand:
-    return seen_with(environment, *command, files=files)
+def told(
+    *command: str, files: tuple[str, ...] = (), chosen: str | None = None, **environment: str
+) -> PreparedCommand:
+    return seen_with(environment, *command, files=files, chosen=chosen)
 
 
 def seen_with(
-    environment: Mapping[str, str], *command: str, files: tuple[str, ...] = ()
+    environment: Mapping[str, str],
+    *command: str,
+    files: tuple[str, ...] = (),
+    chosen: str | None = None,
 ) -> PreparedCommand:
     return prepare(
         command,
@@ -42,11 +47,14 @@ def seen_with(
         service_host="127.0.0.1",
         folder=PurePath("/run/home"),
         exists=lambda path: str(path) in files,
+        chosen=chosen,
     )
 
 
-def codex_settings(equipment: PreparedCommand) -> Mapping[str, object]:
-    words = equipment.command
+def codex_settings(
+    equipment: PreparedCommand, words: tuple[str, ...] | None = None
+) -> Mapping[str, object]:
+    words = words or equipment.command
     lines = [words[place + 1] for place, word in enumerate(words) if word == "-c"]
     settings = tomllib.loads("\n".join(lines))
     provider = settings["model_providers"][settings["model_provider"]]

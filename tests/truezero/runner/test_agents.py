@@ -22,7 +22,6 @@ from truezero.runner.agents import AGENTS, LaunchContext, mini_trajectory, noted
         ("npx -y @anthropic-ai/claude-code -p hi", "Claude Code", 2),
         ("codex exec hi", "Codex", 0),
         ("npx @openai/codex@0.169.0 exec hi", "Codex", 1),
-        ("node ./node_modules/codex.js exec hi", "Codex", 1),
         ("opencode run hi", "opencode", 0),
         ("gemini -p hi", "Gemini CLI", 0),
         ("qwen -p hi", "qwen-code", 0),
@@ -93,6 +92,7 @@ def test_only_mini_swe_agent_says_in_a_file_how_it_ended() -> None:
     )
     assert told("codex", "-o", "t.json").trajectory is None
     assert told("./other", "-o", "t.json").trajectory is None
+    assert told("./other", "-o", "t.json", chosen="mini").trajectory == PurePath("t.json")
 
 
 def test_qwen_is_told_which_account_unless_someone_chose() -> None:

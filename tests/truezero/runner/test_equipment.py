@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import shlex
 from pathlib import Path, PurePath
@@ -12,19 +11,17 @@ import pytest
 from tests.tables import each
 from tests.truezero.runner.equipping import (
     BASE,
-    HOME,
     KEY,
-    ROLLOUT,
     SECRET,
     codex_settings,
     seen_with,
     told,
 )
 from truezero.runner.agents import AGENTS
-from truezero.runner.equipment import _settings, bare, prepare
-from truezero.runner.recognition import Program
+from truezero.runner.equipment import _settings, bare
 
-UNHEARD = 'its wrapper does not pass arguments on ("$@"): it cannot get the flags it needs'
+UNHEARD = "the shell's text does not name it: it cannot get the flags it needs"
+HIDDEN = "codex is in a shell's text, so nothing of its own was added: use `--agent codex`"
 
 
 @pytest.mark.parametrize("command", [next(iter(sorted(a.commands))) for a in AGENTS] + ["sh"])
@@ -93,45 +90,63 @@ def test_geminis_own_home_is_left_to_it(file: str) -> None:
     assert "GEMINI_CLI_HOME" not in equipment.environment
 
 
-@each(
-    "command",
-    [
-        "env CODEX_API_KEY=own codex exec hi",
-        "sh -c 'CODEX_API_KEY=own codex exec hi'",
-        "sh -c 'export CODEX_API_KEY=own; timeout 9 npx -y @openai/codex exec hi'",
-    ],
-)
-def test_codex_gets_its_provider_however_it_is_started(command: str) -> None:
-    equipment = told(*shlex.split(command))
-    words = equipment.command if command.startswith("env") else shlex.split(equipment.command[2])
-    inner = dataclasses.replace(equipment, command=tuple(words))
-    provider = codex_settings(inner)
-    assert (provider["name"], provider["env_key"]) == ("truezero", "CODEX_API_KEY")
+def test_a_key_that_the_command_sets_is_the_agents_own() -> None:
+    equipment = told("env", "CODEX_API_KEY=own", "codex", "exec", "hi")
+    assert codex_settings(equipment)["env_key"] == "CODEX_API_KEY"
     assert "OPENAI_API_KEY" not in equipment.environment
-    assert list(words[-2:]) == ["exec", "hi"]
+
+
+@pytest.mark.parametrize("chosen", [None, "codex"])
+def test_an_agent_in_a_shells_text_gets_what_it_needs_where_its_user_chooses_it(
+    chosen: str | None,
+) -> None:
+    equipment = told("bash", "-c", "cd repo && codex exec hi", chosen=chosen)
+    _, _, text = equipment.command
+    if chosen is None:
+        assert (equipment.known, equipment.bypasses) == (False, (HIDDEN,))
+        assert (text, equipment.added) == ("cd repo && codex exec hi", None)
+    else:
+        assert (equipment.known, equipment.bypasses) == (True, ())
+        inner = tuple(shlex.split(text.partition(" && ")[2]))
+        assert codex_settings(equipment, inner)["name"] == "truezero"
+        assert inner[-2:] == ("exec", "hi")
+
+
+def test_what_is_added_is_told_without_a_value() -> None:
+    added = told("codex", "exec", "hi", OPENAI_API_KEY="sk-own").added or ""
+    environment, words = added.split("; to its command: ")
+    assert environment.startswith("added to its environment: ANTHROPIC_API_BASE, ")
+    assert "OPENAI_BASE_URL" in environment
+    assert "OPENAI_API_KEY" not in environment
+    assert "-c 'model_provider=\"truezero\"'" in words
+    assert SECRET not in added
+    assert "sk-own" not in added
+    assert told("claude").added == (
+        "added to its environment: ANTHROPIC_API_BASE, ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL, "
+        "GOOGLE_GEMINI_BASE_URL, OPENAI_API_BASE, OPENAI_BASE_URL, OPENROUTER_API_BASE, "
+        "TRUEZERO_ROLLOUT, TRUEZERO_ROLLOUT_KEY"
+    )
 
 
 @each(
-    "command, reasons",
+    "command, chosen, reasons",
     [
-        ("env OPENAI_BASE_URL=https://x codex", ["the command sets OPENAI_BASE_URL itself"]),
-        ("sh -c 'OPENAI_API_BASE=$OPENAI_BASE_URL mini'", []),
-        ("env OPENCODE_CONFIG_CONTENT={} opencode", [
+        ("env OPENAI_BASE_URL=https://x codex", None, ["the command sets OPENAI_BASE_URL itself"]),
+        ("env OPENCODE_CONFIG_CONTENT={} opencode", None, [
             "the command sets OPENCODE_CONFIG_CONTENT itself",
         ]),
-        ("env -i claude", ["the command starts it with an empty environment"]),
-        ("env OPENAI_BASE_URL=https://x ./unknown", []),
-        ("./wrapper", [UNHEARD]),
-        ("codex exec --oss hi", ["--oss asks a model on this machine directly"]),
-        ("codex exec hi", []),
+        ("env OPENAI_BASE_URL=https://x ./unknown", None, []),
+        ("bash solve.sh", "codex", [UNHEARD]),
+        ("bash solve.sh", "claude", []),
+        ("./solve --oss", "codex", ["--oss asks a model on this machine directly"]),
+        ("codex exec --oss hi", None, ["--oss asks a model on this machine directly"]),
+        ("codex exec hi", None, []),
     ],
 )  # fmt: skip
-def test_what_leads_past_the_service_is_told(command: str, reasons: list[str]) -> None:
-    script = Program(path=PurePath("/w"), text="#!/bin/sh\nexec codex exec hi\n")
-    equipment = prepare(
-        shlex.split(command), ROLLOUT, HOME, service_host="x", exists=lambda _path: False,
-        find_program=lambda word: script if word == "./wrapper" else None,
-    )  # fmt: skip
+def test_what_leads_past_the_service_is_told(
+    command: str, chosen: str | None, reasons: list[str]
+) -> None:
+    equipment = told(*command.split(), chosen=chosen)
     assert list(equipment.bypasses) == reasons
     assert equipment.known == ("unknown" not in command)
 

@@ -16,7 +16,7 @@ from click.exceptions import Exit
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
 from truezero import Client, models
-from truezero.cli.rollouts import limits_of
+from truezero.cli.rollouts import known_agent, limits_of
 from truezero.runner.run import (
     Job,
     ProcessResult,
@@ -39,16 +39,16 @@ def test_the_dashes_before_a_command_are_no_part_of_it() -> None:
 @pytest.mark.parametrize(
     ("words", "calls", "no_call"),
     [
-        (["env", "-i", "codex"], 0, "Codex ended before its first one, or went past the proxy"),
-        (["env", "-i", "codex"], 1, None),
-        (["./other"], 0, None),
-        (["/nowhere/codex"], 0, None),
+        (["env", "OPENAI_BASE_URL=http://x", "codex"], 0, True),
+        (["env", "OPENAI_BASE_URL=http://x", "codex"], 1, False),
+        (["./other"], 0, False),
+        (["/nowhere/codex"], 0, False),
     ],
 )
 def test_a_known_agent_whose_calls_did_not_come_is_told_what_to_check(
     words: list[str],
     calls: int,
-    no_call: str | None,
+    no_call: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -66,17 +66,18 @@ def test_a_known_agent_whose_calls_did_not_come_is_told_what_to_check(
     told: list[str] = []
     with Client(URL) as client:
         seen = run(Job(command=tuple(words)), client, told.append)
-    known = "env" in words
-    assert len(told) == known
-    assert all("Codex may go past the proxy: the command starts it with" in line for line in told)
+    added = [line for line in told if line.startswith("Codex: added to its environment: ")]
+    assert len(added) == ("./other" not in words)
+    why = "the command sets OPENAI_BASE_URL itself"
+    past = [why] if "env" in words else []
+    assert told == [*added, *(f"Codex may go past the proxy: {each}" for each in past)]
     written = record(seen)
-    assert len(written["bypasses"]) == known
-    assert written["no_call"] == seen.no_call
-    assert (no_call or "") in (seen.no_call or "")
-    assert (seen.no_call is None) == (no_call is None)
+    assert (written["bypasses"], written["no_call"]) == (past, seen.no_call)
+    assert (seen.no_call is not None) == no_call
     if seen.no_call:
+        assert "Codex ended before its first one, or went past the proxy" in seen.no_call
         assert "model_provider in its -c flags" in seen.no_call
-        assert seen.no_call.endswith("the command starts it with an empty environment")
+        assert seen.no_call.endswith(why)
 
 
 @respx.mock
@@ -105,6 +106,16 @@ def test_a_limit_that_is_none_is_named(word: str, capsys: pytest.CaptureFixture[
         limits_of((word,))
     assert left.value.exit_code == 2
     assert word in capsys.readouterr().err
+
+
+def test_an_agent_that_is_not_known_is_named_with_those_that_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (known_agent(None), known_agent("codex")) == (None, "codex")
+    with pytest.raises(Exit) as left:
+        known_agent("codec")
+    assert left.value.exit_code == 2
+    assert "no agent 'codec'; choose from aider, " in capsys.readouterr().err
 
 
 @respx.mock
