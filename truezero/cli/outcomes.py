@@ -12,11 +12,13 @@ import click
 
 from truezero.cli.options import FILE, connected, fail, json_option, service_options
 from truezero.printable import plural, visible
+from truezero.sdk import outcomes
+from truezero.sdk.errors import ServiceError
+from truezero.sdk.outcomes import KeptOutcome
 
 if TYPE_CHECKING:
     import truezero
     from truezero import models
-    from truezero.sdk.outcomes import KeptOutcome
 
 _folder_option = click.option(
     "--folder",
@@ -45,7 +47,7 @@ def kept(
         context.obj = folder
         return
     place = _folder(folder)
-    files = list(_files(place))
+    files = list(outcomes.kept_in(place))
     if as_json:
         click.echo(json.dumps([_listed(file, one) for file, one in files], indent=2))
     elif not files:
@@ -82,7 +84,7 @@ def deliver(
     Exit code: 0 if none is left, 1 otherwise.
     """
     place = _folder(folder or context.obj)
-    files = list(_files(place))
+    files = list(outcomes.kept_in(place))
     if not files:
         click.echo("[]" if as_json else visible(f"no outcome is kept in {place}"))
         return
@@ -161,11 +163,8 @@ def _deliveries(
     client: truezero.Client, files: list[tuple[Path, KeptOutcome | None]], moved_from: str | None
 ) -> Iterator[_Delivery]:
     """Deliver each outcome that is meant for this service; stop asking where it is away."""
-    from truezero.sdk.errors import ServiceError  # noqa: PLC0415  loads httpx
-    from truezero.sdk.outcomes import is_away, without_credentials  # noqa: PLC0415  the same
-
-    here, away = without_credentials(client.url), None
-    meant = {here, without_credentials(moved_from)} if moved_from else {here}
+    here, away = outcomes.without_credentials(client.url), None
+    meant = {here, outcomes.without_credentials(moved_from)} if moved_from else {here}
     for file, one in files:
         if one is None:
             yield _Delivery(file=file, rollout_id=None, problem="it is no outcome that was kept")
@@ -183,22 +182,14 @@ def _deliveries(
                 raise away
             result, verdict = client.ended(one.rollout_id, **one.outcome)
         except ServiceError as error:
-            away = error if is_away(error) else None
+            away = error if outcomes.is_away(error) else None
             yield replace(left, problem=str(error))
         else:
             file.unlink(missing_ok=True)
             yield replace(left, result=result, verdict=verdict)
 
 
-def _files(place: Path) -> Iterator[tuple[Path, KeptOutcome | None]]:
-    from truezero.sdk.outcomes import kept_in  # noqa: PLC0415  loads httpx
-
-    return kept_in(place)
-
-
 def _folder(named: Path | None) -> Path:
-    from truezero.sdk import outcomes  # noqa: PLC0415  loads httpx
-
     return outcomes.folder() if named is None else named.absolute()
 
 

@@ -155,6 +155,7 @@ def run(
     from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
     from truezero.runner.run import record  # noqa: PLC0415
+    from truezero.sdk.outcomes import log as outcomes_log  # noqa: PLC0415
 
     job = runner.job_of(
         command,
@@ -173,6 +174,7 @@ def run(
     )
     # The record has what is said on the way; a reader of JSON is to find nothing else.
     say = _unsaid if as_json else runner.say
+    outcomes_log.disabled = as_json
     try:
         with embedded.connect_or_start(url, token, say) as client:
             wait_while_down(client, wait_s, upstream=upstream, model=model, say=say)

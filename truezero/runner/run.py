@@ -5,7 +5,6 @@ The agent's input and output are passed through unread.
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import subprocess
@@ -24,8 +23,6 @@ from truezero.runner import agents
 from truezero.runner.equipment import PreparedCommand, equipped, upstream_of
 from truezero.sdk.arguments import LimitFacts, OutcomeFacts
 from truezero.sdk.errors import ServiceError, Undelivered
-from truezero.sdk.outcomes import log as outcomes_log
-from truezero.sdk.outcomes import outcomes_left
 from truezero.unreadable import make_unreadable
 
 # --- process ---
@@ -329,7 +326,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
 
     Arguments:
         say: is told before the start what a known agent is given, and why its calls would not
-            come; and at the end that the service is waited for.
+            come.
 
     Raises:
         ServiceError: the service is unreachable or rejects a request.
@@ -359,10 +356,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     # What it was registered with, for a service that no longer knows it.
     named: OutcomeFacts = {**facts, **outcome}
     try:
-        with _said_by_sdk(say):
-            result, verdict = client.ended(rollout.id, **named)
+        result, verdict = client.ended(rollout.id, **named)
     except Undelivered as error:
-        outcomes_left()  # the report says it
         return Report(
             rollout_id=rollout.id,
             agent=equipment.agent,
@@ -379,27 +374,6 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         bypasses=equipment.bypasses,
         no_call=_no_call(equipment, outcome, verdict),
     )
-
-
-class _Saying(logging.Handler):
-    """Says what is logged."""
-
-    say: Callable[[str], object]
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.say(record.getMessage())
-
-
-@contextmanager
-def _said_by_sdk(say: Callable[[str], object]) -> Iterator[None]:
-    """Say what the SDK logs of a service that is away."""
-    handler = _Saying()
-    handler.say = say
-    outcomes_log.addHandler(handler)
-    try:
-        yield
-    finally:
-        outcomes_log.removeHandler(handler)
 
 
 def _no_call(

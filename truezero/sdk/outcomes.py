@@ -5,7 +5,6 @@ A file has what the runner reported of one rollout; no token and no key.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import hashlib
 import json
@@ -13,16 +12,14 @@ import logging
 import os
 import secrets
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
-from truezero.printable import plural, visible
+from truezero.printable import plural
 from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
 
@@ -33,7 +30,6 @@ PATIENCE_VARIABLE = "TRUEZERO_OUTCOME_PATIENCE_S"
 _FOLDER = Path(".truezero", "outcomes")
 _PATIENCE_S = 60.0
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.25, 2.0
-_SHORTEST_TIMEOUT_S = 5.0  # of an attempt while the service is away
 _LONGEST_NAME = 80
 
 
@@ -124,29 +120,21 @@ def _name(outcome: KeptOutcome) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveryTerms:
-    """The terms on which a client delivers outcomes.
+    """The terms on which a client delivers outcomes to a service.
 
-    ``keeps`` is false where nobody misses one that is lost: it is tried once.
+    ``service`` is its address without a name and password. ``keeps`` is false where nobody misses
+    an outcome that is lost: it is tried once.
     """
 
-    url: str
+    service: str
     folder: Path
     patience_s: float
-    timeout_s: float
     clock: Callable[[], float]
     keeps: bool
-
-    @property
-    def service(self) -> str:
-        """The service's address without a name and password."""
-        return without_credentials(self.url)
 
 
 # Since when a service is away, by its address; all clients of a process wait until one deadline.
 _away_since: dict[str, float] = {}
-_lost: dict[str, str] = {}  # outcomes that could not be kept either: rollout → why
-_folders: set[Path] = set()  # where this process kept one
-_said: set[str] = set()  # sentences about what is left
 
 
 class Delivery:
@@ -158,7 +146,7 @@ class Delivery:
             service=terms.service, rollout_id=rollout_id, kept_at=time.time(), outcome=outcome
         )
         self._file: Path | None = None
-        self._not_kept: str | None = None
+        self._not_kept = ""
         self._wait_s = _FIRST_WAIT_S
 
     def wait_after(self, error: ServiceError) -> float:
@@ -171,20 +159,27 @@ class Delivery:
         if not self._terms.keeps or (self._file is None and _is_final(error)):
             raise error
         self._keep()  # tried each time: a disk that was full may have room again
-        return self._next_wait_s(error)
+        left_s = self._left_s(error) if is_away(error) else 0.0
+        if left_s <= 0:
+            then = "when the service is back" if is_away(error) else "once that is mended"
+            raise Undelivered(
+                f"{self._undelivered}, {_short(error, self._terms.service)}; {self._mend(then)}",
+                rollout_id=self._kept.rollout_id,
+                file=self._file,
+                status=error.status,
+                code=error.code,
+            ) from error
+        wait_s = min(self._wait_s, left_s)
+        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
+        return wait_s
 
     def interrupted(self, stopped: BaseException) -> None:
         """Keep it where Ctrl-C or a cancellation stopped it on its way."""
         if self._terms.keeps and not isinstance(stopped, Exception):
             self._keep()
-
-    def timeout_s(self) -> float | None:
-        """Return the timeout of the next attempt: None for the client's own."""
-        since = _away_since.get(self._terms.service)
-        if since is None:
-            return None
-        left_s = since + self._terms.patience_s - self._terms.clock()
-        return min(self._terms.timeout_s, max(left_s, _SHORTEST_TIMEOUT_S))
+            log.warning(
+                "truezero: %s; %s", self._undelivered, self._mend("when the service is back")
+            )
 
     def arrived(self) -> None:
         """Forget it."""
@@ -193,48 +188,33 @@ class Delivery:
                 self._file.unlink(missing_ok=True)
 
     def _keep(self) -> None:
-        if self._file is not None:
-            return
-        _say_at_exit()
-        try:
-            self._file = keep(self._terms.folder, self._kept)
-        except OSError as error:
-            self._not_kept = error.strerror or type(error).__name__
-        else:
-            _folders.add(self._terms.folder)
-
-    def _next_wait_s(self, error: ServiceError) -> float:
-        now, service = self._terms.clock(), self._terms.service
-        if is_away(error) and self._terms.patience_s and service not in _away_since:
-            log.warning(
-                "%s: outcomes wait for it for up to %g s, and are kept in %s",
-                _short(error, service), self._terms.patience_s, self._terms.folder,
-            )  # fmt: skip
-        since = _away_since.setdefault(service, now) if is_away(error) else None
-        left_s = 0.0 if since is None else since + self._terms.patience_s - now
-        if left_s <= 0:
-            raise self._undelivered(error) from error
-        wait_s = min(self._wait_s, left_s)
-        self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
-        return wait_s
-
-    def _undelivered(self, error: ServiceError) -> Undelivered:
-        rollout_id, place = self._kept.rollout_id, self._terms.folder
-        why = _short(error, self._terms.service)
         if self._file is None:
-            _lost[rollout_id] = reason = f"{place}: {self._not_kept}"
-            mend = f"it could not be kept either ({reason}): run the sample again"
-        else:
-            then = "when the service is back" if is_away(error) else "once that is mended"
-            command = deliver_command(place, self._terms.service)
-            mend = f"it is kept in {self._file}: {then}, run `{command}`"
-        return Undelivered(
-            f"the outcome of rollout {rollout_id!r} is not delivered, {why}; {mend}",
-            rollout_id=rollout_id,
-            file=self._file,
-            status=error.status,
-            code=error.code,
-        )
+            try:
+                self._file = keep(self._terms.folder, self._kept)
+            except OSError as error:
+                self._not_kept = error.strerror or type(error).__name__
+
+    def _left_s(self, error: ServiceError) -> float:
+        """Return for how long a service that is away is still waited for, in seconds."""
+        service, patience_s, now = self._terms.service, self._terms.patience_s, self._terms.clock()
+        if patience_s and service not in _away_since:
+            log.warning(
+                "truezero: %s: outcomes wait for it for up to %g s, and are kept in %s",
+                _short(error, service), patience_s, self._terms.folder,
+            )  # fmt: skip
+        return _away_since.setdefault(service, now) + patience_s - now
+
+    @property
+    def _undelivered(self) -> str:
+        return f"the outcome of rollout {self._kept.rollout_id!r} is not delivered"
+
+    def _mend(self, then: str) -> str:
+        place = self._terms.folder
+        if self._file is None:
+            why = f"{place}: {self._not_kept}"
+            return f"it could not be kept either ({why}): run the sample again"
+        command = deliver_command(place, self._terms.service)
+        return f"it is kept in {self._file}: {then}, run `{command}`"
 
 
 def answered(service: str) -> None:
@@ -270,25 +250,17 @@ def _short(error: ServiceError, service: str) -> str:
 
 
 def outcomes_left() -> str | None:
-    """Return one sentence on the outcomes that are not delivered, for the end of a run.
-
-    None if there are none. Counts what this process kept and all in the folder. A process that
-    kept one says it on exit, unless this function has told it already.
-    """
-    folders = {place: list(kept_in(place)) for place in sorted(_folders | {folder()})}
-    sentences = [
-        _left_in(place, [outcome for _, outcome in files])
-        for place, files in folders.items()
-        if files
-    ]
-    if _lost:
-        count = plural(len(_lost), "outcome")
-        why = next(iter(_lost.values()))
-        sentences.append(f"{count} could be neither delivered nor kept ({why}): run it again")
-    sentence = "; ".join(sentences) or None
-    if sentence is not None:
-        _said.add(sentence)
-    return sentence
+    """Return one sentence on the outcomes that are kept, for the end of a run; None for none."""
+    place = folder()
+    left = [kept for _, kept in kept_in(place)]
+    if not left:
+        return None
+    services = {kept.service for kept in left if kept is not None}
+    command = deliver_command(place, services.pop() if len(services) == 1 else None)
+    return (
+        f"{plural(len(left), 'outcome')} {'is' if len(left) == 1 else 'are'} not delivered and "
+        f"kept in {place}: when the service is back, run `{command}`"
+    )
 
 
 def deliver_command(place: Path, service: str | None) -> str:
@@ -321,27 +293,3 @@ def patience_s() -> float:
     if not seconds >= 0:
         raise ServiceError(f"{PATIENCE_VARIABLE}: {written!r} is not a number of seconds")
     return seconds
-
-
-def _left_in(place: Path, outcomes: list[KeptOutcome | None]) -> str:
-    services = {each.service for each in outcomes if each is not None}
-    command = deliver_command(place, services.pop() if len(services) == 1 else None)
-    verb = "is" if len(outcomes) == 1 else "are"
-    return (
-        f"{plural(len(outcomes), 'outcome')} {verb} not delivered and kept in {place}: "
-        f"when the service is back, run `{command}`"
-    )
-
-
-@cache
-def _say_at_exit() -> None:
-    """Have the process say on exit what is left, once."""
-    atexit.register(_say_left)
-
-
-def _say_left() -> None:
-    sentences = frozenset(_said)
-    sentence = outcomes_left()
-    if sentence is not None and sentence not in sentences:
-        with contextlib.suppress(OSError, ValueError):
-            sys.stderr.write(f"truezero: {visible(sentence)}\n")

@@ -9,7 +9,6 @@ import pytest
 
 from tests.fakes.provider import Provider
 from tests.truezero import driving
-from truezero.sdk import outcomes
 
 
 @pytest.fixture(scope="session")
@@ -34,4 +33,3 @@ def url(_service: tuple[str, Provider]) -> str:
 def _nothing_left(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Let no test count the outcomes that another one could not deliver."""
     monkeypatch.setenv("TRUEZERO_OUTCOMES", str(tmp_path / "outcomes"))
-    monkeypatch.setattr(outcomes, "_folders", set())

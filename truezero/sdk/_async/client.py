@@ -72,10 +72,9 @@ class AsyncClient:
     ) -> None:
         self.url = service_url(url)
         self._terms = outcomes.DeliveryTerms(
-            url=self.url,
+            service=outcomes.without_credentials(self.url),
             folder=outcomes.folder(),
             patience_s=outcomes.patience_s(),
-            timeout_s=timeout_s,
             clock=clock,
             keeps=keep_outcomes,
         )
@@ -402,10 +401,7 @@ class AsyncClient:
         body = {"status": "success", **outcome}
         delivery = outcomes.Delivery(self._terms, rollout_id, body)
         path = of_rollout(rollout_id, "/outcome")
-        made = await self._until_answered(
-            delivery,
-            lambda: self._post(models.Result, path, body, timeout_s=delivery.timeout_s()),
-        )
+        made = await self._until_answered(delivery, lambda: self._post(models.Result, path, body))
         return delivery, made
 
     async def _until_answered(

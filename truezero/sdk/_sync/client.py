@@ -73,10 +73,9 @@ class Client:
     ) -> None:
         self.url = service_url(url)
         self._terms = outcomes.DeliveryTerms(
-            url=self.url,
+            service=outcomes.without_credentials(self.url),
             folder=outcomes.folder(),
             patience_s=outcomes.patience_s(),
-            timeout_s=timeout_s,
             clock=clock,
             keeps=keep_outcomes,
         )
@@ -395,10 +394,7 @@ class Client:
         body = {"status": "success", **outcome}
         delivery = outcomes.Delivery(self._terms, rollout_id, body)
         path = of_rollout(rollout_id, "/outcome")
-        made = self._until_answered(
-            delivery,
-            lambda: self._post(models.Result, path, body, timeout_s=delivery.timeout_s()),
-        )
+        made = self._until_answered(delivery, lambda: self._post(models.Result, path, body))
         return delivery, made
 
     def _until_answered(self, delivery: outcomes.Delivery, ask: Callable[[], T]) -> T:
