@@ -157,8 +157,7 @@ def _openai_errors(model: str, *, unknown_model: int) -> Mapping[str, ErrorAnswe
     }  # fmt: skip
 
 
-def chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    """Error answers by kind of fault."""
+def _chat_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=404)
 
 
@@ -187,29 +186,25 @@ def _chat_chunk(
     return data_event(chunk)
 
 
-def chat_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
-    """Return the events of a stream that has begun to answer."""
+def _chat_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
     start = _chat_chunk(request, {"role": "assistant", "content": ""})
     return [start, *(_chat_chunk(request, {"content": word}) for word in words)]
 
 
-def chat_breaking(request: FaultedRequest) -> bytes:
-    """Return the event that breaks a stream with an error."""
-    return data_event(chat_errors(request.model)["stream_error"].body)
+def _chat_breaking(request: FaultedRequest) -> bytes:
+    return data_event(_chat_errors(request.model)["stream_error"].body)
 
 
-def chat_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
-    """Return a complete stream that says the reply."""
+def _chat_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return [
-        *chat_begun(request, reply.words),
+        *_chat_begun(request, reply.words),
         _chat_chunk(request, {}, reply.finish),
         *([_chat_chunk(request, {}, usage=_chat_usage(reply))] if request.usage else []),
         b"data: [DONE]\n\n",
     ]
 
 
-def chat_whole(request: FaultedRequest, reply: Reply) -> Body:
-    """Return a complete answer that says the reply."""
+def _chat_whole(request: FaultedRequest, reply: Reply) -> Body:
     message = {"role": "assistant", "content": reply.text, "refusal": None}
     return {
         "id": f"chatcmpl-{DRILL_ID}",
@@ -221,8 +216,7 @@ def chat_whole(request: FaultedRequest, reply: Reply) -> Body:
     }
 
 
-def responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    """Error answers by kind of fault."""
+def _responses_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return _openai_errors(model, unknown_model=400)
 
 
@@ -296,8 +290,7 @@ def _numbered(*events: tuple[str, Body], start: int = 0) -> list[bytes]:
 _AT = {"item_id": f"msg_{DRILL_ID}", "output_index": 0, "content_index": 0}
 
 
-def responses_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
-    """Return the events of a stream that has begun to answer."""
+def _responses_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
     begun = {"response": _response(request, "in_progress")}
     spoken: list[tuple[str, Body]] = [
         ("response.output_item.added", {"output_index": 0, "item": _item("in_progress", "")}),
@@ -311,15 +304,13 @@ def responses_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> li
     )
 
 
-def responses_breaking(request: FaultedRequest) -> bytes:
-    """Return the event that breaks a stream with an error."""
+def _responses_breaking(request: FaultedRequest) -> bytes:
     error = {"code": "server_error", "message": "The model had an error. Please try again."}
     failed = {"response": _response(request, "failed", error=error)}
     return _numbered(("response.failed", failed), start=4 + len(WORDS))[0]
 
 
-def responses_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
-    """Return a complete stream that says the reply."""
+def _responses_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     ended = _ended(request, reply)
     done: list[tuple[str, Body]] = [
         ("response.output_text.done", {**_AT, "text": reply.text, "logprobs": []}),
@@ -329,29 +320,25 @@ def responses_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
             for item in ended["output"]
         ),
     ]
-    begun = responses_begun(request, reply.words)
+    begun = _responses_begun(request, reply.words)
     end = (f"response.{ended['status']}", {"response": ended})
     return [*begun, *_numbered(*(done if reply.words else ()), end, start=len(begun))]
 
 
-def responses_whole(request: FaultedRequest, reply: Reply) -> Body:
-    """Return a complete answer that says the reply."""
+def _responses_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _ended(request, reply)
 
 
-def openai_error(error: ReplayedError) -> Body:
-    """Return the body of a replayed error."""
+def _openai_error(error: ReplayedError) -> Body:
     named = {"message": error.message, "type": error.code, "param": None, "code": error.code}
     return {"error": named}
 
 
-def chat_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    """Return the event of a replayed error."""
-    return data_event(openai_error(error))
+def _chat_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    return data_event(_openai_error(error))
 
 
-def responses_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    """Return the event of a replayed error."""
+def _responses_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
     return named_event("error", code=error.code, message=error.message, param=None)
 
 
@@ -376,8 +363,7 @@ def _anthropic(status: int, kind: str, message: str, **headers: str) -> ErrorAns
     return ErrorAnswer(status=status, body=body, headers={**_ANTHROPIC_HEADERS, **headers})
 
 
-def anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    """Error answers by kind of fault."""
+def _anthropic_errors(model: str) -> Mapping[str, ErrorAnswer]:
     return {
         "auth": _anthropic(401, "authentication_error", "invalid x-api-key"),
         "quota": _anthropic(
@@ -421,8 +407,7 @@ def _message(
     }
 
 
-def anthropic_begun(request: FaultedRequest, reply: Reply = _BEGUN) -> list[bytes]:
-    """Return the events of a stream that has begun to answer."""
+def _anthropic_begun(request: FaultedRequest, reply: Reply = _BEGUN) -> list[bytes]:
     usage = {"input_tokens": reply.input_tokens, "output_tokens": 0}
     start = named_event("message_start", message=_message(request, [], None, usage))
     if not reply.words:
@@ -436,38 +421,35 @@ def anthropic_begun(request: FaultedRequest, reply: Reply = _BEGUN) -> list[byte
     ]
 
 
-def anthropic_breaking(request: FaultedRequest) -> bytes:
-    """Return the event that breaks a stream with an error."""
-    return named_event("error", error=anthropic_errors(request.model)["stream_error"].body["error"])
+def _anthropic_breaking(request: FaultedRequest) -> bytes:
+    return named_event(
+        "error", error=_anthropic_errors(request.model)["stream_error"].body["error"]
+    )
 
 
-def anthropic_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
-    """Return a complete stream that says the reply."""
+def _anthropic_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     ended = {"stop_reason": _STOPS[reply.finish], "stop_sequence": None}
     return [
-        *anthropic_begun(request, reply),
+        *_anthropic_begun(request, reply),
         *([named_event("content_block_stop", index=0)] if reply.words else []),
         named_event("message_delta", delta=ended, usage={"output_tokens": reply.output_tokens}),
         named_event("message_stop"),
     ]
 
 
-def anthropic_whole(request: FaultedRequest, reply: Reply) -> Body:
-    """Return a complete answer that says the reply."""
+def _anthropic_whole(request: FaultedRequest, reply: Reply) -> Body:
     content = [{"type": "text", "text": reply.text}] if reply.words else []
     usage = {"input_tokens": reply.input_tokens, "output_tokens": reply.output_tokens}
     return _message(request, content, _STOPS[reply.finish], usage)
 
 
-def anthropic_error(error: ReplayedError) -> Body:
-    """Return the body of a replayed error."""
+def _anthropic_error(error: ReplayedError) -> Body:
     named = {"type": error.code or "error", "message": error.message}
     return {"type": "error", "error": named, "request_id": "req_drill"}
 
 
-def anthropic_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    """Return the event of a replayed error."""
-    return named_event("error", error=anthropic_error(error)["error"])
+def _anthropic_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    return named_event("error", error=_anthropic_error(error)["error"])
 
 
 # --- Gemini ------------------------------------------------------------------------------------
@@ -504,8 +486,7 @@ _PER_DAY = "GenerateRequestsPerDayPerProjectPerModel"
 _PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel"
 
 
-def gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    """Error answers by kind of fault."""
+def _gemini_errors(model: str) -> Mapping[str, ErrorAnswer]:
     busy = "The model is overloaded. Please try again later."
     return {
         "auth": _gemini(
@@ -564,20 +545,18 @@ def _gemini_framed(
     return [*pieces, b"]"] if ends else pieces
 
 
-def gemini_begun(request: FaultedRequest) -> list[bytes]:
-    """Return the events of a stream that has begun to answer."""
+def _gemini_begun(request: FaultedRequest) -> list[bytes]:
     bodies = [_candidate(request, word, _BEGUN, ends=False, output_tokens=0) for word in WORDS]
     return _gemini_framed(request, bodies, begins=True, ends=False)
 
 
-def gemini_breaking(request: FaultedRequest) -> bytes:
-    """Return the event that breaks a stream with an error."""
-    body = gemini_errors(request.model)["stream_error"].body
+def _gemini_breaking(request: FaultedRequest) -> bytes:
+    body = _gemini_errors(request.model)["stream_error"].body
     return b"".join(_gemini_framed(request, [body], begins=False, ends=True))
 
 
-def gemini_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
-    """Return a complete stream that says the reply; its counts are cumulative."""
+def _gemini_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
+    """Return a complete stream, whose counts are cumulative."""
     *words, last = reply.words or ("",)
     bodies = [
         _candidate(request, word, reply, ends=False, output_tokens=min(n, reply.output_tokens))
@@ -587,22 +566,19 @@ def gemini_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return _gemini_framed(request, [*bodies, end], begins=True, ends=True)
 
 
-def gemini_whole(request: FaultedRequest, reply: Reply) -> Body:
-    """Return a complete answer that says the reply."""
+def _gemini_whole(request: FaultedRequest, reply: Reply) -> Body:
     return _candidate(request, reply.text, reply, ends=True, output_tokens=reply.output_tokens)
 
 
-def gemini_error(error: ReplayedError) -> Body:
-    """Return the body of a replayed error."""
+def _gemini_error(error: ReplayedError) -> Body:
     named: Body = {"code": error.status, "message": error.message, "status": error.code or ""}
     if error.wait_s is not None:
         named["details"] = [{"@type": f"{_GOOGLE}RetryInfo", "retryDelay": f"{error.wait_s:g}s"}]
     return {"error": named}
 
 
-def gemini_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    """Return the event of a replayed error."""
-    return b"".join(_gemini_framed(request, [gemini_error(error)], begins=False, ends=True))
+def _gemini_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    return b"".join(_gemini_framed(request, [_gemini_error(error)], begins=False, ends=True))
 
 
 # --- Gemini: Interactions ----------------------------------------------------------------------
@@ -615,8 +591,7 @@ def _refused(status: int, code: str, message: str) -> ErrorAnswer:
     return ErrorAnswer(status=status, body=body, headers={})
 
 
-def interactions_errors(model: str) -> Mapping[str, ErrorAnswer]:
-    """Error answers by kind of fault."""
+def _interactions_errors(model: str) -> Mapping[str, ErrorAnswer]:
     busy = "The service is temporarily overloaded. Please try again later."
     limit = "You have exceeded the per-minute request limit."
     wait = {"retry-after": str(WAIT_S)}
@@ -664,8 +639,7 @@ def _interaction_event(kind: str, **payload: object) -> bytes:
     return b"event: " + kind.encode() + b"\ndata: " + body + b"\n\n"
 
 
-def interactions_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
-    """Return the events of a stream that has begun to answer."""
+def _interactions_begun(request: FaultedRequest, words: Sequence[str] = WORDS) -> list[bytes]:
     created = {"interaction": _interaction(request, "in_progress")}
     spoken = [
         _interaction_event("step.start", index=0, step={"type": "model_output"}),
@@ -677,37 +651,93 @@ def interactions_begun(request: FaultedRequest, words: Sequence[str] = WORDS) ->
     return [_interaction_event("interaction.created", **created), *(spoken if words else ())]
 
 
-def interactions_breaking(request: FaultedRequest) -> bytes:
-    """Return the event that breaks a stream with an error."""
-    error = interactions_errors(request.model)["stream_error"].body["error"]
+def _interactions_breaking(request: FaultedRequest) -> bytes:
+    error = _interactions_errors(request.model)["stream_error"].body["error"]
     return _interaction_event("error", error=error)
 
 
-def interactions_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
-    """Return a complete stream that says the reply."""
+def _interactions_stream(request: FaultedRequest, reply: Reply) -> list[bytes]:
     return [
-        *interactions_begun(request, reply.words),
+        *_interactions_begun(request, reply.words),
         *([_interaction_event("step.stop", index=0)] if reply.words else ()),
         _interaction_event("interaction.completed", interaction=_interaction_ended(request, reply)),
         b"event: done\ndata: [DONE]\n\n",
     ]
 
 
-def interactions_whole(request: FaultedRequest, reply: Reply) -> Body:
-    """Return a complete answer that says the reply."""
+def _interactions_whole(request: FaultedRequest, reply: Reply) -> Body:
     content = [{"type": "text", "text": reply.text}]
     steps = [{"type": "model_output", "content": content}] if reply.words else []
     return {**_interaction_ended(request, reply), "steps": steps}
 
 
-def interactions_error(error: ReplayedError) -> Body:
-    """Return the body of a replayed error."""
+def _interactions_error(error: ReplayedError) -> Body:
     return {"error": {"code": error.code or "", "message": error.message}}
 
 
-def interactions_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
-    """Return the event of a replayed error."""
-    return _interaction_event("error", error=interactions_error(error)["error"])
+def _interactions_error_event(request: FaultedRequest, error: ReplayedError) -> bytes:
+    return _interaction_event("error", error=_interactions_error(error)["error"])
+
+
+# --- scripts by API ----------------------------------------------------------------------------
+# All texts are invented, after the providers' documentation.
+
+
+CHAT = ErrorScript(
+    errors=_chat_errors,
+    begun=_chat_begun,
+    breaking=_chat_breaking,
+    stream=_chat_stream,
+    whole=_chat_whole,
+    error=_openai_error,
+    error_event=_chat_error_event,
+)
+GEMINI = ErrorScript(
+    errors=_gemini_errors,
+    begun=_gemini_begun,
+    breaking=_gemini_breaking,
+    stream=_gemini_stream,
+    whole=_gemini_whole,
+    error=_gemini_error,
+    error_event=_gemini_error_event,
+)
+SCRIPTS: Mapping[str, ErrorScript] = {
+    "openai.chat": CHAT,
+    "openai.responses": ErrorScript(
+        errors=_responses_errors,
+        begun=_responses_begun,
+        breaking=_responses_breaking,
+        stream=_responses_stream,
+        whole=_responses_whole,
+        error=_openai_error,
+        error_event=_responses_error_event,
+    ),
+    "anthropic.messages": ErrorScript(
+        errors=_anthropic_errors,
+        begun=_anthropic_begun,
+        breaking=_anthropic_breaking,
+        stream=_anthropic_stream,
+        whole=_anthropic_whole,
+        error=_anthropic_error,
+        error_event=_anthropic_error_event,
+    ),
+    "gemini.generateContent": GEMINI,
+    "gemini.streamGenerateContent": GEMINI,
+    "gemini.interactions": ErrorScript(
+        errors=_interactions_errors,
+        begun=_interactions_begun,
+        breaking=_interactions_breaking,
+        stream=_interactions_stream,
+        whole=_interactions_whole,
+        error=_interactions_error,
+        error_event=_interactions_error_event,
+    ),
+}
+
+
+def script_for(api: str) -> ErrorScript:
+    """Return an API's error script; one that is not listed is answered as OpenAI's chat."""
+    return SCRIPTS.get(api, CHAT)
 
 
 # --- complete answers that spoil the measurement -----------------------------------------------

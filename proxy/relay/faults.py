@@ -19,6 +19,7 @@ from proxy.outbound import errors
 from proxy.outbound.connection import ResponseHandler
 from proxy.outbound.request import ArrivingBody, SerializedRequest, UpstreamRequest
 from proxy.relay.fault_scripts import (
+    GEMINI,
     INVALID_ANSWERS,
     NOTHING_SAID,
     SILENT,
@@ -28,41 +29,8 @@ from proxy.relay.fault_scripts import (
     FaultedRequest,
     ReplayedError,
     Reply,
-    anthropic_begun,
-    anthropic_breaking,
-    anthropic_error,
-    anthropic_error_event,
-    anthropic_errors,
-    anthropic_stream,
-    anthropic_whole,
-    chat_begun,
-    chat_breaking,
-    chat_error_event,
-    chat_errors,
-    chat_stream,
-    chat_whole,
-    gemini_begun,
-    gemini_breaking,
-    gemini_error,
-    gemini_error_event,
-    gemini_errors,
-    gemini_stream,
-    gemini_whole,
-    interactions_begun,
-    interactions_breaking,
-    interactions_error,
-    interactions_error_event,
-    interactions_errors,
-    interactions_stream,
-    interactions_whole,
-    openai_error,
     replayed_message,
-    responses_begun,
-    responses_breaking,
-    responses_error_event,
-    responses_errors,
-    responses_stream,
-    responses_whole,
+    script_for,
 )
 from proxy.routing import headers as http_headers
 from proxy.routing.headers import INJECTED_HEADER
@@ -74,79 +42,14 @@ if TYPE_CHECKING:
     from truezero.models import Fault, FaultKind, ReplayedCall
 
 
-# --- scripts by API ----------------------------------------------------------------------------
-# All texts are invented, after the providers' documentation.
-
-
-CHAT = ErrorScript(
-    errors=chat_errors,
-    begun=chat_begun,
-    breaking=chat_breaking,
-    stream=chat_stream,
-    whole=chat_whole,
-    error=openai_error,
-    error_event=chat_error_event,
-)
-SCRIPTS: Mapping[str, ErrorScript] = {
-    "openai.chat": CHAT,
-    "openai.responses": ErrorScript(
-        errors=responses_errors,
-        begun=responses_begun,
-        breaking=responses_breaking,
-        stream=responses_stream,
-        whole=responses_whole,
-        error=openai_error,
-        error_event=responses_error_event,
-    ),
-    "anthropic.messages": ErrorScript(
-        errors=anthropic_errors,
-        begun=anthropic_begun,
-        breaking=anthropic_breaking,
-        stream=anthropic_stream,
-        whole=anthropic_whole,
-        error=anthropic_error,
-        error_event=anthropic_error_event,
-    ),
-    "gemini.generateContent": (
-        _GEMINI := ErrorScript(
-            errors=gemini_errors,
-            begun=gemini_begun,
-            breaking=gemini_breaking,
-            stream=gemini_stream,
-            whole=gemini_whole,
-            error=gemini_error,
-            error_event=gemini_error_event,
-        )
-    ),
-    "gemini.streamGenerateContent": _GEMINI,
-    "gemini.interactions": ErrorScript(
-        errors=interactions_errors,
-        begun=interactions_begun,
-        breaking=interactions_breaking,
-        stream=interactions_stream,
-        whole=interactions_whole,
-        error=interactions_error,
-        error_event=interactions_error_event,
-    ),
-}
-
-
-def script_for(api: str) -> ErrorScript:
-    """Return an API's error script; one that is not listed is answered as OpenAI's chat."""
-    return SCRIPTS.get(api, CHAT)
+_REQUEST_LIMIT = 64 * 1024 * 1024
+_JSON = ("content-type", "application/json")
+_SSE = ("content-type", "text/event-stream; charset=utf-8")
 
 
 def wants_usage(body: Payload) -> bool:
     """Return True if a chat request asks for its stream's usage."""
     return part(body.get("stream_options")).get("include_usage") is True
-
-
-# --- injection ---------------------------------------------------------------------------------
-
-
-_REQUEST_LIMIT = 64 * 1024 * 1024
-_JSON = ("content-type", "application/json")
-_SSE = ("content-type", "text/event-stream; charset=utf-8")
 
 
 class FaultyOrigin:
@@ -166,7 +69,7 @@ class FaultyOrigin:
         self.kind = fault.kind
         self._fault = fault
         self._route = routes.route(method, path)
-        self._framed = script_for(self._route.api) is not _GEMINI or b"alt=sse" in query
+        self._framed = script_for(self._route.api) is not GEMINI or b"alt=sse" in query
         self._loop = asyncio.get_running_loop()
         self._response: ResponseHandler | None = None
         self._steps: Iterator[_Step] = iter(())

@@ -13,13 +13,14 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from rich import box
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 # --- provider ---
 #
-# Two dialects, and accounts that fail as real ones do. Answers depend only on the key, the model
-# and the state of the account; error bodies come from the proxy's fault scripts.
+# Two dialects, and accounts that fail as real ones do. An answer depends only on the key, the model
+# and the state of the account; its bytes are those of the proxy's fault scripts.
 
 
 MODELS = ("demo-large", "demo-small")
@@ -47,6 +48,7 @@ DOWN = "demo-down"  # a model whose servers answer nobody
 OPERATOR = "sk-demo-funded"  # the key that the proxy holds
 _AT_LENGTH = "at length"  # a task for which the gateway before the provider loses its patience
 _POLL_S = 0.05  # what shutdown() waits for at most; half a second by default
+_PAUSE_S = 0.3  # what a rate limit asks an agent to wait
 _PRODUCT = re.compile(r"(\d+) \* (\d+)")
 
 
@@ -54,47 +56,35 @@ _PRODUCT = re.compile(r"(\d+) \* (\d+)")
 class Account:
     """The account behind a key.
 
-    ``credit``: US dollars left. ``burst``: calls allowed before one is refused with a wait of
-    ``pause_s`` seconds; None is no limit. It counts calls, not time: a slow machine sees the same.
-    ``incident``: the provider has an outage in this account's region. ``every_s``: its limit is a
-    call in so many seconds, as its answers state; one that comes sooner is refused.
+    ``fault``: what each of its calls meets. ``alternates``: every second call is refused; it counts
+    calls, not time, so that a slow machine sees the same. ``every_s``: its limit is a call in so
+    many seconds, as its answers state; one that comes sooner is refused.
     """
 
-    credit: float = 100.0
-    burst: int | None = None
-    pause_s: float = 0.3
-    incident: bool = False
-    every_s: float | None = None
-    admitted: int = 0
+    fault: FaultKind | None = None
+    alternates: bool = False
+    every_s: float = 0.0
+    calls: int = 0
     admitted_at: float = -math.inf
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def wait_s(self) -> float | None:
-        """Return the seconds until the next call is allowed; None admits this one and counts it."""
-        if self.burst is None:
-            return None
+    def refuses(self) -> bool:
+        """Return True if a call exceeds the rate limit; else admit it."""
         with self.lock:
-            refused = self.admitted >= self.burst
-            self.admitted = 0 if refused else self.admitted + 1
-        return self.pause_s if refused else None
-
-    def too_soon(self) -> bool:
-        """Return True if a call exceeds the limit; else admit it."""
-        if self.every_s is None:
-            return False
-        with self.lock:
+            self.calls += 1
             now = time.monotonic()
-            refused = now < self.admitted_at + self.every_s
-            self.admitted_at = self.admitted_at if refused else now
-        return refused
+            if now < self.admitted_at + self.every_s or (self.alternates and self.calls % 2 == 0):
+                return True
+            self.admitted_at = now
+            return False
 
 
 ACCOUNTS = {
     "sk-demo-funded": Account(),
-    "sk-demo-empty": Account(credit=0.0),
-    "sk-demo-busy": Account(burst=1),
+    "sk-demo-empty": Account(fault="quota"),
+    "sk-demo-busy": Account(alternates=True),
     "sk-demo-slow": Account(every_s=1.0),
-    "sk-demo-outage": Account(incident=True),
+    "sk-demo-outage": Account(fault="overloaded"),
 }
 
 
@@ -125,117 +115,59 @@ class DemoProvider:
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
 
-def failure(key: str, model: str) -> tuple[FaultKind, float | None] | None:
-    """Return why this key cannot call this model now, and the wait in seconds if there is one."""
+def failure(key: str, model: str) -> FaultKind | None:
+    """Return why this key cannot call this model now; None admits the call and counts it."""
     account = ACCOUNTS.get(key)
     if account is None:
-        return "auth", None
-    if account.incident or model == DOWN:
-        return "overloaded", None
+        return "auth"
+    if account.fault is not None:
+        return account.fault
+    if model == DOWN:
+        return "overloaded"
     if model not in MODELS:
-        return "model_not_found", None
-    if account.credit <= 0:
-        return "quota", None
-    if account.too_soon():
-        return "rate_limit", None
-    wait_s = account.wait_s()
-    return None if wait_s is None else ("rate_limit", wait_s)
+        return "model_not_found"
+    return "rate_limit" if account.refuses() else None
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    routes: ClassVar[dict[str, str]] = {
-        "/v1/chat/completions": "openai",
-        "/v1/messages": "anthropic",
-    }
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log nothing: requests carry keys."""
 
     def do_POST(self) -> None:
         """Answer one inference call."""
-        request = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
-        dialect = self.routes.get(self.path.partition("?")[0])
-        if dialect is None:
-            self._json(404, {"error": {"message": f"Invalid URL (POST {self.path})"}})
+        # The demo needs the service anyway.
+        from proxy.relay import fault_scripts  # noqa: PLC0415
+
+        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        model, messages = asked["model"], asked["messages"]
+        script = fault_scripts.SCRIPTS[_APIS[self.path.partition("?")[0]]]
+        if kind := failure(self._key(), model):
+            failed = script.errors(model)[kind]
+            wait = {"retry-after": f"{_PAUSE_S:g}"} if kind == "rate_limit" else {}
+            self._json(failed.status, failed.body, wait)
             return
-        model = request.get("model", "")
-        failed = failure(self._key(), model)
-        if failed is None and _AT_LENGTH in _conversation(request)[0]:
-            self._json(504, {"message": "The upstream server is timing out"})
-        elif failed is not None:
-            self._fail(dialect, model, *failed)
-        elif dialect == "openai":
-            self._openai(request)
+        if _AT_LENGTH in messages[0]["content"]:
+            words = fault_scripts.replayed_message("provider_error", "timeout")
+            late = fault_scripts.ReplayedError(status=504, code=None, message=words)
+            self._json(late.status, script.error(late))
+            return
+        text = _answer(str(messages[-1]["content"]))
+        request = fault_scripts.FaultedRequest(model=model, streamed="stream" in asked, usage=True)
+        reply = fault_scripts.Reply(
+            words=(text,), input_tokens=len(str(messages)) // 4, output_tokens=len(text) // 4
+        )
+        if request.streamed:
+            self._events(script.stream(request, reply))
         else:
-            self._anthropic(request)
+            self._json(200, script.whole(request, reply))
 
     def _key(self) -> str:
         bearer = self.headers.get("authorization", "").removeprefix("Bearer ")
         return self.headers.get("x-api-key", bearer)
 
-    def _fail(self, dialect: str, model: str, kind: FaultKind, wait_s: float | None) -> None:
-        # The demo needs the service anyway: its fault scripts have the providers' error bodies.
-        from proxy.relay.fault_scripts import anthropic_errors, chat_errors  # noqa: PLC0415
-
-        errors = chat_errors if dialect == "openai" else anthropic_errors
-        error = errors(model)[kind]
-        extra = {} if wait_s is None else {"retry-after": f"{wait_s:.2f}"}
-        self._json(error.status, error.body, extra)
-
-    def _openai(self, request: dict[str, Any]) -> None:
-        prompt, results = _conversation(request)
-        call, text = _think(prompt, results)
-        message: dict[str, Any] = {"role": "assistant", "content": text}
-        if call is not None:
-            function = {"name": "calculator", "arguments": json.dumps({"expression": call})}
-            message["tool_calls"] = [{"id": "call_1", "type": "function", "function": function}]
-        usage = _usage(prompt, text or call or "")
-        finish = "tool_calls" if call else "stop"
-        base = {"id": "chatcmpl-demo", "created": int(time.time()), "model": request["model"]}
-        if not request.get("stream"):
-            choice = {"index": 0, "message": message, "finish_reason": finish}
-            whole = {**base, "object": "chat.completion", "choices": [choice], "usage": usage}
-            self._json(200, whole)
-            return
-        chunk = {**base, "object": "chat.completion.chunk"}
-        if call is not None:
-            message["tool_calls"][0]["index"] = 0
-        last = {"index": 0, "delta": {}, "finish_reason": finish}
-        first = {"index": 0, "delta": message, "finish_reason": None}
-        self._events(
-            [
-                {**chunk, "choices": [first]},
-                {**chunk, "choices": [last]},
-                {**chunk, "choices": [], "usage": usage},
-            ],
-            done=True,
-        )
-
-    def _anthropic(self, request: dict[str, Any]) -> None:
-        prompt, results = _conversation(request)
-        call, text = _think(prompt, results)
-        content: dict[str, Any] = {"type": "text", "text": text}
-        if call is not None:
-            content = {
-                "type": "tool_use", "id": "toolu_1", "name": "calculator",
-                "input": {"expression": call},
-            }  # fmt: skip
-        counts = _usage(prompt, text or call or "")
-        usage = {
-            "input_tokens": counts["prompt_tokens"],
-            "output_tokens": counts["completion_tokens"],
-        }
-        self._json(
-            200,
-            {
-                "id": "msg_demo", "type": "message", "role": "assistant", "model": request["model"],
-                "content": [content], "stop_reason": "tool_use" if call else "end_turn",
-                "stop_sequence": None, "usage": usage,
-            },
-        )  # fmt: skip
-
-    def _json(self, status: int, body: object, extra: dict[str, str] | None = None) -> None:
+    def _json(self, status: int, body: object, extra: Mapping[str, str] | None = None) -> None:
         payload = json.dumps(body).encode()
         self.send_response(status)
         self.send_header("content-type", "application/json")
@@ -245,54 +177,28 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    def _events(self, events: list[dict[str, Any]], *, done: bool) -> None:
+    def _events(self, events: Sequence[bytes]) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
-        account = ACCOUNTS[self._key()]
-        if account.every_s is not None:
-            stated = {"limit": "1", "remaining": "0", "reset": f"{account.every_s:g}s"}
+        if every_s := ACCOUNTS[self._key()].every_s:
+            stated = {"limit": "1", "remaining": "0", "reset": f"{every_s:g}s"}
             for name, value in stated.items():
                 self.send_header(f"x-ratelimit-{name}-requests", value)
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
-        lines = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in events]
-        for line in [*lines, b"data: [DONE]\n\n"] if done else lines:
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
+        for event in (*events, b""):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(event), event))
             self.wfile.flush()
-        self.wfile.write(b"0\r\n\r\n")
 
 
-def _conversation(request: dict[str, Any]) -> tuple[str, list[str]]:
-    """Return the task's text and the tool results so far, in either dialect."""
-    prompt = ""
-    results: list[str] = []
-    for message in request.get("messages", []):
-        content = message.get("content")
-        if message.get("role") == "tool":
-            results.append(str(content))
-        elif message.get("role") == "user" and isinstance(content, str):
-            prompt = content
-        elif message.get("role") == "user" and isinstance(content, list):
-            results += [str(part["content"]) for part in content if "tool_use_id" in part]
-    return prompt, results
+_APIS = {"/v1/chat/completions": "openai.chat", "/v1/messages": "anthropic.messages"}
 
 
-def _think(prompt: str, results: list[str]) -> tuple[str | None, str | None]:
-    """Send products to the calculator; everything else is beyond this model."""
-    if results:
-        return None, f"The answer is {results[-1]}."
-    if product := _PRODUCT.search(prompt):
-        return f"{product[1]} * {product[2]}", None
-    return None, "I could not work this out."
-
-
-def _usage(prompt: str, answer: str) -> dict[str, int]:
-    inputs, outputs = max(1, len(prompt) // 4), max(1, len(answer) // 4)
-    return {
-        "prompt_tokens": inputs,
-        "completion_tokens": outputs,
-        "total_tokens": inputs + outputs,
-    }
+def _answer(said: str) -> str:
+    """Have a product calculated, and repeat a number; all else is beyond this model."""
+    if product := _PRODUCT.search(said):
+        return f"Calculate {product[0]}."
+    return f"The answer is {said}." if said.isdigit() else "I could not work this out."
 
 
 # --- scenes ---
@@ -439,57 +345,44 @@ def agent(http: httpx.Client, scene: Scene, base_url: str, key: str) -> str:
     """Run a typical agent: it retries a little, swallows errors and exits normally."""
     if "/" in scene.model:
         return ""  # its own model list does not know the id: it makes no call
-    messages: list[dict[str, Any]] = [{"role": "user", "content": scene.task}]
+    messages = [{"role": "user", "content": scene.task}]
     speak = _openai if scene.dialect == "openai" else _anthropic
     for _ in range(_STEPS):
         try:
-            call, text = speak(http, base_url, key, scene.model, messages)
+            text = speak(http, base_url, key, {"model": scene.model, "messages": messages})
         except httpx.HTTPError:
             return ""
-        if call is None:
+        product = _PRODUCT.search(text)
+        if product is None:
             return text
+        calculated = str(int(product[1]) * int(product[2]))
+        messages += [
+            {"role": "assistant", "content": text}, {"role": "user", "content": calculated},
+        ]  # fmt: skip
     return ""
 
 
-def _openai(
-    http: httpx.Client, base_url: str, key: str, model: str, messages: list[dict[str, Any]]
-) -> tuple[str | None, str]:
-    body = {"model": model, "messages": messages, "stream": True, "tools": [_TOOL]}
+def _openai(http: httpx.Client, base_url: str, key: str, asked: Mapping[str, Any]) -> str:
     answer = _persistent(
         http,
         f"{base_url}/chat/completions",
-        {**body, "stream_options": {"include_usage": True}},
+        {**asked, "stream": True, "stream_options": {"include_usage": True}},
         {"authorization": f"Bearer {key}"},
     )
-    events = [line[6:] for line in answer.text.splitlines() if line.startswith("data: {")]
-    delta = json.loads(events[0])["choices"][0]["delta"]
-    if not delta.get("tool_calls"):
-        return None, delta["content"]
-    called = delta["tool_calls"][0]
-    outcome = _calculate(json.loads(called["function"]["arguments"])["expression"])
-    messages += [delta, {"role": "tool", "tool_call_id": called["id"], "content": outcome}]
-    return outcome, ""
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line[:7] == "data: {"]
+    choices = [choice for event in events for choice in event["choices"]]
+    return "".join(choice["delta"].get("content", "") for choice in choices)
 
 
-def _anthropic(
-    http: httpx.Client, base_url: str, key: str, model: str, messages: list[dict[str, Any]]
-) -> tuple[str | None, str]:
+def _anthropic(http: httpx.Client, base_url: str, key: str, asked: Mapping[str, Any]) -> str:
     answer = _persistent(
         http,
         f"{base_url}/v1/messages",
-        {"model": model, "messages": messages, "max_tokens": 100, "tools": [_TOOL]},
+        {**asked, "max_tokens": 100},
         {"x-api-key": key, "anthropic-version": "2023-06-01"},
-    ).json()
-    part = answer["content"][0]
-    if part["type"] == "text":
-        return None, part["text"]
-    outcome = _calculate(part["input"]["expression"])
-    done = {"type": "tool_result", "tool_use_id": part["id"], "content": outcome}
-    messages += [
-        {"role": "assistant", "content": answer["content"]},
-        {"role": "user", "content": [done]},
-    ]
-    return outcome, ""
+    )
+    text: str = answer.json()["content"][0]["text"]
+    return text
 
 
 def _persistent(
@@ -501,17 +394,6 @@ def _persistent(
             break
         time.sleep(float(answer.headers.get("retry-after", _PATIENCE_S)))
     return answer.raise_for_status()
-
-
-def _calculate(expression: str) -> str:
-    left, right = expression.split(" * ")
-    return str(int(left) * int(right))
-
-
-_TOOL = {
-    "type": "function",
-    "function": {"name": "calculator", "parameters": {"type": "object", "properties": {}}},
-}
 
 
 def _record(run: Run) -> dict[str, Any]:

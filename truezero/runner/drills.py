@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import IO, Any
+from typing import IO, Any, get_args
 
 from truezero import Client, models
 from truezero.runner.equipment import PreparedCommand, equipped
@@ -28,22 +28,8 @@ _READ = 65536
 _LONGEST_TASK = 200  # characters
 
 DRILLS: Mapping[str, models.Fault] = {
-    "auth": models.Fault(kind="auth"),
-    "quota": models.Fault(kind="quota"),
-    "model_not_found": models.Fault(kind="model_not_found"),
-    "rate_limit": models.Fault(kind="rate_limit"),
-    "overloaded": models.Fault(kind="overloaded"),
-    "stream_error": models.Fault(kind="stream_error"),
-    "truncation": models.Fault(kind="truncation"),
-    "empty": models.Fault(kind="empty"),
+    **{kind: models.Fault(kind=kind) for kind in get_args(models.FaultKind) if kind != "replay"},
     "mid_run_quota": models.Fault(kind="quota", at_call=2),
-    "hang": models.Fault(kind="hang"),
-    "reset": models.Fault(kind="reset"),
-    "truncate_prompt": models.Fault(kind="truncate_prompt"),
-    "cut_output": models.Fault(kind="cut_output"),
-    "swap_model": models.Fault(kind="swap_model"),
-    "abort": models.Fault(kind="abort"),
-    "slow": models.Fault(kind="slow"),
 }
 # Complete answers, by which the measurement is spoilt. A slow one is good for who waits.
 INVALID_ANSWERS = frozenset(("truncate_prompt", "cut_output", "swap_model", "abort"))
@@ -180,7 +166,7 @@ def run(
     """
     drilled = []
     for name in plan.drills:
-        one = _drill(name, plan, client)
+        one = _play(name, _fault(name, plan), plan, client)
         done(one)
         drilled.append(one)
     return drilled
@@ -195,10 +181,6 @@ def replay(plan: Plan, original: ReplayedRollout, client: Client) -> DrillReport
     """
     name = f"like {original.verdict.rollout_id}"
     return _play(name, original.fault(), plan, client, original)
-
-
-def _drill(name: str, plan: Plan, client: Client) -> DrillReport:
-    return _play(name, _fault(name, plan), plan, client)
 
 
 def _play(

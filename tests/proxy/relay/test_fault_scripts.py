@@ -6,24 +6,14 @@ import pytest
 
 from proxy.relay.fault_scripts import (
     INVALID_ANSWERS,
+    SCRIPTS,
     SILENT,
     SUBSTITUTE_MODEL,
     WAIT_S,
     WINDOW_TOKENS,
     FaultedRequest,
-    anthropic_breaking,
-    anthropic_errors,
-    anthropic_stream,
-    chat_errors,
-    chat_stream,
     data_event,
-    gemini_begun,
-    gemini_errors,
-    gemini_stream,
     named_event,
-    responses_breaking,
-    responses_errors,
-    responses_stream,
 )
 
 # --------------------------------------------------------------------------------------------------
@@ -67,14 +57,15 @@ def test_one_fact_is_spoilt_by_each_fault() -> None:
 
 
 def test_an_unknown_model_is_404_in_chat_and_400_in_responses() -> None:
-    statuses = [errors("m")["model_not_found"].status for errors in (chat_errors, responses_errors)]
+    apis = ("openai.chat", "openai.responses")
+    statuses = [SCRIPTS[api].errors("m")["model_not_found"].status for api in apis]
     assert statuses == [404, 400]
 
 
 @pytest.mark.parametrize("usage", [True, False])
 def test_a_silent_chat_stream_is_complete(usage: bool) -> None:
     request = FaultedRequest(model="m", streamed=True, usage=usage)
-    *events, done = chat_stream(request, SILENT)
+    *events, done = SCRIPTS["openai.chat"].stream(request, SILENT)
     assert done == b"data: [DONE]\n\n"
     payloads = [json.loads(event.removeprefix(b"data: ")) for event in events]
     assert any(payload.get("usage") for payload in payloads) is usage
@@ -82,26 +73,34 @@ def test_a_silent_chat_stream_is_complete(usage: bool) -> None:
 
 def test_a_silent_responses_stream_ends_with_completed() -> None:
     request = FaultedRequest(model="m", streamed=True)
-    assert responses_stream(request, SILENT)[-1].startswith(b"event: response.completed\n")
-    assert responses_breaking(request).startswith(b"event: response.failed\n")
+    assert (
+        SCRIPTS["openai.responses"]
+        .stream(request, SILENT)[-1]
+        .startswith(b"event: response.completed\n")
+    )
+    assert SCRIPTS["openai.responses"].breaking(request).startswith(b"event: response.failed\n")
 
 
 # --- Gemini's failures: how long to wait is in the body, and a stream may be a JSON array ---------
 
 
 def test_a_rate_limit_says_in_its_details_how_long_to_wait() -> None:
-    details = gemini_errors("m")["rate_limit"].body["error"]["details"]
+    details = SCRIPTS["gemini.generateContent"].errors("m")["rate_limit"].body["error"]["details"]
     assert {"retryDelay": f"{WAIT_S}s"}.items() <= details[-1].items()
 
 
 def test_a_stream_without_sse_is_a_json_array() -> None:
     request = FaultedRequest(model="m", streamed=True, framed=False)
-    assert isinstance(json.loads(b"".join(gemini_stream(request, SILENT))), list)
+    assert isinstance(
+        json.loads(b"".join(SCRIPTS["gemini.generateContent"].stream(request, SILENT))), list
+    )
 
 
 def test_a_stream_with_sse_is_made_of_data_events() -> None:
     request = FaultedRequest(model="m", streamed=True)
-    assert all(event.startswith(b"data: ") for event in gemini_begun(request))
+    assert all(
+        event.startswith(b"data: ") for event in SCRIPTS["gemini.generateContent"].begun(request)
+    )
 
 
 # --- Anthropic's failures: an overload of its own, and streams with named events ------------------
@@ -110,19 +109,19 @@ REQUEST = FaultedRequest(model="m", streamed=True)
 
 
 def test_an_overload_has_anthropics_own_status() -> None:
-    error = anthropic_errors("m")["overloaded"]
+    error = SCRIPTS["anthropic.messages"].errors("m")["overloaded"]
     assert error.status == 529
     assert error.body["error"]["type"] == "overloaded_error"
 
 
 def test_a_silent_stream_stops_its_message() -> None:
-    events = anthropic_stream(REQUEST, SILENT)
+    events = SCRIPTS["anthropic.messages"].stream(REQUEST, SILENT)
     assert events[0].startswith(b"event: message_start\n")
     assert events[-1].startswith(b"event: message_stop\n")
 
 
 def test_a_stream_breaks_with_an_error_event() -> None:
-    assert anthropic_breaking(REQUEST).startswith(b"event: error\n")
+    assert SCRIPTS["anthropic.messages"].breaking(REQUEST).startswith(b"event: error\n")
 
 
 # --- Server-sent events as the scripts write them -------------------------------------------------

@@ -19,12 +19,12 @@ from proxy.relay.context import CallLimits
 from proxy.relay.fault_scripts import (
     CUT_WORDS,
     INVALID_ANSWERS,
+    SCRIPTS,
     SUBSTITUTE_MODEL,
     WAIT_S,
     WINDOW_TOKENS,
     WORDS,
 )
-from proxy.relay.faults import SCRIPTS
 from tests.fakes import caller
 from tests.fakes.answers import Api
 from tests.journeys.service import ROOT

@@ -8,6 +8,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from proxy.relay.fault_scripts import SCRIPTS
 from truezero.runner import demo
 from truezero.runner.demo import (
     ACCOUNTS,
@@ -83,13 +84,11 @@ def test_each_dialect_fails_with_its_own_status(
 
 
 def test_a_rate_limit_says_how_long_and_admits_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(ACCOUNTS, "sk-slow", Account(burst=1, pause_s=3600))
+    monkeypatch.setitem(ACCOUNTS, "sk-slow", Account(alternates=True))
     with DemoProvider() as provider:
         answers = [ask(provider.url, "openai", "sk-slow") for _ in range(3)]
     assert [answer.status_code for answer in answers] == [200, 429, 200]
-    assert float(answers[1].headers["retry-after"]) == 3600
-    account = Account(burst=2, pause_s=10)
-    assert [account.wait_s() for _ in range(6)] == [None, None, 10, None, None, 10]
+    assert float(answers[1].headers["retry-after"]) == 0.3
 
 
 def test_a_limit_is_stated_and_refuses_what_comes_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,19 +100,25 @@ def test_a_limit_is_stated_and_refuses_what_comes_sooner(monkeypatch: pytest.Mon
         name: answers[0].headers[f"x-ratelimit-{name}-requests"] for name in ("limit", "reset")
     }
     assert stated == {"limit": "1", "reset": "3600s"}
-    assert "retry-after" not in answers[1].headers
+
+
+def test_a_failures_bytes_are_those_of_a_drill() -> None:
+    with DemoProvider() as provider:
+        for dialect, api in (("openai", "openai.chat"), ("anthropic", "anthropic.messages")):
+            refused = ask(provider.url, dialect, "sk-demo-empty")
+            assert refused.json() == SCRIPTS[api].errors("demo-large")["quota"].body
 
 
 def test_nothing_stands_between_a_funded_key_and_its_model() -> None:
     assert failure(FUNDED, "demo-large") is None
-    assert failure("sk-revoked", "demo-huge") == ("auth", None)
+    assert failure("sk-revoked", "demo-huge") == "auth"
 
 
-def test_a_product_goes_to_the_calculator_in_both_dialects() -> None:
+def test_a_product_is_to_be_calculated_in_both_dialects() -> None:
     with DemoProvider() as provider:
         chat = ask(provider.url, "openai", FUNDED).json()["choices"][0]
         message = ask(provider.url, "anthropic", FUNDED).json()
         stream = ask(provider.url, "openai", FUNDED, stream=True).text
-    assert chat["finish_reason"] == "tool_calls"
-    assert message["content"][0]["input"] == {"expression": "17 * 23"}
+    assert chat["message"]["content"] == "Calculate 17 * 23."
+    assert message["content"][0]["text"] == "Calculate 17 * 23."
     assert stream.endswith("data: [DONE]\n\n")

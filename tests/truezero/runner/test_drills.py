@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -306,11 +305,6 @@ def test_drills_are_chosen_by_name_in_the_tables_order() -> None:
     assert drills.chosen(["reset", "auth"]) == ("auth", "reset")
     with pytest.raises(DrillError, match=r"unknown fault 'boredom'; choose from auth, quota"):
         drills.chosen(["auth", "boredom"])
-
-
-def test_every_kind_of_fault_has_a_drill() -> None:
-    kinds = {fault.kind for fault in DRILLS.values()}
-    assert kinds | {"replay"} == set(get_args(models.FaultKind))
 
 
 def test_the_table_names_what_was_hidden(client: Client, agent: Path) -> None:

@@ -6,8 +6,16 @@ from typing import get_args
 
 import pytest
 
-from proxy.relay.fault_scripts import INVALID_ANSWERS, SILENT, FaultedRequest, Reply
-from proxy.relay.faults import CHAT, SCRIPTS, script_for, wants_usage
+from proxy.relay.fault_scripts import (
+    CHAT,
+    INVALID_ANSWERS,
+    SCRIPTS,
+    SILENT,
+    FaultedRequest,
+    Reply,
+    script_for,
+)
+from proxy.relay.faults import wants_usage
 from truezero.models import FaultKind
 
 # Played on the connection, complete answers, or what was recorded.
