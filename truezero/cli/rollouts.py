@@ -198,8 +198,11 @@ def known_agent(name: str | None) -> str | None:
     return name
 
 
-def limits_of(words: tuple[str, ...]) -> LimitFacts:
-    """Return the limits that options state, such as ``tokens=200000``; exit with 2 on another."""
+def limits_of(words: tuple[str, ...]) -> LimitFacts | None:
+    """Return the limits that options state, such as ``tokens=200000``, or None for none.
+
+    Exit with 2 on a word that states none.
+    """
     limits: dict[str, float] = {}
     for word in words:
         name, _, amount = word.partition("=")
@@ -209,7 +212,7 @@ def limits_of(words: tuple[str, ...]) -> LimitFacts:
             limits[name] = float(amount) if name in ("cost_usd", "seconds") else int(amount)
         except ValueError:
             fail(f"{word}: not calls=, tokens=, cost_usd= or seconds= and an amount", 2)
-    return cast("LimitFacts", limits)
+    return cast("LimitFacts", limits) or None
 
 
 def wait_while_down(

@@ -12,10 +12,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
 from truezero import Client, models
 from truezero.printable import visible
@@ -301,24 +301,9 @@ class Job:
     attempt: int | None = None
     model: str | None = None
     upstream: str | None = None  # None: the agent's only one, where it has one
-    limits: LimitFacts = field(default_factory=LimitFacts)
-    batch_limits: LimitFacts = field(default_factory=LimitFacts)
+    limits: LimitFacts | None = None
+    batch_limits: LimitFacts | None = None
     fail_fast: bool = False
-
-
-class _StatedLimits(TypedDict, total=False):
-    limits: LimitFacts
-    batch_limits: LimitFacts
-
-
-def _limits(job: Job) -> _StatedLimits:
-    """Return the limits that a job states; a service of 0.1 knows of none."""
-    facts: _StatedLimits = {}
-    if job.limits:
-        facts["limits"] = job.limits
-    if job.batch_limits:
-        facts["batch_limits"] = job.batch_limits
-    return facts
 
 
 def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: None) -> Report:
@@ -338,7 +323,8 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
     rollout = client.register(
         id=job.id, batch=job.batch, task=job.task, repeat=job.repeat, repeats=job.repeats,
         attempt=job.attempt, model=job.model,
-        upstream=job.upstream or upstream_of(job.command, job.agent), **_limits(job),
+        upstream=job.upstream or upstream_of(job.command, job.agent),
+        limits=job.limits, batch_limits=job.batch_limits,
     )  # fmt: skip
     if not rollout.admitted:
         return Report(
