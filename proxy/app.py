@@ -22,7 +22,7 @@ from classifier.operator_causes import OperatorCauses
 from classifier.records import Exchange, LimitReached
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
-from proxy.budgets import Amounts, Blocked, CallAsking, Reserved
+from proxy.budgets import Amounts, Reservation
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
@@ -37,7 +37,6 @@ from proxy.outbound.websocket import WebSocketConnector
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import Access, AccessState, AccessUnknownError
-from proxy.relay.budgets import CallBudgets
 from proxy.relay.context import (
     CallLimits,
     CallRecorder,
@@ -48,6 +47,7 @@ from proxy.relay.context import (
 )
 from proxy.relay.pacer import Pacer, paced_upstreams
 from proxy.relay.relay import Relay
+from proxy.relay.reservations import Reservations
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
@@ -141,14 +141,14 @@ def rollout_access(database: Database) -> Access:
     )
 
 
-def rollout_budgets(
+def call_reservations(
     database: Database, recorder: Recorder, prices: PriceTable, worker: str
-) -> CallBudgets:
-    """Reserve in the database what calls spend of limits, and settle it once they are recorded."""
+) -> Reservations:
+    """Make reservations in the database, and settle them once their calls are recorded."""
 
-    def reserve(call: CallAsking) -> Reserved | Blocked:
+    def reserve(reservation: Reservation) -> Amounts | LimitReached | None:
         with _away():
-            return database.budgets.reserve(call, worker=worker, now=epoch_s())
+            return database.budgets.reserve(reservation, worker=worker, now=epoch_s())
 
     def settle(spent: Mapping[str, Amounts]) -> None:
         with _away():
@@ -158,7 +158,7 @@ def rollout_budgets(
         with _away():
             database.budgets.refused(rollout_id, reached)
 
-    return CallBudgets(
+    return Reservations(
         reserve=reserve,
         settle=settle,
         refused=refused,
@@ -237,7 +237,7 @@ def relay_context(
     keyring: Keyring,
     salt: bytes,
     access: Access,
-    budgets: CallBudgets,
+    reservations: Reservations,
     admits: Callable[[str], Awaitable[None]],
     on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
@@ -271,7 +271,7 @@ def relay_context(
         operator_keys=operator_keys,
         signers=signing,
         access=access,
-        budgets=budgets,
+        reservations=reservations,
         refused=RefusedRequests(unattributed=unattributed),
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
@@ -400,7 +400,7 @@ class Application:
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
         prices = PriceTable(upstreams)
-        self._budgets = rollout_budgets(database, self._recorder, prices, worker)
+        self._reservations = call_reservations(database, self._recorder, prices, worker)
         context = relay_context(
             settings,
             environment,
@@ -409,7 +409,7 @@ class Application:
             keyring=keyring,
             salt=salt,
             access=self._access,
-            budgets=self._budgets,
+            reservations=self._reservations,
             admits=self._admits,
             on_failure=self._failed,
         )
@@ -565,7 +565,7 @@ class Application:
         await self._asker.aclose()
         await self._transport.aclose()
         await self._recorder.stop()
-        await self._budgets.drain()
+        await self._reservations.drain()
         self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)

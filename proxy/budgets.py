@@ -1,4 +1,4 @@
-"""The amounts that limits count, what a call asks of them, and what one that ended has spent."""
+"""Limits, and the amounts that calls reserve and spend of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from classifier.records import Ending, Exchange, Kind, LimitReached
+from classifier.records import Ending, Exchange, Kind
 
-LIMITS = ("calls", "tokens", "cost_usd", "seconds")
+
+class Limits(NamedTuple):
+    """The most that calls may spend together; None is no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None
+
+
+LIMITS = Limits._fields
 
 
 class Amounts(NamedTuple):
-    """An amount of each limit: spent, reserved or left."""
+    """An amount of each limit, spent or reserved."""
 
     calls: int = 0
     tokens: int = 0
@@ -21,37 +31,18 @@ class Amounts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallAsking:
-    """A call that asks to begin.
+class Reservation:
+    """The part of a budget that one call asks for before it is sent.
 
-    ``guess`` is what its request says it may spend, infinite where that is unknown; it counts until
-    a call of the rollout, or of its batch, has ended. ``is_agents``: of another role it is counted
-    for the batch alone, and never blocked.
+    ``amounts`` is what its request says it may spend, infinite where that is unknown; it counts
+    until a call of the rollout, or of its batch, has ended. ``is_agents``: a call of another role
+    counts for the batch alone, and is never refused.
     """
 
     id: str
     rollout_id: str
     is_agents: bool
-    guess: Amounts
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reserved:
-    """The amounts that a call reserved, as far as can be told; None: no limit counts it."""
-
-    amounts: Amounts | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocked:
-    """The limit that keeps a call from beginning.
-
-    ``on_limit`` and ``pause_s`` are as registered.
-    """
-
-    reached: LimitReached
-    on_limit: str
-    pause_s: float
+    amounts: Amounts
 
 
 def spent_by(

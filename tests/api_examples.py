@@ -69,7 +69,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
     },
     "POST /upstreams/{upstream}/reference": {"model": "gpt-5"},
     "POST /rollouts/{rollout_id}/limits": {"calls": 2, "tokens": 100_000},
-    "POST /batches/{batch}/limits": {"calls": 20, "on_limit": "pause"},
+    "POST /batches/{batch}/limits": {"calls": 20},
     "POST /digests": {"response_ids": ["chatcmpl-1", "resp_1"]},
     "POST /batches/{batch}/begin": {"run": "shift-1"},
     "POST /batches/{batch}/end": {"run": "shift-1"},

@@ -141,8 +141,6 @@ async def _budgets(service: Service) -> list[Condition]:
             row["kind"]: row["name"],
             "limits": {name: row[name] for name in names},
             "spent": {name: row[f"spent_{name}"] for name in names},
-            "on_limit": row["on_limit"],
-            "pause_s": row["pause_s"],
             **_link(service, path_of(pages, row["name"])),
         }
         subject = f"{row['kind']}/{row['name']}"

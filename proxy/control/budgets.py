@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import logging
+from functools import cache
 
+from proxy.budgets import LIMITS, Limits
 from proxy.control.queries import Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
 from proxy.store.batches import batch_version
-from proxy.store.budgets import ROLLOUT, BudgetState, StoredLimits
+from proxy.store.budgets import ROLLOUT, Budget
 from truezero import models
+
+log = logging.getLogger("truezero")
 
 
 async def budget(service: Service, kind: str, name: str) -> models.Budget:
@@ -29,20 +33,20 @@ async def budget(service: Service, kind: str, name: str) -> models.Budget:
     return _model(state)
 
 
-async def counted(service: Service, kind: str, name: str) -> models.Budget | None:
-    """Return what a page shows of a budget; None if nothing is counted."""
+async def shown(service: Service, kind: str, name: str) -> models.Budget | None:
+    """Return the budget that a page shows; None if no limits apply."""
     state = await service.run(service.database.budgets.state, kind, name)
     return None if state is None else _model(state)
 
 
 async def change(service: Service, kind: str, name: str, limits: models.Limits) -> models.Budget:
-    """Change limits; calls that are held for one that is raised go on.
+    """Change limits.
 
     Raises:
         Refusal: 404, it does not exist; 409, no registration stated limits.
     """
-    stored = StoredLimits(**limits.model_dump())
-    if not await service.run(service.database.budgets.change, kind, name, stored):
+    changed = stored_limits(limits)
+    if not await service.run(service.database.budgets.change, kind, name, changed):
         await budget(service, kind, name)
         raise Refusal(
             409, "no_limits", f"{kind} {name!r} was registered without limits: nothing is counted"
@@ -50,11 +54,23 @@ async def change(service: Service, kind: str, name: str, limits: models.Limits) 
     return await budget(service, kind, name)
 
 
-def _model(state: BudgetState | None) -> models.Budget:
+def stored_limits(limits: models.Limits) -> Limits:
+    """Return limits as they are stored; a field that is gone is logged once."""
+    for name in limits.model_fields_set.difference(LIMITS):
+        _warn_of(name)
+    return Limits(limits.calls, limits.tokens, limits.cost_usd, limits.seconds)
+
+
+@cache
+def _warn_of(name: str) -> None:
+    log.warning("`%s` of limits is gone: calls beyond a limit are refused", name)
+
+
+def _model(state: Budget | None) -> models.Budget:
     if state is None:
         return models.Budget(limits=None, spent=None, in_flight=0, reached_at=None)
     return models.Budget(
-        limits=None if state.limits is None else models.Limits(**asdict(state.limits)),
+        limits=None if state.limits is None else models.Limits(**state.limits._asdict()),
         spent=models.Spent(**state.spent._asdict()),
         in_flight=state.in_flight,
         reached_at=state.reached_at,

@@ -16,12 +16,12 @@ from classifier.records import RolloutRecord
 from classifier.verdicts import NO_REFERENCE, UNTRUSTED
 from proxy.capture.request import response_digest
 from proxy.control import judge
+from proxy.control.budgets import stored_limits
 from proxy.control.queries import PAGE, Service, run_in_thread, unknown_rollout
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
-from proxy.store.budgets import StoredLimits
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
     POLICY_COLUMNS,
@@ -126,7 +126,7 @@ def _register_all(
     looked_up = [
         each.registration.id
         for each, registered in zip(valid, stored, strict=True)
-        if registered.counted or each.registration.fault is not None
+        if registered.limited or each.registration.fault is not None
     ]
     return answers, looked_up
 
@@ -139,6 +139,7 @@ def _prepared(
         registration = _registration(request, rollout_id, service.upstreams)
     except Refusal as refusal:
         return refusal
+    limits, together = request.limits, request.batch_limits
     record = RolloutRecord(
         id=rollout_id,
         batch=registration.batch,
@@ -149,14 +150,9 @@ def _prepared(
         registration=registration,
         admit=lambda states: breakers.admit(record, states, now=now),
         policy=PolicyTerms(stated=_stated(request), default=_default_terms(service)),
-        limits=stored_limits(request.limits),
-        batch_limits=stored_limits(request.batch_limits),
+        limits=None if limits is None else stored_limits(limits),
+        batch_limits=None if together is None else stored_limits(together),
     )
-
-
-def stored_limits(limits: models.Limits | None) -> StoredLimits | None:
-    """Return limits as they are stored."""
-    return None if limits is None else StoredLimits(**limits.model_dump())
 
 
 def _default_terms(service: Service) -> Mapping[str, str]:
@@ -180,7 +176,7 @@ def _registered(
         service.upstreams,
         registration.id,
         public_url=public_url,
-        proven=service.proof_required or request.fault is not None or registered.counted,
+        proven=service.proof_required or request.fault is not None or registered.limited,
     )
     agents = access()
     return models.RolloutRegistered(

@@ -17,8 +17,8 @@ from proxy.inbound.asgi import RefusalCounter, refused_calls, refused_requests
 from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
-from proxy.relay.budgets import CallBudgets
 from proxy.relay.pacer import Pacer
+from proxy.relay.reservations import Reservations
 from proxy.routing import headers as http_headers
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
@@ -318,8 +318,8 @@ class RelayContext:
     ``addresses`` names the rollout of a call, and says if that must be proven.
     ``operator_keys``: the keys that the proxy puts in. ``signers`` sign calls if an upstream
     takes more than a key, and neither the caller nor ``operator_keys`` has one.
-    ``access``: what a rollout's key still opens, and the faults that its agent meets. ``budgets``:
-    what calls spend of limits.
+    ``access``: what a rollout's key still opens, and the faults that its agent meets.
+    ``reservations``: of the calls that limits count.
     ``live``: the calls in flight, and how many may be at once. ``refused``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
     of a failed call. ``answered_paths``: where reference calls are asked. ``pacer``: has calls wait
@@ -339,7 +339,7 @@ class RelayContext:
     operator_keys: OperatorKeys = field(default_factory=OperatorKeys)
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
-    budgets: CallBudgets | None = None
+    reservations: Reservations | None = None
     live: LiveCalls = field(default_factory=LiveCalls)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     causes: CauseRules = TABLE_ONLY

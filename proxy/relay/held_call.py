@@ -1,16 +1,17 @@
-"""A call that limits count: sent once what it may spend is reserved, with the wait on record."""
+"""A call that limits count: sent once its reservation is made, with the wait on record."""
 
 from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
 
-from classifier.records import Ending, Exchange
-from proxy.budgets import Blocked, CallAsking, Reserved
-from proxy.relay.budgets import CallBudgets, budget_exceeded
+from classifier.records import Ending, Exchange, LimitReached
+from proxy.budgets import Reservation
 from proxy.relay.call import RelayedCall, RelayState
+from proxy.relay.reservations import Reservations, budget_exceeded
 
-_LOOK_S = 0.5  # how often it looks for what other processes settled, or for a raised limit
+_WAIT_S = 60.0  # for what calls in flight have reserved
+_LOOK_S = 0.5  # how often it looks for what other processes settled
 
 
 class HeldCall(RelayedCall):
@@ -21,42 +22,40 @@ class HeldCall(RelayedCall):
     """
 
     _held_s = 0.0
-    _given_up: asyncio.Event | None = None  # while a limit is in its way
+    _given_up: asyncio.Event | None = None  # while it waits for a reservation
 
-    async def wait_for(self, budgets: CallBudgets, asking: CallAsking, blocked: Blocked) -> bool:
-        """Wait until it has reserved what it may spend, and return True.
+    async def wait_for(
+        self, reservations: Reservations, reservation: Reservation, reached: LimitReached | None
+    ) -> bool:
+        """Wait until its reservation is made, and return True.
 
-        It waits while calls in flight have reserved what is left of a limit, and where the limit
-        says so also while that is spent; not longer than it says, nor than its agent does. False:
-        the agent left, or its rollout ended, and the call is recorded so.
+        It waits while calls in flight have reserved what is left of a limit; not longer than its
+        agent does. False: the agent left, or its rollout ended, and the call is recorded so.
 
         Raises:
-            Refusal: 403, a limit is spent.
+            Refusal: 403, a limit is spent, or was still reserved after 60 s.
         """
         self._given_up = given_up = asyncio.Event()
         self._agent.watch(self._on_left)
-        settled, waited = budgets.next_settlement(), False
-        answer: Reserved | Blocked = blocked
-        while isinstance(answer, Blocked):
-            blocked = answer
-            left_s = self._call.began + blocked.pause_s - self._clock()
-            holds = not blocked.reached.is_spent or blocked.on_limit == "pause"
-            if not holds or left_s <= 0:
-                held_s = round(self._clock() - self._call.began, 6) if waited else None
-                reached = replace(blocked.reached, held_s=held_s)
-                await budgets.note_refused(asking.rollout_id, reached)
-                raise budget_exceeded(blocked, self._plan.facts.route.api)
+        settled = reservations.next_settlement()
+        held_s: float | None = None  # so far
+        while reached is not None:
+            left_s = self._call.began + _WAIT_S - self._clock()
+            if reached.is_spent or left_s <= 0:
+                reached = replace(reached, held_s=held_s)
+                await reservations.note_refused(reservation.rollout_id, reached)
+                raise budget_exceeded(reached, self._plan.facts.route.api)
             if given_up.is_set():
-                await budgets.note_refused(asking.rollout_id, blocked.reached)
+                await reservations.note_refused(reservation.rollout_id, reached)
                 self._give_up()
                 return False
-            waited = True
             await _first_of(settled, given_up, min(left_s, _LOOK_S))
-            settled = budgets.next_settlement()
-            answer = await budgets.ask(asking)
+            settled = reservations.next_settlement()
+            reached = await reservations.make(reservation)
+            held_s = round(self._clock() - self._call.began, 6)
         self._end_wait()
         if given_up.is_set():
-            budgets.release(asking.id)
+            reservations.release(reservation.id)
             self._give_up()
             return False
         self._given_up = None

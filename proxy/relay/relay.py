@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import orjson
 
 from classifier.records import UNATTRIBUTED, KeySource
-from proxy.budgets import Blocked
 from proxy.capture import usage_injection
 from proxy.capture.request import Call, head_facts
 from proxy.capture.usage_injection import with_usage
@@ -151,7 +150,7 @@ class Relay:
                         fault, method=head.method, path=target.path, query=target.query
                     )
                 await access.admit(target)
-                if self.context.budgets is not None and await access.limited(target):
+                if self.context.reservations is not None and await access.limited(target):
                     await self._begin_limited(request, target, tasks, drill, access)
                     return
             # Nothing is awaited from here on: a rollout that ends finds the call.
@@ -167,28 +166,29 @@ class Relay:
         drill: FaultyOrigin | None,
         access: Access,
     ) -> None:
-        """Begin a call that limits count, once what it may spend is reserved.
+        """Begin a call that limits count, once its reservation is made.
 
         Raises:
             Refusal: a limit is spent, or it is not let in.
         """
-        budgets, plan = self.context.budgets, self.plan(request.head, target, keep=False)
-        asking = None if budgets is None else budgets.asking(request, target)
-        if budgets is None or asking is None:
+        reservations = self.context.reservations
+        plan = self.plan(request.head, target, keep=False)
+        reservation = None if reservations is None else reservations.of(request, target)
+        if reservations is None or reservation is None:
             self.begin(request, plan, tasks, drill)
             return
-        answer = await budgets.ask(asking)
+        reached = await reservations.make(reservation)
         try:
             await access.admit(target)
             # From here on a rollout that ends finds the call.
             of_kind = PacedCall if drill is None and self._paces(plan) else HeldCall
-            call = self._enter(of_kind, request, plan, tasks, drill, asking.id)
+            call = self._enter(of_kind, request, plan, tasks, drill, reservation.id)
         except Refusal:
-            budgets.release(asking.id)
+            reservations.release(reservation.id)
             raise
-        if isinstance(answer, Blocked):
+        if reached is not None:
             try:
-                if not await call.wait_for(budgets, asking, answer):
+                if not await call.wait_for(reservations, reservation, reached):
                     return
             except BaseException:
                 call.dismiss()

@@ -1,4 +1,4 @@
-"""Budgets: the limits of rollouts and batches, what is spent of them and what calls have reserved.
+"""Budgets: the limits of rollouts and batches, what is spent of them, and reservations.
 
 A call reserves in one transaction before it is sent, and settles in another once it is on record,
 so that all processes count together.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
 
 from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import Ending, LimitReached
-from proxy.budgets import LIMITS, Amounts, Blocked, CallAsking, Reserved
+from proxy.budgets import LIMITS, Amounts, Limits, Reservation
 from proxy.store.batch_totals import dequeue_judged, queue_for_judging
 from proxy.store.connections import Connections
 from proxy.store.tables import (
@@ -36,25 +36,13 @@ ROLLOUT, BATCH = "rollout", "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredLimits:
-    """Limits, None where there is none; ``on_limit`` is "refuse" or "pause"."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    cost_usd: float | None = None
-    seconds: float | None = None
-    on_limit: str = "refuse"
-    pause_s: float = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetState:
+class Budget:
     """A rollout's or batch's limits, what is spent of them, and the number of calls in flight.
 
     ``reached_at``: since when one is spent, in epoch seconds.
     """
 
-    limits: StoredLimits | None
+    limits: Limits | None
     spent: Amounts
     in_flight: int
     reached_at: float | None
@@ -63,7 +51,7 @@ class BudgetState:
 # --- registrations -----------------------------------------------------------------------------
 
 
-class Declarations:
+class RegisteredLimits:
     """The limits that the registrations of one transaction state, and those stored before.
 
     Arguments:
@@ -78,15 +66,15 @@ class Declarations:
         of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches)
         query = select(budgets.c.kind, budgets.c.name, budgets.c.declared)
         rows = connection.execute(query.where(of_rollouts | of_batches))
-        self._declared = {(row.kind, row.name): row.declared for row in rows}
+        self._stated = {(row.kind, row.name): _stated(row.declared) for row in rows}
         self._free: set[str | None] = set()  # batches without limits
         self._new: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def differs(self, rollout_id: str, limits: StoredLimits | None) -> bool:
+    def differs(self, rollout_id: str, limits: Limits | None) -> bool:
         """Return True if a rollout was registered with other limits."""
-        return self._declared.get((ROLLOUT, rollout_id)) != _text(limits)
+        return self._stated.get((ROLLOUT, rollout_id)) != limits
 
-    def allow(self, registration: Registration, limits: StoredLimits | None) -> bool:
+    def allow(self, registration: Registration, limits: Limits | None) -> bool:
         """Return True if a batch can have the limits that a registration states for it.
 
         Its first registration states them; each other one states the same, or none.
@@ -94,8 +82,8 @@ class Declarations:
         batch = registration.batch
         if batch is None or limits is None:
             return True
-        if (BATCH, batch) in self._declared:
-            return bool(self._declared[BATCH, batch] == _text(limits))
+        if (BATCH, batch) in self._stated:
+            return self._stated[BATCH, batch] == limits
         others = (rollouts.c.batch == batch) & (rollouts.c.id != registration.id)
         first = select(rollouts.c.id).where(others).limit(1)
         return batch not in self._free and self._connection.scalar(first) is None
@@ -103,29 +91,30 @@ class Declarations:
     def take(
         self,
         registration: Registration,
-        limits: StoredLimits | None,
-        batch_limits: StoredLimits | None,
+        limits: Limits | None,
+        batch_limits: Limits | None,
     ) -> None:
         """Store what a registration states with the next `write`."""
         batch = registration.batch
         if batch is not None and batch_limits is not None:
             self._take(BATCH, batch, None, batch_limits)
-        if (BATCH, batch) not in self._declared:
+        if (BATCH, batch) not in self._stated:
             self._free.add(batch)
         if limits is not None or batch not in self._free:
             self._take(ROLLOUT, registration.id, batch, limits)
 
-    def _take(self, kind: str, name: str, batch: str | None, limits: StoredLimits | None) -> None:
-        if (kind, name) in self._declared:
+    def _take(self, kind: str, name: str, batch: str | None, limits: Limits | None) -> None:
+        if (kind, name) in self._stated:
             return
-        row = {"kind": kind, "name": name, "batch": batch, "declared": _text(limits)}
-        none = dict.fromkeys((*LIMITS, "on_limit", "pause_s"))
-        self._new[kind, name] = row | (none if limits is None else asdict(limits))
-        self._declared[kind, name] = row["declared"]
+        self._stated[kind, name] = limits
+        stated = Limits() if limits is None else limits
+        text = None if limits is None else as_json(limits._asdict())
+        row = {"kind": kind, "name": name, "batch": batch, "declared": text}
+        self._new[kind, name] = row | stated._asdict()
 
-    def count(self, rollout_id: str) -> bool:
-        """Return True if a rollout's calls are counted."""
-        return (ROLLOUT, rollout_id) in self._declared
+    def limited(self, rollout_id: str) -> bool:
+        """Return True if limits count a rollout's calls."""
+        return (ROLLOUT, rollout_id) in self._stated
 
     def write(self) -> None:
         """Write what was taken."""
@@ -134,8 +123,12 @@ class Declarations:
             self._connection.execute(added, [self._new[key] for key in sorted(self._new)])
 
 
-def _text(limits: StoredLimits | None) -> str | None:
-    return None if limits is None else as_json(asdict(limits))
+def _stated(declared: str | None) -> Limits | None:
+    """Read limits as registered; 0.2 stored more fields."""
+    if declared is None:
+        return None
+    stated = json.loads(declared)
+    return Limits(*(stated[name] for name in LIMITS))
 
 
 # --- reading, reserving and settling -----------------------------------------------------------
@@ -147,25 +140,25 @@ class Budgets:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def state(self, kind: str, name: str) -> BudgetState | None:
+    def state(self, kind: str, name: str) -> Budget | None:
         """Return a rollout's or batch's budget; None if nothing is counted of it."""
         query = select(budgets).where(budgets.c.kind == kind, budgets.c.name == name)
         with self._connections.reading() as connection:
             row = connection.execute(query).mappings().first()
             if row is None:
                 return None
-            return BudgetState(
+            return Budget(
                 limits=_limits(row),
                 spent=_spent(row),
                 in_flight=_in_flight(connection, row).calls,
                 reached_at=row["reached_at"],
             )
 
-    def change(self, kind: str, name: str, limits: StoredLimits) -> bool:
+    def change(self, kind: str, name: str, limits: Limits) -> bool:
         """Change limits that a registration stated; returns whether there are any."""
         own = (budgets.c.kind == kind) & (budgets.c.name == name) & budgets.c.declared.is_not(None)
         with self._connections.writing() as connection:
-            changed = update(budgets).where(own).values(**asdict(limits), reached_at=None)
+            changed = update(budgets).where(own).values(**limits._asdict(), reached_at=None)
             return connection.execute(changed).rowcount == 1
 
     def limited(self) -> frozenset[str]:
@@ -184,38 +177,42 @@ class Budgets:
         with self._connections.reading() as connection:
             return connection.execute(select(budgets.c.name).where(own)).first() is not None
 
-    def reserve(self, call: CallAsking, *, worker: str, now: float) -> Reserved | Blocked:
-        """Reserve what a call may spend, of all limits that are for it, or say which is in the way.
+    def reserve(
+        self, reservation: Reservation, *, worker: str, now: float
+    ) -> Amounts | LimitReached | None:
+        """Reserve what a call may spend of its rollout's and its batch's limits.
 
         A call may begin while something is left that no call in flight has reserved. It reserves
         as much as the largest of its rollout's calls so far took, or of its batch's.
+
+        Returns:
+            The amounts reserved, or the limit that is in the way; None if no limit counts the call.
         """
         with self._connections.writing() as connection:
-            by_kind = _accounts(connection, call.rollout_id)
+            by_kind = _rows(connection, reservation.rollout_id)
             own, of_batch = by_kind.get(ROLLOUT), by_kind.get(BATCH)
             if own is None:
-                return Reserved(amounts=None)
-            accounts = [own] if of_batch is None else [own, of_batch]
-            amounts, left = _size(accounts, call.guess), math.inf
-            for account in accounts if call.is_agents else ():
-                in_flight = _in_flight(connection, account)
-                blocked = _blocked(connection, account, own, in_flight, amounts, now)
-                if blocked is not None:
-                    return blocked
-                if account["cost_usd"] is not None:
-                    spent = account["spent_cost_usd"] + in_flight.cost_usd
-                    left = min(left, account["cost_usd"] - spent)
+                return None
+            rows = [own] if of_batch is None else [own, of_batch]
+            amounts, left = _amounts(rows, reservation.amounts), math.inf
+            for row in rows if reservation.is_agents else ():
+                in_flight = _in_flight(connection, row)
+                reached = _reached(connection, row, own, in_flight, amounts, now)
+                if reached is not None:
+                    return reached
+                if row["cost_usd"] is not None:
+                    left = min(left, row["cost_usd"] - row["spent_cost_usd"] - in_flight.cost_usd)
             if math.isinf(amounts.cost_usd):  # it may take all that is left
                 amounts = amounts._replace(cost_usd=0.0 if math.isinf(left) else left)
-            row = amounts._asdict() | {
-                "id": call.id,
-                "rollout_id": call.rollout_id if call.is_agents else None,
+            stored = amounts._asdict() | {
+                "id": reservation.id,
+                "rollout_id": reservation.rollout_id if reservation.is_agents else None,
                 "batch": None if of_batch is None else of_batch["name"],
                 "worker": worker,
             }
-            del row["calls"]
-            add(connection, reservations, row)
-        return Reserved(amounts=amounts)
+            del stored["calls"]
+            add(connection, reservations, stored)
+        return amounts
 
     def settle(self, spent: Mapping[str, Amounts]) -> None:
         """Turn the reservations of calls into what they spent; those that have none add nothing."""
@@ -289,7 +286,7 @@ def settle_dead(connection: Connection, dead: Sequence[str]) -> None:
     connection.execute(delete(reservations).where(theirs))
 
 
-def _accounts(connection: Connection, rollout_id: str) -> dict[str, Row]:
+def _rows(connection: Connection, rollout_id: str) -> dict[str, Row]:
     """Return the rows of a rollout and its batch, by kind; nobody else changes them meanwhile."""
     batch = select(budgets.c.batch).where(
         budgets.c.kind == ROLLOUT, budgets.c.name == rollout_id
@@ -302,80 +299,67 @@ def _accounts(connection: Connection, rollout_id: str) -> dict[str, Row]:
     return {row["kind"]: row for row in connection.execute(rows).mappings()}
 
 
-def _limits(row: Row) -> StoredLimits | None:
-    if row["declared"] is None:
-        return None
-    names = (*LIMITS, "on_limit", "pause_s")
-    return StoredLimits(**{name: row[name] for name in names})
+def _limits(row: Row) -> Limits | None:
+    return None if row["declared"] is None else Limits(*(row[name] for name in LIMITS))
 
 
 def _spent(row: Row) -> Amounts:
     return Amounts(*(row[f"spent_{name}"] for name in LIMITS))
 
 
-def _in_flight(connection: Connection, account: Row) -> Amounts:
-    column = reservations.c.batch if account["kind"] == BATCH else reservations.c.rollout_id
+def _in_flight(connection: Connection, budget: Row) -> Amounts:
+    """Return what calls in flight have reserved, and their number."""
+    column = reservations.c.batch if budget["kind"] == BATCH else reservations.c.rollout_id
     sums = [func.coalesce(func.sum(reservations.c[name]), 0) for name in LIMITS[1:]]
-    query = select(func.count(), *sums).where(column == account["name"])
+    query = select(func.count(), *sums).where(column == budget["name"])
     calls, tokens, cost, seconds = connection.execute(query).one()
     return Amounts(calls, int(tokens), float(cost), float(seconds))
 
 
-def _size(accounts: Sequence[Row], guess: Amounts) -> Amounts:
+def _amounts(rows: Sequence[Row], asked: Amounts) -> Amounts:
     """Return what a call reserves: as the largest before it took, else as its request says."""
-    for account in accounts:
-        if account["spent_calls"]:
-            return Amounts(1, *(account[f"largest_{name}"] for name in LIMITS[1:]))
-    return guess
+    for row in rows:
+        if row["spent_calls"]:
+            return Amounts(1, *(row[f"largest_{name}"] for name in LIMITS[1:]))
+    return asked
 
 
-def _blocked(
-    connection: Connection,
-    account: Row,
-    own: Row,
-    in_flight: Amounts,
-    asked: Amounts,
-    now: float,
-) -> Blocked | None:
+def _reached(
+    connection: Connection, budget: Row, own: Row, in_flight: Amounts, asked: Amounts, now: float
+) -> LimitReached | None:
     """Return the first limit that is spent, or reserved by calls in flight; None if none is."""
-    spent = _spent(account)
+    spent = _spent(budget)
     for place, name in enumerate(LIMITS):
-        most = account[name]
+        most = budget[name]
         if most is None:
             continue
         is_spent = spent[place] >= most
-        full = in_flight.calls > 0 and spent[place] + in_flight[place] + asked[place] > most
-        if is_spent or full:
-            if is_spent and account["reached_at"] is None:
-                _mark_reached(connection, account, now)
-            reached = LimitReached(
-                scope=account["kind"],
+        if is_spent and budget["reached_at"] is None:
+            _mark_reached(connection, budget, now)
+        if is_spent or (in_flight.calls and spent[place] + in_flight[place] + asked[place] > most):
+            return LimitReached(
+                scope=budget["kind"],
                 limit=name,
                 most=float(most),
                 spent=float(spent[place]),
                 own=float(own[f"spent_{name}"]),
-                callers=_callers(connection, account, own, name),
+                callers=_callers(connection, budget, own, name),
                 at=now,
-            )
-            return Blocked(
-                reached=reached,
-                on_limit=account["on_limit"],
-                pause_s=account["pause_s"],
             )
     return None
 
 
-def _mark_reached(connection: Connection, account: Row, now: float) -> None:
-    own = (budgets.c.kind == account["kind"]) & (budgets.c.name == account["name"])
+def _mark_reached(connection: Connection, budget: Row, now: float) -> None:
+    own = (budgets.c.kind == budget["kind"]) & (budgets.c.name == budget["name"])
     connection.execute(update(budgets).where(own).values(reached_at=now))
 
 
-def _callers(connection: Connection, account: Row, own: Row, name: str) -> int:
+def _callers(connection: Connection, budget: Row, own: Row, name: str) -> int:
     """Count the rollouts that spent of a limit, the one that asks among them."""
-    if account["kind"] == ROLLOUT:
+    if budget["kind"] == ROLLOUT:
         return 1
     others = select(func.count()).where(
-        budgets.c.batch == account["name"],
+        budgets.c.batch == budget["name"],
         budgets.c.name != own["name"],
         budgets.c[f"spent_{name}"] > 0,
     )

@@ -14,8 +14,9 @@ from classifier.breakers import BreakerState
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
+from proxy.budgets import Limits
 from proxy.store.batch_totals import updating_totals
-from proxy.store.budgets import Declarations, StoredLimits
+from proxy.store.budgets import RegisteredLimits
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
@@ -53,14 +54,14 @@ class PreparedRegistration:
 
     ``admit`` is called with the breakers of its batch, in the same transaction, so that no two
     processes admit the same probe. ``policy`` is how it is to be judged; its batch's first
-    registration decides. ``limits`` and ``batch_limits``: as `proxy.store.budgets` stores them.
+    registration decides.
     """
 
     registration: Registration
     admit: Admit | None = None
     policy: PolicyTerms = field(default_factory=PolicyTerms)
-    limits: StoredLimits | None = None
-    batch_limits: StoredLimits | None = None
+    limits: Limits | None = None
+    batch_limits: Limits | None = None
 
 
 def register(
@@ -81,7 +82,7 @@ def register(
                 else replace(
                     admissions.of(each),
                     policy=work.policy(_id(each)),
-                    counted=work.counts(_id(each)),
+                    limited=work.limited(_id(each)),
                 )
             )
             for each, refused in zip(registrations, results, strict=True)
@@ -103,7 +104,8 @@ class _Work:
         self._rows = _rows(connection, map(_id, registrations))
         self._standing: dict[str, Mapping[str, str | None]] = {}
         batches = {each.registration.batch for each in registrations} - {None}
-        self._budgets = Declarations(connection, ids=set(map(_id, registrations)), batches=batches)
+        ids = set(map(_id, registrations))
+        self._limits = RegisteredLimits(connection, ids=ids, batches=batches)
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
 
@@ -117,20 +119,20 @@ class _Work:
         }
         if differing:
             return Registered(differing=differing)
-        if not self._budgets.allow(registration, prepared.batch_limits):
+        if not self._limits.allow(registration, prepared.batch_limits):
             return Registered(limits=True)
         if row is None:
             row = {"id": registration.id, "registered": True, "created_at": self._now}
             self._fresh[registration.id] = row | attributes | terms
         elif row["registered"]:
-            if _differs(row, attributes) or self._budgets.differs(registration.id, prepared.limits):
+            if _differs(row, attributes) or self._limits.differs(registration.id, prepared.limits):
                 return Registered(conflict=True)
         else:
             self._filled[registration.id] = attributes | terms
         self._rows[registration.id] = {**row, "registered": True, **attributes, **terms}
         if registration.batch is not None:
             self._standing[registration.batch] = terms
-        self._budgets.take(registration, prepared.limits, prepared.batch_limits)
+        self._limits.take(registration, prepared.limits, prepared.batch_limits)
         return None
 
     def write(self) -> set[str]:
@@ -147,16 +149,16 @@ class _Work:
                     lost.add(name)
         if self._filled:
             fill_in(self._connection, self._filled)
-        self._budgets.write()
+        self._limits.write()
         return lost
 
     def policy(self, rollout_id: str) -> Mapping[str, str | None]:
         """Return the columns that say how a rollout is judged."""
         return {name: self._rows[rollout_id].get(name) for name in TERMS}
 
-    def counts(self, rollout_id: str) -> bool:
-        """Return True if a rollout's calls are counted for limits."""
-        return self._budgets.count(rollout_id)
+    def limited(self, rollout_id: str) -> bool:
+        """Return True if limits count a rollout's calls."""
+        return self._limits.limited(rollout_id)
 
     def skipped(self, rollout_id: str) -> str | None:
         """Return why a rollout was not admitted before."""

@@ -389,7 +389,7 @@ budgets = Table(
     sqlite_with_rowid=False,
 )
 
-# What calls in flight may spend of limits; a dead process's are settled by who buries it.
+# What calls in flight have reserved; who buries a dead process settles its reservations.
 reservations = Table(
     "reservations",
     metadata,
@@ -651,12 +651,12 @@ class Registered:
 
     ``differing``: what its batch's policy says, where the registration says otherwise.
     ``policy``: that by which it is judged; None: as the service's says. ``limits``: its batch has
-    other limits. ``counted``: its calls are, for limits of its own or its batch's.
+    other limits. ``limited``: limits of its own or its batch's count its calls.
     """
 
     conflict: bool = False
     limits: bool = False
-    counted: bool = False
+    limited: bool = False
     differing: Mapping[str, str | None] = field(default_factory=dict)
     policy: Mapping[str, str | None] = field(default_factory=dict)
     skipped: str | None = None

@@ -347,7 +347,7 @@ async def _batch(
         case Tab.COST:
             more = {
                 "tables": await reports.usage_tables(context.service, batch, _COST_TABLES),
-                "budget": await budgets.counted(context.service, "batch", batch),
+                "budget": await budgets.shown(context.service, "batch", batch),
             }
         case Tab.BREAKERS:
             more = {"stories": await _stories(context, request, batch, data["summary"])}

@@ -135,7 +135,7 @@ async def _rollout(
         before=before,
         after=after,
         live=urlencode({"rollout": rollout_id}),
-        budget=await budgets.counted(context.service, "rollout", rollout_id),
+        budget=await budgets.shown(context.service, "rollout", rollout_id),
         **_values(page, context.service.now()),
     )
 

@@ -382,7 +382,7 @@ class Scenario:
         ask.get("/rollouts/frugal/limits")
         ask.post("/rollouts/frugal/limits", {**limits, "calls": 2})
         ask.get("/batches/limited/limits")
-        ask.post("/batches/limited/limits", {"calls": 20, "on_limit": "pause"})
+        ask.post("/batches/limited/limits", {"calls": 20})
         ask.post("/batches/nightly/limits", {"calls": 20}, title="limits that nobody stated")
         ask.post("/rollouts", {**asked, "id": "other", "batch_limits": {"calls": 8}},
                  title="other limits of a batch")  # fmt: skip

@@ -47,7 +47,7 @@ def test_a_killed_services_reservations_come_back_and_nobody_passes_the_limit(
     pair: tuple[Service, Service], provider: Provider
 ) -> None:
     one, other = pair
-    shared = {"batch": "shared", "batch_limits": {"calls": 4, "pause_s": 3600}}
+    shared = {"batch": "shared", "batch_limits": {"calls": 4}}
     one.register(id="killed", **shared)
     other.register(id="lives", **shared)
     provider.plays(answers.chat_stream().stopping_after(1, Hang()))

@@ -14,8 +14,7 @@ from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
-from proxy.budgets import Amounts, CallAsking
-from proxy.store.budgets import StoredLimits
+from proxy.budgets import Amounts, Limits, Reservation
 from proxy.store.database import Database
 from proxy.store.pace import PaceDemand
 from proxy.store.references import ReferenceLane
@@ -70,7 +69,7 @@ def fill(url: str, *, calls: int = 3) -> Database:
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
     database.budgets.reserve(
-        CallAsking(id="flying", rollout_id="é", is_agents=True, guess=Amounts(1, 7, 0.5, 1.25)),
+        Reservation(id="flying", rollout_id="é", is_agents=True, amounts=Amounts(1, 7, 0.5, 1.25)),
         worker="w", now=5000.25,
     )  # fmt: skip
     database.budgets.refused("é", limit_reached())
@@ -84,8 +83,8 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
         prepared = PreparedRegistration(
             registration=_registration(name, number),
             policy=PolicyTerms(stated={"reward_range": "[-1.0,1.0]"} if number == 5 else {}),
-            limits=StoredLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
-            batch_limits=StoredLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
+            limits=Limits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
+            batch_limits=Limits(calls=9, seconds=2.5) if number % 3 == 2 else None,
         )
         database.rollouts.register_all([prepared], now=number / 3)
     if number % 3 == 0:

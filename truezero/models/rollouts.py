@@ -35,6 +35,7 @@ from truezero.models.base import (
     TerminationReason,
     Text,
 )
+from truezero.models.gone import gone
 from truezero.models.service import Problem
 
 FaultKind = Literal[
@@ -174,12 +175,8 @@ class Limits(StrictRequest):
     tokens: int | None = Field(default=None, ge=1, le=2**53, description="input and output")
     cost_usd: float | None = Field(default=None, gt=0, le=1e9, description="US dollars")
     seconds: float | None = Field(default=None, gt=0, le=1e9, description="that calls took, summed")
-    on_limit: Literal["refuse", "pause"] = Field(
-        default="refuse",
-        description="what befalls a call beyond them: 403 `budget_exceeded`, or that only after it "
-        "was held in vain for the limit to be raised",
-    )
-    pause_s: float = Field(default=600.0, gt=0, le=3600, description="seconds it is held at most")
+    on_limit: Any = gone("calls beyond a limit are refused; raise it with `POST …/limits`")
+    pause_s: Any = gone("calls wait only for what calls in flight have reserved, at most 60 s")
 
     @model_validator(mode="after")
     def _some(self) -> Self:
@@ -192,7 +189,7 @@ class Spent(BaseModel):
     """The amounts spent by calls that limits count; those in flight are not among them."""
 
     calls: int = Field(description="calls that were answered, or left by their agent")
-    tokens: int = Field(description="input and output; where unknown, as much as was reserved")
+    tokens: int = Field(description="input and output; where unknown, as much as its reservation")
     cost_usd: float = Field(description="US dollars; a call without a known price adds nothing")
     seconds: float = Field(description="that they took, summed")
 
@@ -202,7 +199,7 @@ class Budget(BaseModel):
 
     limits: Limits | None = Field(description="null: none")
     spent: Spent | None = Field(description="null where nothing is counted: no limits apply")
-    in_flight: int = Field(description="calls that have reserved a part and have not ended")
+    in_flight: int = Field(description="calls whose reservations are not settled")
     reached_at: float | None = Field(
         description="since when one is spent, in seconds since the epoch; null: none is"
     )

@@ -25,8 +25,6 @@ class LimitFacts(TypedDict, total=False):
     tokens: int | None
     cost_usd: float | None
     seconds: float | None
-    on_limit: Literal["refuse", "pause"]
-    pause_s: float
 
 
 class LaneFacts(TypedDict, total=False):

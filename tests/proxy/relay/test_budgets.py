@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import httpx
 import pytest
 
 from classifier import judge
+from proxy.control import budgets
 from proxy.control.rejudging import rollouts_in
+from proxy.relay import held_call
 from proxy.store.admin.archive import export_records
 from tests.fakes import answers, caller
 from tests.fakes.answers import Api
@@ -230,82 +233,94 @@ def test_a_limited_rollout_opens_no_socket_around_its_limit(service: Service) ->
     problem(answer, 426, "no_websocket")
 
 
-def test_a_paused_call_goes_on_when_its_limit_is_raised(service: Service) -> None:
-    limits = {"calls": 1, "on_limit": "pause", "pause_s": 60}
-    made = register(service, id="paused", batch="pauses", limits=limits)
-    assert ask(made).status_code == 200
-    with ThreadPoolExecutor(1) as pool:
+@contextmanager
+def in_flight(service: Service, made: dict[str, Any], calls: int = 1) -> Iterator[threading.Event]:
+    """Calls that keep their reservations until the event is set."""
+    go = threading.Event()
+    service.provider.plays(answers.chat().stopping_after(0, Wait(go)))
+    with ThreadPoolExecutor(calls) as pool:
+        running = [pool.submit(ask, made) for _ in range(calls)]
+        try:
+            until(lambda: under_way(service, made["id"]) == calls)
+            until(lambda: len(service.provider.requests) >= calls)
+            yield go
+        finally:
+            go.set()
+        assert [each.result().status_code for each in running] == [200] * calls
+
+
+def under_way(service: Service, rollout_id: str) -> int:
+    """How many calls of a rollout have begun, those that wait for a limit among them."""
+    live = service.app._relay.context.live  # type: ignore[union-attr]
+    return len(live._by_rollout.get(rollout_id, ()))
+
+
+def test_a_call_waits_for_what_calls_in_flight_have_reserved(service: Service) -> None:
+    made = register(service, id="waits", batch="waiting", limits={"tokens": 1500})
+    with in_flight(service, made) as go, ThreadPoolExecutor(1) as pool:
         held = pool.submit(ask, made)
-        until(lambda: budget(service, "rollouts", "paused")["reached_at"] is not None)
-        assert not held.done()
-        raised = service.http.post("/rollouts/paused/limits", json={"calls": 2})
-        assert raised.json()["limits"]["calls"] == 2
-        assert held.result().status_code == 200
-    first, second = exchanges(service, "paused")
+        until(lambda: under_way(service, "waits") == 2)
+        go.set()
+        assert held.result().status_code == 200, "the first took less than it had reserved"
+    first, second = exchanges(service, "waits")
     assert (first["held_s"], second["held_s"] > 0) == (0, True)
-    assert second["started_at"] >= first["started_at"] + first["duration_s"] + second["held_s"]
-    verdict = finish(service, "paused")
-    # Cut out of seconds since 1970, which a float knows to a quarter of a microsecond.
-    assert verdict["held_s"] == pytest.approx(second["held_s"], abs=2e-6)
+    assert second["started_at"] >= first["started_at"] + second["held_s"]
+    verdict = finish(service, "waits")
+    assert 0 < verdict["held_s"] < second["held_s"], "the first was answered meanwhile"
     assert (verdict["scoreable"], verdict["warnings"]) == ("yes", [])
-    batch = service.get("/batches/pauses")
+    batch = service.get("/batches/waiting")
     assert (batch["held_s"], batch["lost_s"]) == (verdict["held_s"], 0)
 
 
-def test_a_pause_ends_in_the_refusal(service: Service) -> None:
-    limits = {"calls": 1, "on_limit": "pause", "pause_s": 0.2}
-    made = register(service, id="waited", limits=limits)
-    assert ask(made).status_code == 200
-    problem(ask(made), 403, "budget_exceeded")
+def test_a_call_that_waited_is_refused_once_the_limit_is_spent(service: Service) -> None:
+    made = register(service, id="waited", limits={"calls": 1})
+    with in_flight(service, made) as go, ThreadPoolExecutor(1) as pool:
+        held = pool.submit(ask, made)
+        until(lambda: under_way(service, "waited") == 2)
+        go.set()
+        problem(held.result(), 403, "budget_exceeded")
     assert len(exchanges(service, "waited")) == 1, "what was not sent is no call"
-    assert finish(service, "waited")["held_s"] >= 0.2, "but the wait is none of the agent's time"
+    assert finish(service, "waited")["held_s"] > 0, "but the wait is none of the agent's time"
 
 
-PAUSE = {"calls": 1, "on_limit": "pause", "pause_s": 60}
-
-
-def test_an_agent_that_hangs_up_in_a_pause_left_no_provider(service: Service) -> None:
-    made = register(service, id="gave-up", limits=PAUSE)
-    assert ask(made).status_code == 200
-    with pytest.raises(httpx.ReadTimeout):
-        ask(made, timeout=caller.LEAVES)
-    until(lambda: len(exchanges(service, "gave-up")) == 2)
-    left = exchanges(service, "gave-up")[1]
-    assert (left["ending"], left["status"], left["subcategory"]) == ("left_while_held", None, None)
-    assert left["held_s"] > 0
-    assert left["model"] == ASK["model"]
-    assert len(service.provider.requests) == 1
-    verdict = finish(service, "gave-up")
-    assert "left_by_agent" not in verdict["warnings"]
-    # As if it had been refused: its own limit was spent.
-    assert (verdict["health"], verdict["scoreable"]) == ("healthy", "yes")
-    assert settled(service, "rollouts", "gave-up")["calls"] == 1
-
-
-@pytest.mark.parametrize("calls_before", [1, 0])
-def test_an_agent_that_hangs_up_while_a_batchs_limit_pauses_is_left_out(
-    service: Service, calls_before: int
+def test_a_wait_for_calls_in_flight_is_bounded(
+    service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = f"pausing-{calls_before}"
-    shared = {"batch": batch, "batch_limits": {**PAUSE, "calls": 2 + calls_before}}
-    spender, late = (register(service, id=f"{batch}-{name}", **shared) for name in ("a", "b"))
-    assert [ask(late).status_code for _ in range(calls_before)] == [200] * calls_before
-    assert [ask(spender).status_code for _ in range(2)] == [200] * 2
-    with pytest.raises(httpx.ReadTimeout):
-        ask(late, timeout=caller.LEAVES)
-    until(lambda: len(exchanges(service, late["id"])) == calls_before + 1)
+    monkeypatch.setattr(held_call, "_WAIT_S", 0.1)
+    made = register(service, id="bounded", limits={"calls": 1})
+    with in_flight(service, made):
+        detail = problem(ask(made), 403, "budget_exceeded")["detail"]
+    assert detail.startswith("the rollout's limit of 1 call is reserved by calls in flight")
+
+
+def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_left_out(
+    service: Service,
+) -> None:
+    shared = {"batch": "leaving", "batch_limits": {"calls": 3}}
+    spender, late = (register(service, id=f"leaving-{name}", **shared) for name in ("a", "b"))
+    assert [ask(each).status_code for each in (spender, late)] == [200] * 2
+    settled(service, "batches", "leaving")
+    with in_flight(service, spender):
+        with pytest.raises(httpx.ReadTimeout):
+            ask(late, timeout=caller.LEAVES)
+        until(lambda: len(exchanges(service, late["id"])) == 2)
+    left = exchanges(service, late["id"])[1]
+    assert (left["ending"], left["status"], left["subcategory"]) == ("left_while_held", None, None)
+    assert (left["held_s"] > 0, left["model"]) == (True, ASK["model"])
     verdict = finish(service, late["id"])
-    assert (verdict["scoreable"], verdict["excluded_by"]) == ("no", ["budget"])
-    assert verdict["health"] == ("healthy" if calls_before else "not_judged")
+    assert "left_by_agent" not in verdict["warnings"]
+    assert (verdict["health"], verdict["excluded_by"]) == ("healthy", ["budget"])
+    assert settled(service, "batches", "leaving")["calls"] == 3
 
 
-def test_an_outcome_ends_a_paused_call_before_it_is_judged(service: Service) -> None:
-    shared = {"batch": "ends", "batch_limits": {**PAUSE, "calls": 2}}
+def test_an_outcome_ends_a_waiting_call_before_it_is_judged(service: Service) -> None:
+    shared = {"batch": "ends", "batch_limits": {"calls": 3}}
     spender, late = (register(service, id=f"ends-{name}", **shared) for name in ("a", "b"))
     assert [ask(each).status_code for each in (late, spender)] == [200, 200]
-    with ThreadPoolExecutor(1) as pool:
+    settled(service, "batches", "ends")
+    with in_flight(service, spender), ThreadPoolExecutor(1) as pool:
         held = pool.submit(ask, late)
-        until(lambda: budget(service, "batches", "ends")["reached_at"] is not None)
+        until(lambda: under_way(service, "ends-b") == 1)
         verdict = finish(service, "ends-b")
         problem(held.result(), 403, "rollout_ended")
     assert (verdict["scoreable"], verdict["excluded_by"]) == ("no", ["budget"])
@@ -317,19 +332,32 @@ def test_an_agent_that_hangs_up_while_its_own_calls_had_reserved_the_rest_is_und
 ) -> None:
     made = register(service, id="reserved", limits={"tokens": 3 * TOKENS})
     assert ask(made).status_code == 200
-    go = threading.Event()
-    service.provider.plays(answers.chat().stopping_after(0, Wait(go)))
-    with ThreadPoolExecutor(2) as pool:
-        running = [pool.submit(ask, made) for _ in range(2)]
-        until(lambda: budget(service, "rollouts", "reserved")["in_flight"] == 2)
+    settled(service, "rollouts", "reserved")
+    with in_flight(service, made, calls=2):
         with pytest.raises(httpx.ReadTimeout):
             ask(made, timeout=caller.LEAVES)
         until(lambda: len(exchanges(service, "reserved")) == 4)
-        go.set()
-        assert [each.result().status_code for each in running] == [200, 200]
     verdict = finish(service, "reserved")
     assert (verdict["health"], verdict["scoreable"]) == ("undecided", "unknown")
     assert "left_while_held" in verdict["warnings"]
+
+
+def test_a_limit_that_would_pause_calls_refuses_them_and_warns_once(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    budgets._warn_of.cache_clear()
+    limits = {"calls": 1, "on_limit": "pause", "pause_s": 60}
+    made = register(service, id="paused", limits=limits)
+    assert [ask(made).status_code for _ in range(2)] == [200, 403]
+    again = {"id": "paused", "limits": {"calls": 1}}
+    assert service.http.post("/rollouts", json=again).status_code == 201, "the same limits"
+    shown = budget(service, "rollouts", "paused")["limits"]
+    assert (shown["calls"], shown["on_limit"], shown["pause_s"]) == (1, None, None)
+    service.http.post("/rollouts/paused/limits", json=limits).raise_for_status()
+    assert sorted(each for each in caplog.messages if "gone" in each) == [
+        f"`{name}` of limits is gone: calls beyond a limit are refused"
+        for name in ("on_limit", "pause_s")
+    ]
 
 
 def test_nobody_spends_anothers_budget(tmp_path: Path) -> None:

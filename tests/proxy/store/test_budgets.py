@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
 from classifier.records import Ending, LimitReached
-from proxy.budgets import Amounts, Blocked, CallAsking, Reserved
-from proxy.store.budgets import BudgetState, StoredLimits
+from proxy.budgets import Amounts, Limits, Reservation
+from proxy.store.budgets import Budget
 from proxy.store.database import Database
 from proxy.store.rollouts import PreparedRegistration
-from proxy.store.tables import CommitBatch, Registered, Registration
+from proxy.store.tables import CommitBatch, Registered, Registration, budgets
 from tests.builders import limit_reached
 from tests.proxy.store.records import FULL
 
-HUNDRED = StoredLimits(tokens=100)
+HUNDRED = Limits(tokens=100)
 UNREAD = Amounts(1, 1000)
 
 
@@ -27,8 +29,8 @@ def register(
     rollout_id: str,
     *,
     batch: str | None = None,
-    limits: StoredLimits | None = None,
-    batch_limits: StoredLimits | None = None,
+    limits: Limits | None = None,
+    batch_limits: Limits | None = None,
 ) -> Registered:
     asked = PreparedRegistration(
         registration=Registration(id=rollout_id, batch=batch),
@@ -43,21 +45,23 @@ def reserve(
     call_id: str,
     rollout_id: str = "r",
     *,
-    guess: Amounts = UNREAD,
+    amounts: Amounts = UNREAD,
     is_agents: bool = True,
     worker: str = "w",
-) -> Reserved | Blocked:
-    asking = CallAsking(id=call_id, rollout_id=rollout_id, is_agents=is_agents, guess=guess)
-    return database.budgets.reserve(asking, worker=worker, now=5.0)
+) -> Amounts | LimitReached | None:
+    reservation = Reservation(
+        id=call_id, rollout_id=rollout_id, is_agents=is_agents, amounts=amounts
+    )
+    return database.budgets.reserve(reservation, worker=worker, now=5.0)
 
 
 def spend(database: Database, call_id: str, rollout_id: str = "r", **amounts: Any) -> None:
     """One call from its reservation to its end."""
-    assert isinstance(reserve(database, call_id, rollout_id), Reserved)
+    assert isinstance(reserve(database, call_id, rollout_id), Amounts)
     database.budgets.settle({call_id: Amounts(calls=1)._replace(**amounts)})
 
 
-def state(database: Database, kind: str = "rollout", name: str = "r") -> BudgetState:
+def state(database: Database, kind: str = "rollout", name: str = "r") -> Budget:
     found = database.budgets.state(kind, name)
     assert found is not None
     return found
@@ -65,13 +69,13 @@ def state(database: Database, kind: str = "rollout", name: str = "r") -> BudgetS
 
 def test_a_rollout_without_limits_is_not_counted(database: Database) -> None:
     register(database, "r", batch="b")
-    assert reserve(database, "c") == Reserved(amounts=None)
+    assert reserve(database, "c") is None
     assert database.budgets.state("rollout", "r") is None
     assert database.budgets.limited() == frozenset()
 
 
 def test_a_call_that_ended_is_spent_of_its_rollout_and_its_batch(database: Database) -> None:
-    register(database, "r", batch="b", limits=HUNDRED, batch_limits=StoredLimits(cost_usd=2.5))
+    register(database, "r", batch="b", limits=HUNDRED, batch_limits=Limits(cost_usd=2.5))
     register(database, "s", batch="b")
     assert database.budgets.limited() == {"r", "s"}
     spend(database, "c1", tokens=30, cost_usd=0.5, seconds=1.5)
@@ -94,23 +98,23 @@ def test_a_settled_call_counts_once(database: Database) -> None:
 @pytest.mark.parametrize(
     ("limits", "each", "admitted"),
     [
-        (StoredLimits(calls=3), Amounts(1), 3),
-        (StoredLimits(tokens=100), Amounts(1, 30), 4),  # the one that crosses it is let end
-        (StoredLimits(tokens=90), Amounts(1, 30), 3),
-        (StoredLimits(cost_usd=1.0), Amounts(1, 0, 0.5), 2),
-        (StoredLimits(seconds=5.0), Amounts(1, 0, 0.0, 2.0), 3),
-        (StoredLimits(calls=5, tokens=60), Amounts(1, 30), 2),
-        (StoredLimits(calls=1), Amounts(0, 9), 9),  # a call that the provider failed
+        (Limits(calls=3), Amounts(1), 3),
+        (Limits(tokens=100), Amounts(1, 30), 4),  # the one that crosses it is let end
+        (Limits(tokens=90), Amounts(1, 30), 3),
+        (Limits(cost_usd=1.0), Amounts(1, 0, 0.5), 2),
+        (Limits(seconds=5.0), Amounts(1, 0, 0.0, 2.0), 3),
+        (Limits(calls=5, tokens=60), Amounts(1, 30), 2),
+        (Limits(calls=1), Amounts(0, 9), 9),  # a call that the provider failed
     ],
 )
 def test_calls_one_after_the_other_end_at_the_limit(
-    database: Database, limits: StoredLimits, each: Amounts, admitted: int
+    database: Database, limits: Limits, each: Amounts, admitted: int
 ) -> None:
     register(database, "r", limits=limits)
     for number in range(9):
         found = reserve(database, f"c{number}")
-        if isinstance(found, Blocked):
-            assert found.reached.is_spent
+        if isinstance(found, LimitReached):
+            assert found.is_spent
             assert number == admitted
             return
         database.budgets.settle({f"c{number}": each})
@@ -121,21 +125,21 @@ def test_calls_at_once_do_not_pass_a_limit_together(database: Database) -> None:
     register(database, "r", limits=HUNDRED)
     spend(database, "first", tokens=30)
     answers = [reserve(database, f"c{number}") for number in range(5)]
-    assert [isinstance(each, Reserved) for each in answers] == [True, True, False, False, False]
-    blocked = answers[-1]
-    assert isinstance(blocked, Blocked)
-    assert not blocked.reached.is_spent, "what is left may be settled as less"
+    assert [isinstance(each, Amounts) for each in answers] == [True, True, False, False, False]
+    refused = answers[-1]
+    assert isinstance(refused, LimitReached)
+    assert not refused.is_spent, "what is left may be settled as less"
     database.budgets.settle({"c0": Amounts(1, 5)})
-    assert isinstance(reserve(database, "c2"), Reserved)
+    assert isinstance(reserve(database, "c2"), Amounts)
 
 
 def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -> None:
     replicas = [Database(database_url) for _ in range(2)]
     replicas[0].prepare()
-    register(replicas[0], "r", limits=StoredLimits(calls=7))
+    register(replicas[0], "r", limits=Limits(calls=7))
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(reserve, replicas[n % 2], f"c{n}") for n in range(40)]
-        admitted = [each for each in asked if isinstance(each.result(), Reserved)]
+        admitted = [each for each in asked if isinstance(each.result(), Amounts)]
     assert len(admitted) == 7
     for replica in replicas:
         replica.close()
@@ -144,19 +148,19 @@ def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -
 def test_a_first_call_reserves_what_its_request_says_or_all_that_is_left(
     database: Database,
 ) -> None:
-    register(database, "r", limits=StoredLimits(tokens=100, cost_usd=2.0))
-    assert reserve(database, "c1", guess=Amounts(1, 40)) == Reserved(amounts=Amounts(1, 40))
-    assert isinstance(reserve(database, "c2", guess=Amounts(1, 70)), Blocked)
+    register(database, "r", limits=Limits(tokens=100, cost_usd=2.0))
+    assert reserve(database, "c1", amounts=Amounts(1, 40)) == Amounts(1, 40)
+    assert isinstance(reserve(database, "c2", amounts=Amounts(1, 70)), LimitReached)
     unpriced = Amounts(1, 40, math.inf)
-    assert isinstance(reserve(database, "c3", guess=unpriced), Blocked)
+    assert isinstance(reserve(database, "c3", amounts=unpriced), LimitReached)
     database.budgets.settle({"c1": Amounts(0, 0)})
-    assert reserve(database, "c3", guess=unpriced) == Reserved(amounts=Amounts(1, 40, 2.0))
-    assert isinstance(reserve(database, "c4", guess=Amounts(1, 1, 0.1)), Blocked)
+    assert reserve(database, "c3", amounts=unpriced) == Amounts(1, 40, 2.0)
+    assert isinstance(reserve(database, "c4", amounts=Amounts(1, 1, 0.1)), LimitReached)
 
 
 def test_a_call_larger_than_what_is_left_runs_alone(database: Database) -> None:
     register(database, "r", limits=HUNDRED)
-    assert isinstance(reserve(database, "c", guess=Amounts(1, 5000)), Reserved)
+    assert isinstance(reserve(database, "c", amounts=Amounts(1, 5000)), Amounts)
 
 
 def test_a_rollout_cannot_spend_anothers_limit(database: Database) -> None:
@@ -164,34 +168,32 @@ def test_a_rollout_cannot_spend_anothers_limit(database: Database) -> None:
     register(database, "s", limits=HUNDRED)
     spend(database, "c", "s", tokens=500)
     assert state(database).spent == Amounts()
-    assert isinstance(reserve(database, "c2", "r"), Reserved)
-    assert isinstance(reserve(database, "c3", "s"), Blocked)
+    assert isinstance(reserve(database, "c2", "r"), Amounts)
+    assert isinstance(reserve(database, "c3", "s"), LimitReached)
 
 
-def test_other_roles_count_for_the_batch_alone_and_are_never_blocked(database: Database) -> None:
-    register(database, "r", batch="b", limits=HUNDRED, batch_limits=StoredLimits(tokens=50))
-    assert isinstance(reserve(database, "j1", is_agents=False), Reserved)
+def test_other_roles_count_for_the_batch_alone_and_are_never_refused(database: Database) -> None:
+    register(database, "r", batch="b", limits=HUNDRED, batch_limits=Limits(tokens=50))
+    assert isinstance(reserve(database, "j1", is_agents=False), Amounts)
     database.budgets.settle({"j1": Amounts(1, 60)})
     assert state(database).spent == Amounts()
     assert state(database, "batch", "b").spent == Amounts(1, 60, 0.0, 0.0)
-    assert isinstance(reserve(database, "j2", is_agents=False), Reserved)
-    assert isinstance(reserve(database, "c"), Blocked)
+    assert isinstance(reserve(database, "j2", is_agents=False), Amounts)
+    assert isinstance(reserve(database, "c"), LimitReached)
 
 
 def test_a_refusal_says_whose_limit_was_spent_by_how_many(database: Database) -> None:
     for name in ("r", "s", "t"):
-        register(database, name, batch="b", batch_limits=StoredLimits(calls=3, on_limit="pause"))
+        register(database, name, batch="b", batch_limits=Limits(calls=3))
     spend(database, "c1")
     spend(database, "c2")
     spend(database, "c3", "s")
     of_caller, of_other = reserve(database, "c4"), reserve(database, "c5", "t")
-    assert isinstance(of_caller, Blocked)
-    assert isinstance(of_other, Blocked)
-    assert of_caller.reached == LimitReached(
+    assert isinstance(of_other, LimitReached)
+    assert of_caller == LimitReached(
         scope="batch", limit="calls", most=3, spent=3, own=2, callers=2, at=5.0
     )
-    assert (of_other.reached.own, of_other.reached.callers) == (0, 3)
-    assert (of_caller.on_limit, of_caller.pause_s) == ("pause", 600.0)
+    assert (of_other.own, of_other.callers) == (0, 3)
 
 
 def test_the_first_limit_that_refused_a_call_stands(database: Database) -> None:
@@ -204,30 +206,39 @@ def test_the_first_limit_that_refused_a_call_stands(database: Database) -> None:
 
 
 def test_a_raised_limit_lets_calls_go_on(database: Database) -> None:
-    register(database, "r", limits=StoredLimits(calls=1))
+    register(database, "r", limits=Limits(calls=1))
     spend(database, "c1")
-    assert isinstance(reserve(database, "c2"), Blocked)
+    assert isinstance(reserve(database, "c2"), LimitReached)
     assert state(database).reached_at == 5.0
     assert [row["name"] for row in database.budgets.spent_ones()] == ["r"]
-    assert database.budgets.change("rollout", "r", StoredLimits(calls=2))
+    assert database.budgets.change("rollout", "r", Limits(calls=2))
     assert state(database).reached_at is None
-    assert isinstance(reserve(database, "c2"), Reserved)
-    assert not database.budgets.change("rollout", "s", StoredLimits(calls=2))
+    assert isinstance(reserve(database, "c2"), Amounts)
+    assert not database.budgets.change("rollout", "s", Limits(calls=2))
 
 
 def test_limits_are_declared_once(database: Database) -> None:
     assert not register(database, "r", limits=HUNDRED).conflict
     assert not register(database, "r", limits=HUNDRED).conflict
-    assert register(database, "r", limits=StoredLimits(tokens=101)).conflict
+    assert register(database, "r", limits=Limits(tokens=101)).conflict
     assert register(database, "r").conflict
-    ten = StoredLimits(calls=10)
+    ten = Limits(calls=10)
     assert not register(database, "b1", batch="b", batch_limits=ten).limits
-    database.budgets.change("batch", "b", StoredLimits(calls=20))
+    database.budgets.change("batch", "b", Limits(calls=20))
     assert not register(database, "b2", batch="b", batch_limits=ten).limits, "as registered"
     assert not register(database, "b3", batch="b").limits
-    assert register(database, "b4", batch="b", batch_limits=StoredLimits(calls=20)).limits
+    assert register(database, "b4", batch="b", batch_limits=Limits(calls=20)).limits
     register(database, "f1", batch="free")
     assert register(database, "f2", batch="free", batch_limits=ten).limits, "f1 is not counted"
+
+
+def test_limits_that_0_2_stored_are_the_same_limits(database: Database) -> None:
+    register(database, "r", limits=HUNDRED)
+    stated = HUNDRED._asdict() | {"on_limit": "pause", "pause_s": 9.0}
+    with database.budgets._connections.writing() as connection:
+        connection.execute(update(budgets).values(declared=json.dumps(stated)))
+    assert not register(database, "r", limits=HUNDRED).conflict
+    assert state(database).limits == HUNDRED
 
 
 def test_what_a_dead_process_reserved_is_spent_if_the_call_is_on_record(
@@ -236,8 +247,8 @@ def test_what_a_dead_process_reserved_is_spent_if_the_call_is_on_record(
     register(database, "r", limits=HUNDRED)
     database.heartbeat("dead", host="here", now=1000.0)
     for call in ("recorded", "lost"):
-        guess = Amounts(1, 40, 0.25, 1.0)
-        assert isinstance(reserve(database, call, guess=guess, worker="dead"), Reserved)
+        amounts = Amounts(1, 40, 0.25, 1.0)
+        assert isinstance(reserve(database, call, amounts=amounts, worker="dead"), Amounts)
     whole = replace(FULL, id="recorded", rollout_id="r", ending=Ending.COMPLETE)
     database.calls.write(CommitBatch(recorded=[whole]), worker="dead")
     database.workers.retire("dead")

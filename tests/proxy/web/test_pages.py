@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -17,6 +18,7 @@ import pytest
 from classifier.records import Ending
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
+from tests.builders import limit_reached
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem
@@ -253,16 +255,14 @@ def test_pages_show_what_is_spent_of_a_limit(service: Service) -> None:
 
 @pytest.mark.postgres_smoke
 def test_a_batchs_page_shows_what_its_calls_waited_if_they_did(service: Service) -> None:
-    limits = {"calls": 1, "on_limit": "pause", "pause_s": 0.05}
-    asked = {"id": "r1", "batch": "b", "limits": limits}
-    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
-    service.http.post(f"{base}/chat/completions", json=ASK)
-    service.http.post("/rollouts/r1/outcome", json={"status": "success"})
+    play(service, "r1")
     assert "Time waiting" not in words(page(service, "/ui/batches/b", tab="cost"))
-    asked = {"id": "r2", "batch": "b", "limits": limits}
-    base = service.http.post("/rollouts", json=asked).json()["base_urls"]["openai"]
-    for _ in range(2):
-        service.http.post(f"{base}/chat/completions", json=ASK)
+    service.http.post("/rollouts", json={"id": "r2", "batch": "b"})
+    began = time.time()
+    with closing(Database(service.database)) as database:
+        at = time.time()
+        refused = replace(limit_reached("rollout"), at=at, held_s=at - began)
+        database.budgets.refused("r2", refused)
     service.http.post("/rollouts/r2/outcome", json={"status": "success"})
     for text in (page(service, "/ui/batches/b", tab="cost"), page(service, "/ui/rollouts/r2")):
         assert "Time waiting at the proxy" in words(text)

@@ -1,6 +1,6 @@
-"""Budgets of one process's calls: reserve before one is sent, settle once it is on record.
+"""Reservations of one process's calls: made before a call is sent, settled once it is on record.
 
-Limits are kept in the database for all processes. While that is away, agents are let through.
+The database keeps limits for all processes. While it is away, agents are let through.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from classifier.records import Exchange, Kind, LimitReached
-from proxy.budgets import Amounts, Blocked, CallAsking, Reserved, spent_by
+from proxy.budgets import Amounts, Reservation, spent_by
 from proxy.inbound.http import RequestCycle
 from proxy.relay.admission import AccessUnknownError
 from proxy.routing import headers as http_headers
@@ -37,13 +37,15 @@ _SECONDS = 30.0
 _NO_RETRY = ((b"x-should-retry", b"false"),)  # which OpenAI's and Anthropic's SDKs ask for
 
 
-class CallBudgets:
-    """Reserves and settles what this process's calls spend of limits.
+class Reservations:
+    """Makes and settles the reservations of this process's calls.
 
     All methods but `ended` are called in the event loop.
 
     Arguments:
-        reserve: asks the database, in a thread; raises AccessUnknownError, as the next two do.
+        reserve: stores a reservation, in a thread; returns the amounts reserved, or the limit that
+            is in the way, or None if no limit counts the call. Raises AccessUnknownError, as the
+            next two do.
         settle: stores what calls that ended have spent, by id; likewise.
         refused: stores which limit refused a rollout's agent; likewise.
         watch: has `ended` called with the calls on record from then on, in any thread.
@@ -55,7 +57,7 @@ class CallBudgets:
     def __init__(
         self,
         *,
-        reserve: Callable[[CallAsking], Reserved | Blocked],
+        reserve: Callable[[Reservation], Amounts | LimitReached | None],
         settle: Callable[[Mapping[str, Amounts]], None],
         refused: Callable[[str, LimitReached], None],
         watch: Callable[[Callable[[Sequence[Exchange]], None]], None],
@@ -75,49 +77,51 @@ class CallBudgets:
         self._settled: asyncio.Event | None = None  # by who waits for the next settlement
         self._loop: asyncio.AbstractEventLoop | None = None  # once it watches
 
-    def asking(self, request: RequestCycle, target: Target) -> CallAsking | None:
-        """Return the call that a request asks for; None if no limit counts calls of its kind."""
+    def of(self, request: RequestCycle, target: Target) -> Reservation | None:
+        """Return the reservation for a request; None if no limit counts calls of its kind."""
         route = routes.route(request.head.method, target.path)
         if route.kind not in _COUNTED or request.head.method in _READING:
             return None
-        return CallAsking(
+        return Reservation(
             id=self._new_id(),
             rollout_id=target.rollout_id,
             is_agents=target.role == AGENT,
-            guess=self._guess(request, target, route.model),
+            amounts=self._stated(request, target, route.model),
         )
 
-    async def ask(self, call: CallAsking) -> Reserved | Blocked:
+    async def make(self, reservation: Reservation) -> LimitReached | None:
         """Reserve what a call may spend, or return the limit that is in its way."""
         try:
-            answer = await asyncio.to_thread(self._reserve, call)
+            answer = await asyncio.to_thread(self._reserve, reservation)
         except AccessUnknownError as error:
             log.warning("a call's budget cannot be looked up: %s", type(error).__name__)
-            return Reserved(amounts=None)
-        if isinstance(answer, Reserved) and answer.amounts is not None:
+            return None
+        if isinstance(answer, LimitReached):
+            return answer
+        if answer is not None:
             if self._loop is None:  # nothing is watched in a service without limits
                 self._loop = asyncio.get_running_loop()
                 self._watch(self.ended)
-            self._reserved[call.id] = answer.amounts
-        return answer
+            self._reserved[reservation.id] = answer
+        return None
 
     async def note_refused(self, rollout_id: str, reached: LimitReached) -> None:
         """Store which limit kept a rollout's agent from a call; its verdict depends on it."""
         await self._store(self._refused, rollout_id, reached)
 
     def next_settlement(self) -> asyncio.Event:
-        """Return what is set when calls of this process have settled what they spent."""
+        """Return what is set when reservations of this process have been settled."""
         if self._settled is None or self._settled.is_set():
             self._settled = asyncio.Event()
         return self._settled
 
     def release(self, call_id: str) -> None:
-        """Give back what a call reserved that does not begin after all."""
+        """Give back the reservation of a call that does not begin after all."""
         if self._reserved.pop(call_id, None) is not None:
             self._begin_settling({call_id: Amounts()})
 
     def ended(self, exchanges: Sequence[Exchange]) -> None:
-        """Take calls that are on record now."""
+        """Settle the reservations of calls that are on record now."""
         spent = {
             each.id: spent_by(each, reserved, self._cost)
             for each in exchanges
@@ -133,7 +137,7 @@ class CallBudgets:
             if any(not task.done() for task in self._settling):
                 return
 
-    def _guess(self, request: RequestCycle, target: Target, model: str | None) -> Amounts:
+    def _stated(self, request: RequestCycle, target: Target, model: str | None) -> Amounts:
         """Return what a request says that it may spend; its cost is infinite without a price."""
         size, outputs = len(request.peek()), _OUTPUT_TOKENS
         if request.more_body:
@@ -170,10 +174,10 @@ class CallBudgets:
         return True
 
 
-def budget_exceeded(blocked: Blocked, api: str) -> Refusal:
+def budget_exceeded(reached: LimitReached, api: str) -> Refusal:
     """Refuse a call beyond a limit, with an error in the shape of the provider's API."""
-    reason = str(blocked.reached)
-    if not blocked.reached.is_spent:
+    reason = str(reached)
+    if not reached.is_spent:
         reason = reason.replace(" was spent", " is reserved by calls in flight")
     sentence = f"{reason}: this call was not sent to the provider, and a retry will not be"
     extra: dict[str, object] = {"error": {
