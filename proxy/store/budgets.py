@@ -110,7 +110,7 @@ class RegisteredLimits:
         stated = Limits() if limits is None else limits
         text = None if limits is None else as_json(limits._asdict())
         row = {"kind": kind, "name": name, "batch": batch, "declared": text}
-        self._new[kind, name] = row | stated._asdict()
+        self._new[kind, name] = row | stated._asdict() | _FOR_0_2
 
     def limited(self, rollout_id: str) -> bool:
         """Return True if limits count a rollout's calls."""
@@ -121,6 +121,10 @@ class RegisteredLimits:
         if self._new:
             added = insert_into(self._connection.dialect.name, budgets).on_conflict_do_nothing()
             self._connection.execute(added, [self._new[key] for key in sorted(self._new)])
+
+
+# A service of 0.2 that runs beside this one reads them where a call meets a limit.
+_FOR_0_2 = {"on_limit": "refuse", "pause_s": 60.0}
 
 
 def _stated(declared: str | None) -> Limits | None:
