@@ -44,8 +44,7 @@ _cpu_us: list[int] = []  # of each command that ended, with the workers it waite
 _LOADED = (
     "alembic.command", "alembic.ddl.postgresql", "anyio._backends._asyncio", "classifier.__main__",
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
-    "proxy.store.admin.archive", "proxy.store.admin.copy", "proxy.store.admin.copy",
-    "proxy.store.admin.archive", "proxy.store.admin.parquet", "proxy.web", "psycopg",
+    "proxy.store.admin.archive", "proxy.store.admin.backup", "proxy.web", "psycopg",
     "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.status",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",

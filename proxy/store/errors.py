@@ -32,7 +32,7 @@ class RowRejected(StoreError):
 class UnusableDatabase(StoreError):
     """A database that this version cannot use.
 
-    A later one wrote it, its encoding is not UTF8, or a copy into it is unfinished.
+    A later one wrote it, its encoding is not UTF8, or an earlier one did not finish a copy into it.
     """
 
 

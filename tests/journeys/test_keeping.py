@@ -113,25 +113,37 @@ def test_a_database_of_an_earlier_version_is_upgraded_at_start_and_served(
 
 
 @pytest.mark.postgres_smoke
-def test_a_deployment_moves_to_postgresql_and_its_agents_notice_nothing(
+def test_what_was_measured_moves_to_postgresql_by_an_archive(
     provider: Provider, tmp_path: Path, postgres_url: str
 ) -> None:
-    def call(service: Service, key: str) -> None:
-        headers = {"authorization": f"Bearer {key}"}
-        answer = httpx.post(f"{service.url}/openai{CHAT}", json=ASK, headers=headers, timeout=60)
-        assert answer.is_success, answer.text
+    def measure(service: Service, rollout: str) -> str:
+        key = str(service.register(id=rollout, batch="b", task=rollout)["key"])
+        assert call(service, key).is_success
+        service.outcome(rollout, status="success", rewards={"reward": 0.0})
+        return key
 
+    def call(service: Service, key: str) -> httpx.Response:
+        headers = {"authorization": f"Bearer {key}"}
+        return httpx.post(f"{service.url}/openai{CHAT}", json=ASK, headers=headers, timeout=60)
+
+    def held(service: Service) -> tuple[object, ...]:
+        batch = service.get("/batches/b")
+        figures = [batch[name] for name in ("score_all", "coverage", "zeros", "health")]
+        return service.verdict("one"), service.exchanges("one"), figures
+
+    archive = tmp_path / "all.jsonl"
     with Service(tmp_path, provider.url, KEY_OPENAI="sk-ours") as service:
-        registered = service.register(id="mover", batch="b", model="gpt-5", upstream="openai")
-        call(service, registered["key"])
-        before = service.exchanges("mover")
-    truezero("db", "copy", "--from", str(service.database), "--to", postgres_url)
+        key = measure(service, "one")
+        before = held(service)
+    database = str(service.database)
+    truezero("export", "--full", "--database", database, "--out", str(archive))
+    truezero("import", str(archive), "--database", postgres_url)
+    truezero("export", "--full", "--database", postgres_url, "--out", f"{archive}.again")
+    assert Path(f"{archive}.again").read_bytes() == archive.read_bytes()
     with Service(
         tmp_path, provider.url, KEY_OPENAI="sk-ours", DATABASE_URL=postgres_url
     ) as service:
-        call(service, registered["key"])
-        after = service.exchanges("mover")
-        assert after[:1] == before
-        assert len(after) == 2
-        assert len({exchange["attribution_source"] for exchange in after}) == 1
-        assert service.verdict("mover")["total_requests"] == 2
+        assert held(service) == before
+        assert not call(service, key).is_success, "the secret that signed it stayed behind"
+        measure(service, "two")
+        assert service.get("/batches/b")["zeros"]["reported"] == 2

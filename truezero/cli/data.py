@@ -1,4 +1,4 @@
-"""Operations on the database itself: export, import, copy, backup and prune.
+"""Operations on the database itself: export, import, backup and prune.
 
 They open the database directly; no service is needed, and no token protects them.
 """
@@ -77,36 +77,18 @@ def take(url: str, source: str) -> bool:
     return not taken.refused
 
 
-def copy(source: str, target: str, *, verify_only: bool) -> bool:
-    """Copy a database into another and compare them; return False if they differ.
-
-    Raises:
-        DataError: a database cannot be used, or the target holds other data.
-    """
-    from proxy.store.admin import copy as copy_module  # noqa: PLC0415
-
-    with readable_errors(), progress("comparing" if verify_only else "copying") as show:
-        work = copy_module.verify if verify_only else copy_module.copy
-        tables = work(source, target, lambda table, rows: show(f"{table}: {rows:,}"))
-    for each in tables:
-        held = f"{each.source.rows:>10,}  {each.source}"
-        other = f"differs: the target has {each.target.rows:,}  {each.target}"
-        click.echo(f"{each.table:12} {held}  {'same' if each.same else other}")
-    return all(each.same for each in tables)
-
-
 def back_up(url: str, file: Path) -> None:
     """Back up an SQLite database into a new file while it is in use.
 
     Raises:
         DataError: the database is not SQLite, or the file cannot be written.
     """
-    from proxy.store.admin import copy as copy_module  # noqa: PLC0415
+    from proxy.store.admin import backup  # noqa: PLC0415
 
     with readable_errors():
         with progress(f"backing up into {file}"):
-            size = copy_module.back_up(url, file)
-        for path in copy_module.left_out(url):
+            size = backup.back_up(url, file)
+        for path in backup.left_out(url):
             _say(f"{path} holds calls not yet written to the database: back it up as well")
     _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
 

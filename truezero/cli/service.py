@@ -14,6 +14,7 @@ import click
 from click.exceptions import Exit
 
 import truezero  # its Client and ServiceError are loaded where they are first used
+from truezero.cli import gone
 from truezero.cli.options import (
     FILE,
     connected,
@@ -326,6 +327,10 @@ def database_group() -> None:
     """Manage the service's database."""
 
 
+if (_copy := gone.command("db copy")) is not None:
+    database_group.add_command(_copy, "copy")
+
+
 @database_group.command()
 @database_options
 def upgrade(
@@ -342,32 +347,6 @@ def upgrade(
     except service.StartError as error:
         fail(str(error), 1)
     click.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
-
-
-@database_group.command()
-@click.option("--from", "source", required=True, help="SQLite file or SQLAlchemy URL.")
-@click.option(
-    "--to", "target", required=True, help="Target; empty, or an interrupted copy of the source."
-)
-@click.option("--verify-only", is_flag=True, help="Only compare; write nothing.")
-def copy(
-    *,
-    source: str,
-    target: str,
-    verify_only: bool,
-) -> None:
-    """Copy a whole database, secrets included, and verify the copy; exit code 1 if they differ.
-
-    Repeat the command to resume an interrupted copy; the service refuses to start on an
-    unfinished one. The source is read as a snapshot: stop its service first, or copy a
-    backup, if no later writes may be missed.
-    """
-    server()
-    from truezero.cli import data  # noqa: PLC0415
-
-    with _data_errors():
-        same = data.copy(source, target, verify_only=verify_only)
-    raise Exit(0 if same else 1)
 
 
 @database_group.command()

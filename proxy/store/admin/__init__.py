@@ -1,1 +1,1 @@
-"""Move, copy, prune and archive stored data while services run."""
+"""Archive, back up and prune stored data while services run."""

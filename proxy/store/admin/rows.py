@@ -1,17 +1,14 @@
-"""Rows of any table as plain tuples: read, hashed, inserted; records and header of an archive."""
+"""Rows of any table as plain tuples: read and inserted; records and header of an archive."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
-import orjson
 from sqlalchemy import (
     Column,
     ColumnElement,
@@ -22,10 +19,6 @@ from sqlalchemy import (
     Table,
     create_engine,
     event,
-    func,
-    literal,
-    select,
-    tuple_,
 )
 from sqlalchemy.exc import DBAPIError
 
@@ -35,23 +28,10 @@ from proxy.store.errors import BadUrl, UnusableDatabase
 from proxy.store.tables import breakers, exchanges, rollouts, verdicts
 
 Row: TypeAlias = Sequence[Any]
-T = TypeVar("T")
 
 CHUNK = 2000  # rows fetched, written and committed at once
 
 _BUSY_S = 30.0  # how long a writer waits for another process on the same file
-_MODULUS = 1 << 128
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Digest:
-    """The number of rows and the sum of their hashes, whatever their order."""
-
-    rows: int
-    value: int
-
-    def __str__(self) -> str:
-        return f"{self.value:032x}"
 
 
 def place(url: str) -> str:
@@ -60,14 +40,6 @@ def place(url: str) -> str:
     if whole.get_backend_name() == "sqlite":
         return whole.database or ":memory:"
     return whole.render_as_string(hide_password=True)
-
-
-def same_place(one: str, other: str) -> bool:
-    """Return True if two URLs name the same database, as far as names can tell."""
-    files = [sqlite_file(url) for url in (one, other)]
-    if all(files):
-        return len({file.resolve() for file in files if file}) == 1
-    return bool(url_of(one) == url_of(other))
 
 
 @contextmanager
@@ -80,17 +52,8 @@ def reading(url: str) -> Iterator[Connection]:
     file = sqlite_file(url)
     if file is not None and not file.is_file():
         raise UnusableDatabase(f"no database at {file}")
-    with looking(url) as connection:
+    with _engine(url, "BEGIN", snapshot=True) as engine, engine.begin() as connection:
         _check(connection, url)
-        yield connection
-
-
-@contextmanager
-def looking(url: str) -> Iterator[Connection]:
-    """Open a snapshot of whatever is there for reading; of nothing, an empty one."""
-    file = sqlite_file(url)
-    there = url if file is None or file.is_file() else ":memory:"
-    with _engine(there, "BEGIN", snapshot=True) as engine, engine.begin() as connection:
         yield connection
 
 
@@ -137,29 +100,6 @@ def stream(connection: Connection, query: Select[Any]) -> Iterator[Row]:
         yield from rows
 
 
-def up_to(connection: Connection, table: Table, key: Row) -> ColumnElement[bool]:
-    """Build the condition that a row of the table is at a key or before it."""
-    mine, other = tuple_(*by_key(connection, table)), tuple_(*map(literal, key))
-    return mine <= other
-
-
-def last_key(connection: Connection, table: Table) -> Row | None:
-    """Return the greatest key of a table; None if it is empty."""
-    backwards = [column.desc() for column in by_key(connection, table)]
-    key = select(*table.primary_key.columns).order_by(*backwards).limit(1)
-    return connection.execute(key).first()
-
-
-def digest(rows: Iterable[Row]) -> Digest:
-    """Count rows and sum their hashes."""
-    count = total = 0
-    for row in rows:
-        spelled = orjson.dumps(tuple(row)).replace(b",-0.0,", b",0.0,")  # one for SQLite
-        total += int.from_bytes(blake2b(spelled, digest_size=16).digest(), "big")
-        count += 1
-    return Digest(rows=count, value=total % _MODULUS)
-
-
 def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows in the fastest way the database has."""
     if not rows:
@@ -173,24 +113,6 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
         return
     statement = str(table.insert().compile(dialect=connection.dialect))
     connection.exec_driver_sql(statement, [tuple(row) for row in rows])
-
-
-def continue_sequence(connection: Connection, table: Table) -> None:
-    """Continue a table's generated numbers after the greatest one inserted."""
-    counted = table.autoincrement_column
-    if counted is None or connection.dialect.name != "postgresql":
-        return
-    greatest = connection.scalar(select(func.max(counted)))
-    if greatest is not None:
-        sequence = func.pg_get_serial_sequence(table.name, counted.name)
-        connection.execute(select(func.setval(sequence, greatest)))
-
-
-def chunks(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Yield lists of ``size`` items; the last one may be shorter."""
-    left = iter(items)
-    while chunk := list(islice(left, size)):
-        yield chunk
 
 
 def _exact(connection: Connection, column: Column[Any]) -> ColumnElement[Any]:

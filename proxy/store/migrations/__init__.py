@@ -8,7 +8,6 @@ from pathlib import Path
 from sqlalchemy import (
     Column,
     Connection,
-    Integer,
     MetaData,
     PrimaryKeyConstraint,
     String,
@@ -29,9 +28,8 @@ _VERSIONS = Path(__file__).parent / "versions"
 HEAD = max(file.name.partition("_")[0] for file in _VERSIONS.glob("[0-9]*_*.py"))
 """The schema of this version: the newest migration's."""
 
-
-# Its presence marks a database that is being copied into.
-unfinished = Table("unfinished_copy", MetaData(), Column("half", Integer))
+# The table that marks a database into which 0.2 began to copy another.
+_UNFINISHED = "unfinished_copy"
 
 
 def is_newer(version: str) -> bool:
@@ -55,10 +53,11 @@ def refuse_unknown(version: str) -> None:
 
 
 def refuse_unfinished(connection: Connection) -> None:
-    """Raise ``UnusableDatabase`` for a database that a copy did not finish."""
-    if inspect(connection).has_table(unfinished.name):
+    """Raise ``UnusableDatabase`` for a database that a copy by 0.2 did not finish."""
+    if inspect(connection).has_table(_UNFINISHED):
         raise UnusableDatabase(
-            "a copy into the database did not finish: run the same `truezero db copy` again"
+            "a copy into the database by an earlier version did not finish: import an archive of "
+            "the other database (`truezero export --full`) into a new one"
         )
 
 

@@ -115,20 +115,6 @@ def test_an_export_says_what_an_import_will_refuse(folder: Path, form: str) -> N
     assert told(taken)[0] == 1
 
 
-def test_a_copy_prints_each_table_and_exits_by_what_it_found(folder: Path) -> None:
-    words = ("db", "copy", "--from", "truezero.db", "--to", "o.db")
-    done = truezero(*words, folder=folder)
-    assert told(done) == (0, "")
-    tables = {line.split()[0]: line.split()[1:] for line in done.stdout.decode().splitlines()}
-    assert tables.keys() == contents(str(folder / "o.db")).keys()
-    assert all(line[-1] == "same" for line in tables.values())
-    assert truezero(*words, "--verify-only", folder=folder).stdout == done.stdout
-    run(folder / "o.db", "DELETE FROM breakers")
-    differs = truezero(*words, "--verify-only", folder=folder)
-    assert differs.returncode == 1
-    assert "the target has 0" in differs.stdout.decode()
-
-
 def test_a_recount_says_what_did_not_add_up_and_corrects_it(folder: Path) -> None:
     right = "truezero: 3 batches compared with a recount: all add up\n"
     assert told(truezero("db", "recount", folder=folder)) == (0, right)
@@ -164,13 +150,7 @@ SENTENCES = [
     (["import", "junk"], 1, "line 1: "),
     (["import", "junk", "--database", "o.db"], 1, "line 1: "),
     (["import", "folder"], 1, "folder is not an archive: rollouts.parquet is missing"),
-    (["db", "copy", "--from", "none.db", "--to", "o.db"], 1, "no database at none.db"),
-    (
-        ["db", "copy", "--from", "truezero.db", "--to", "truezero.db"],
-        1,
-        "cannot be copied to itself",
-    ),
-    (["db", "copy", "--from", "truezero.db", "--to", "oracle://h/d"], 1, "only SQLite and"),
+    (["export", "--full", "--database", "oracle://h/d"], 1, "only SQLite and"),
     (["db", "backup", "junk"], 1, "junk: File exists"),
     (["db", "backup", "k.db", "--database", "junk"], 1, "file is not a database"),
     (["db", "backup", "no/where.db"], 1, "no/where.db.part: No such file"),
@@ -198,7 +178,6 @@ def made(folder: Path) -> set[str]:
 
 OPENED = [
     ["serve", "--port", "0"], ["db", "upgrade"], ["export", "--full"], ["import", "-"],
-    ["db", "copy", "--from", "truezero.db", "--to", "o.db"],
 ]  # fmt: skip
 
 
@@ -225,11 +204,11 @@ def here(
     return CliRunner().invoke(app, words, input=given)
 
 
-def test_the_half_of_a_copy_is_not_served(folder: Path) -> None:
+def test_the_half_of_a_copy_by_an_earlier_version_is_not_served(folder: Path) -> None:
     run(folder / "truezero.db", "CREATE TABLE unfinished_copy (half INTEGER)")
     code, said = told(truezero("serve", "--port", "0", folder=folder))
     assert (code, len(said.splitlines())) == (1, 1)
-    assert "a copy into the database did not finish" in said
+    assert "a copy into the database by an earlier version did not finish" in said
 
 
 @pytest.mark.slow
@@ -243,7 +222,7 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
         assert command == "truezero"
         assert (code := told(truezero(*words, folder=folder)))[0] == 0, (line, code)
     made = {path.name for path in folder.iterdir()} - {"truezero.db", "truezero.toml"}
-    assert made == {"kept.db", "night.jsonl", "night", "other.db", "judged.jsonl", "copied.db"}
+    assert made == {"kept.db", "night.jsonl", "night", "other.db", "judged.jsonl"}
 
 
 def test_the_page_knows_every_schema() -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import create_engine, text
 
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.records import UNATTRIBUTED, Ending, Exchange
@@ -138,6 +139,18 @@ def test_an_archive_goes_to_postgresql_and_back(
     back = str(tmp_path / "back.db")
     imported(back, exported(postgres_url))
     assert exported(back) == first
+
+
+def test_on_postgresql_imported_calls_stand_in_the_partitions_of_their_months(
+    full: str, postgres_url: str
+) -> None:
+    imported(postgres_url, exported(full))
+    count = text("SELECT tableoid::regclass::text, count(*) FROM exchanges GROUP BY 1 ORDER BY 1")
+    engine = create_engine(postgres_url)
+    with engine.connect() as connection:
+        found = [tuple(row) for row in connection.execute(count)]
+    engine.dispose()
+    assert found == [("exchanges_1970_01", 9), ("exchanges_2023_11", 16)]
 
 
 def test_an_archive_of_postgresql_holds_what_one_of_sqlite_does(

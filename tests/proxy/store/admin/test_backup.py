@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from proxy.recording.backlog import SpillFile
-from proxy.store.admin import copy
+from proxy.store.admin import backup
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.migrations import HEAD
@@ -28,7 +28,7 @@ def full(filled: Path, tmp_path: Path) -> Path:
 
 def test_a_backup_holds_every_row_and_is_served_at_once(full: Path, tmp_path: Path) -> None:
     file = tmp_path / "kept.db"
-    assert copy.back_up(str(full), file) == file.stat().st_size
+    assert backup.back_up(str(full), file) == file.stat().st_size
     assert contents(str(file)) == contents(str(full))
     assert Database(str(file)).prepare() == (HEAD, HEAD)
 
@@ -39,7 +39,7 @@ def test_a_backup_is_one_file_that_only_its_owner_reads(full: Path, tmp_path: Pa
     writer = Database(str(full))
     writer.calls.write(CommitBatch(recorded=[replace(FULL, id="in the log")]), worker="w")
     assert Path(f"{full}-wal").stat().st_size > 0, "what is committed is not in the file yet"
-    copy.back_up(str(full), file)
+    backup.back_up(str(full), file)
     assert list(file.parent.iterdir()) == [file]
     assert file.read_bytes()[18:20] == b"\1\1", "of a mode that needs no file beside it"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
@@ -55,7 +55,7 @@ def test_a_backup_does_not_wait_for_a_writer_nor_take_what_it_has_not_committed(
     with closing(sqlite3.connect(full, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("DELETE FROM exchanges")
-        copy.back_up(str(full), tmp_path / "kept.db")
+        backup.back_up(str(full), tmp_path / "kept.db")
     assert contents(str(tmp_path / "kept.db")) == before
 
 
@@ -63,7 +63,7 @@ def test_a_file_that_is_there_is_not_overwritten(full: Path, tmp_path: Path) -> 
     file = tmp_path / "kept.db"
     file.write_text("dear")
     with pytest.raises(FileExistsError):
-        copy.back_up(str(full), file)
+        backup.back_up(str(full), file)
     assert file.read_text() == "dear"
 
 
@@ -71,7 +71,7 @@ def test_a_backup_that_fails_leaves_nothing_to_believe(tmp_path: Path) -> None:
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"this is no database file" * 1000)
     with pytest.raises(sqlite3.DatabaseError):
-        copy.back_up(str(broken), tmp_path / "kept.db")
+        backup.back_up(str(broken), tmp_path / "kept.db")
     assert list(tmp_path.iterdir()) == [broken]
 
 
@@ -85,15 +85,15 @@ def test_a_file_that_is_not_sound_is_said_to_be_so(full: Path, tmp_path: Path) -
     with pytest.raises(
         UnusableDatabase, match=r"the copy failed its integrity check: NULL value in rollouts.batch"
     ):
-        copy.back_up(str(full), tmp_path / "kept.db")
+        backup.back_up(str(full), tmp_path / "kept.db")
     assert not list(tmp_path.glob("kept*"))
 
 
 def test_what_waits_beside_the_database_is_told(full: Path) -> None:
-    assert copy.left_out(str(full)) == []
+    assert backup.left_out(str(full)) == []
     spill = SpillFile.of(full, "w1")
     spill.keep([FULL])
-    assert [path.name for path in copy.left_out(str(full))] == ["full.db.w1.spill"]
+    assert [path.name for path in backup.left_out(str(full))] == ["full.db.w1.spill"]
     spill.close()
 
 
@@ -108,5 +108,5 @@ def test_what_cannot_be_backed_up_is_refused_in_a_sentence(
     tmp_path: Path, url: str, said: str
 ) -> None:
     with pytest.raises(UnusableDatabase, match=said):
-        copy.back_up(url, tmp_path / "kept.db")
+        backup.back_up(url, tmp_path / "kept.db")
     assert list(tmp_path.iterdir()) == []
