@@ -45,7 +45,7 @@ _LOADED = (
     "alembic.command", "alembic.ddl.postgresql", "anyio._backends._asyncio", "classifier.__main__",
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
     "proxy.store.admin.archive", "proxy.store.admin.backup", "proxy.web", "psycopg",
-    "pyarrow.parquet", "pydantic.v1", "rich._emoji_codes", "rich.status",
+    "pydantic.v1", "rich._emoji_codes", "rich.status",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
     "truezero.runner.drills", "truezero.cli.data", "truezero.cli.output", "truezero.runner.run",

@@ -20,8 +20,6 @@ import click
 from truezero.cli.options import progress
 from truezero.printable import plural, visible
 
-FORMATS = ("jsonl", "parquet")
-
 _TYPES = ("rollout", "exchange", "verdict", "breaker")
 _REJECTED: Mapping[str, tuple[str, str]] = {
     "rollout": ("rollout", "rollouts"),
@@ -35,7 +33,7 @@ class DataError(Exception):
     """The operation failed; the message says why in one sentence."""
 
 
-def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
+def export(url: str, out: Path | None, *, batch: str | None) -> None:
     """Write an archive of a database or one batch; to standard output without ``out``.
 
     Raises:
@@ -43,15 +41,13 @@ def export(url: str, out: Path | None, form: str, *, batch: str | None) -> None:
     """
     from proxy.store.admin import archive  # noqa: PLC0415
 
-    if form == "parquet" and out is None:
-        raise DataError("--format parquet writes a folder: name it with --out")
     flawed = archive.FlawedRecords()
     with (
         readable_errors(),
         progress("exporting") as show,
         archive.export_records(url, batch=batch) as records,
     ):
-        count = _write(_counting(flawed.passing(records), show), out, form)
+        count = _write(_counting(flawed.passing(records), show), out)
     _say(f"exported {_counts(count)}")
     if flawed.count:
         first = ", ".join(flawed.first) + (", …" if flawed.count > len(flawed.first) else "")
@@ -63,7 +59,7 @@ def take(url: str, source: str) -> bool:
     """Import an archive into a database; return False if a record was rejected.
 
     Arguments:
-        source: a file of JSON lines, ``-`` for standard input, or a folder of Parquet.
+        source: a file, or ``-`` for standard input.
 
     Raises:
         DataError: the archive cannot be read or the database cannot be written.
@@ -168,23 +164,30 @@ def _deleted(done: Any) -> str:
 # --- files ---------------------------------------------------------------------------------
 
 
-def _write(records: Iterator[Any], out: Path | None, form: str) -> Counter[str]:
-    from proxy.store.admin import archive, parquet  # noqa: PLC0415
+def _write(records: Iterator[Any], out: Path | None) -> Counter[str]:
+    from proxy.store.admin import archive  # noqa: PLC0415
 
     if out is None:
         return archive.write(records, sys.stdout.buffer)
-    return {"jsonl": archive.write_file, "parquet": parquet.write_folder}[form](records, out)
+    return archive.write_file(records, out)
 
 
 @contextmanager
 def reading(source: str) -> Iterator[Iterator[Any]]:
-    """Open an archive: a file of JSON lines, ``-`` for standard input, or a folder of Parquet."""
-    from proxy.store.admin import archive, parquet  # noqa: PLC0415
+    """Open an archive: a file of JSON lines, or ``-`` for standard input.
+
+    Raises:
+        DataError: it is a folder, as archives in Parquet were.
+    """
+    from proxy.store.admin import archive  # noqa: PLC0415
 
     if source == "-":
         yield archive.read(sys.stdin.buffer)
     elif Path(source).is_dir():
-        yield parquet.read(Path(source))
+        raise DataError(
+            f"{source} is a folder: an archive is a file of JSON lines; one in Parquet is imported "
+            "by the version that wrote it, and exported from there"
+        )
     else:
         with Path(source).open("rb") as file:
             yield archive.read(file)
@@ -224,7 +227,8 @@ def readable_errors() -> Iterator[None]:
 
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    from proxy.store.admin.rows import ArchiveError, RecordError  # noqa: PLC0415
+    from proxy.store.admin.archive import ArchiveError  # noqa: PLC0415
+    from proxy.store.admin.rows import RecordError  # noqa: PLC0415
     from proxy.store.errors import BadUrl, StoreError, UnusableDatabase  # noqa: PLC0415
 
     try:

@@ -20,7 +20,7 @@ class JudgingError(Exception):
 
 
 class Source:
-    """An export or an archive to judge, in a file, a folder or standard input."""
+    """An export or an archive to judge, in a file or standard input."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -137,8 +137,6 @@ def _write_lines(lines: Iterable[str], copy: Path | None) -> None:
 def _is_archive(name: str, given: bytes | None) -> bool:
     if given is not None:
         return given.startswith(_ARCHIVE)
-    if Path(name).is_dir():
-        return True
     with _opened(name) as file:
         return file.read(len(_ARCHIVE)) == _ARCHIVE
 

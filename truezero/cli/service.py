@@ -219,9 +219,7 @@ def _chosen(
 @click.option(
     "--full", is_flag=True, help="Read the database and write an archive for `truezero import`."
 )
-@click.option(
-    "--format", "form", default="jsonl", help="With --full: jsonl, or parquet (a folder)."
-)
+@gone.option("--format", type=str, instead="an archive is JSON lines")
 @database_options
 def export(
     *,
@@ -230,7 +228,6 @@ def export(
     url: str | None,
     token: str | None,
     full: bool,
-    form: str,
     database_url: str | None,
     config: Path | None,
 ) -> None:
@@ -240,10 +237,10 @@ def export(
     an archive that includes verdicts. Safe while the service is running.
     """
     if full:
-        _export_archive(batch_name, out, form, database(database_url, config))
+        _export_archive(batch_name, out, database(database_url, config))
         return
-    if form != "jsonl" or database_url is not None:
-        fail("--format and --database require --full", 2)
+    if database_url is not None:
+        fail("--database requires --full", 2)
     with connected(url, token) as client:
         lines = client.export(batch=batch_name)
         if out is None:
@@ -253,13 +250,11 @@ def export(
             _write(out, lines)
 
 
-def _export_archive(batch_name: str | None, out: Path | None, form: str, url: str) -> None:
+def _export_archive(batch_name: str | None, out: Path | None, url: str) -> None:
     from truezero.cli import data  # noqa: PLC0415
 
-    if form not in data.FORMATS:
-        fail(f"--format: {form!r} is not one of {', '.join(data.FORMATS)}", 2)
     with _data_errors():
-        data.export(url, out, form, batch=batch_name)
+        data.export(url, out, batch=batch_name)
 
 
 def _write(out: Path, lines: Iterable[str]) -> None:
@@ -286,7 +281,7 @@ def import_archive(
 ) -> None:
     """Import an archive written by `truezero export --full` into a database.
 
-    FILE is JSON lines, a Parquet folder, or - for standard input.
+    FILE is JSON lines, or - for standard input.
 
     Each rollout is imported whole or not at all. Rollouts that already exist with the same
     content are skipped, so an interrupted import can be repeated; rollouts that exist with

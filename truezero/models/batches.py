@@ -456,7 +456,7 @@ class ListParameters(StrictRequest):
     order: Order = Field(default="asc", description="of `sort`, then of `created_at`")
     after: str | None = Field(default=None, description="the `next` of the page before")
     limit: Annotated[int, Field(ge=1, le=LONGEST_PAGE)] | None = Field(
-        default=None, description="100 by default; CSV, JSON lines and Parquet hold all rows"
+        default=None, description="100 by default; CSV and JSON lines hold all rows"
     )
 
 

@@ -38,15 +38,11 @@ from proxy.store import batch_totals, migrations
 from proxy.store.admin import rows
 from proxy.store.admin.rows import (
     CHUNK,
-    FORMAT,
     RECORD_TYPES,
-    ArchiveError,
     Record,
     RecordError,
     RecordType,
     Row,
-    check_head,
-    head,
 )
 from proxy.store.groups import note_imported
 from proxy.store.rows import exchange_of, lost_row
@@ -535,13 +531,18 @@ def _is_object(value: str) -> bool:
 # an archive without its last line is refused as truncated.
 
 
+_FORMAT, _VERSION = "truezero-archive", 1
 _NAMES = {name: ("type", *record_type.columns) for name, record_type in RECORD_TYPES.items()}
+
+
+class ArchiveError(Exception):
+    """An archive cannot be read or written; the message is one sentence."""
 
 
 def write(records: Iterable[Record], out: BinaryIO) -> Counter[str]:
     """Write an archive; returns how many records of each type it holds."""
     count: Counter[str] = Counter()
-    out.write(_line({"type": FORMAT, **head()}))
+    out.write(_line({"type": _FORMAT, "version": _VERSION, "schema": migrations.HEAD}))
     for name, row in records:
         out.write(_line(dict(zip(_NAMES[name], (name, *row), strict=True))))
         count[name] += 1
@@ -591,14 +592,29 @@ def read(lines: Iterable[bytes]) -> Iterator[Record]:
 def _read_head(numbered: Iterator[tuple[int, bytes]]) -> None:
     for number, line in numbered:
         record = _object(number, line)
-        if record.pop("type", None) == FORMAT:
-            check_head(record)
+        if record.pop("type", None) == _FORMAT:
+            _check_head(record)
             return
         break
     raise ArchiveError(
         "not an archive: the first line is not an archive header "
         "(`truezero export --full` writes one)"
     )
+
+
+def _check_head(head: Mapping[str, object]) -> None:
+    """Refuse an archive that a later version wrote."""
+    if head.get("version") != _VERSION:
+        raise ArchiveError(
+            f"the archive has format version {head.get('version')}, but this version of truezero "
+            f"reads {_VERSION}"
+        )
+    schema = str(head.get("schema"))
+    if migrations.is_newer(schema):
+        raise ArchiveError(
+            f"the archive has schema {schema}, but this version of truezero supports schemas "
+            f"up to {migrations.HEAD}"
+        )
 
 
 def _object(number: int, line: bytes) -> dict[str, Any]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 
-from proxy.api.lists import CSV, FORMATS, LINES, PARQUET, Row, accepted, encoded
+from proxy.api.lists import CSV, FORMATS, LINES, Row, accepted, encoded
 from truezero.models import RolloutItem
 
 BARE: Row = {
@@ -34,10 +32,12 @@ def row(**facts: Any) -> Row:
         (CSV, CSV),
         ("Text/CSV; charset=utf-8", CSV),
         (f"application/json;q=0.5, {LINES}", LINES),
-        (f"{CSV};q=0.2, {PARQUET};q=0.9, application/json;q=0.3", PARQUET),
+        (f"{CSV};q=0.2, {LINES};q=0.9, application/json;q=0.3", LINES),
         (f"{CSV}, application/json", CSV),
         (f"{CSV};q=0, */*", None),
         (f"{CSV};q=x", None),
+        (f"text/markdown, text/html, {CSV};q=0.5", CSV),
+        ("text/markdown, text/html, */*", None),
     ],
 )
 def test_the_format_is_the_one_that_is_preferred(accept: str | None, expected: str | None) -> None:
@@ -56,18 +56,8 @@ async def parts_of(name: str, *parts: list[Row]) -> list[bytes]:
 @pytest.mark.parametrize("name", list(FORMATS))
 async def test_each_part_is_written_when_it_comes(name: str) -> None:
     written = await parts_of(name, [row(id="a")], [row(id="b"), row(id="c")])
-    assert len(written) == (3 if name == PARQUET else 2), "a footer comes last"
+    assert len(written) == 2
     assert all(written)
-
-
-async def test_parquet_has_a_row_group_for_each_part_and_types() -> None:
-    first = row(id="a", repeat=2, reward=0.5, total_tokens=2**40, validity=["suspect", "starved"])
-    whole = b"".join(await parts_of(PARQUET, [first], [row(id="b")]))
-    with parquet.ParquetFile(io.BytesIO(whole)) as file:
-        assert file.num_row_groups == 2
-        assert file.read().to_pylist() == [first, row(id="b")]
-        assert str(file.schema_arrow.field("validity").type).startswith("list<")
-        assert str(file.schema_arrow.field("repeat").type) == "int32"
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@a", "\tx", "\rx", "\n=x"])
@@ -75,16 +65,3 @@ async def test_no_text_of_a_csv_begins_a_formula(text: str) -> None:
     (whole,) = await parts_of(CSV, [row(task=text, reward=-0.5)])
     assert f"'{text}" in whole.decode()
     assert ",-0.5," in whole.decode(), "a number is one"
-
-
-def test_every_column_of_a_row_has_a_type() -> None:
-    """A number that is left out of the types would be written as a text."""
-    texts = {"id", "batch", "task", "model", "upstream", "health", "subcategory", "fingerprint",
-             "cause", "scoreable", "validity"}  # fmt: skip
-    from proxy.api.lists import _TYPES
-
-    of_tasks = {"score", "measured", "repeats"}
-    of_causes = {"rollouts", "recent", "first_seen", "last_seen"}
-    of_comparisons = {"difference"} | {f"{name}_{side}" for name in of_tasks for side in "ab"}
-    others = of_tasks | of_causes | of_comparisons
-    assert (RolloutItem.model_fields.keys() - texts) | others == set(_TYPES)

@@ -9,14 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyarrow import parquet
 
 from proxy.api import lists
 from proxy.control import listing
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, play
 
-CSV, LINES, PARQUET = lists.CSV, lists.LINES, lists.PARQUET
+CSV, LINES = lists.CSV, lists.LINES
 
 
 @pytest.fixture
@@ -122,7 +121,6 @@ def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
     rows = page(filled, "batch=b&sort=reward&order=desc")["items"]
     assert len(rows) == 6
     assert [json.loads(line) for line in file(filled, LINES).splitlines()] == rows
-    assert parquet.read_table(io.BytesIO(file(filled, PARQUET))).to_pylist() == rows
     for row, told in zip(
         rows, csv.DictReader(io.StringIO(file(filled, CSV).decode())), strict=True
     ):
@@ -141,7 +139,6 @@ def test_a_file_of_nothing_still_names_its_columns(filled: Service) -> None:
     nothing = "batch=nobody"
     assert file(filled, LINES, nothing) == b""
     assert file(filled, CSV, nothing).startswith(b"id,batch,task,")
-    assert parquet.read_table(io.BytesIO(file(filled, PARQUET, nothing))).num_rows == 0
 
 
 def test_a_file_is_limited_as_a_page_is_and_goes_on_after_one(filled: Service) -> None:
@@ -153,12 +150,13 @@ def test_a_file_is_limited_as_a_page_is_and_goes_on_after_one(filled: Service) -
     ]  # fmt: skip
 
 
-def test_parquet_without_its_extra_names_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["application/vnd.apache.parquet", "text/markdown"])
+def test_a_format_of_the_last_release_is_refused_with_those_that_stay(
+    service: Service, name: str
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
-    answer = service.http.get("/rollouts", headers={"accept": PARQUET})
-    assert "truezero[parquet]" in problem(answer, 406, "not_acceptable")["detail"]
+    answer = service.http.get("/rollouts", headers={"accept": name})
+    said = f"{name} is gone: ask for text/csv or application/x-ndjson"
+    assert problem(answer, 406, "not_acceptable")["detail"] == said
 
 
 def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:

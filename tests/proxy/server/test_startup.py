@@ -15,7 +15,7 @@ from tests.proxy.api.test_routes import serving
 # What the first calls of agents need none of; each was a part of what a start took.
 UNNEEDED = {
     "alembic", "botocore", "fastapi", "genai_prices", "httpx", "jinja2", "opentelemetry.sdk",
-    "proxy.control.rollouts", "proxy.web", "psycopg", "pyarrow", "pygments", "rich",
+    "proxy.control.rollouts", "proxy.web", "psycopg", "pygments", "rich",
     "sqlalchemy.dialects.postgresql", "starlette", "structlog", "truezero.sdk._sync.client",
     "truezero.models",
 }  # fmt: skip

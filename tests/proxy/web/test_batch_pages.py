@@ -140,8 +140,7 @@ def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service
     assert [row[0] for row in rows[1:]] == order(text="a")
     assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
     assert rows[1] == ["fake", "unmeasured_b", "1.0", "1", "1", "", "0", "1", ""]
-    for ending in ("jsonl", "parquet", "md"):
-        assert service.http.get(COMPARE, params={**both, "file": ending}).status_code == 200
+    assert service.http.get(COMPARE, params={**both, "file": "jsonl"}).status_code == 200
     page(service, COMPARE, status=422, **both, sort="age")
 
 
@@ -247,14 +246,13 @@ def test_tasks_are_found_sorted_and_exported_as_they_are_shown(service: Service)
         unescape(href).rpartition("file=")[2]: service.http.get("/ui/batches/b" + unescape(href))
         for href in re.findall(r'<a href="([^"]+)" download>', html)
     }
-    assert set(files) == {"csv", "jsonl", "parquet", "md"}
+    assert set(files) == {"csv", "jsonl"}
     assert files["csv"].text.split() == [
         "task,score,measured,repeats",
         "t|1,1.0,1,2",
         "t|2,1.0,1,3",
     ]
     assert [json.loads(line)["task"] for line in files["jsonl"].text.split()] == ["t|1", "t|2"]
-    assert files["md"].text.splitlines()[2] == r"| t\|1 | 1.0 | 1 | 2 |"
     (command,) = re.findall(r'<code tabindex="0">(curl[^<]*)</code>', html)
     done = subprocess.run(["bash", "-c", unescape(command)], capture_output=True, check=True)
     assert done.stdout == files["csv"].content

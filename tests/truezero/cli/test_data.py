@@ -58,11 +58,8 @@ def test_an_archive_goes_through_pipes(folder: Path) -> None:
     assert again.stdout == out.stdout
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_an_archive_goes_through_files(folder: Path, form: str) -> None:
-    words = ("--full", "--format", form, "--out", "archive")
-    assert told(truezero("export", *words, folder=folder))[0] == 0
-    assert (folder / "archive").is_dir() is (form == "parquet")
+def test_an_archive_goes_through_files(folder: Path) -> None:
+    assert told(truezero("export", "--full", "--out", "archive", folder=folder))[0] == 0
     assert told(truezero("import", "archive", "--database", "o.db", folder=folder))[0] == 0
     whole = [
         truezero("export", "--full", "--database", file, folder=folder).stdout
@@ -94,13 +91,19 @@ def test_an_import_counts_what_it_refused_by_kind(folder: Path) -> None:
     assert said.endswith(f"truezero: rejected and left unchanged: {refused}\n")
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_an_export_says_what_an_import_will_refuse(folder: Path, form: str) -> None:
+def test_the_format_of_the_last_release_warns_and_writes_json_lines(folder: Path) -> None:
+    done = truezero("export", "--full", "--format", "parquet", folder=folder)
+    assert done.stdout == truezero("export", "--full", folder=folder).stdout
+    warning = "warning: --format is gone, and has no effect: an archive is JSON lines\n"
+    assert told(done) == (0, f"{warning}truezero: exported {HELD}\n")
+
+
+def test_an_export_says_what_an_import_will_refuse(folder: Path) -> None:
     file = folder / "truezero.db"
     run(file, "UPDATE rollouts SET created_at = 1e12 WHERE id = 'a'")
     run(file, "UPDATE exchanges SET started_at = -1.0 WHERE rollout_id = 'é'")
     run(file, "UPDATE rollouts SET id = 'x' || char(27) WHERE id = '～'")
-    done = truezero("export", "--full", "--format", form, "--out", "archive", folder=folder)
+    done = truezero("export", "--full", "--out", "archive", folder=folder)
     code, said = told(done)
     assert code == 0
     exported, refused = said.splitlines()
@@ -141,15 +144,13 @@ def test_a_backup_says_what_it_is(folder: Path) -> None:
 
 SENTENCES = [
     (["export", "--full", "--database", "none.db"], 1, "no database at none.db"),
-    (["export", "--full", "--format", "xml"], 2, "--format: 'xml' is not one of jsonl, parquet"),
-    (["export", "--full", "--format", "parquet"], 1, "--format parquet writes a folder: name it"),
-    (["export", "--format", "parquet"], 2, "--format and --database require --full"),
+    (["export", "--database", "truezero.db"], 2, "--database requires --full"),
     (["export", "--full", "--out", "no/where"], 1, "no/where.part: No such file"),
     (["export", "--full", "--database", "junk"], 1, "file is not a database"),
     (["import", "none"], 1, "none: No such file"),
     (["import", "junk"], 1, "line 1: "),
     (["import", "junk", "--database", "o.db"], 1, "line 1: "),
-    (["import", "folder"], 1, "folder is not an archive: rollouts.parquet is missing"),
+    (["import", "folder"], 1, "folder is a folder: an archive is a file of JSON lines"),
     (["export", "--full", "--database", "oracle://h/d"], 1, "only SQLite and"),
     (["db", "backup", "junk"], 1, "junk: File exists"),
     (["db", "backup", "k.db", "--database", "junk"], 1, "file is not a database"),
@@ -222,7 +223,7 @@ def test_the_commands_of_the_page_run(folder: Path) -> None:
         assert command == "truezero"
         assert (code := told(truezero(*words, folder=folder)))[0] == 0, (line, code)
     made = {path.name for path in folder.iterdir()} - {"truezero.db", "truezero.toml"}
-    assert made == {"kept.db", "night.jsonl", "night", "other.db", "judged.jsonl"}
+    assert made == {"kept.db", "night.jsonl", "other.db", "judged.jsonl"}
 
 
 def test_the_page_knows_every_schema() -> None:

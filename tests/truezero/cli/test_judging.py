@@ -163,15 +163,6 @@ def test_calls_that_words_explained_keep_their_cause(folder: Path) -> None:
     assert judged("said.jsonl")["r"]["subcategory"] == "quota"
 
 
-def test_parquet_is_judged_too(folder: Path) -> None:
-    pytest.importorskip("pyarrow")
-    from proxy.store.admin import parquet
-
-    with Path("full.jsonl").open("rb") as file:
-        parquet.write_folder(archive.read(file), Path("night"))
-    assert judged("night") == judged("full.jsonl")
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

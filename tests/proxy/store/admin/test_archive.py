@@ -21,8 +21,8 @@ from proxy.control.rollouts import nameable
 from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
 from proxy.store.admin import archive, maintenance, rows
-from proxy.store.admin.archive import ImportResult
-from proxy.store.admin.rows import RECORD_TYPES, ArchiveError, Record
+from proxy.store.admin.archive import ArchiveError, ImportResult
+from proxy.store.admin.rows import RECORD_TYPES, Record
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import CommitBatch, Gap, Registration, as_json
