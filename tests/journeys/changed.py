@@ -25,7 +25,6 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
     "gateways": ("agent_lightning", "traces", "trainers"),
     "inspect_ai": ("inspect_hooks",),
     "mini_swe_agent": ("litellm",),
-    "sinks": ("langfuse", "mlflow", "phoenix"),
 }
 # What else only it reads.
 _FILES: Mapping[str, tuple[str, ...]] = {
@@ -38,6 +37,7 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "inspect_ai": ("truezero/audit/formats/inspect_*.py",),
     "mini_swe_agent": ("docs/guides/identity.md",),
+    "sinks": ("docs/guides/sinks.md",),
 }
 
 

@@ -1,12 +1,13 @@
-"""Verdicts read back from the packages of the tools that are told of them: `make integrations`.
+"""The recipes of docs/guides/sinks.md run with the tools' own packages: `make integrations`.
 
-MLflow keeps them itself, in a folder. Phoenix's and Langfuse's clients send to a server on loopback
-what they would, and that has to be what we send.
+MLflow keeps what it is told itself, in a folder. Phoenix's and Langfuse's clients send to a server
+on loopback, which keeps what it is posted. The service's client is a stand-in with two verdicts.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,9 +18,9 @@ from typing import Any
 import pytest
 
 from tests.journeys.harnesses import ENVIRONMENTS
+from tests.journeys.service import ROOT
 from tests.journeys.test_integrations import run
 from tests.truezero.integrations.told import FOUND, told
-from truezero.integrations import langfuse, phoenix
 
 pytestmark = [
     pytest.mark.harness("sinks"),
@@ -27,21 +28,41 @@ pytestmark = [
     pytest.mark.timeout(300),
 ]
 
+PAGE = (ROOT / "docs" / "guides" / "sinks.md").read_text("utf-8")
+VERDICTS, PHOENIX, LANGFUSE, MLFLOW = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 VERDICT = told("401", FOUND)
+GIVEN = {"r1": VERDICT, "r2": told("200", final=False)}
 
-MLFLOW = """
+BEGIN = """
 import json, os, sys
-os.environ["MLFLOW_ALLOW_FILE_STORE"] = "true"
-import mlflow
-from truezero import models
-from truezero.integrations.mlflow import log
+from types import SimpleNamespace
 
+import truezero
+from truezero import models
+
+stored = json.loads(sys.argv[1])
+GIVEN = {name: models.Verdict.model_validate(each) for name, each in stored.items()}
+os.environ.update(json.loads(sys.argv[2]))
+
+class Client:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def rollouts(self, *, batch):
+        assert batch == "nightly"
+        return [SimpleNamespace(id=name) for name in GIVEN]
+    def verdict(self, name): return GIVEN[name]
+
+truezero.Client = Client
+"""
+
+LOGGED = """
 mlflow.set_tracking_uri("file:" + os.getcwd() + "/runs")
 mlflow.set_experiment("e")
 with mlflow.start_span("rollout") as span:
     pass
 mlflow.flush_trace_async_logging()
-log(models.Verdict.model_validate_json(sys.argv[1]), trace_id=span.trace_id)
+for verdict in verdicts:
+    log(verdict, span.trace_id)
 for each in mlflow.get_trace(span.trace_id).info.assessments:
     told = each.to_dictionary()
     print(json.dumps({
@@ -50,24 +71,15 @@ for each in mlflow.get_trace(span.trace_id).info.assessments:
     }))
 """
 
-PHOENIX = """
-import json, sys
-from phoenix.client import Client
 
-client = Client(base_url=sys.argv[1])
-client.sessions.log_session_annotations(session_annotations=json.loads(sys.argv[2]), sync=True)
-"""
-
-LANGFUSE = """
-import json, sys
-from langfuse.api import CreateScoreRequest
-from langfuse.api.client import LangfuseAPI
-from langfuse.api.core import parse_obj_as
-
-scores = [parse_obj_as(CreateScoreRequest, each) for each in json.loads(sys.argv[2])]
-assert all(each.session_id and each.data_type for each in scores)
-LangfuseAPI(base_url=sys.argv[1], username="p", password="s").scores.create(request=scores)
-"""
+def cooked(recipe: str, home: Path, **variables: str) -> list[dict[str, Any]]:
+    """Run a recipe behind the page's first one; return what it prints, in lines of JSON."""
+    given = {name: verdict.model_dump(mode="json") for name, verdict in GIVEN.items()}
+    words = json.dumps(given), json.dumps(variables)
+    return [
+        json.loads(line)
+        for line in run("sinks", BEGIN + VERDICTS + recipe, *words, url="", home=home)
+    ]
 
 
 @contextmanager
@@ -104,34 +116,49 @@ def server(answer: dict[str, Any]) -> Iterator[tuple[str, list[tuple[str, Any]]]
 
 
 def test_mlflow_gives_back_what_it_was_told(tmp_path: Path) -> None:
-    lines = run("sinks", MLFLOW, VERDICT.model_dump_json(), url="", home=tmp_path)
-    read = {each["name"]: each for each in map(json.loads, lines)}
+    lines = cooked(MLFLOW + LOGGED, tmp_path, MLFLOW_ALLOW_FILE_STORE="true")
+    read = {each["name"]: each for each in lines}
+    assert len(lines) == len(read) == 2, "a provisional verdict is none yet"
     health, finding = read["truezero.health"], read["truezero.validity.starved"]
     assert health["feedback"]["value"] == "api_error"
     assert health["feedback"]["error"]["error_code"] == "auth:401"
-    assert (health["rationale"], health["metadata"]["rollout"]) == (VERDICT.error, "r1")
+    assert health["rationale"] == VERDICT.error
+    assert health["metadata"] == {
+        "batch": "nightly", "rule": VERDICT.rule, "cause": VERDICT.cause,
+        "evidence": ",".join(VERDICT.evidence), "rollout": "r1",
+    }  # fmt: skip
     assert health["source"] == {"source_type": "CODE", "source_id": "truezero"}
     assert (finding["feedback"]["value"], finding["rationale"]) == ("suspect", "it waited")
     assert "error" not in finding["feedback"]
 
 
-def test_phoenix_client_sends_the_same_annotations(tmp_path: Path) -> None:
+def test_phoenix_is_sent_annotations_of_the_rollouts_session(tmp_path: Path) -> None:
     with server({"data": []}) as (url, posted):
-        annotations = json.dumps(phoenix.session_annotations(VERDICT))
-        run("sinks", PHOENIX, url, annotations, url="", home=tmp_path)
-        phoenix.post([VERDICT], url=url)
-    theirs, ours = posted
-    assert theirs == ours
+        cooked(PHOENIX, tmp_path, PHOENIX_COLLECTOR_ENDPOINT=url)
+    ((path, body),) = posted
+    assert path == "/v1/session_annotations?sync=true"
+    health, finding = body["data"]
+    assert health == {
+        "session_id": "r1", "name": "truezero.health", "annotator_kind": "CODE",
+        "identifier": "truezero",
+        "result": {"label": "api_error", "score": 0.0, "explanation": VERDICT.error},
+        "metadata": {"batch": "nightly", "rule": VERDICT.rule, "cause": VERDICT.cause,
+                     "evidence": ",".join(VERDICT.evidence)},
+    }  # fmt: skip
+    assert finding["result"] == {"label": "suspect", "explanation": "it waited"}
 
 
-def test_langfuses_client_reads_our_scores_and_sends_the_same(tmp_path: Path) -> None:
+def test_langfuse_is_sent_scores_of_the_rollouts_session(tmp_path: Path) -> None:
+    keys = {"LANGFUSE_PUBLIC_KEY": "p", "LANGFUSE_SECRET_KEY": "s"}
     with server({"results": [], "id": "s"}) as (url, posted):
-        scores = json.dumps(langfuse.scores(VERDICT))
-        run("sinks", LANGFUSE, url, scores, url="", home=tmp_path)
-        langfuse.post([VERDICT], url=url, public_key="p", secret_key="s")
-    (path, theirs), (own_path, ours) = posted
-    assert own_path == path
-    for sent, own in zip(theirs, ours, strict=True):
-        at = sent.pop("timestamp"), own.pop("timestamp")
-        assert at[0].removesuffix("Z") == at[1].removesuffix("+00:00")
-        assert sent == own
+        cooked(LANGFUSE, tmp_path, LANGFUSE_BASE_URL=url, **keys)
+    ((path, (health, finding)),) = posted
+    assert path == "/api/public/scores"
+    assert health == {
+        "id": "r1:truezero.health", "sessionId": "r1", "name": "truezero.health",
+        "value": "api_error", "dataType": "CATEGORICAL", "comment": VERDICT.error,
+        "timestamp": "1970-01-01T00:01:40Z",
+        "metadata": {"batch": "nightly", "rule": VERDICT.rule, "cause": VERDICT.cause,
+                     "evidence": ",".join(VERDICT.evidence)},
+    }  # fmt: skip
+    assert (finding["value"], finding["comment"]) == ("suspect", "it waited")

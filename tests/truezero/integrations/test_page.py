@@ -1,4 +1,4 @@
-"""The pages on harnesses and identity: their versions are the pinned, and their snippets run."""
+"""The pages on harnesses, identity and sinks: versions are the pinned, and their snippets run."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 import truezero
+from classifier.rules import judge
+from proxy.telemetry import traces as events
+from tests.builders import rollout
+from tests.truezero.integrations.told import FOUND, told
 
 ROOT = Path(__file__).parent.parent.parent.parent
 PAGE = (ROOT / "docs" / "guides" / "integrations.md").read_text()
 IDENTITY = (ROOT / "docs" / "guides" / "identity.md").read_text()
+SINKS = (ROOT / "docs" / "guides" / "sinks.md").read_text()
 
 
 def test_the_versions_are_those_that_make_integrations_runs() -> None:
@@ -72,3 +78,34 @@ def test_the_snippets_on_identity_that_need_no_other_package_run(url: str) -> No
         assert asyncio.run(both()) == ["The zero is true."] * 2
         rollout.finish(rewards=1.0)
         assert len(service.exchanges(rollout.id)) == 5
+
+
+def test_the_verdicts_that_sinks_are_told_are_those_of_the_events(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRUEZERO_URL", url)
+    with truezero.Client(url) as service, service.batch("nightly").rollout("t") as rollout_:
+        rollout_.finish(rewards=0.0)
+    known: dict[str, Any] = {}
+    exec(re.findall(r"```python\n(.*?)```", SINKS, re.DOTALL)[0], known)
+    assert [each.batch for each in known["verdicts"]] == ["nightly"]
+    evaluations = known["evaluations"]
+    (health,) = evaluations(told("401"))
+    event = events.evaluation(judge(rollout("401")))
+    assert (health["name"], health["result"], health["error"]) == (
+        event["gen_ai.evaluation.name"],
+        {
+            "label": event["gen_ai.evaluation.score.label"],
+            "score": event["gen_ai.evaluation.score.value"],
+            "explanation": event["gen_ai.evaluation.explanation"],
+        },
+        event["error.type"],
+    )
+    _, finding = evaluations(told("401", FOUND))
+    assert (finding["name"], finding["result"]["label"]) == (
+        f"{events.VALIDITY}starved", "suspect",
+    )  # fmt: skip
+    assert evaluations(told("200"))[0]["result"] == {"label": "healthy", "score": 1.0}
+    unknown = told("200").model_copy(update={"scoreable": "unknown"})
+    assert evaluations(unknown)[0]["result"] == {"label": "healthy"}
+    assert evaluations(told("401", FOUND, final=False)) == []
