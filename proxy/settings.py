@@ -34,8 +34,10 @@ from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
 PREFIX = "TRUEZERO_"
 CONFIG_FILE = "truezero.toml"
 
-# Variables with our prefix that only the runner's side reads.
-_RUNNERS = frozenset({"URL", "TOKEN", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S"})
+# Variables with our prefix that are no settings: the runner's, and those that compose reads.
+_OTHERS = frozenset({
+    "URL", "TOKEN", "CONFIG", "CORPUS", "OUTCOMES", "OUTCOME_PATIENCE_S", "COMPILE", "REPLICAS",
+})  # fmt: skip
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
 
@@ -115,7 +117,7 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
             given.setdefault("keys", {})[normalised(named[1])] = value
         elif name.lower() in known:
             given[name.lower()] = value
-        elif name not in _RUNNERS:
+        elif name not in _OTHERS:
             raise SettingsError(f"unknown setting {variable} (see docs/reference/settings.md)")
     return {name: value for name, value in given.items() if value != ""}
 

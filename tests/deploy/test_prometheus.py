@@ -75,7 +75,7 @@ def test_compose_hands_prometheus_the_rules_its_configuration_names() -> None:
     config = read(DEPLOY / "prometheus.yml")
     (named,) = config["rule_files"]
     assert config["scrape_configs"][0]["job_name"] == "truezero", "as the rules expect"
-    volumes = read(ROOT / "docker-compose.yml")["services"]["prometheus"]["volumes"]
+    volumes = read(DEPLOY / "compose" / "monitoring.yml")["services"]["prometheus"]["volumes"]
     assert f"./deploy/prometheus/rules.yml:{named}:ro" in volumes
 
 

@@ -1,4 +1,4 @@
-"""What deploy/ and docker-compose.yml say of a cluster fits the service, and itself."""
+"""What docker-compose.yml and deploy/ say of one service and of a cluster fits it, and itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,19 @@ import yaml
 from proxy.settings import load
 from tests.journeys.service import ROOT
 
-COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+FILES: dict[str, dict[str, Any]] = {
+    path.stem: yaml.safe_load(path.read_text())
+    for path in (ROOT / "docker-compose.yml", *(ROOT / "deploy" / "compose").glob("*.yml"))
+}
+SINGLE, COMPOSE, MONITORING = (
+    FILES[name]["services"] for name in ("docker-compose", "cluster", "monitoring")
+)
+OURS = [
+    service
+    for file in FILES.values()
+    for service in file["services"].values()
+    if service.get("image") == "truezero"
+]
 REPLICAS = ("replica-1", "replica-2", "replica-3")
 MANIFESTS: dict[str, Any] = {
     manifest["kind"]: manifest
@@ -28,9 +40,9 @@ POD = MANIFESTS["Deployment"]["spec"]["template"]["spec"]
 def test_a_build_is_plain_python_unless_it_is_asked_to_compile() -> None:
     """The first build of a newcomer takes a minute, not ten."""
     assert "\nARG COMPILE=\n" in (ROOT / "Dockerfile").read_text()
-    built = [service["build"] for service in COMPOSE.values() if "build" in service]
-    assert len(built) >= 3
-    assert {arg for each in built for arg in each["args"]} == {"COMPILE=${TRUEZERO_COMPILE-}"}
+    assert len(OURS) == 6
+    wanted = {"context": ".", "args": ["COMPILE=${TRUEZERO_COMPILE-}"]}
+    assert all(service["build"] == wanted for service in OURS)
     image = (ROOT / "Makefile").read_text().partition("\nimage:")[2].partition("\n\n")[0]
     assert "--build-arg COMPILE=$(COMPILE)" in image
     assert "\nCOMPILE ?= 1\n" in (ROOT / "Makefile").read_text()
@@ -40,13 +52,17 @@ def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
-def test_without_a_profile_compose_starts_sqlite_alone() -> None:
-    default = {name for name, service in COMPOSE.items() if "profiles" not in service}
-    assert default == {"truezero"}
-    cluster = {
-        name for name, service in COMPOSE.items() if "cluster" in service.get("profiles", ())
-    }
-    assert cluster == {"gateway", "postgres", "token", *REPLICAS}
+def test_compose_starts_sqlite_alone_and_a_cluster_in_its_place() -> None:
+    assert SINGLE.keys() == {"truezero"}
+    assert "profiles" not in SINGLE["truezero"]
+    assert COMPOSE.keys() == {"truezero", "gateway", "postgres", "token", *REPLICAS}
+    assert COMPOSE["truezero"].keys() == {"profiles"}
+    assert MONITORING.keys() == {"token", "prometheus", "grafana"}
+
+
+def test_every_setting_of_a_file_that_may_be_absent_reaches_the_services() -> None:
+    for service in OURS:
+        assert service["env_file"] == [{"path": ".env", "required": False}]
 
 
 def test_each_waits_until_what_it_needs_is_well() -> None:
@@ -58,13 +74,12 @@ def test_each_waits_until_what_it_needs_is_well() -> None:
         assert waits_for(replica) == {
             "postgres": "service_healthy", "token": "service_completed_successfully",
         }  # fmt: skip
-    for name in ("postgres", "prometheus", "grafana"):
-        assert waits_for(name) == {"token": "service_completed_successfully"}
+    assert waits_for("postgres") == {"token": "service_completed_successfully"}
     assert COMPOSE["postgres"]["healthcheck"]  # a service's is in its image
 
 
 def test_nginx_asks_each_service_and_each_keeps_its_own_spill() -> None:
-    (told,) = (line for line in COMPOSE["gateway"]["environment"] if "TRUEZERO_REPLICAS" in line)
+    told = COMPOSE["gateway"]["environment"]["TRUEZERO_REPLICAS"]
     assert [f"server {name}:8383 " in told for name in REPLICAS] == [True] * 3
     shared = "token:/token:ro"
     volumes = [set(COMPOSE[name]["volumes"]) - {shared} for name in REPLICAS]
@@ -75,41 +90,36 @@ def test_nginx_asks_each_service_and_each_keeps_its_own_spill() -> None:
     assert all(volume.endswith(":/data") for volume in own)
 
 
-def listed(service: dict[str, Any]) -> dict[str, str | None]:
-    """The environment of a service, written either way."""
-    given = service.get("environment", {})
-    if isinstance(given, dict):
-        return given
-    return {name: value if equals else None for name, equals, value in
-            (line.partition("=") for line in given)}  # fmt: skip
-
-
 def test_no_variable_must_be_set_and_all_services_have_one_token() -> None:
-    assert ":?" not in (ROOT / "docker-compose.yml").read_text()
-    for name in ("truezero", "token", *REPLICAS):
-        told, volumes = listed(COMPOSE[name]), COMPOSE[name]["volumes"]
-        assert told["TRUEZERO_ADMIN_TOKEN"] == "${TRUEZERO_ADMIN_TOKEN:-}"
-        assert told["TRUEZERO_ADMIN_TOKEN_FILE"] == "/token/admin-token"
-        assert any(volume.startswith("token:/token") for volume in volumes)
-    writers = {
-        name for name, service in COMPOSE.items() if "token:/token" in service.get("volumes", ())
-    }
-    assert writers == {"truezero", "token"}, "the others may only read"
+    for file in (ROOT / "docker-compose.yml", *(ROOT / "deploy" / "compose").glob("*.yml")):
+        assert ":?" not in file.read_text()
+    for service in OURS:
+        assert service["environment"]["TRUEZERO_ADMIN_TOKEN_FILE"] == "/token/admin-token"
+        assert any(volume.startswith("token:/token") for volume in service["volumes"])
+    writers = [service for service in OURS if "token:/token" in service["volumes"]]
+    assert writers == [SINGLE["truezero"], COMPOSE["token"], MONITORING["token"]]
     assert "--make-token" in (ROOT / "Dockerfile").read_text().splitlines()[-1]
 
 
+ODD = r"a:b\c%s"  # a token that a shell, printf and a file of passwords must not change
+READERS: list[tuple[dict[str, Any], dict[str, tuple[str, str]]]] = [
+    (COMPOSE, {"postgres": ("0", ODD), "pgpass": ("10001", r"*:*:*:*:a\:b\\c%s" + "\n")}),
+    (MONITORING, {"prometheus": ("65534", ODD), "grafana": ("472", ODD)}),
+]
+
+
+@pytest.mark.parametrize(("services", "expected"), READERS, ids=["cluster", "monitoring"])
 def test_what_makes_the_token_reaches_nobody_and_leaves_each_reader_its_own_file(
-    tmp_path: Path,
+    services: dict[str, Any], expected: dict[str, tuple[str, str]], tmp_path: Path
 ) -> None:
     """Its script is run with a truezero and a chown of our own."""
-    token = COMPOSE["token"]
+    token = services["token"]
     assert (token["network_mode"], token["cap_drop"]) == ("none", ["ALL"])
     assert "restart" not in token
     bin_, kept = tmp_path / "bin", tmp_path / "token"
     for folder in (bin_, kept):
         folder.mkdir()
-    odd = r"a:b\c%s"
-    (bin_ / "truezero").write_text(f"#!/bin/sh\nprintf '%s\\n' '{odd}'\n")
+    (bin_ / "truezero").write_text(f"#!/bin/sh\nprintf '%s\\n' '{ODD}'\n")
     (bin_ / "chown").write_text(f'#!/bin/sh\necho "$1 ${{2##*/}}" >> {tmp_path}/owners\n')
     for tool in bin_.iterdir():
         tool.chmod(0o755)
@@ -119,25 +129,33 @@ def test_what_makes_the_token_reaches_nobody_and_leaves_each_reader_its_own_file
         [*token["entrypoint"], script], check=True,
         env={"PATH": f"{bin_}:{os.environ['PATH']}"},
     )  # fmt: skip
-    files = {file.name: file.read_text() for file in kept.iterdir()}
-    assert files == {
-        "postgres": odd, "prometheus": odd, "grafana": odd, "pgpass": r"*:*:*:*:a\:b\\c%s" + "\n",
-    }  # fmt: skip
+    owners = (line.split() for line in (tmp_path / "owners").read_text().splitlines())
+    owner_of = {name.removesuffix(".new"): owner for owner, name in owners}
+    written = {file.name: (owner_of[file.name], file.read_text()) for file in kept.iterdir()}
+    assert written == expected
     assert {file.stat().st_mode & 0o777 for file in kept.iterdir()} == {0o600}
-    assert set((tmp_path / "owners").read_text().splitlines()) == {
-        "0 postgres.new", "10001 pgpass.new", "65534 prometheus.new", "472 grafana.new",
-    }  # fmt: skip
 
 
 def test_only_nginx_is_reached_from_outside_and_only_from_this_machine() -> None:
     for name in ("postgres", *REPLICAS):
         assert "ports" not in COMPOSE[name]
-    assert all(port.startswith("127.0.0.1:") for port in COMPOSE["gateway"]["ports"])
+    for service in (SINGLE["truezero"], COMPOSE["gateway"]):
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+
+
+def unset(told: dict[str, Any]) -> dict[str, str]:
+    """Return an environment as it is where no variable is set."""
+    values = {name: str(value) for name, value in told.items()}
+    while any("${" in value for value in values.values()):
+        values = {
+            name: re.sub(r"\$\{\w+:-([^${}]*)\}", r"\1", value) for name, value in values.items()
+        }
+    return values
 
 
 def test_calls_may_end_before_compose_kills() -> None:
     for name in REPLICAS:
-        grace_s = int(COMPOSE[name]["environment"]["TRUEZERO_GRACE_S"])
+        grace_s = int(unset(COMPOSE[name]["environment"])["TRUEZERO_GRACE_S"])
         assert grace_s < seconds(COMPOSE[name]["stop_grace_period"])
 
 
@@ -152,15 +170,23 @@ def environment() -> dict[str, str]:
     return {one["name"]: one.get("value", "set-by-a-secret") for one in CONTAINER["env"]}
 
 
-@pytest.mark.parametrize("told", [environment(), COMPOSE["replica-1"]["environment"]])
-def test_every_variable_is_a_setting(told: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "told",
+    [
+        environment(),
+        *(unset(service["environment"]) for service in (SINGLE["truezero"], COMPOSE["replica-1"])),
+    ],
+)
+def test_every_variable_is_a_setting(told: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "admin-token").write_text("t0ken")
-    given = {name: str(value) for name, value in told.items() if value is not None}
-    given = {name: value.replace("/token/", f"{tmp_path}/") for name, value in given.items()}
-    given = {name: re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value) for name, value in given.items()}
+    given = {name: value.replace("/token/", f"{tmp_path}/") for name, value in told.items()}
     settings = load({}, given)
-    assert settings.grace_s > 0
-    assert settings.spill_dir == "/data/spill"
+    assert settings.port == 8383
+    assert settings.spill_dir == told.get("TRUEZERO_SPILL_DIR")
+
+
+def test_what_compose_reads_of_the_same_file_is_no_setting_and_stops_no_service() -> None:
+    assert load({}, {"TRUEZERO_COMPILE": "1", "TRUEZERO_REPLICAS": "server a:1;"}) == load({}, {})
 
 
 def test_kubernetes_keeps_two_of_at_least_three_and_scales_by_a_metric_that_is_told() -> None:

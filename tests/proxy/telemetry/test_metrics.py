@@ -444,45 +444,38 @@ def read(name: str) -> Mapping[str, Any]:
     return found
 
 
+MONITORING = "deploy/compose/monitoring.yml"
+
+
 def test_prometheus_asks_the_service_with_its_token() -> None:
     (job,) = read("deploy/prometheus.yml")["scrape_configs"]
-    compose = read("docker-compose.yml")
-    prometheus = compose["services"]["prometheus"]
+    services = read(MONITORING)["services"]
+    prometheus = services["prometheus"]
     assert job["metrics_path"] == "/metrics"
     assert job["static_configs"][0]["targets"] == ["truezero:8383"]
     assert job["authorization"]["credentials_file"] == "/token/prometheus"
     assert "token:/token:ro" in prometheus["volumes"]
     assert prometheus["depends_on"] == {"token": {"condition": "service_completed_successfully"}}
-    (script,) = compose["services"]["token"]["command"]
+    (script,) = services["token"]["command"]
     assert "| keep prometheus 65534\n" in script, "nobody, whom its image runs as"
-    assert "secrets" not in compose, "docker-compose 1 knows none that come from a variable"
-
-
-def test_monitoring_starts_only_where_it_is_asked_for() -> None:
-    services = read("docker-compose.yml")["services"]
-    profiles = {name: service.get("profiles") for name, service in services.items()}
-    assert {name for name, of in profiles.items() if not of} == {"truezero"}
-    assert {name for name, of in profiles.items() if of == ["monitoring"]} == {
-        "prometheus",
-        "grafana",
-    }
 
 
 @pytest.mark.parametrize("name", ["prometheus", "grafana"])
 def test_monitoring_is_pinned_and_heard_on_this_machine_only(name: str) -> None:
-    service = read("docker-compose.yml")["services"][name]
+    service = read(MONITORING)["services"][name]
     assert re.fullmatch(r"[\w/-]+:v?\d+\.\d+\.\d+", service["image"])
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
 
 
 def test_every_file_that_monitoring_mounts_is_there() -> None:
-    compose = read("docker-compose.yml")
+    files = [read(name) for name in ("docker-compose.yml", MONITORING)]
     mounts = [
         mount.split(":")[0]
+        for compose in files
         for service in compose["services"].values()
-        for mount in service.get("volumes", [])
+        for mount in service["volumes"]
     ]
-    named = set(compose["volumes"])
+    named = {name for compose in files for name in compose["volumes"]}
     assert len(mounts) > len(named)
     for mount in mounts:
         assert mount in named or (ROOT / mount).exists(), mount
@@ -493,7 +486,7 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
     assert (source["type"], source["uid"]) == ("prometheus", "prometheus")
     assert source["url"] == "http://prometheus:9090"
     (provider,) = read("deploy/grafana/provisioning/dashboards/truezero.yml")["providers"]
-    mounts = read("docker-compose.yml")["services"]["grafana"]["volumes"]
+    mounts = read(MONITORING)["services"]["grafana"]["volumes"]
     assert (
         f"./deploy/grafana/truezero.json:{provider['options']['path']}/truezero.json:ro" in mounts
     )
