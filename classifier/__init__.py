@@ -1,6 +1,7 @@
 """Classify rollouts: recorded calls in, a verdict with evidence out; standard library only.
 
-No file, socket or database is opened; time and randomness are arguments.
+No socket, database or file is opened, but for the tables that come with it (``classifier/data``);
+time and randomness are arguments.
 """
 
 import warnings

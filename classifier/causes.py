@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Final, Protocol
 
-from classifier.cause_table import BROAD, COINED, PHRASES, ROWS, STATUSES
-from classifier.cause_table.phrases import ENDINGS, FLAWS, NO_ANSWER
-from classifier.cause_table.row import CauseRow
-from classifier.grammar import GRAMMAR, Grammar, stated_wait
+from classifier.cause_rows import CauseRow
+from classifier.cause_table import known_rows
+from classifier.grammar import GRAMMAR, Grammar, own_words, stated_wait
 from classifier.records import (
     ABANDONED,
     USED_UP,
@@ -23,12 +23,12 @@ from classifier.records import (
 from classifier.verdicts import Subcategory
 
 __all__ = (
-    "ROWS",
-    "CauseRow",
     "CauseTable",
     "Classify",
     "classify",
+    "failed_status",
     "names_of",
+    "read_tables",
     "status_only",
     "storable",
     "wait_of",
@@ -61,12 +61,21 @@ def status_only(status: int) -> Subcategory | None:
 class CauseTable:
     """The evidence in its order: coined names, the grammar, then broad names and the status."""
 
-    coined: tuple[CauseRow, ...] = (*COINED, *PHRASES)
+    coined: tuple[CauseRow, ...] = field(
+        default_factory=lambda: (*known_rows().codes, *known_rows().sentences)
+    )
     grammar: Grammar = GRAMMAR
-    broad: tuple[CauseRow, ...] = (*BROAD, *STATUSES)
+    broad: tuple[CauseRow, ...] = field(
+        default_factory=lambda: (*known_rows().broad, *known_rows().statuses)
+    )
 
 
-_CAUSES: Final = CauseTable()
+_whole_table: Final = cache(CauseTable)
+
+
+def read_tables() -> None:
+    """Read what a failed call needs; without it the first one waits for that."""
+    _whole_table().grammar.read("", (), status=None)
 
 
 class Classify(Protocol):
@@ -78,7 +87,7 @@ class Classify(Protocol):
 
 
 def classify(
-    answer: FailureEvidence, *, stall_s: float = 60.0, table: CauseTable = _CAUSES
+    answer: FailureEvidence, *, stall_s: float = 60.0, table: CauseTable | None = None
 ) -> Cause | None:
     """Classify a failed call; None when the provider did not fail it.
 
@@ -90,14 +99,14 @@ def classify(
     Args:
         answer: the evidence of one call.
         stall_s: seconds of silence after which an agent's hang-up is the provider's failure.
-        table: what errors mean; another one than the default measures it.
+        table: what errors mean; one that lacks something measures what that is worth.
     """
     if answer.ending in (Ending.LOST, Ending.LEFT_WHILE_HELD):
         return None
     if answer.status is not None and answer.status >= 400:
-        return _read(answer, table)
+        return _read(answer, table or _whole_table())
     if answer.error is not None and answer.kind is not Kind.PROBE:
-        return _read(answer, table)
+        return _read(answer, table or _whole_table())
     row = _failure_without_error(answer, stall_s)
     return None if row is None else _cause(_by_row(row, ()), answer)
 
@@ -106,15 +115,15 @@ def _failure_without_error(answer: FailureEvidence, stall_s: float) -> CauseRow 
     """Return the row of a failure without an error: by its ending or its flaw."""
     if answer.ending in ABANDONED:
         stalled = answer.kind in _ANSWERING and answer.silent_s > stall_s
-        return ENDINGS[Ending.LEFT_BY_AGENT] if stalled else None
+        return known_rows().endings[Ending.LEFT_BY_AGENT] if stalled else None
     if answer.status is not None and not 200 <= answer.status < 300:
         return None  # an upgrade, or a redirect that the client follows
     if answer.ending is Ending.CUT_UPSTREAM and answer.status is None:
-        return NO_ANSWER
+        return known_rows().no_answer
     if answer.ending is not Ending.COMPLETE:
-        return ENDINGS[answer.ending]
+        return known_rows().endings[answer.ending]
     if answer.flaw is not None and answer.kind in _GENERATING:
-        return FLAWS[answer.flaw]
+        return known_rows().flaws[answer.flaw]
     return None
 
 
@@ -136,14 +145,14 @@ class _Decision:
 
 def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
-    status = _stated_status(answer.status, error.status)
+    status = failed_status(answer.status, error.status)
     names = tuple(names_of(error, answer.stated_type))
     decision = (
         _by_rows(table.coined, answer, error, status, names)
         or _by_grammar(table.grammar, answer, error, status, names)
         or _by_rows(table.broad, answer, error, status, names)
     )
-    assert decision is not None  # STATUSES has a row for every status, and for none
+    assert decision is not None  # statuses.toml has a row for every status, and for none
     decision = _used_up(_quota_if_long_wait(decision, answer, error, status), answer)
     return _cause(_explained(decision, error, table.grammar), answer)
 
@@ -156,7 +165,8 @@ def _by_rows(
     names: tuple[str, ...],
 ) -> _Decision | None:
     lowered = frozenset(name.lower() for name in names)
-    row = next((row for row in rows if _matches(row, answer, error, status, lowered)), None)
+    own = cache(lambda: None if error.message is None else own_words(error.message))
+    row = next((r for r in rows if r.matches(answer, lowered, status=status, own=own)), None)
     return None if row is None else _by_row(row, names)
 
 
@@ -165,8 +175,8 @@ def _by_row(row: CauseRow, names: Iterable[str]) -> _Decision:
         gives=row.gives,
         rule=row.id,
         reason=row.reason,
-        transient=row.gives.transient if row.transient is None else row.transient,
-        matched=next((name for name in names if name.lower() in row.names), None),
+        transient=row.transient,
+        matched=next((name for name in names if name.lower() in row.codes | row.types), None),
     )
 
 
@@ -230,7 +240,7 @@ def wait_of(answer: FailureEvidence, error: ProviderError) -> float | None:
     return error.retry_after_s if answer.retry_after_s is None else answer.retry_after_s
 
 
-def _stated_status(http: int | None, stated: int | None) -> int | None:
+def failed_status(http: int | None, stated: int | None) -> int | None:
     """Return the status that describes the failure best.
 
     Inside a 200 only the body can state it. A 400, a 424 (SageMaker) or a 5xx whose body states
@@ -247,24 +257,6 @@ def names_of(error: ProviderError, stated_type: str | None) -> Iterator[str]:
     for name in (error.code, error.type, *error.reasons, stated_type):
         if name:
             yield name
-
-
-def _matches(
-    row: CauseRow,
-    answer: FailureEvidence,
-    error: ProviderError,
-    status: int | None,
-    names: frozenset[str],
-) -> bool:
-    return (
-        (row.on is None or status in row.on)
-        and (not row.names or not row.names.isdisjoint(names))
-        and (row.says is None or bool(error.message and row.says.search(error.message)))
-        and (row.reasons is None or any(row.reasons.search(r) for r in error.reasons))
-        and (not row.params or (error.param or "").lower() in row.params)
-        and (row.http is None or answer.status in row.http)
-        and (not row.upstreams or answer.upstream.lower() in row.upstreams)
-    )
 
 
 _TOKEN: Final = re.compile(r"(?=[\w.:\-]*[A-Za-z]|\d{1,6}\Z)[A-Za-z0-9_.:\-]{1,64}")

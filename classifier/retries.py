@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from classifier.breakers import reset_call
-from classifier.cause_table.phrases import UNNAMED
+from classifier.cause_table import UNNAMED
 from classifier.records import RolloutRecord
 from classifier.validity import answers
 from classifier.verdicts import (

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from classifier.causes import classify
+from classifier.causes import classify, read_tables
 from classifier.operator_causes import OperatorCauses
 from classifier.records import Exchange, LimitReached
 from classifier.verdicts import Verdict
@@ -516,6 +516,7 @@ class Application:
         # Imported here: FastAPI and the rest are half of a start, and no agent's call needs them.
         from proxy import control_plane  # noqa: PLC0415
 
+        read_tables()  # a start need not wait for them, nor an agent whose call fails first
         return control_plane.build(
             settings, service, auth=self._auth, exposition=self._metrics.exposition
         )

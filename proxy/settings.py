@@ -23,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 
-from classifier.operator_causes import OperatorRow, operator_rows
+from classifier.cause_rows import CauseRow
+from classifier.operator_causes import operator_rows
 from classifier.verdicts import Policy
 from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
 from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
@@ -528,7 +529,7 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         return _reachable(self)
 
     @property
-    def cause_rows(self) -> tuple[OperatorRow, ...]:
+    def cause_rows(self) -> tuple[CauseRow, ...]:
         """The operator's own rows on what errors mean, in their order."""
         return operator_rows(self.causes)
 

@@ -20,13 +20,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from classifier.cause_table import COINED, PHRASES
-from classifier.causes import CauseRow, CauseTable, classify, status_only
+from classifier.cause_rows import CauseRow
+from classifier.causes import CauseTable, classify, status_only
 from classifier.grammar import GRAMMAR, Grammar
 from classifier.grammar.language import Tongues
-from classifier.grammar.languages import LANGUAGES
+from classifier.grammar.languages import languages
 from classifier.grammar.reader import split_name
-from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.grammar.vocabulary import vocabulary
 from classifier.records import Cause, Ending, Exchange, FailureEvidence
 from proxy.capture.observer import TABLE_ONLY, CallObserver, CauseRules
 from proxy.capture.request import Call
@@ -216,21 +216,19 @@ def without(provider: str, extra: frozenset[str] = frozenset()) -> CauseTable:
     whole = CauseTable()
     words = {
         phrase
-        for term in (*SUBJECTS, *PREDICATES)
+        for term in vocabulary().terms
         for who, phrases in term.only.items()
         if who in own
         for phrase in phrases.split("|")
     }
     return CauseTable(
-        coined=others((*COINED, *PHRASES)),
+        coined=others(whole.coined),
         grammar=Grammar(leave_out=frozenset(words) | extra),
         broad=others(whole.broad),
     )
 
 
-_PHRASES = frozenset(
-    " ".join(phrase) for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases()
-)
+_PHRASES = frozenset(" ".join(phrase) for term in vocabulary().terms for phrase in term.phrases())
 
 
 def phrases_of(answer: FailureEvidence | None) -> frozenset[str]:
@@ -268,7 +266,7 @@ def score_left_out(rows: Iterable[Labelled], *, words: bool = True) -> dict[str,
 # -- without one language -------------------------------------------------------------------
 
 _CHINESE = re.compile("[㐀-鿿]")
-_TONGUES = Tongues(LANGUAGES, frozenset(word for phrase in _PHRASES for word in phrase.split()))
+_TONGUES = Tongues(languages(), frozenset(word for phrase in _PHRASES for word in phrase.split()))
 
 
 def language_of(message: str) -> str:
@@ -284,7 +282,7 @@ def without_language(code: str) -> CauseTable:
     return CauseTable(
         grammar=Grammar(
             leave_out=chinese if code == "zh" else frozenset(),
-            languages=tuple(language for language in LANGUAGES if language.code != code),
+            languages=tuple(language for language in languages() if language.code != code),
         )
     )
 

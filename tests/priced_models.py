@@ -15,7 +15,7 @@ from genai_prices import data_snapshot
 
 from classifier.logical_calls import canonical
 
-FILE = Path(__file__).parent.parent / "classifier" / "validity" / "priced_models.py"
+FILE = Path(__file__).parent.parent / "classifier" / "data" / "priced_models.toml"
 
 
 def version() -> str:
@@ -35,22 +35,13 @@ _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-._:@+")
 
 def source() -> str:
     """What the file says of the installed table."""
-    rows = fill(" ".join(sorted(names())), 96, break_long_words=False, break_on_hyphens=False)
-    return f'''"""Names of models with a price; written by ``python -m tests.priced_models``."""
+    rows = fill(" ".join(sorted(names())), 118, break_long_words=False, break_on_hyphens=False)
+    return f'''# Names of models with a price; written by `python -m tests.priced_models`.
+# As `canonical` in classifier/logical_calls.py has them.
 
-from __future__ import annotations
-
-from typing import Final
-
-VERSION: Final = "{version()}"
-"""The price table's, genai-prices (github.com/pydantic/genai-prices)."""
-
-NAMES: Final = frozenset(
-    """
-{rows}
-""".split()  # noqa: SIM905  a table
-)
-"""As ``classifier.logical_calls.canonical`` has them."""
+version = "{version()}"  # of the price table, genai-prices (github.com/pydantic/genai-prices)
+names = \'\'\'
+{rows}\'\'\'
 '''
 
 

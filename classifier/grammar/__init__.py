@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from classifier.grammar.meanings import MEANINGS
 from classifier.grammar.reader import ErrorReading, Grammar, own_words, stated_wait
 
 GRAMMAR: Final = Grammar()
 """The whole vocabulary."""
 
-__all__ = ["GRAMMAR", "MEANINGS", "ErrorReading", "Grammar", "own_words", "stated_wait"]
+__all__ = ["GRAMMAR", "ErrorReading", "Grammar", "own_words", "stated_wait"]

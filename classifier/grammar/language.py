@@ -21,7 +21,6 @@ _SHARP: Final = {
     "ё": "е",
     "Ё": "Е",
 }
-_GERMAN: Final = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue", "ß": "ss"})
 
 
 def _plain_letters() -> Iterator[tuple[int, str]]:
@@ -74,9 +73,6 @@ def simplify(text: str) -> str:
 # --- languages ---
 
 
-_NOTHING: Final[Mapping[str, str]] = {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Language:
     """The words by which the grammar reads one language beside English.
@@ -126,9 +122,6 @@ class Language:
     def listed(self, words: str) -> frozenset[str]:
         """Return words separated by blanks, in every spelling."""
         return frozenset(word for part in words.split() for (word,) in self.written(part))
-
-
-GERMAN_SPELLING: Final = _GERMAN
 
 
 # --- which language ---

@@ -6,42 +6,24 @@ It reads whole vocabularies in time linear in the text, and the text is capped.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final
 
 from classifier.grammar.language import Language, Tongues, fold, simplify
-from classifier.grammar.languages import LANGUAGES
-from classifier.grammar.meanings import MEANINGS, MONEY, Meaning
-from classifier.grammar.vocabulary import (
-    ADVICE,
-    COINED,
-    CONDITIONS,
-    ECHOES,
-    ECHOES_PLAIN,
-    ENDS_NEGATION,
-    NEGATIONS,
-    PLAIN_FIELDS,
-    PREDICATES,
-    PREPOSITIONS,
-    SUBJECTS,
-    TURNS,
-    Term,
-)
+from classifier.grammar.languages import languages
+from classifier.grammar.meanings import RANKS, Meaning, meanings
+from classifier.grammar.vocabulary import FIELD, STATES, Term, vocabulary
 
 # --- clauses ---
 #
 # What a sentence quotes or repeats of the request becomes a placeholder, so that it means nothing.
 
 
-FIELD: Final = "\x01"
-"""Stands for the name of a request's field."""
 NAME: Final = "\x02"
-"""Stands for any other name or quotation."""
-STATES: Final = "\x03"
-"""Stands for the colon behind the path of a field: "messages.2.role: …"."""
+"""Stands for any name or quotation but that of a request's field."""
 
 TEXT_CAP: Final = 2_000  # characters of a message; of a name 120
 NAME_CAP: Final = 120
@@ -75,8 +57,6 @@ _TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[�
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
 _OPENAI_POLICY: Final = ("invalid", "prompt")  # "Invalid prompt: your prompt was flagged …"
 _NOT_A_LETTER: Final = re.compile(r"[^a-z]+")
-_NONE_OF: Final = frozenset(["no", "without", "none", "无", "没有", "zero"])
-_JOINS: Final = frozenset(("and", "or", "和", "或"))
 _SIZES: Final = (6, 5, 4, 3, 2)
 _LONG_SIZES: Final = (12, 11, 10, 9, 8, 7, *_SIZES)
 _PARTICLES: Final = frozenset(
@@ -109,30 +89,31 @@ class Speech:
     """The words by which a text's languages, always with English, cut, deny, advise and refer."""
 
     known: frozenset[str]  # words of the vocabulary, at which text without blanks is cut
-    negations: frozenset[str] = NEGATIONS
-    none_of: frozenset[str] = _NONE_OF
-    ends_negation: frozenset[str] = ENDS_NEGATION
-    advice: frozenset[str] = ADVICE
-    conditions: frozenset[str] = CONDITIONS
-    turns: frozenset[str] = TURNS
-    prepositions: frozenset[str] = PREPOSITIONS
-    echoes: frozenset[str] = ECHOES
-    continues: frozenset[str] = frozenset(("which",))
-    relatives: frozenset[str] = frozenset()
-    postpositions: frozenset[str] = frozenset()
-    conditions_behind: frozenset[str] = frozenset()
-    denials: tuple[str, ...] = ()
-    inabilities: tuple[str, ...] = ()
-    none_behind: tuple[str, ...] = ()
-    advice_endings: tuple[str, ...] = ()
-    pauses: tuple[str, ...] = ()
-    heads: tuple[str, ...] = ()
-    links: frozenset[str] = _JOINS
-    joins: bool = False  # characters that mean nothing are one word, not one each
+    negations: frozenset[str]
+    none_of: frozenset[str]
+    ends_negation: frozenset[str]
+    advice: frozenset[str]
+    conditions: frozenset[str]
+    turns: frozenset[str]
+    prepositions: frozenset[str]
+    echoes: frozenset[str]
+    continues: frozenset[str]
+    relatives: frozenset[str]
+    postpositions: frozenset[str]
+    conditions_behind: frozenset[str]
+    denials: tuple[str, ...]
+    inabilities: tuple[str, ...]
+    none_behind: tuple[str, ...]
+    advice_endings: tuple[str, ...]
+    pauses: tuple[str, ...]
+    heads: tuple[str, ...]
+    links: frozenset[str]
+    joins: bool  # characters that mean nothing are one word, not one each
 
     @classmethod
     def of(cls, languages: tuple[Language, ...], phrases: frozenset[str]) -> Speech:
         """Join English, whose phrases are among those given, and some other languages."""
+        english = vocabulary()
 
         def join(name: str, base: frozenset[str] = frozenset()) -> frozenset[str]:
             return base.union(*(lang.listed(getattr(lang, name)) for lang in languages))
@@ -145,16 +126,18 @@ class Speech:
             *map(join, ("conditions_behind", "postpositions", "ends_negation")),
         )
         return cls(
-            known=phrases | NEGATIONS | ADVICE | CONDITIONS | function_words,
-            negations=join("negations", NEGATIONS),
-            none_of=join("none_of", _NONE_OF),
-            ends_negation=join("ends_negation", ENDS_NEGATION),
-            advice=join("advice", ADVICE),
-            conditions=join("conditions", CONDITIONS),
-            turns=join("turns", TURNS),
-            prepositions=join("prepositions", PREPOSITIONS),
-            echoes=join("echoes", ECHOES),
-            continues=join("continues", frozenset(("which",))),
+            known=phrases.union(
+                english.negations, english.advice, english.conditions, function_words
+            ),
+            negations=join("negations", english.negations),
+            none_of=join("none_of", english.none_of),
+            ends_negation=join("ends_negation", english.ends_negation),
+            advice=join("advice", english.advice),
+            conditions=join("conditions", english.conditions),
+            turns=join("turns", english.turns),
+            prepositions=join("prepositions", english.prepositions),
+            echoes=join("echoes", english.echoes),
+            continues=join("continues", english.continues),
             relatives=join("relatives"),
             postpositions=join("postpositions"),
             conditions_behind=join("conditions_behind"),
@@ -164,7 +147,7 @@ class Speech:
             advice_endings=ends("advice_endings"),
             pauses=ends("pauses"),
             heads=ends("heads"),
-            links=join("ends_negation", _JOINS),
+            links=join("ends_negation", english.links),
             joins=any(lang.denials for lang in languages),
         )
 
@@ -204,7 +187,8 @@ def _clause(words: list[str], speech: Speech) -> Clause:
         words = words[max(behind, default=-1) + 1 :]
     conditions = speech.conditions
     cut = next((i for i, word in enumerate(words) if word in conditions), len(words))
-    cut = next((i for i, word in enumerate(words[:cut]) if word in ECHOES_PLAIN), cut)
+    plain = vocabulary().echoes_plain
+    cut = next((i for i, word in enumerate(words[:cut]) if word in plain), cut)
     return Clause(tuple(words[:cut]), hint=hint)
 
 
@@ -240,7 +224,7 @@ def _plain(text: str) -> str:
 
 def _placeholder(quoted: re.Match[str]) -> str:
     inner = next((part for part in quoted.groups() if part is not None), "").strip()
-    if inner in PLAIN_FIELDS or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
+    if inner in vocabulary().plain_fields or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
         return f" {inner} " if _SNAKE.fullmatch(inner) else f" {FIELD} "
     return f" {NAME} "
 
@@ -284,7 +268,8 @@ def _word(piece: str, speech: Speech) -> Iterable[str]:
         if lowered.endswith("_id"):
             return (NAME,)
         parts = split_name(piece)
-        return parts if piece.isupper() or not COINED.isdisjoint(parts) else (FIELD,)
+        coined = piece.isupper() or not vocabulary().coined.isdisjoint(parts)
+        return parts if coined else (FIELD,)
     if _PATH.fullmatch(piece):
         return (FIELD,)
     if "/" in piece:
@@ -293,7 +278,8 @@ def _word(piece: str, speech: Speech) -> Iterable[str]:
             return ("model", NAME)
         return joined if known.issuperset(joined) else (NAME,)
     if "." in piece and piece == lowered:
-        return (FIELD if piece.partition(".")[0] in PLAIN_FIELDS else NAME,)
+        first = piece.partition(".")[0]
+        return (FIELD if first in vocabulary().plain_fields else NAME,)
     if any(char.isdigit() for char in piece):
         return (NAME,)
     if lowered.endswith(speech.heads):
@@ -469,21 +455,20 @@ class _Hearing:
 
 
 class Grammar:
-    """The vocabulary and the table of meanings, ready to read; immutable.
+    """The vocabulary and the table of meanings, read when they are first needed; immutable.
 
     ``leave_out`` are phrases that are not read, ``languages`` those that are read beside English
-    and Chinese: both measure what is understood without some words.
+    and Chinese, all if None: both measure what is understood without some words.
     """
 
     def __init__(
         self,
         *,
         leave_out: frozenset[str] = frozenset(),
-        languages: tuple[Language, ...] = LANGUAGES,
+        languages: tuple[Language, ...] | None = None,
     ) -> None:
         self._leave_out = leave_out
-        self._negated = frozenset(term.id for term in PREDICATES if term.negated)
-        self._languages = languages
+        self._only = languages
         self._hearings: dict[tuple[str, ...], _Hearing] = {}
 
     def read(
@@ -512,14 +497,14 @@ class Grammar:
             terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
             present |= terms & _ADVISED if clause.hint else terms
         statements = [clause for clause in marked if clause.name is None and not clause.hint]
-        for rank in _RANKS:
+        for rank in RANKS:
             possible, possible_named = _rows(rank, status)
             here = [row for row in possible if _holds(row, present)]
             anywhere = [row for row in possible_named if _holds(row, present)]
-            first = _strongest if rank == MONEY else _first
+            first = _strongest if rank == _MONEY else _first
             if found := first(statements, here) or first(named, anywhere):
                 return found
-            if rank == MONEY and status in _PAID:
+            if rank == _MONEY and status in _PAID:
                 hints = [clause for clause in marked if clause.hint]
                 if found := _first(hints, [row for row in here if row.subjects & _SURE_MONEY]):
                     return found
@@ -539,17 +524,22 @@ class Grammar:
 
     @cached_property
     def _tongues(self) -> Tongues:
-        phrases = (phrase for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases())
-        return Tongues(self._languages, frozenset(chain.from_iterable(phrases)))
+        phrases = (phrase for term in vocabulary().terms for phrase in term.phrases())
+        every = languages() if self._only is None else self._only
+        return Tongues(every, frozenset(chain.from_iterable(phrases)))
+
+    @cached_property
+    def _negated(self) -> frozenset[str]:
+        return frozenset(term.id for term in vocabulary().predicates if term.negated)
 
     def _hearing(self, text: str) -> _Hearing:
         """Return the words and the habits of the languages that a text is written in."""
-        languages = self._tongues.of(text[:TEXT_CAP])
-        codes = tuple(language.code for language in languages)
+        heard = self._tongues.of(text[:TEXT_CAP])
+        codes = tuple(language.code for language in heard)
         if codes not in self._hearings:
-            said_of = _Lexicon(self._entries(SUBJECTS, languages, "subjects"))
-            predicates = _Lexicon(self._entries(PREDICATES, languages, "predicates"))
-            speech = Speech.of(languages, said_of.words() | predicates.words())
+            said_of = _Lexicon(self._entries(vocabulary().subjects, heard, "subjects"))
+            predicates = _Lexicon(self._entries(vocabulary().predicates, heard, "predicates"))
+            speech = Speech.of(heard, said_of.words() | predicates.words())
             self._hearings[codes] = _Hearing(subjects=said_of, predicates=predicates, speech=speech)
         return self._hearings[codes]
 
@@ -618,10 +608,7 @@ _ADVISED: Final = _SURE_MONEY | {  # told by advice, too
     "recharge", "overdue", "good_standing", "model", "deployment",
 }  # fmt: skip
 _PAID: Final = frozenset((402, 403))
-_RANKS: Final[Mapping[int, tuple[Meaning, ...]]] = {
-    rank: tuple(row for row in MEANINGS if row.rank == rank)
-    for rank in sorted({row.rank for row in MEANINGS})
-}
+_MONEY: Final = RANKS[0]
 
 
 def _scan(lexicon: _Lexicon, words: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
@@ -685,10 +672,11 @@ def _lacking(words: tuple[str, ...], subjects: Iterable[_Mark], speech: Speech) 
 
 
 @lru_cache(maxsize=256)
-def _rows(rank: int, status: int | None) -> tuple[tuple[Meaning, ...], tuple[Meaning, ...]]:
+def _rows(rank: str, status: int | None) -> tuple[tuple[Meaning, ...], tuple[Meaning, ...]]:
     """Return the rows of a rank that a sentence, and that a name, can support at a status."""
-    here = tuple(row for row in _RANKS[rank] if row.on is None or status in row.on)
-    named = (row for row in _RANKS[rank] if row.any_status_named or row in here)
+    ranked = [row for row in meanings() if row.rank == rank]
+    here = tuple(row for row in ranked if row.on is None or status in row.on)
+    named = (row for row in ranked if row.any_status_named or row in here)
     return here, tuple(row for row in named if not row.said_only)
 
 
@@ -791,11 +779,17 @@ def stated_wait(message: str, retry_after_s: float | None) -> float | None:
 
 _OPENS: Final = re.compile(r"(?<!\w)['‘‚‹]|[\"`“„”«»「『《]")
 _CLOSES: Final = re.compile(r"['’‘›](?!\w)|[\"`”“«»」』》]")
-_FOLLOWED: Final = ECHOES.union(*(each.listed(each.echoes) for each in LANGUAGES))
-_ECHO: Final = re.compile(
-    rf"(?<![a-z])(?:(?:{'|'.join(sorted(_FOLLOWED))})\s*[:：]"
-    rf"|(?:{'|'.join(sorted(ECHOES_PLAIN))})(?![a-z]))"
-)
+
+
+@cache
+def _echo() -> re.Pattern[str]:
+    """Return what finds the words that a copy of the request follows."""
+    english = vocabulary()
+    echoes = english.echoes.union(*(each.listed(each.echoes) for each in languages()))
+    return re.compile(
+        rf"(?<![a-z])(?:(?:{'|'.join(sorted(echoes))})\s*[:：]"
+        rf"|(?:{'|'.join(sorted(english.echoes_plain))})(?![a-z]))"
+    )
 
 
 def own_words(text: str) -> str:
@@ -808,6 +802,6 @@ def own_words(text: str) -> str:
     if (opens := _OPENS.search(text)) is not None:
         closes = [mark.end() for mark in _CLOSES.finditer(text, opens.end())]
         text = f"{text[: opens.start()]} {NAME} {text[closes[-1] :] if closes else ''}"
-    if (echo := _ECHO.search(text)) is not None:
+    if (echo := _echo().search(text)) is not None:
         text = f"{text[: echo.start()]} {NAME}"
     return " ".join(text.split())

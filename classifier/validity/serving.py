@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import nsmallest
 from typing import NamedTuple, TypeAlias
 
 from classifier.logical_calls import canonical, unsized
 from classifier.records import Exchange
+from classifier.tables import shipped
 from classifier.validity.measurement import CheckResult, Measurement, tally
-from classifier.validity.priced_models import NAMES
 from classifier.verdicts import Coverage, Level, plural
 
 # --- model substituted ---
@@ -173,9 +174,16 @@ def are_other_models(asked: str, answered: str) -> bool:
     spelt in two ways ("claude-4-opus").
     """
     one, two = canonical(asked) or "", canonical(answered) or ""
-    if one in _MOVED_ON or not all(n in NAMES or f"{n}-preview" in NAMES for n in (one, two)):
+    priced = priced_models()
+    if one in _MOVED_ON or not all(n in priced or f"{n}-preview" in priced for n in (one, two)):
         return False
     return _words_of(one) != _words_of(two) and not same_model(asked, answered)
+
+
+@cache
+def priced_models() -> frozenset[str]:
+    """Return the models with a price, by their canonical names, read when first needed."""
+    return frozenset(shipped("priced_models.toml")["names"].split())
 
 
 def _words_of(name: str) -> list[str]:

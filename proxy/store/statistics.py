@@ -31,7 +31,7 @@ from sqlalchemy import (
 
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
-from classifier.cause_table import UNEXPLAINED
+from classifier.cause_table import known_rows
 from classifier.records import RESERVED, UNATTRIBUTED
 from proxy.store.batches import newest
 from proxy.store.events import decode_state
@@ -312,11 +312,6 @@ _BY = (
 )
 _SEPARATOR = "\x1f"  # in no id
 _UNREAD = exchanges.c.subcategory.is_(None)  # and failed: only an answer that was not read
-# The field that an error names explains a rejection that has no other reason.
-_UNNAMED = and_(
-    exchanges.c.rule.in_(sorted(UNEXPLAINED)),
-    or_(exchanges.c.reason.is_(None), exchanges.c.reason != "malformed"),
-)
 
 
 def unexplained(
@@ -352,6 +347,11 @@ def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
             exchanges.c.id + literal(_SEPARATOR) + exchanges.c.rollout_id,
         )
     )
+    # The field that an error names explains a rejection that has no other reason.
+    unnamed = and_(
+        exchanges.c.rule.in_(sorted(known_rows().unexplained)),
+        or_(exchanges.c.reason.is_(None), exchanges.c.reason != "malformed"),
+    )
     calls = func.count().label("calls")
     return (
         select(
@@ -363,7 +363,7 @@ def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
             func.count().over().label("groups"),
         )
         .where(_FAILED, exchanges.c.started_at >= since, exchanges.c.started_at < until)
-        .where(or_(_UNNAMED, _UNREAD), exchanges.c.injected.is_(False))
+        .where(or_(unnamed, _UNREAD), exchanges.c.injected.is_(False))
         .group_by(*_BY)
         .order_by(calls.desc(), func.max(exchanges.c.started_at).desc())
         .limit(limit)

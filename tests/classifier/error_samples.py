@@ -18,7 +18,7 @@ from proxy.wire.provider_error import read_error, read_text_error, retry_after, 
 from tests.tables import lines
 
 NOW = 1_780_000_000.0
-_FILE = Path(__file__).with_suffix(".jsonl")
+FILE = Path(__file__).with_suffix(".jsonl")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,4 +63,8 @@ def _sample(row: Mapping[str, Any]) -> Sample:
     return Sample(**{**row, "gives": Subcategory(row["gives"]), "headers": headers})
 
 
-SAMPLES = tuple(map(_sample, lines(_FILE)))
+def samples_in(file: Path) -> tuple[Sample, ...]:
+    return tuple(map(_sample, lines(file)))
+
+
+SAMPLES = samples_in(FILE)

@@ -199,7 +199,7 @@ def test_the_operators_rows_on_errors_are_read_and_checked() -> None:
     row = "[[causes]]\nname = 'broke'\nstatus = 418\nupstream = 'my_llm'\ncause = 'quota'\n"
     assert settings().cause_rows == ()
     got = settings(row, UPSTREAM_MY_LLM="https://x.example")
-    assert [each.rule for each in got.cause_rows] == ["operator:broke"]
+    assert [each.id for each in got.cause_rows] == ["operator:broke"]
     cases: tuple[tuple[str, dict[str, str], str], ...] = (
         (row, {}, "causes: row 1: upstream: 'my-llm' is not known"),
         ("causes = 'quota'", {}, "causes: must be tables of truezero.toml: [[causes]]"),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.grammar.reader import CLAUSE_CAP, FIELD, NAME, Speech, clauses, split_name
+from classifier.grammar.reader import CLAUSE_CAP, NAME, Speech, clauses, split_name
+from classifier.grammar.vocabulary import FIELD
 from tests.tables import each
 
-SPEECH = Speech(known=frozenset(("余额", "不足", "max_seq_len")))
+SPEECH = Speech.of((), frozenset(("余额", "不足", "max_seq_len")))
 
 
 def cut(text: str) -> list[str]:

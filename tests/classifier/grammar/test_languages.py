@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
 
@@ -11,8 +12,8 @@ import pytest
 from classifier.causes import classify
 from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.grammar.language import Language, Tongues, fold, simplify
-from classifier.grammar.languages import LANGUAGES
-from classifier.grammar.vocabulary import PREDICATES, SUBJECTS
+from classifier.grammar.languages import languages, read_language
+from classifier.grammar.vocabulary import vocabulary
 from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error
@@ -20,13 +21,14 @@ from tests import corpus_score
 from tests.classifier.grammar import fresh_samples
 from tests.classifier.grammar.language_samples import ADVICE, LATER, LOOKALIKES, REPORTS, Report
 from tests.classifier.grammar.test_reader import LOOKALIKES as ENGLISH
+from tests.classifier.test_cause_table import DATA
 from tests.tables import each
 
-EVERY = pytest.mark.parametrize("language", LANGUAGES, ids=lambda lang: lang.code)
+EVERY = pytest.mark.parametrize("language", languages(), ids=lambda lang: lang.code)
 ENGLISH_WORDS = frozenset(
-    word for term in (*SUBJECTS, *PREDICATES) for phrase in term.phrases() for word in phrase
+    word for term in vocabulary().terms for phrase in term.phrases() for word in phrase
 )
-TONGUES = Tongues(LANGUAGES, ENGLISH_WORDS)
+TONGUES = Tongues(languages(), ENGLISH_WORDS)
 
 
 def answer(status: int, error: ProviderError | None) -> FailureEvidence:
@@ -55,7 +57,7 @@ def test_an_error_in_another_language_is_understood(report: Report) -> None:
     assert report.reason is None or cause.reason == report.reason
 
 
-CODES = ["zh", *(language.code for language in LANGUAGES)]
+CODES = ["zh", *(language.code for language in languages())]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +193,8 @@ def test_traditional_characters_become_simplified_but_not_in_japanese() -> None:
 
 @EVERY
 def test_words_stand_under_terms_that_exist(language: Language) -> None:
-    assert language.subjects.keys() <= {term.id for term in SUBJECTS}
-    assert language.predicates.keys() <= {term.id for term in PREDICATES}
+    assert language.subjects.keys() <= {term.id for term in vocabulary().subjects}
+    assert language.predicates.keys() <= {term.id for term in vocabulary().predicates}
     assert language.source.strip()
 
 
@@ -222,3 +224,23 @@ def test_every_language_has_words_for_every_cause(language: Language) -> None:
     assert [term for term in wanted if not language.subjects.get(term)] == []
     said = ("insufficient", "expired", "not_found", "too_fast", "overloaded", "violates", "missing")
     assert [term for term in said if not language.predicates.get(term)] == []
+
+
+@each(
+    "before, after, said",
+    [
+        ('code = "de"', "", "code is needed"),
+        ('code = "de"', "code = 1", "code: 1 is no text"),
+        ("negations", "negation", "unknown key 'negation' (known: code, source, subjects,"),
+        ('"ä" = "ae"', '"aeh" = "ae"', "respelled: not a table of single letters"),
+        ("[subjects]\n", "[subjects]\nx = 1\n", "subjects: x: 1 is no text"),
+    ],
+    ids=lambda case: case[2],
+)
+def test_a_mistake_is_told_by_file_and_key(before: str, after: str, said: str) -> None:
+    file = "languages/german.toml"
+    text = (DATA / file).read_text("utf-8")
+    assert before in text
+    with pytest.raises(ValueError) as raised:
+        read_language("german", lambda _: tomllib.loads(text.replace(before, after, 1)))
+    assert str(raised.value).startswith(f"{file}: {said}")

@@ -215,7 +215,7 @@ def test_rest_lists_what_nothing_explains(service: Service) -> None:
     (call,) = service.get("/rollouts/two/exchanges")["items"]
     assert first["exchange_id"] == call["id"]
     (row,) = operator_rows(tomllib.loads(first["row"])["causes"])
-    assert (row.name, row.rule) == ("openai-E1042", "operator:openai-E1042")
+    assert row.id == "operator:openai-E1042"
     assert (second["status"], second["subcategory"], second["row"]) == (200, None, None)
     limited = service.get("/fingerprints/unexplained", limit=1)
     assert (len(limited["items"]), limited["total"]) == (1, 2)
