@@ -60,7 +60,6 @@ class CauseRow:
         self,
         answer: FailureEvidence,
         names: frozenset[str],
-        *,
         status: int | None,
         own: Callable[[], str | None],
     ) -> bool:
@@ -71,16 +70,24 @@ class CauseRow:
             status: the one that describes the failure.
             own: returns the provider's own words, of ``own_words``; called for rows with words.
         """
-        error = answer.error or _NOTHING
+        if self.on is not None and status not in self.on:
+            return False
+        if self.codes and self.codes.isdisjoint(names):
+            return False  # most rows end here
+        return self.concerns(answer.upstream, answer.status) and self._fits(
+            answer.error or _NOTHING, answer.stated_type, own
+        )
+
+    def _fits(
+        self, error: ProviderError, stated_type: str | None, own: Callable[[], str | None]
+    ) -> bool:
+        """Return True if the conditions of the error's text hold."""
         message, patterned = error.message, self.reason_pattern
         return (
-            (self.on is None or status in self.on)
-            and (not self.codes or not self.codes.isdisjoint(names))
-            and (self.pattern is None or bool(message and self.pattern.search(message)))
+            (self.pattern is None or bool(message and self.pattern.search(message)))
             and (patterned is None or any(patterned.search(each) for each in error.reasons))
             and (not self.params or (error.param or "").lower() in self.params)
-            and self.concerns(answer.upstream, answer.status)
-            and (not self.types or self._has_type(error.type, answer.stated_type))
+            and (not self.types or self._has_type(error.type, stated_type))
             and (not self.words or self._is_said(own()))
         )
 
@@ -119,7 +126,7 @@ _REASON: Final = re.compile(r"[a-z][a-z_]{0,31}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSchema:
-    """What may stand in a row, and what must.
+    """The keys that a row may have, and those that it must have.
 
     ``conditions`` are keys of which one is needed, unless there are none. ``named`` rows need a
     name and a source; others are called by their number. ``reasons`` returns the reasons that may

@@ -165,8 +165,11 @@ def _by_rows(
     names: tuple[str, ...],
 ) -> _Decision | None:
     lowered = frozenset(name.lower() for name in names)
-    own = cache(lambda: None if error.message is None else own_words(error.message))
-    row = next((r for r in rows if r.matches(answer, lowered, status=status, own=own)), None)
+
+    def own() -> str | None:
+        return None if error.message is None else own_words(error.message)
+
+    row = next((r for r in rows if r.matches(answer, lowered, status, own)), None)
     return None if row is None else _by_row(row, names)
 
 

@@ -55,7 +55,7 @@ class OperatorCauses:
         status = failed_status(answer.status, error.status)
         own = cache(lambda: None if error.message is None else own_words(error.message))
         for row in self.rows:
-            if row.matches(answer, lowered, status=status, own=own):
+            if row.matches(answer, lowered, status, own):
                 return _cause(row, cause, names, wait_of(answer, error))
         return cause
 
