@@ -70,7 +70,7 @@ def test_a_row_without_a_sample_and_a_sample_without_a_row_are_told() -> None:
     number = len(KNOWN.codes) + 1
     where = f"causes/codes.toml: row {number} (acme.broke)"
     said = f"{where}: sample: no line of error_samples.jsonl has this rule"
-    assert list(mistakes(known, SAMPLES)) == [said]
+    assert said in mistakes(known, SAMPLES)
     removed = edited(CODES, ('name = "harness.budget"', 'name = "harness.other"'))
     assert [told for told in mistakes(removed, SAMPLES) if "rule: no row" in told]
 
