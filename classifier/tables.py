@@ -30,16 +30,14 @@ def shipped(file: str) -> Mapping[str, Any]:
     return tomllib.loads(text.decode("utf-8"))
 
 
-def fields(table: object, schema: Schema) -> dict[str, Any]:
+def fields(given: object, schema: Schema) -> dict[str, Any]:
     """Read the values of a table.
 
     Raises:
         ValueError: it is no table, or a key is unknown, or its value not valid.
     """
-    if not isinstance(table, Mapping):
-        raise ValueError("not a table")
     values = {}
-    for key, value in table.items():
+    for key, value in table(given).items():
         if key not in schema:
             raise ValueError(f"unknown key {key!r} (known: {', '.join(schema)})")
         try:
@@ -98,6 +96,18 @@ def text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError(f"{value!r} is no text")
     return value
+
+
+def table(value: object) -> Mapping[str, object]:
+    """Read a table."""
+    if not isinstance(value, Mapping):
+        raise ValueError("not a table")
+    return value
+
+
+def texts(value: object) -> Mapping[str, str]:
+    """Read a table of texts."""
+    return fields(value, dict.fromkeys(table(value), text))
 
 
 def word_set(value: object) -> frozenset[str]:

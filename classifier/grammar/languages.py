@@ -6,8 +6,7 @@ from functools import cache
 from typing import Final
 
 from classifier.grammar.language import Language
-from classifier.grammar.vocabulary import texts
-from classifier.tables import Read, Schema, fields, needed, shipped, text
+from classifier.tables import Read, Schema, fields, needed, shipped, text, texts
 
 FILES: Final = ("japanese", "korean", "russian", "german", "spanish", "portuguese", "french")
 

@@ -12,7 +12,18 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
-from classifier.tables import Read, Schema, fields, flag, needed, shipped, text, word_set
+from classifier.tables import (
+    Read,
+    Schema,
+    fields,
+    flag,
+    needed,
+    shipped,
+    table,
+    text,
+    texts,
+    word_set,
+)
 
 FILE: Final = "vocabulary.toml"
 FIELD: Final = "\x01"
@@ -89,24 +100,12 @@ def _phrases(value: object) -> str:
     return text(value).replace("<field>", FIELD).replace("<states>", STATES)
 
 
-def _by_name(value: object) -> Mapping[str, object]:
-    if not isinstance(value, Mapping):
-        raise ValueError("not a table")
-    return value
-
-
-def texts(value: object) -> Mapping[str, str]:
-    """Read a table of texts."""
-    table = _by_name(value)
-    return fields(table, dict.fromkeys(table, text))
-
-
 _TERM: Final[Schema] = {"words": _phrases, "source": text, "only": texts, "negated": flag}
 _TERMS: Final = ("subjects", "predicates")
 _SCHEMA: Final[Schema] = {
     **dict.fromkeys(Vocabulary.__annotations__, word_set),
     "sources": texts,
-    **dict.fromkeys(_TERMS, _by_name),
+    **dict.fromkeys(_TERMS, table),
 }
 
 
@@ -128,9 +127,9 @@ def read_vocabulary(read: Read = shipped) -> Vocabulary:
 
 
 def _terms(part: str, tables: Mapping[str, object], sources: Mapping[str, str]) -> Iterator[Term]:
-    for name, table in tables.items():
+    for name, term in tables.items():
         try:
-            values: dict[str, Any] = fields(table, _TERM)
+            values: dict[str, Any] = fields(term, _TERM)
             needed(values, "words", "source")
             values["source"] = _spelt_out(values["source"], sources)
         except ValueError as error:
