@@ -25,9 +25,9 @@ Statuses: TypeAlias = frozenset[int | None]
 
 def shipped(file: str) -> Mapping[str, Any]:
     """Read a file of ``classifier/data``."""
-    text = pkgutil.get_data("classifier", f"data/{file}")
-    assert text is not None  # only a loader that has no data returns it
-    return tomllib.loads(text.decode("utf-8"))
+    data = pkgutil.get_data("classifier", f"data/{file}")
+    assert data is not None  # only a loader that has no data returns it
+    return tomllib.loads(data.decode("utf-8"))
 
 
 def fields(given: object, schema: Schema) -> dict[str, Any]:
