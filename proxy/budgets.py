@@ -9,7 +9,7 @@ from typing import NamedTuple
 from classifier.records import Ending, Exchange, Kind
 
 
-class Limits(NamedTuple):
+class BudgetLimits(NamedTuple):
     """The most that calls may spend together; None is no limit."""
 
     calls: int | None = None
@@ -18,7 +18,7 @@ class Limits(NamedTuple):
     seconds: float | None = None
 
 
-LIMITS = Limits._fields
+LIMITS = BudgetLimits._fields
 
 
 class Amounts(NamedTuple):

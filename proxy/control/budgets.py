@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from functools import cache
 
-from proxy.budgets import LIMITS, Limits
+from proxy.budgets import LIMITS, BudgetLimits
 from proxy.control.queries import Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
 from proxy.store.batches import batch_version
-from proxy.store.budgets import ROLLOUT, Budget
+from proxy.store.budgets import ROLLOUT, StoredBudget
 from truezero import models
 
 log = logging.getLogger("truezero")
@@ -54,11 +54,11 @@ async def change(service: Service, kind: str, name: str, limits: models.Limits) 
     return await budget(service, kind, name)
 
 
-def stored_limits(limits: models.Limits) -> Limits:
+def stored_limits(limits: models.Limits) -> BudgetLimits:
     """Return limits as they are stored; a field that is gone is logged once."""
     for name in limits.model_fields_set.difference(LIMITS):
         _warn_of(name)
-    return Limits(limits.calls, limits.tokens, limits.cost_usd, limits.seconds)
+    return BudgetLimits(limits.calls, limits.tokens, limits.cost_usd, limits.seconds)
 
 
 @cache
@@ -66,7 +66,7 @@ def _warn_of(name: str) -> None:
     log.warning("`%s` of limits is gone: calls beyond a limit are refused", name)
 
 
-def _model(state: Budget | None) -> models.Budget:
+def _model(state: StoredBudget | None) -> models.Budget:
     if state is None:
         return models.Budget(limits=None, spent=None, in_flight=0, reached_at=None)
     return models.Budget(

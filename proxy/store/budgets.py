@@ -16,7 +16,7 @@ from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
 
 from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import Ending, LimitReached
-from proxy.budgets import LIMITS, Amounts, Limits, Reservation
+from proxy.budgets import LIMITS, Amounts, BudgetLimits, Reservation
 from proxy.store.batch_totals import dequeue_judged, queue_for_judging
 from proxy.store.connections import Connections
 from proxy.store.tables import (
@@ -36,13 +36,13 @@ ROLLOUT, BATCH = "rollout", "batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class StoredBudget:
     """A rollout's or batch's limits, what is spent of them, and the number of calls in flight.
 
     ``reached_at``: since when one is spent, in epoch seconds.
     """
 
-    limits: Limits | None
+    limits: BudgetLimits | None
     spent: Amounts
     in_flight: int
     reached_at: float | None
@@ -70,11 +70,11 @@ class RegisteredLimits:
         self._free: set[str | None] = set()  # batches without limits
         self._new: dict[tuple[str, str], dict[str, Any]] = {}
 
-    def differs(self, rollout_id: str, limits: Limits | None) -> bool:
+    def differs(self, rollout_id: str, limits: BudgetLimits | None) -> bool:
         """Return True if a rollout was registered with other limits."""
         return self._stated.get((ROLLOUT, rollout_id)) != limits
 
-    def allow(self, registration: Registration, limits: Limits | None) -> bool:
+    def allow(self, registration: Registration, limits: BudgetLimits | None) -> bool:
         """Return True if a batch can have the limits that a registration states for it.
 
         Its first registration states them; each other one states the same, or none.
@@ -91,8 +91,8 @@ class RegisteredLimits:
     def take(
         self,
         registration: Registration,
-        limits: Limits | None,
-        batch_limits: Limits | None,
+        limits: BudgetLimits | None,
+        batch_limits: BudgetLimits | None,
     ) -> None:
         """Store what a registration states with the next `write`."""
         batch = registration.batch
@@ -103,11 +103,11 @@ class RegisteredLimits:
         if limits is not None or batch not in self._free:
             self._take(ROLLOUT, registration.id, batch, limits)
 
-    def _take(self, kind: str, name: str, batch: str | None, limits: Limits | None) -> None:
+    def _take(self, kind: str, name: str, batch: str | None, limits: BudgetLimits | None) -> None:
         if (kind, name) in self._stated:
             return
         self._stated[kind, name] = limits
-        stated = Limits() if limits is None else limits
+        stated = BudgetLimits() if limits is None else limits
         text = None if limits is None else as_json(limits._asdict())
         row = {"kind": kind, "name": name, "batch": batch, "declared": text}
         self._new[kind, name] = row | stated._asdict() | _FOR_0_2
@@ -127,12 +127,12 @@ class RegisteredLimits:
 _FOR_0_2 = {"on_limit": "refuse", "pause_s": 60.0}
 
 
-def _stated(declared: str | None) -> Limits | None:
+def _stated(declared: str | None) -> BudgetLimits | None:
     """Read limits as registered; 0.2 stored more fields."""
     if declared is None:
         return None
     stated = json.loads(declared)
-    return Limits(*(stated[name] for name in LIMITS))
+    return BudgetLimits(*(stated[name] for name in LIMITS))
 
 
 # --- reading, reserving and settling -----------------------------------------------------------
@@ -144,21 +144,21 @@ class Budgets:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def state(self, kind: str, name: str) -> Budget | None:
+    def state(self, kind: str, name: str) -> StoredBudget | None:
         """Return a rollout's or batch's budget; None if nothing is counted of it."""
         query = select(budgets).where(budgets.c.kind == kind, budgets.c.name == name)
         with self._connections.reading() as connection:
             row = connection.execute(query).mappings().first()
             if row is None:
                 return None
-            return Budget(
+            return StoredBudget(
                 limits=_limits(row),
                 spent=_spent(row),
                 in_flight=_in_flight(connection, row).calls,
                 reached_at=row["reached_at"],
             )
 
-    def change(self, kind: str, name: str, limits: Limits) -> bool:
+    def change(self, kind: str, name: str, limits: BudgetLimits) -> bool:
         """Change limits that a registration stated; returns whether there are any."""
         own = (budgets.c.kind == kind) & (budgets.c.name == name) & budgets.c.declared.is_not(None)
         with self._connections.writing() as connection:
@@ -303,8 +303,8 @@ def _rows(connection: Connection, rollout_id: str) -> dict[str, Row]:
     return {row["kind"]: row for row in connection.execute(rows).mappings()}
 
 
-def _limits(row: Row) -> Limits | None:
-    return None if row["declared"] is None else Limits(*(row[name] for name in LIMITS))
+def _limits(row: Row) -> BudgetLimits | None:
+    return None if row["declared"] is None else BudgetLimits(*(row[name] for name in LIMITS))
 
 
 def _spent(row: Row) -> Amounts:

@@ -14,7 +14,7 @@ from classifier.breakers import BreakerState
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
-from proxy.budgets import Limits
+from proxy.budgets import BudgetLimits
 from proxy.store.batch_totals import updating_totals
 from proxy.store.budgets import RegisteredLimits
 from proxy.store.calls import calls_of
@@ -60,8 +60,8 @@ class PreparedRegistration:
     registration: Registration
     admit: Admit | None = None
     policy: PolicyTerms = field(default_factory=PolicyTerms)
-    limits: Limits | None = None
-    batch_limits: Limits | None = None
+    limits: BudgetLimits | None = None
+    batch_limits: BudgetLimits | None = None
 
 
 def register(

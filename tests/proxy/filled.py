@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Timing
-from proxy.budgets import Amounts, Limits, Reservation
+from proxy.budgets import Amounts, BudgetLimits, Reservation
 from proxy.store.database import Database
 from proxy.store.pace import PaceDemand
 from proxy.store.references import ReferenceLane
@@ -83,8 +83,8 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
         prepared = PreparedRegistration(
             registration=_registration(name, number),
             policy=PolicyTerms(stated={"reward_range": "[-1.0,1.0]"} if number == 5 else {}),
-            limits=Limits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
-            batch_limits=Limits(calls=9, seconds=2.5) if number % 3 == 2 else None,
+            limits=BudgetLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
+            batch_limits=BudgetLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
         )
         database.rollouts.register_all([prepared], now=number / 3)
     if number % 3 == 0:

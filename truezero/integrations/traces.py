@@ -1,4 +1,4 @@
-"""What `truezero.audit.traces` was called in the last release."""
+"""The name that `truezero.audit.traces` had in the last release."""
 
 from __future__ import annotations
 

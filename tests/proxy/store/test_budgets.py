@@ -12,15 +12,15 @@ import pytest
 from sqlalchemy import update
 
 from classifier.records import Ending, LimitReached
-from proxy.budgets import Amounts, Limits, Reservation
-from proxy.store.budgets import Budget
+from proxy.budgets import Amounts, BudgetLimits, Reservation
+from proxy.store.budgets import StoredBudget
 from proxy.store.database import Database
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, Registered, Registration, budgets
 from tests.builders import limit_reached
 from tests.proxy.store.records import FULL
 
-HUNDRED = Limits(tokens=100)
+HUNDRED = BudgetLimits(tokens=100)
 UNREAD = Amounts(1, 1000)
 
 
@@ -29,8 +29,8 @@ def register(
     rollout_id: str,
     *,
     batch: str | None = None,
-    limits: Limits | None = None,
-    batch_limits: Limits | None = None,
+    limits: BudgetLimits | None = None,
+    batch_limits: BudgetLimits | None = None,
 ) -> Registered:
     asked = PreparedRegistration(
         registration=Registration(id=rollout_id, batch=batch),
@@ -61,7 +61,7 @@ def spend(database: Database, call_id: str, rollout_id: str = "r", **amounts: An
     database.budgets.settle({call_id: Amounts(calls=1)._replace(**amounts)})
 
 
-def state(database: Database, kind: str = "rollout", name: str = "r") -> Budget:
+def state(database: Database, kind: str = "rollout", name: str = "r") -> StoredBudget:
     found = database.budgets.state(kind, name)
     assert found is not None
     return found
@@ -75,7 +75,7 @@ def test_a_rollout_without_limits_is_not_counted(database: Database) -> None:
 
 
 def test_a_call_that_ended_is_spent_of_its_rollout_and_its_batch(database: Database) -> None:
-    register(database, "r", batch="b", limits=HUNDRED, batch_limits=Limits(cost_usd=2.5))
+    register(database, "r", batch="b", limits=HUNDRED, batch_limits=BudgetLimits(cost_usd=2.5))
     register(database, "s", batch="b")
     assert database.budgets.limited() == {"r", "s"}
     spend(database, "c1", tokens=30, cost_usd=0.5, seconds=1.5)
@@ -98,17 +98,17 @@ def test_a_settled_call_counts_once(database: Database) -> None:
 @pytest.mark.parametrize(
     ("limits", "each", "admitted"),
     [
-        (Limits(calls=3), Amounts(1), 3),
-        (Limits(tokens=100), Amounts(1, 30), 4),  # the one that crosses it is let end
-        (Limits(tokens=90), Amounts(1, 30), 3),
-        (Limits(cost_usd=1.0), Amounts(1, 0, 0.5), 2),
-        (Limits(seconds=5.0), Amounts(1, 0, 0.0, 2.0), 3),
-        (Limits(calls=5, tokens=60), Amounts(1, 30), 2),
-        (Limits(calls=1), Amounts(0, 9), 9),  # a call that the provider failed
+        (BudgetLimits(calls=3), Amounts(1), 3),
+        (BudgetLimits(tokens=100), Amounts(1, 30), 4),  # the one that crosses it is let end
+        (BudgetLimits(tokens=90), Amounts(1, 30), 3),
+        (BudgetLimits(cost_usd=1.0), Amounts(1, 0, 0.5), 2),
+        (BudgetLimits(seconds=5.0), Amounts(1, 0, 0.0, 2.0), 3),
+        (BudgetLimits(calls=5, tokens=60), Amounts(1, 30), 2),
+        (BudgetLimits(calls=1), Amounts(0, 9), 9),  # a call that the provider failed
     ],
 )
 def test_calls_one_after_the_other_end_at_the_limit(
-    database: Database, limits: Limits, each: Amounts, admitted: int
+    database: Database, limits: BudgetLimits, each: Amounts, admitted: int
 ) -> None:
     register(database, "r", limits=limits)
     for number in range(9):
@@ -136,7 +136,7 @@ def test_calls_at_once_do_not_pass_a_limit_together(database: Database) -> None:
 def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -> None:
     replicas = [Database(database_url) for _ in range(2)]
     replicas[0].prepare()
-    register(replicas[0], "r", limits=Limits(calls=7))
+    register(replicas[0], "r", limits=BudgetLimits(calls=7))
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(reserve, replicas[n % 2], f"c{n}") for n in range(40)]
         admitted = [each for each in asked if isinstance(each.result(), Amounts)]
@@ -148,7 +148,7 @@ def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -
 def test_a_first_call_reserves_what_its_request_says_or_all_that_is_left(
     database: Database,
 ) -> None:
-    register(database, "r", limits=Limits(tokens=100, cost_usd=2.0))
+    register(database, "r", limits=BudgetLimits(tokens=100, cost_usd=2.0))
     assert reserve(database, "c1", amounts=Amounts(1, 40)) == Amounts(1, 40)
     assert isinstance(reserve(database, "c2", amounts=Amounts(1, 70)), LimitReached)
     unpriced = Amounts(1, 40, math.inf)
@@ -173,7 +173,7 @@ def test_a_rollout_cannot_spend_anothers_limit(database: Database) -> None:
 
 
 def test_other_roles_count_for_the_batch_alone_and_are_never_refused(database: Database) -> None:
-    register(database, "r", batch="b", limits=HUNDRED, batch_limits=Limits(tokens=50))
+    register(database, "r", batch="b", limits=HUNDRED, batch_limits=BudgetLimits(tokens=50))
     assert isinstance(reserve(database, "j1", is_agents=False), Amounts)
     database.budgets.settle({"j1": Amounts(1, 60)})
     assert state(database).spent == Amounts()
@@ -184,7 +184,7 @@ def test_other_roles_count_for_the_batch_alone_and_are_never_refused(database: D
 
 def test_a_refusal_says_whose_limit_was_spent_by_how_many(database: Database) -> None:
     for name in ("r", "s", "t"):
-        register(database, name, batch="b", batch_limits=Limits(calls=3))
+        register(database, name, batch="b", batch_limits=BudgetLimits(calls=3))
     spend(database, "c1")
     spend(database, "c2")
     spend(database, "c3", "s")
@@ -206,28 +206,28 @@ def test_the_first_limit_that_refused_a_call_stands(database: Database) -> None:
 
 
 def test_a_raised_limit_lets_calls_go_on(database: Database) -> None:
-    register(database, "r", limits=Limits(calls=1))
+    register(database, "r", limits=BudgetLimits(calls=1))
     spend(database, "c1")
     assert isinstance(reserve(database, "c2"), LimitReached)
     assert state(database).reached_at == 5.0
     assert [row["name"] for row in database.budgets.spent_ones()] == ["r"]
-    assert database.budgets.change("rollout", "r", Limits(calls=2))
+    assert database.budgets.change("rollout", "r", BudgetLimits(calls=2))
     assert state(database).reached_at is None
     assert isinstance(reserve(database, "c2"), Amounts)
-    assert not database.budgets.change("rollout", "s", Limits(calls=2))
+    assert not database.budgets.change("rollout", "s", BudgetLimits(calls=2))
 
 
 def test_limits_are_declared_once(database: Database) -> None:
     assert not register(database, "r", limits=HUNDRED).conflict
     assert not register(database, "r", limits=HUNDRED).conflict
-    assert register(database, "r", limits=Limits(tokens=101)).conflict
+    assert register(database, "r", limits=BudgetLimits(tokens=101)).conflict
     assert register(database, "r").conflict
-    ten = Limits(calls=10)
+    ten = BudgetLimits(calls=10)
     assert not register(database, "b1", batch="b", batch_limits=ten).limits
-    database.budgets.change("batch", "b", Limits(calls=20))
+    database.budgets.change("batch", "b", BudgetLimits(calls=20))
     assert not register(database, "b2", batch="b", batch_limits=ten).limits, "as registered"
     assert not register(database, "b3", batch="b").limits
-    assert register(database, "b4", batch="b", batch_limits=Limits(calls=20)).limits
+    assert register(database, "b4", batch="b", batch_limits=BudgetLimits(calls=20)).limits
     register(database, "f1", batch="free")
     assert register(database, "f2", batch="free", batch_limits=ten).limits, "f1 is not counted"
 

@@ -106,8 +106,8 @@ def test_groups_are_asked_for_page_by_page() -> None:
         {"items": [], "ended": False, "next": "t9"}, {"items": [], "ended": True, "next": None}
     )
     with client(asked) as one:
-        assert one.groups("b", method="rloo", settled=True) == []
-    wanted = {"method": "rloo", "min_valid": "2", "settled": "true", "limit": "1000"}
+        assert one.groups("b", min_valid=2, settled=True) == []
+    wanted = {"min_valid": "2", "settled": "true", "limit": "1000"}
     assert asked.paths[0].startswith("GET /batches/b/groups?")
     assert [asked.query(0), asked.query(1)] == [wanted, {**wanted, "after": "t9"}]
 
