@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from rich import box, markup
+from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 
 from truezero.cli.options import MOST
-from truezero.printable import exclusion_words, plural, reference_words, running, visible
+from truezero.cli.text import (
+    HEALTH_STYLE,
+    LEVEL_STYLE,
+    amount,
+    dollars,
+    escape,
+    fact_lines,
+    health_word,
+    interval_words,
+    make_console,
+    moment,
+    number,
+    print_columns,
+    print_list,
+    running_in,
+    score_words,
+    styled,
+)
+from truezero.printable import exclusion_words, plural, reference_words, visible
 from truezero.sdk.addresses import of_batch
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
@@ -36,23 +52,10 @@ WHOLE = 10  # calls up to which none is left out
 AROUND = 3  # calls shown before and after one that is evidence
 _PROOFS = 10  # calls that are evidence shown: the first and last half of more
 
-_PIPED = 10_000  # columns: what reads a pipe gets whole lines
 _COLUMNS = ("call", "status", "ending", "model", "tokens", "seconds", "cause", "")
-_FOLDED_WIDTH = 24  # characters left to a column whose cells are folded
 _DISPENSABLE = ("seconds", "tokens", "model", "ending")  # where the terminal is narrow
 
 Marks = Mapping[str, Sequence[str]]
-
-
-def make_console(**options: Any) -> Console:
-    """Return a console of the terminal's width; of lines that are never cut where it is a pipe.
-
-    Digits are not coloured: an id would fall apart in five colours.
-    """
-    made = Console(highlight=False, **options)
-    if not made.is_terminal and "COLUMNS" not in os.environ:
-        made.width = _PIPED
-    return made
 
 
 def print_calls(
@@ -78,46 +81,6 @@ def print_calls(
     print_columns(to, _COLUMNS, rows, dispensable=_DISPENSABLE, foldable=("cause", ""))
     if len(shown) < len(calls):
         to.print(f"[dim]{len(shown)} of {plural(len(calls), 'call')}: --all lists them[/dim]")
-
-
-def print_columns(
-    to: Console,
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, str]],
-    *,
-    dispensable: Sequence[str],
-    foldable: Sequence[str] = (),
-) -> None:
-    """Print a table whose ids stay whole: where the terminal is narrow, columns are left out.
-
-    Arguments:
-        rows: cells by the names of their columns, in rich's markup.
-        dispensable: names of columns, in the order in which they go.
-        foldable: names of columns whose cells are folded if it is too narrow still.
-    """
-
-    def table(of: Sequence[str], empty: Sequence[str] = ()) -> Table:
-        made = Table(box=None, header_style="dim", pad_edge=False)
-        for column in of:
-            whole = column not in foldable
-            made.add_column(column, no_wrap=whole, overflow="ignore" if whole else "fold")
-        for row in rows:
-            made.add_row(*("" if column in empty else row.get(column, "") for column in of))
-        return made
-
-    def width(of: Table) -> int:
-        return to.measure(of, options=to.options.update(width=_PIPED)).maximum
-
-    left = list(columns)
-    for name in dispensable:
-        if width(table(left)) <= to.width:
-            break
-        left = [each for each in left if each != name]
-    terminal = to.width
-    least = width(table(left, empty=foldable)) + _FOLDED_WIDTH * bool(foldable)
-    to.width = max(terminal, least)  # the terminal wraps what is longer
-    to.print(table(left), soft_wrap=False)
-    to.width = terminal
 
 
 def marks_of(verdict: models.Verdict) -> dict[str, list[str]]:
@@ -157,12 +120,12 @@ def _row(call: models.Exchange, marks: Marks) -> dict[str, str]:
         "status": str(call.status or "–"),
         "ending": call.ending or "in flight",
         "model": call.model or "–",
-        "tokens": f"{_count(call.input_total)} / {_count(call.output_total)}",
+        "tokens": f"{amount(call.input_total)} / {amount(call.output_total)}",
         "seconds": seconds,
         "cause": " ".join(filter(None, (call.subcategory, call.error_code))),
         "": ", ".join(marks.get(call.id, ())),
     }
-    return {name: markup.escape(visible(text)) for name, text in cells.items()}
+    return {name: escape(text) for name, text in cells.items()}
 
 
 def _left_out(calls: Sequence[models.Exchange]) -> str:
@@ -171,35 +134,14 @@ def _left_out(calls: Sequence[models.Exchange]) -> str:
     return f"{count}, {failed} failed" if failed else count
 
 
-def _count(count: int | None) -> str:
-    return "?" if count is None else f"{count:,}"
-
-
 # --- verdicts and batches ---
-
-
-HEALTH_STYLE = {
-    "healthy": "green",
-    "api_error": "red",
-    "suspected_api_error": "yellow",
-    "not_judged": "dim",
-    "undecided": "magenta",
-}
-
-LEVEL_STYLE = {"invalid": "red", "suspect": "yellow", "info": "dim"}
-
-
-def escape(text: str) -> str:
-    """Return a text from elsewhere as it is shown: no markup, and nothing that moves a cursor."""
-    return markup.escape(visible(text))
 
 
 def headline(verdict: models.Verdict) -> str:
     """Return health and reason in one coloured line."""
-    style = HEALTH_STYLE.get(verdict.health, "dim")
     reason = escape(_reason(verdict).removeprefix(verdict.health))
     gap = "" if reason.startswith((":", " ")) else " "
-    return f"[{style}]{verdict.health}[/{style}]{gap}{reason}".rstrip()
+    return f"{health_word(verdict.health)}{gap}{reason}".rstrip()
 
 
 def _reason(verdict: models.Verdict) -> str:
@@ -242,7 +184,7 @@ def print_verdict(
         "provisional": _provisional(verdict),
     }
     known = {name: escape(value) for name, value in facts.items() if value is not None}
-    for line in _fact_lines(known):
+    for line in fact_lines(known):
         console.print(line, soft_wrap=True)
     for found in verdict.validity:
         style = LEVEL_STYLE.get(found.level, "dim")
@@ -262,14 +204,8 @@ def finding_line(found: models.ValidityFinding) -> str:
 def _role_line(role: str, verdict: models.RoleVerdict) -> str:
     calls = f"{verdict.failed_requests} of {plural(verdict.total_requests, 'call')} failed"
     why = " ".join(filter(None, (verdict.subcategory, verdict.error)))
-    health = _styled(verdict.health, HEALTH_STYLE)
+    health = styled(verdict.health, HEALTH_STYLE)
     return f"{escape(role)}: {health} ({escape(why or calls)})"
-
-
-def _fact_lines(facts: Mapping[str, str]) -> list[str]:
-    """Return names and values as lines that nothing but the terminal itself wraps."""
-    width = max(map(len, facts)) + 2
-    return [f"[dim]{name.ljust(width)}[/dim]{value}" for name, value in facts.items()]
 
 
 def _proof(proof: models.Proof | None, calls: Sequence[models.Exchange]) -> str | None:
@@ -321,7 +257,7 @@ def _unseen(verdict: models.Verdict) -> str | None:
 def _tokens(verdict: models.Verdict) -> str | None:
     if verdict.total_tokens is None:
         return None
-    return f"{_count(verdict.input_tokens)} in, {_count(verdict.output_tokens)} out"
+    return f"{amount(verdict.input_tokens)} in, {amount(verdict.output_tokens)} out"
 
 
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
@@ -331,7 +267,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
         error: the runner's error, shown if the rollout was not judged.
     """
     calls = plural(verdict.total_requests, "call")
-    facts = ", ".join(filter(None, (calls, _tokens(verdict), _dollars(verdict.cost_usd))))
+    facts = ", ".join(filter(None, (calls, _tokens(verdict), dollars(verdict.cost_usd))))
     reason = _reason(verdict)
     if verdict.health == "not_judged" and error:
         reason = f"{verdict.health}: {error}"
@@ -368,8 +304,8 @@ def print_groups(groups: Sequence[models.Group]) -> None:
         {
             "task": escape(group.task),
             "measured": f"{sum(group.valid)} of {group.wanted}",
-            "baseline": _score(group.baseline),
-            "std": _score(group.std),
+            "baseline": score_words(group.baseline),
+            "std": score_words(group.std),
             "run again": str(group.resample or "–"),
             "": _state(group),
         }
@@ -390,7 +326,7 @@ def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[s
     facts = {name: value for name, value in _batch_facts(summary).items() if value}
     return [
         f"[bold]{escape(summary.batch)}[/bold]",
-        *_fact_lines(facts),
+        *fact_lines(facts),
         *_breaker_lines(breaker),
     ]
 
@@ -406,22 +342,22 @@ def _breaker_lines(breaker: models.Breaker) -> list[str]:
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     measured = f"{summary.scored} scored, {summary.scoreable} scoreable of {summary.total}"
-    bounds = f"between {_score(summary.score_worst)} and {_score(summary.score_best)}"
+    bounds = f"between {score_words(summary.score_worst)} and {score_words(summary.score_best)}"
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
-        "rollouts": f"{summary.rollouts:,}, {_running(summary):,} running, "
+        "rollouts": f"{summary.rollouts:,}, {running_in(summary):,} running, "
         f"{summary.skipped:,} skipped",
         "zeros": zeros_line(summary.zeros),
         "unearned": unearned_line(summary),
         "own failures": _own_failures(summary.own_failures),
-        "score": f"{_score(summary.score_effective)} over measured tasks ({measured})",
-        "failures as 0": f"{_score(summary.score_all)}; the true score is {bounds}",
+        "score": f"{score_words(summary.score_effective)} over measured tasks ({measured})",
+        "failures as 0": f"{score_words(summary.score_all)}; the true score is {bounds}",
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
         "validity": _found(summary),
         "tokens": _batch_tokens(summary),
         "cost": _with(
-            _dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
+            dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
         ),
         "time": _batch_time(summary),
         "rerun although scored": _first(
@@ -437,10 +373,6 @@ def unearned_line(summary: models.BatchSummary) -> str | None:
     listed = f"truezero list --batch {shlex.quote(summary.batch)} --unearned"
     scores = plural(summary.unearned, "score")
     return f"{scores} that no model earned: {escape(listed)}"
-
-
-def _running(of: models.BatchSummary | models.BatchItem) -> int:
-    return running(of.pending, of.rollouts, of.skipped, of.health)
 
 
 def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
@@ -474,7 +406,7 @@ def _lane_line(batch: str, lane: models.BreakerLane) -> str:
 
 def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    told = [f"{count} {_styled(name, styles)}" for name, count in ordered[:MOST]]
+    told = [f"{count} {styled(name, styles)}" for name, count in ordered[:MOST]]
     return ", ".join([*told, *_others(len(ordered))])
 
 
@@ -486,15 +418,10 @@ def _others(count: int) -> list[str]:
     return [f"and {count - MOST:,} more (--json)"] if count > MOST else []
 
 
-def _styled(name: str, styles: Mapping[str, str]) -> str:
-    style = styles.get(name)
-    return f"[{style}]{name}[/{style}]" if style else escape(name)
-
-
 def _batch_tokens(summary: models.BatchSummary) -> str | None:
     if summary.total_tokens is None:
         return None
-    told = f"{_count(summary.input_tokens)} in, {_count(summary.output_tokens)} out"
+    told = f"{amount(summary.input_tokens)} in, {amount(summary.output_tokens)} out"
     return _with(told, _without(summary, summary.tokens_known_calls, "counts"))
 
 
@@ -521,16 +448,6 @@ def _without(summary: models.BatchSummary, known: int | None, what: str) -> str 
 
 def _with(told: str | None, beside: str | None) -> str | None:
     return f"{told or 'unknown'} ({beside})" if beside else told
-
-
-def _dollars(cost: float | None) -> str | None:
-    if cost is not None and 0 < cost < 0.00005:
-        return "<$0.0001"
-    return None if cost is None else f"${cost:,.4f}"
-
-
-def _score(score: float | None) -> str:
-    return "unknown" if score is None else f"{score:.3f}"
 
 
 def print_check(check: models.Check, breaker: models.Breaker) -> None:
@@ -632,7 +549,7 @@ def live_batch(
 
 def waiting_line(summary: models.BatchSummary) -> str:
     """Return what a watched batch has to do next, and how to stop watching it."""
-    if count := _running(summary):
+    if count := running_in(summary):
         waiting = f"waiting for {plural(count, 'running rollout')} to end"
     else:
         waiting = "no rollout is running: waiting for the next one to begin"
@@ -692,8 +609,8 @@ def _print_sides(console: Console, found: models.BatchComparison) -> None:
         {
             "": letter,
             "batch": escape(side.batch),
-            "score": _report_score(side.score_effective),
-            "95 %": _interval(side.score_ci),
+            "score": number(side.score_effective, ".3f"),
+            "95 %": interval_words(side.score_ci),
             "measured": f"{side.scored} of {side.total}",
         }
         for letter, side in (("A", found.a), ("B", found.b))
@@ -705,12 +622,14 @@ def _print_sides(console: Console, found: models.BatchComparison) -> None:
 def _difference(found: models.BatchComparison) -> str:
     if found.difference is None:
         return "no task was measured in both: nothing to compare"
-    interval = "" if found.difference_ci is None else f" (95 % {_interval(found.difference_ci)})"
+    interval = (
+        "" if found.difference_ci is None else f" (95 % {interval_words(found.difference_ci)})"
+    )
     tasks = plural(found.compared, "task")
     return (
         f"difference B - A: [bold]{found.difference:+.3f}[/bold]{interval} "
         f"over the {tasks} that both measured "
-        f"({_report_score(found.score_a)} to {_report_score(found.score_b)})"
+        f"({number(found.score_a, '.3f')} to {number(found.score_b, '.3f')})"
     )
 
 
@@ -738,16 +657,8 @@ def _print_tasks(console: Console, tasks: Sequence[models.TaskChange], most: int
 
 def _task(score: models.TaskScore) -> str:
     if score.repeats < 2:
-        return _report_score(score.score)
-    return f"{_report_score(score.score)} ({score.measured} of {score.repeats})"
-
-
-def _report_score(score: float | None) -> str:
-    return "–" if score is None else f"{score:.3f}"
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return "–" if interval is None else f"{interval[0]:.3f} to {interval[1]:.3f}"
+        return number(score.score, ".3f")
+    return f"{number(score.score, '.3f')} ({score.measured} of {score.repeats})"
 
 
 # --- what to run again ---
@@ -824,9 +735,6 @@ def _items(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunIt
 # --- lists ---
 
 
-_MORE = "there are more: --limit N shows more of them"
-
-
 def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
     """Print a line for each rollout.
 
@@ -838,16 +746,16 @@ def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
             "rollout": escape(item.id),
             "batch": escape(item.batch or "–"),
             "task": escape(f"{item.task}{_repeat(item)}" if item.task else "–"),
-            "health": "agent's own failure" if item.own_failures else _health(item.health),
+            "health": "agent's own failure" if item.own_failures else health_word(item.health),
             "cause": escape(item.fingerprint or ""),
             "reward": _reward(item),
-            "tokens": _number(item.total_tokens, ",d"),
-            "cost": _number(item.cost_usd, ".4f", "$"),
-            "began (UTC)": _moment(item.created_at),
+            "tokens": number(item.total_tokens, ",d"),
+            "cost": number(item.cost_usd, ".4f", "$"),
+            "began (UTC)": moment(item.created_at),
         }
         for item in items
     ]
-    _print(_ROLLOUT_COLUMNS, rows, _ROLLOUT_DISPENSABLE, "rollouts", more=more)
+    print_list(_ROLLOUT_COLUMNS, rows, _ROLLOUT_DISPENSABLE, "rollouts", more=more)
 
 
 _ROLLOUT_COLUMNS = (
@@ -864,7 +772,7 @@ def _reward(item: models.RolloutItem) -> str:
     """Return a reward; one that was reported and does not count stands behind its null."""
     if item.reward is None and item.reported_reward is not None and not item.provisional:
         return f"null [dim]({item.reported_reward:g})[/dim]"
-    return _number(item.reward, "g")
+    return number(item.reward, "g")
 
 
 def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
@@ -882,13 +790,13 @@ def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
                 "batch": escape(str(outcome.get("batch") or "–")),
                 "task": escape(str(outcome.get("task") or "–")),
                 "reported": escape(str(outcome.get("status") if reward is None else reward)),
-                "kept since (UTC)": _moment(kept.kept_at),
+                "kept since (UTC)": moment(kept.kept_at),
                 "for the service": escape(kept.service),
             }
         )
     columns = ("rollout", "batch", "task", "reported", "kept since (UTC)", "for the service")
     dispensable = ("batch", "task", "kept since (UTC)", "for the service")
-    _print(columns, rows, dispensable, "outcomes", more=False)
+    print_list(columns, rows, dispensable, "outcomes", more=False)
 
 
 _WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
@@ -900,7 +808,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
         {
             "upstream · model · key": escape(lane_name(lane)),
             "health": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
-            "since (UTC)": "" if lane.since is None else _moment(lane.since),
+            "since (UTC)": "" if lane.since is None else moment(lane.since),
             "cause": escape("; ".join(_reasons(lane))),
             "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
             "waiting": f"{lane.waiting:,d}" if lane.waiting else "",
@@ -910,7 +818,7 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
     columns = ("upstream · model · key", "health", "since (UTC)", "cause", "failed", "waiting")
     dispensable = ("waiting", "since (UTC)", "failed")
     what = "calls within the last hour"
-    _print(columns, rows, dispensable, what, more=False, foldable=("cause",))
+    print_list(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
 
 def _reasons(lane: models.LaneStatus) -> list[str]:
@@ -932,7 +840,7 @@ def lane_line(lane: models.LaneStatus) -> str:
     """Return a lane's word as a line, with the time of now."""
     why = "".join(f", {each}" for each in _reasons(lane))
     failed = f"{sum(lane.failed.values())} of {plural(lane.calls, 'call')} failed"
-    return visible(f"{_moment(time.time())}  {lane_name(lane)}: {lane.word}{why} ({failed})")
+    return visible(f"{moment(time.time())}  {lane_name(lane)}: {lane.word}{why} ({failed})")
 
 
 def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
@@ -945,18 +853,18 @@ def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
         {
             "batch": escape(item.batch),
             "rollouts": f"{item.rollouts:,d}",
-            "running": f"{_running(item):,d}",
+            "running": f"{running_in(item):,d}",
             "measured": f"{item.scored} of {item.total}",
             "not measurements": _false_zeros(item.zeros),
-            "score": _number(item.score_effective, ".3f"),
-            "95 %": "" if item.score_ci is None else _interval(item.score_ci),
+            "score": number(item.score_effective, ".3f"),
+            "95 %": "" if item.score_ci is None else interval_words(item.score_ci),
             "valid": "[green]yes[/green]" if item.valid else "[red]no[/red]",
-            "cost": _number(item.cost_usd, ".4f", "$"),
-            "last began (UTC)": _moment(item.last_at),
+            "cost": number(item.cost_usd, ".4f", "$"),
+            "last began (UTC)": moment(item.last_at),
         }
         for item in items
     ]
-    _print(_BATCH_COLUMNS, rows, _BATCH_DISPENSABLE, "batches", more=more)
+    print_list(_BATCH_COLUMNS, rows, _BATCH_DISPENSABLE, "batches", more=more)
 
 
 _BATCH_COLUMNS = (
@@ -973,37 +881,6 @@ def _false_zeros(zeros: models.ReportedZeros | None) -> str:
     if zeros is None or not zeros.reported:
         return ""
     return f"{zeros.not_measured or 'none'} of {plural(zeros.reported, 'zero')}"
-
-
-def _print(
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, str]],
-    dispensable: Sequence[str],
-    what: str,
-    *,
-    more: bool,
-    foldable: Sequence[str] = (),
-) -> None:
-    console = make_console()
-    if rows:
-        print_columns(console, columns, rows, dispensable=dispensable, foldable=foldable)
-    else:
-        console.print(f"no {what}")
-    if more:
-        console.print(_MORE)
-
-
-def _health(health: str | None) -> str:
-    style = HEALTH_STYLE.get(health or "", "dim")
-    return f"[{style}]{health or '–'}[/{style}]"
-
-
-def _number(value: float | None, form: str, unit: str = "") -> str:
-    return "–" if value is None else f"{unit}{value:{form}}"
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 # --- drills ---
@@ -1035,9 +912,8 @@ def print_table(drilled: Sequence[DrillReport], console: Console) -> None:
 
 
 def _short(verdict: models.Verdict) -> str:
-    style = HEALTH_STYLE.get(verdict.health, "dim")
     why = verdict.subcategory or ("" if verdict.health == "healthy" else verdict.rule)
-    return f"[{style}]{verdict.health}[/{style}] {why}".rstrip()
+    return f"{health_word(verdict.health)} {why}".rstrip()
 
 
 def _spoils(verdict: models.Verdict) -> bool:
