@@ -45,12 +45,10 @@ _LOADED = (
     "alembic.command", "alembic.ddl.postgresql", "anyio._backends._asyncio", "classifier.__main__",
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
     "proxy.store.admin.archive", "proxy.store.admin.backup", "proxy.web", "psycopg",
-    "pydantic.v1", "rich._emoji_codes", "rich.status",
+    "pydantic.v1", "rich._emoji_codes", "rich.console", "rich.status", "rich.table",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
-    "truezero.runner.drills", "truezero.cli.data", "truezero.cli.output", "truezero.runner.run",
-    "truezero.cli.batches", "truezero.cli.card", "truezero.cli.outcomes", "truezero.cli.rollouts",
-    "truezero.cli.service", "truezero.cli.traces", "truezero.cli.machine",
+    "truezero.runner.drills", "truezero.cli.data", "truezero.cli.machine", "truezero.runner.run",
     "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop",
 )  # fmt: skip
 
@@ -224,7 +222,11 @@ def main(channel: socket.socket) -> None:
     tune_process()  # as `serve` loads the service
     for name in _LOADED:
         importlib.import_module(name)
-    from truezero.cli import options
+    from truezero.cli import COMMANDS, options
+
+    for commands in COMMANDS.values():
+        for place, _ in commands.values():
+            importlib.import_module(f"truezero.cli.{place.partition(':')[0]}")
 
     options.FIRST_S = threading.TIMEOUT_MAX
     gc.collect()

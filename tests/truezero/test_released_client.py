@@ -21,7 +21,7 @@ from pydantic.fields import FieldInfo
 
 from tests.truezero.driving import call, service
 from truezero import Client, models
-from truezero.cli import output
+from truezero.cli.verdict import print_verdict
 from truezero.models.base import StrictRequest
 from truezero.models.verdicts import LATER_CHECKS, CheckName
 from truezero.sdk.addresses import CLIENT
@@ -194,5 +194,5 @@ def test_the_command_prints_a_level_and_a_health_that_it_does_not_know(
         (dead, *_) = client.rollouts(batch="trusted", task="dead")
         known = client.verdict(dead.id).model_dump()
     later = known | {"health": "of_tomorrow", "validity": [TOMORROW]}
-    output.print_verdict(models.Verdict.model_validate(later), [])
+    print_verdict(models.Verdict.model_validate(later), [])
     assert "of_tomorrow of_tomorrow" in capsys.readouterr().out

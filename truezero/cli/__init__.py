@@ -21,7 +21,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "List rollouts, the newest first; filters as of `GET /rollouts`.",
         ),
         "verdict": (
-            "rollouts:verdict",
+            "verdict:verdict",
             "Print a rollout's verdict and the calls that prove it.",
         ),
         "batches": (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from truezero.cli.options import FILE, connected, fail, json_option, service_options
+from truezero.cli.verdict import verdict_line
 from truezero.printable import plural, visible
 from truezero.sdk import outcomes
 from truezero.sdk.errors import ServiceError
@@ -129,12 +130,10 @@ class _Delivery:
 
     @property
     def line(self) -> str:
-        from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
-
         if self.result is None or self.verdict is None:
             named = f"{self.rollout_id}: " if self.rollout_id else ""
             return f"{named}not delivered: {self.problem}; kept in {self.file}"
-        told = output.verdict_line(self.verdict, self.result.error)
+        told = verdict_line(self.verdict, self.result.error)
         if self.reported is None and self.result.rewards is None:
             return f"{told}: no reward was reported"
         if not self.differs:

@@ -1,4 +1,4 @@
-"""Commands that run and judge agents: verdict, run, drill, doctor, classify, demo, audit."""
+"""Commands that run and judge agents: run, drill, doctor, classify, demo, audit."""
 
 from __future__ import annotations
 
@@ -22,52 +22,15 @@ from truezero.cli.options import (
     agent_option,
     fail,
     json_option,
-    print_json,
-    print_page,
     progress,
-    reading,
     service_options,
 )
+from truezero.cli.verdict import finding_line, verdict_line
 from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
     from truezero.runner.run import Report
     from truezero.sdk.arguments import LimitFacts
-
-
-@click.command()
-@click.argument("rollout", metavar="ID")
-@service_options
-@click.option("--wait", is_flag=True, help="Wait up to 10 s for calls in flight.")
-@click.option("--policy", help="evidence or seed; the verdict is not stored.")
-@click.option(
-    "--all",
-    "everything",
-    is_flag=True,
-    help="Print every call, not only the evidence and 3 around.",
-)
-@json_option
-def verdict(
-    *,
-    rollout: str,
-    url: str | None,
-    token: str | None,
-    wait: bool,
-    policy: str | None,
-    everything: bool,
-    as_json: bool,
-) -> None:
-    """Print a rollout's verdict and the calls that prove it."""
-    from truezero.cli import output  # noqa: PLC0415  tables are only loaded where they are printed
-
-    with reading(url, token) as service:
-        judgement = service.verdict(rollout, settled=wait, policy=policy)
-        calls = [] if as_json else service.exchanges(rollout)
-    if as_json:
-        print_json(judgement)
-    else:
-        output.print_verdict(judgement, calls, everything=everything)
-        print_page(service.url, "rollouts", rollout)
 
 
 @click.command(context_settings=FOR_AGENT)
@@ -258,14 +221,12 @@ def _unsaid(_line: str) -> None:
 
 def report_lines(report: Report) -> list[str]:
     """Return the verdict of a run, each validity finding, and what to check, in plain lines."""
-    from truezero.cli import output  # noqa: PLC0415
-
     if report.verdict is None:
         return [report.undelivered or f"{report.rollout_id}: {report.skipped}"]
     stopped = "; agent stopped (--fail-fast)" if report.ended.doomed else ""
     error = None if report.result is None else report.result.error
-    told = output.verdict_line(report.verdict, error) + stopped
-    found = map(output.finding_line, report.verdict.validity)
+    told = verdict_line(report.verdict, error) + stopped
+    found = map(finding_line, report.verdict.validity)
     return [told, *found, *filter(None, [report.no_call])]
 
 

@@ -29,8 +29,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from truezero import Client, models
-from truezero.cli import output
 from truezero.cli.options import progress
+from truezero.cli.verdict import asked_at_the_time, headline
 from truezero.runner import embedded
 
 if TYPE_CHECKING:
@@ -429,7 +429,7 @@ def _verdict(verdict: models.Verdict) -> str:
     """Return a verdict in a line, its wait for turns and the answer to the proxy's question."""
     held_s = verdict.held_s or 0.0
     waited = f"its calls waited {held_s:.1f} s for their turn" if held_s > _PATIENCE_S else None
-    parts = (output.headline(verdict), waited, output.asked_at_the_time(verdict))
+    parts = (headline(verdict), waited, asked_at_the_time(verdict))
     return "; ".join(part for part in parts if part)
 
 

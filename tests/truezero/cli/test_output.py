@@ -2,124 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import pytest
 
-from classifier import codec
-from tests.builders import exchange
+from tests.truezero.cli.test_verdict import CALL, FOUND, verdict
 from tests.truezero.models.test_batches import EMPTY
-from tests.truezero.sdk.test_client import VERDICT
 from truezero import Event, models
 from truezero.cli import output
-
-
-def verdict(**fields: Any) -> models.Verdict:
-    return models.Verdict.model_validate({**VERDICT, **fields})
-
-
-@pytest.mark.parametrize(
-    ("fields", "line"),
-    [
-        ({}, "a/b: healthy (1 call)"),
-        ({"recovered_requests": 1}, "a/b: healthy (1 failed call, recovered) (1 call)"),
-        ({"recovered_requests": 2}, "a/b: healthy (2 failed calls, recovered) (1 call)"),
-        (
-            {"total_tokens": 5, "input_tokens": 3, "output_tokens": 2, "cost_usd": 0.5},
-            "a/b: healthy (1 call, 3 in, 2 out, $0.5000)",
-        ),
-        (
-            {"health": "api_error", "error": "api_error [auth]: HTTP 401"},
-            "a/b: api_error [auth]: HTTP 401 (1 call)",
-        ),
-        (
-            {"scoreable": "unknown"},
-            "a/b: healthy (it is not known whether its score counts) (1 call)",
-        ),
-        (
-            {"scoreable": "no", "excluded_by": ["max_steps", "starved"]},
-            "a/b: healthy (its score does not count: max_steps, starved) (1 call)",
-        ),
-        ({"scoreable": "no"}, "a/b: healthy (its score does not count: by the policy) (1 call)"),
-        ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 call)"),
-    ],
-)
-def test_a_verdict_is_one_plain_line(fields: dict[str, Any], line: str) -> None:
-    assert output.verdict_line(verdict(**fields)) == line
-
-
-FOUND = {
-    "check": "engine_aborted", "level": "invalid", "calls": 1, "of": 14, "evidence": ["x2"],
-    "sentence": "the engine aborted [1] of 14 answers",
-}  # fmt: skip
-
-
-def test_a_verdict_shows_findings_roles_and_time(capsys: pytest.CaptureFixture[str]) -> None:
-    judge = {
-        "health": "api_error", "rule": "all_failed", "subcategory": "quota",
-        "error": "HTTP 429 on 2 of 2 calls",
-    }  # fmt: skip
-    told = verdict(
-        validity=[FOUND],
-        roles={"judge": judge, "user": {"health": "healthy", "rule": "healthy"}},
-        provider_s=12.44, lost_s=0.5, agent_s=None, evidence=["x1"],
-        validity_coverage={"engine_aborted": {"looked": 14, "of": 14},
-                           "prompt_truncated": {"looked": 3, "of": 14}},
-    )  # fmt: skip
-    calls = [models.Exchange.model_validate(CALL | {"id": name}) for name in ("x1", "x2", "x3")]
-    output.print_verdict(told, calls)
-    printed = capsys.readouterr().out
-    lines = printed.splitlines()
-    assert "invalid engine_aborted: the engine aborted [1] of 14 answers (1 of 14 calls)" in lines
-    assert "role judge: api_error (quota HTTP 429 on 2 of 2 calls)" in lines
-    assert "role user: healthy (0 of 0 calls failed)" in lines
-    assert "12.4 s waiting for answers, 0.5 s lost to failures" in printed
-    assert "prompt_truncated (11 of 14 calls)" in printed
-    marks = {line.split()[0]: line.split()[-1] for line in lines if line[:1].isdigit()}
-    assert (marks["1"], marks["2"]) == ("evidence", "engine_aborted")
-    output.print_verdict(verdict(health="undecided", evidence=["x1"]), calls[:1])
-    assert "evidence" not in capsys.readouterr().out
-
-
-def test_a_verdict_tells_how_the_proxys_own_questions_ended(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    asked = {"exchange_id": "x1", "series": "s1", "result": "answered", "started_at": 1.0,
-             "ended_at": 2.0, "calls": 3, "answered": 3}  # fmt: skip
-    both = [asked, {**asked, "exchange_id": "x2"}]
-    output.print_verdict(verdict(references=both), [])
-    printed = " ".join(capsys.readouterr().out.split())
-    assert printed.count("the proxy's own question was answered (3 of 3 questions answered)") == 1
-    pending = verdict(
-        references=[asked | {"result": None, "calls": 0}],
-        provisional=True,
-        warnings=["reference_pending"],
-    )
-    output.print_verdict(pending, [])
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "the proxy's own question is being asked" in printed
-    assert "yes: reference calls have not ended" in printed
-
-
-def test_a_verdict_names_the_calls_that_prove_it(capsys: pytest.CaptureFixture[str]) -> None:
-    calls = [models.Exchange.model_validate(CALL | {"id": f"x{n}"}) for n in range(9)]
-    seen = {"source": "wire", "first": "x1", "last": "x8"}
-    output.print_verdict(verdict(proof=seen, evidence=["x8"]), calls)
-    lines = capsys.readouterr().out.splitlines()
-    assert any(line.split() == ["proof", "call", "2", "and", "9"] for line in lines)
-    marked = {line.split()[0]: line for line in lines if line[:1].isdigit()}
-    assert marked["2"].rstrip().endswith(" proof")
-    assert marked["9"].rstrip().endswith(" evidence, proof")
-    output.print_verdict(verdict(proof={**seen, "last": "x1"}), calls)
-    once = capsys.readouterr().out.splitlines()
-    assert any(line.split() == ["proof", "call", "2"] for line in once)
-    output.print_verdict(verdict(proof={"source": "reported"}), calls)
-    assert "proof" in (printed := capsys.readouterr().out)
-    assert "reported by the runner, not seen in a call" in printed
-    output.print_verdict(verdict(proof=None), calls)
-    assert "proof" not in capsys.readouterr().out
+from truezero.cli.verdict import print_verdict, verdict_line
 
 
 def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
@@ -203,21 +92,6 @@ def test_an_event_names_what_was_found() -> None:
     assert line == "verdict given · r · healthy · suspect · starved"
 
 
-def test_the_runners_error_explains_what_was_not_judged() -> None:
-    line = output.verdict_line(verdict(health="not_judged"), "setup broke")
-    assert line == "a/b: not_judged: setup broke (1 call)"
-
-
-def test_a_rule_that_says_no_more_than_the_health_is_not_repeated() -> None:
-    without_calls = verdict(health="healthy", rule="healthy", total_requests=0)
-    assert output.headline(without_calls) == "[green]healthy[/green]"
-
-
-def test_markup_in_an_error_is_text() -> None:
-    line = output.headline(verdict(health="api_error", error="api_error [auth]: HTTP 401"))
-    assert line == "[red]api_error[/red] \\[auth]: HTTP 401"
-
-
 def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_check(models.Check(batch="b[1]", valid=False, lines=["t: [no] model"]), CLOSED)
     assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
@@ -256,21 +130,6 @@ def test_what_is_watched_says_what_it_waits_for() -> None:
     assert "waiting for the next one to begin; Ctrl-C" in output.waiting_line(idle)
 
 
-def test_digits_of_an_id_have_no_colour_of_their_own(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("TERM", "xterm-256color")
-    one = call(1, failed=True)
-    name = "task-12_0.5-2026-11-24T10:00:00-0x1f"
-    facts = verdict(rollout_id=name, fingerprint="auth:401", evidence=[one.id])
-    output.print_verdict(facts, [one])
-    shown = capsys.readouterr().out
-    assert "\x1b[" in shown
-    for whole in (name, "auth:401"):
-        assert whole in shown
-
-
 def test_a_live_table_follows_the_events_without_asking_for_each(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -302,7 +161,6 @@ def event(kind: str) -> Event:
 
 
 CLOSED = models.Breaker(batch="b", threshold=5, lanes=[])
-CALL = codec.encode_exchange(exchange(429))
 EVIL = "a\x1b]0;owned\x07\x9b2J\u202e[bold]b"
 
 
@@ -319,7 +177,7 @@ def test_nothing_from_elsewhere_moves_the_cursor(capsys: pytest.CaptureFixture[s
             "validity_coverage": {EVIL: models.Coverage(looked=0, of=1)},
         }
     )
-    output.print_verdict(named, [call])
+    print_verdict(named, [call])
     summary = {**EMPTY, "batch": EVIL, "fingerprint": {EVIL: 1}, "retried_after_score": [EVIL]}
     output.print_batch(
         models.BatchSummary.model_validate(summary),
@@ -327,128 +185,8 @@ def test_nothing_from_elsewhere_moves_the_cursor(capsys: pytest.CaptureFixture[s
     )
     output.print_check(models.Check(batch=EVIL, valid=False, lines=[EVIL]), CLOSED)
     shown = capsys.readouterr().out
-    shown += output.verdict_line(named, EVIL)
+    shown += verdict_line(named, EVIL)
     shown += output.event_line(Event(id=1, kind=EVIL, data={"rollout_id": EVIL, "error": EVIL}))
     assert not set("\x1b\x07\x9b\u202e") & set(shown)
     assert "\\x1b]0;owned" in shown
     assert "[bold]b" in shown, "no markup either"
-
-
-# --- Calls as text: the proof and what lies around it, at each width, and whole in a pipe ---------
-
-FAILED, ANSWERED = codec.encode_exchange(exchange(429)), codec.encode_exchange(exchange())
-MODEL = "claude-sonnet-4-5-20250929"
-
-
-def call(number: int, *, failed: bool = False, **more: Any) -> models.Exchange:
-    facts = FAILED if failed else ANSWERED
-    own = {"id": f"00c0ffee00000{number:03}", "model": MODEL, "input_total": 123_456, **more}
-    return models.Exchange.model_validate({**facts, **own})
-
-
-def calls(count: int, failed: Sequence[int] = ()) -> list[models.Exchange]:
-    return [call(n, failed=n in failed) for n in range(count)]
-
-
-def marks(*numbers: int) -> Mapping[str, Sequence[str]]:
-    return {call(n).id: ["evidence"] for n in numbers}
-
-
-@pytest.mark.parametrize(
-    ("count", "proofs", "shown"),
-    [
-        (10, [0], [*range(10)]),
-        (11, [0], [0, 1, 2, 3]),
-        (300, [150], [*range(147, 154)]),
-        (300, [150, 152, 299], [*range(147, 156), 296, 297, 298, 299]),
-        (300, [], [*range(290, 300)]),
-        # Of many proofs the first and the last five.
-        (300, [*range(100, 200)], [*range(97, 108), *range(192, 203)]),
-    ],
-)
-def test_calls_around_the_proof_are_shown(count: int, proofs: list[int], shown: list[int]) -> None:
-    assert list(output.chosen(calls(count), marks(*proofs))) == shown
-
-
-def printed(
-    capsys: pytest.CaptureFixture[str], recorded: Sequence[models.Exchange], **how: Any
-) -> list[str]:
-    proof = [each.id for each in recorded if each.subcategory is not None]
-    output.print_verdict(verdict(evidence=proof), recorded, **how)
-    lines = capsys.readouterr().out.splitlines()
-    start = next(n for n, line in enumerate(lines) if line.startswith("call "))
-    return [line.rstrip() for line in lines[start:]]
-
-
-@pytest.mark.slow
-def test_what_is_left_out_is_counted_and_all_of_it_can_be_had(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    recorded = calls(300, failed=[150])
-    lines = printed(capsys, recorded)
-    assert len(lines) == 1 + 7 + 2 + 1
-    assert lines[1].split() == ["…", "147", "calls"]
-    assert lines[5].split()[0] == "151"
-    assert lines[5].endswith("evidence")
-    assert lines[-2].split() == ["…", "146", "calls"]
-    assert lines[-1] == "7 of 300 calls: --all lists them"
-    everything = printed(capsys, recorded, everything=True)
-    assert [line.split()[0] for line in everything[1:]] == [str(n) for n in range(1, 301)]
-    many = printed(capsys, calls(300, failed=range(300)))
-    assert "284 calls, 284 failed" in " ".join(many)
-
-
-@pytest.mark.parametrize(
-    ("width", "columns"),
-    [
-        (60, ["call", "status", "ending", "cause"]),
-        (80, ["call", "status", "ending", "model", "cause"]),
-        (100, ["call", "status", "ending", "model", "tokens", "seconds", "cause"]),
-        (None, ["call", "status", "ending", "model", "tokens", "seconds", "cause"]),
-    ],
-)
-def test_columns_fit_and_no_cell_is_cut(
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    width: int | None,
-    columns: list[str],
-) -> None:
-    """Without a width it is a pipe, whose lines are whole."""
-    monkeypatch.delenv("COLUMNS", raising=False)
-    if width is not None:
-        monkeypatch.setenv("COLUMNS", str(width))
-    lines = printed(capsys, calls(30, failed=[7]))
-    assert lines[0].split() == columns
-    assert len(lines) == 1 + 7 + 2 + 1, "no row is folded"
-    assert max(map(len, lines)) <= (width or 10_000)
-    assert not any("…" in line.removeprefix("…") for line in lines)
-    (proof,) = (line for line in lines if line.endswith("evidence"))
-    assert proof.split()[:2] == ["8", "429"]
-    assert (MODEL in proof) == ("model" in columns)
-
-
-def test_a_long_cause_is_folded_and_not_cut(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "60")
-    code = "a_code_that_is_longer_than_any_that_a_provider_has_sent_us_so_far"
-    lines = printed(capsys, [call(0, failed=True, error_code=code)])
-    assert max(map(len, lines)) <= 60
-    assert code in re.sub(r"\s|evidence", "", "".join(lines))
-
-
-def test_a_pipe_and_no_color_have_no_colours(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def written(**environment: str) -> str:
-        for name, value in environment.items():
-            monkeypatch.setenv(name, value)
-        output.print_verdict(verdict(health="api_error", error="HTTP 429"), calls(3, failed=[1]))
-        return capsys.readouterr().out
-
-    for name in ("FORCE_COLOR", "NO_COLOR", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
-    assert "\x1b" not in written()
-    assert "\x1b[31m" in written(FORCE_COLOR="1", TERM="xterm", COLUMNS="100"), "red on a terminal"
-    coloured = re.compile(r"\x1b\[[\d;]*\b(3[0-7]|9[0-7]|4[0-7])\b[\d;]*m")
-    assert not coloured.search(written(NO_COLOR="1"))

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
@@ -20,14 +19,6 @@ from truezero.cli.rollouts import report_lines
 from truezero.runner import embedded
 from truezero.runner import run as runner
 from truezero.runner.run import ProcessResult, Report, record
-
-
-def test_a_verdict_from_a_service_that_is_not_there(tmp_path: Path) -> None:
-    url = f"http://127.0.0.1:{closed_port()}"
-    said = truezero("verdict", "r1", "--url", url, folder=tmp_path)
-    assert said.returncode == 1
-    assert url in said.stderr
-    assert "Traceback" not in said.stderr
 
 
 def test_an_export_is_judged_offline(tmp_path: Path) -> None:
