@@ -17,7 +17,7 @@ import click
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Look": {
         "list": (
-            "batches:rollouts",
+            "listing:rollouts",
             "List rollouts, the newest first; filters as of `GET /rollouts`.",
         ),
         "verdict": (
@@ -25,30 +25,30 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Print a rollout's verdict and the calls that prove it.",
         ),
         "batches": (
-            "batches:batches",
+            "listing:batches",
             "List batches, the newest first: coverage, score, cost, what runs, what failed.",
         ),
         "batch": (
-            "batches:batch",
+            "batch:batch",
             "Print a batch's scores, coverage, failure causes and rollouts to run again.",
         ),
         "check": (
-            "batches:check",
+            "check:check",
             "Check that a batch is a valid measurement; exit code 1 and the reasons if it is not.",
         ),
         "groups": (
-            "batches:groups",
+            "groups:groups",
             "Print a batch's rollouts by task: measured, to run again, to drop.",
         ),
         "compare": (
-            "batches:compare",
+            "compare:compare",
             "Compare two batches task by task: fixed, broken, not measured.",
         ),
         "rerun": (
-            "batches:rerun",
+            "rerun:rerun",
             "List what to run again: now, once its cause is fixed, or after a look.",
         ),
-        "watch": ("batches:watch", "Follow a batch live; stop with Ctrl-C."),
+        "watch": ("watch:watch", "Follow a batch live; stop with Ctrl-C."),
         "status": (
             "service:status",
             "Print how each upstream, model and key is now, in a word with its evidence.",

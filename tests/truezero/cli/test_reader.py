@@ -55,7 +55,7 @@ def test_a_command_that_prints_loads_no_sdk(
     words: tuple[str, ...], url: str, tmp_path: Path
 ) -> None:
     modules = loaded(*words, "--url", url, folder=tmp_path)
-    assert {"truezero.cli.reader", "truezero.cli.output"} <= modules
+    assert {"truezero.cli.reader", "truezero.cli.text", "rich.console"} <= modules
     slow = ("httpx", "pydantic", "truezero.models", "truezero.runner", "asyncio", "rich.markdown")
     assert not {name for name in modules if name.startswith(slow)}
     assert len(modules) < 300

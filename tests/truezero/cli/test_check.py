@@ -1,0 +1,40 @@
+"""`truezero check`: the objections, and the breakers that are open."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.truezero.cli.test_batch import LANE
+from truezero import models
+from truezero.cli.check import print_check
+
+CLOSED = models.Breaker(batch="b", threshold=5, lanes=[])
+
+
+def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[str]) -> None:
+    print_check(models.Check(batch="b[1]", valid=False, lines=["t: [no] model"]), CLOSED)
+    assert capsys.readouterr().out == "t: [no] model\nb[1]: not a valid measurement\n"
+    print_check(models.Check(batch="b", valid=False, lines=["one"], lines_total=1201), CLOSED)
+    assert capsys.readouterr().out == "one\nand 1,200 more rollouts\nb: not a valid measurement\n"
+    tested = models.Check(
+        batch="b", valid=True, lines=[], exclusion_bias=False, exclusion_p=0.4,
+        exclusion_fisher_p=1e-4,
+    )  # fmt: skip
+    print_check(tested, CLOSED)
+    assert capsys.readouterr().out == (
+        "Exclusions strike tasks as chance would (p = 0.4).\nb: valid\n"
+    )
+
+
+def test_a_check_names_the_breakers_that_are_open(capsys: pytest.CaptureFixture[str]) -> None:
+    lanes = [LANE, {**LANE, "lane": "openai/gpt-5/other", "phase": "closed"}]
+    breaker = models.Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": lanes})
+    print_check(models.Check(batch="b", valid=False, lines=["one"]), breaker)
+    assert capsys.readouterr().out.splitlines() == [
+        "one",
+        (
+            "breaker open on openai/gpt-5/k: 5 rollouts in a row failed with auth:401; "
+            "fix it, then POST /batches/b/breaker/reset"
+        ),
+        "b: not a valid measurement",
+    ]

@@ -1,0 +1,211 @@
+"""`truezero batch`: what a batch's score stands on."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from truezero.cli.options import (
+    MOST,
+    batch_argument,
+    json_option,
+    print_json,
+    print_page,
+    reading,
+    service_options,
+)
+from truezero.cli.text import (
+    HEALTH_STYLE,
+    LEVEL_STYLE,
+    amount,
+    dollars,
+    escape,
+    fact_lines,
+    make_console,
+    running_in,
+    score_words,
+    styled,
+)
+from truezero.printable import plural
+from truezero.sdk.addresses import of_batch
+
+if TYPE_CHECKING:  # a command that prints does not wait for pydantic
+    from rich.console import Console
+
+    from truezero import models
+
+
+@click.command()
+@batch_argument
+@service_options
+@json_option
+def batch(
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Print a batch's scores, coverage, failure causes and rollouts to run again."""
+    with reading(url, token) as service:
+        summary, breaker = service.summary(name), service.breaker(name)
+    if as_json:
+        print_json(summary)
+    else:
+        print_batch(summary, breaker)
+        print_page(service.url, "batches", name)
+
+
+def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
+    """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
+    console = make_console(soft_wrap=True)
+    for line in batch_lines(summary, breaker):
+        console.print(line)
+    across, name = summary.validity_across or [], shlex.quote(summary.batch)
+    for found in across[:MOST]:
+        style = LEVEL_STYLE.get(found.level, "dim")
+        told = escape(f" across rollouts: {found.sentence} ({found.check})")
+        console.print(f"[{style}]{found.level}[/{style}]{told}", highlight=False)
+    _print_more(console, len(across), f"truezero batch --json {name}")
+    for item in summary.retry[:MOST]:
+        wait = "" if item.after_s is None else f" after {item.after_s:g} s"
+        console.print(f"run again: {escape(item.rollout_id)}{wait} ({escape(item.reason)})")
+    _print_more(console, summary.retry_total or len(summary.retry), f"truezero rerun {name}")
+
+
+def _print_more(console: Console, count: int, command: str) -> None:
+    """Say how many lines of a list were left out, and what lists them."""
+    if count > MOST:
+        console.print(f"[dim]and {count - MOST:,} more: {escape(command)}[/dim]", highlight=False)
+
+
+def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[str]:
+    """Return a batch's numbers and its open breakers as lines, in rich's markup."""
+    facts = {name: value for name, value in _batch_facts(summary).items() if value}
+    return [
+        f"[bold]{escape(summary.batch)}[/bold]",
+        *fact_lines(facts),
+        *breaker_lines(breaker),
+    ]
+
+
+def breaker_lines(breaker: models.Breaker) -> list[str]:
+    """Return a line for each breaker that is not closed."""
+    stopped = [lane for lane in breaker.lanes if lane.phase != "closed"]
+    lines = [f"[red]{escape(_lane_line(breaker.batch, lane))}[/red]" for lane in stopped[:MOST]]
+    if len(stopped) > MOST:
+        lines.append(f"[dim]and {plural(len(stopped) - MOST, 'more breaker')}[/dim]")
+    return lines
+
+
+def _lane_line(batch: str, lane: models.BreakerLane) -> str:
+    state = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
+    failed = f"{plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
+    reset = ""
+    if lane.phase == "open":
+        reset = f"; fix it, then POST {of_batch(batch, '/breaker/reset')}"
+    return f"{state}: {failed}{reset}"
+
+
+def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
+    measured = f"{summary.scored} scored, {summary.scoreable} scoreable of {summary.total}"
+    bounds = f"between {score_words(summary.score_worst)} and {score_words(summary.score_best)}"
+    return {
+        "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
+        "rollouts": f"{summary.rollouts:,}, {running_in(summary):,} running, "
+        f"{summary.skipped:,} skipped",
+        "zeros": zeros_line(summary.zeros),
+        "unearned": unearned_line(summary),
+        "own failures": _own_failures(summary.own_failures),
+        "score": f"{score_words(summary.score_effective)} over measured tasks ({measured})",
+        "failures as 0": f"{score_words(summary.score_all)}; the true score is {bounds}",
+        "health": _counts(summary.health, HEALTH_STYLE),
+        "causes": _counts(summary.fingerprint, {}),
+        "validity": _found(summary),
+        "tokens": _batch_tokens(summary),
+        "cost": _with(
+            dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
+        ),
+        "time": _batch_time(summary),
+        "rerun although scored": _first(
+            summary.retried_after_score, summary.retried_after_score_total
+        ),
+    }
+
+
+def unearned_line(summary: models.BatchSummary) -> str | None:
+    """Return how many rollouts have a score that no model earned, and how to list them."""
+    if not summary.unearned:
+        return None
+    listed = f"truezero list --batch {shlex.quote(summary.batch)} --unearned"
+    scores = plural(summary.unearned, "score")
+    return f"{scores} that no model earned: {escape(listed)}"
+
+
+def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
+    """Return how many reported zeros are no measurements, and why; None of an older service."""
+    if zeros is None:
+        return None
+    if not zeros.reported:
+        return "none reported"
+    if not zeros.not_measured:
+        return f"{plural(zeros.reported, 'zero')}, each a measurement"
+    causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
+    are = "is not a measurement" if zeros.not_measured == 1 else "are not measurements"
+    return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
+
+
+def _own_failures(count: int | None) -> str | None:
+    """Return how many scores count although no model answered; None if none does."""
+    if not count:
+        return None
+    return f"{plural(count, 'score')} of agents' own failures: no model answered, and they count"
+
+
+def _counts(counts: Mapping[str, int], styles: Mapping[str, str]) -> str:
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    told = [f"{count} {styled(name, styles)}" for name, count in ordered[:MOST]]
+    return ", ".join([*told, *_others(len(ordered))])
+
+
+def _first(names: Sequence[str], total: int | None) -> str:
+    return ", ".join([*map(escape, names[:MOST]), *_others(total or len(names))])
+
+
+def _others(count: int) -> list[str]:
+    return [f"and {count - MOST:,} more (--json)"] if count > MOST else []
+
+
+def _batch_tokens(summary: models.BatchSummary) -> str | None:
+    if summary.total_tokens is None:
+        return None
+    told = f"{amount(summary.input_tokens)} in, {amount(summary.output_tokens)} out"
+    return _with(told, _without(summary, summary.tokens_known_calls, "counts"))
+
+
+def _batch_time(summary: models.BatchSummary) -> str | None:
+    """Return the seconds of its rollouts that were lost and waited; None if none was."""
+    parts = ((summary.lost_s, "lost to failures"), (summary.held_s, "waiting at the proxy"))
+    return ", ".join(f"{seconds:,.1f} s {what}" for seconds, what in parts if seconds) or None
+
+
+def _found(summary: models.BatchSummary) -> str | None:
+    """Count rollouts by the worst level of what was found, and by check."""
+    if not summary.validity:
+        return None
+    levels = _counts(summary.validity, LEVEL_STYLE)
+    return f"{levels} ({_counts(summary.validity_checks or {}, {})})"
+
+
+def _without(summary: models.BatchSummary, known: int | None, what: str) -> str | None:
+    """Say of how many calls a sum knows nothing; None if it knows all, or nobody counted."""
+    if summary.calls is None or known is None or known >= summary.calls:
+        return None
+    return f"{summary.calls - known} of {plural(summary.calls, 'call')} without {what}"
+
+
+def _with(told: str | None, beside: str | None) -> str | None:
+    return f"{told or 'unknown'} ({beside})" if beside else told

@@ -1,0 +1,60 @@
+"""`truezero check`: whether a batch is a valid measurement."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+from click.exceptions import Exit
+
+from truezero.cli.batch import breaker_lines
+from truezero.cli.options import (
+    batch_argument,
+    json_option,
+    print_json,
+    print_page,
+    reading,
+    service_options,
+)
+from truezero.cli.text import escape, make_console
+from truezero.printable import exclusion_words, plural
+
+if TYPE_CHECKING:
+    from truezero import models
+
+
+@click.command()
+@batch_argument
+@service_options
+@json_option
+def check(
+    *,
+    name: str,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not."""
+    with reading(url, token) as service:
+        result, breaker = service.check(name), service.breaker(name)
+    if as_json:
+        print_json(result)
+    else:
+        print_check(result, breaker)
+        print_page(service.url, "batches", name)
+    raise Exit(0 if result.valid else 1)
+
+
+def print_check(check: models.Check, breaker: models.Breaker) -> None:
+    """Print if a batch is a valid measurement, each objection on a line, and open breakers."""
+    console = make_console(soft_wrap=True)
+    for line in check.lines:
+        console.print(escape(line))
+    if (total := check.lines_total or 0) > len(check.lines):
+        console.print(f"[dim]and {plural(total - len(check.lines), 'more rollout')}[/dim]")
+    if check.exclusion_p is not None:
+        console.print(exclusion_words(check.exclusion_bias, check.exclusion_p))
+    for line in breaker_lines(breaker):
+        console.print(line)
+    result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
+    console.print(f"{escape(check.batch)}: {result}")

@@ -1,0 +1,208 @@
+"""`truezero list` and `truezero batches`: rollouts and batches as tables, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from truezero.cli.options import json_option, print_json, print_page, reading, service_options
+from truezero.cli.text import (
+    escape,
+    health_word,
+    interval_words,
+    moment,
+    number,
+    print_list,
+    running_in,
+)
+from truezero.printable import plural
+
+if TYPE_CHECKING:
+    from truezero import models
+
+_MOST = 50  # rows of a table, unless more are asked for
+_MOST_BATCHES = 20
+
+limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
+
+
+# --- rollouts ---
+
+
+@click.command("list")
+@click.option("--batch", multiple=True, help="Of this batch; - is none; repeatable.")
+@click.option("--task", multiple=True, help="Of this task; repeatable.")
+@click.option(
+    "--repeat", multiple=True, type=int, help="This sample of a task, from 0; repeatable."
+)
+@click.option(
+    "--attempt", multiple=True, type=int, help="This try of a sample, from 0; repeatable."
+)
+@click.option("--model", multiple=True, help="Registered for this model, or called it; repeatable.")
+@click.option("--upstream", multiple=True, help="The same of this upstream; repeatable.")
+@click.option("--role", multiple=True, help="With a call in this role; repeatable.")
+@click.option("--health", multiple=True, help="With this health; repeatable.")
+@click.option("--subcategory", multiple=True, help="Failed for this reason; repeatable.")
+@click.option(
+    "--fingerprint", multiple=True, help="Failed with this, such as auth:401; repeatable."
+)
+@click.option("--cause", multiple=True, help="Failed for this cause; repeatable.")
+@click.option("--rule", multiple=True, help="By the rule that fired, as own_failures; repeatable.")
+@click.option("--validity", multiple=True, help="By the worst finding, or by a check; repeatable.")
+@click.option("--reward", multiple=True, help="zero, nonzero, null or missing; repeatable.")
+@click.option("--scoreable", multiple=True, help="yes, no or unknown; repeatable.")
+@click.option("--unearned", is_flag=True, default=None, help="With a score no model earned.")
+@click.option("--text", help="Part of a name or a cause, such as quota.")
+@click.option("--since", help="Started at or after this time: ISO 8601, or seconds since 1970.")
+@click.option("--until", help="Started before this time.")
+@click.option("--failed-since", help="With a failed call started at or after this time.")
+@click.option("--failed-until", help="With a failed call started before this time.")
+@click.option(
+    "--sort", default="created_at", help="A column, such as created_at, task, reward or cost_usd."
+)
+@click.option("--order", default="desc", help="asc or desc.")
+@limit_option
+@service_options
+@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@json_option
+def rollouts(
+    *,
+    limit: int | None,
+    url: str | None,
+    token: str | None,
+    as_csv: bool,
+    as_json: bool,
+    **filters: Any,
+) -> None:
+    """List rollouts, the newest first; filters as of `GET /rollouts`.
+
+    A table has 50 of them unless --limit says otherwise; --csv and --json print all.
+    """
+    asked = {name: value for name, value in filters.items() if value not in (None, ())}
+    with reading(url, token) as service:
+        if as_csv:
+            for line in islice(service.rollouts_csv(**asked), limit and limit + 1):
+                click.echo(line)
+            return
+        found = service.iter_rollouts(**asked)
+        if as_json:
+            print_json([*islice(found, limit)])
+            return
+        most = limit or _MOST
+        shown = list(islice(found, most + 1))
+    print_rollouts(shown[:most], more=len(shown) > most)
+    defaults = {"sort": "created_at", "order": "desc"}
+    chosen = {name: each for name, each in asked.items() if each != defaults.get(name)}
+    print_page(service.url, "rollouts", **chosen)
+
+
+def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:
+    """Print a line for each rollout.
+
+    Arguments:
+        more: whether there are others.
+    """
+    rows = [
+        {
+            "rollout": escape(item.id),
+            "batch": escape(item.batch or "–"),
+            "task": escape(f"{item.task}{_repeat(item)}" if item.task else "–"),
+            "health": "agent's own failure" if item.own_failures else health_word(item.health),
+            "cause": escape(item.fingerprint or ""),
+            "reward": _reward(item),
+            "tokens": number(item.total_tokens, ",d"),
+            "cost": number(item.cost_usd, ".4f", "$"),
+            "began (UTC)": moment(item.created_at),
+        }
+        for item in items
+    ]
+    print_list(_ROLLOUT_COLUMNS, rows, _ROLLOUT_DISPENSABLE, "rollouts", more=more)
+
+
+def _repeat(item: models.RolloutItem) -> str:
+    return "" if item.repeat is None else f" #{item.repeat}"
+
+
+def _reward(item: models.RolloutItem) -> str:
+    """Return a reward; one that was reported and does not count stands behind its null."""
+    if item.reward is None and item.reported_reward is not None and not item.provisional:
+        return f"null [dim]({item.reported_reward:g})[/dim]"
+    return number(item.reward, "g")
+
+
+_ROLLOUT_COLUMNS = (
+    "rollout", "batch", "task", "health", "cause", "reward", "tokens", "cost", "began (UTC)",
+)  # fmt: skip
+_ROLLOUT_DISPENSABLE = ("tokens", "cost", "began (UTC)", "batch", "task", "cause", "health")
+
+
+# --- batches ---
+
+
+@click.command()
+@limit_option
+@service_options
+@json_option
+def batches(
+    *,
+    limit: int | None,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """List batches, the newest first: coverage, score, cost, what runs, what failed.
+
+    A table has 20 of them unless --limit says otherwise; --json prints all.
+    """
+    with reading(url, token) as service:
+        found = service.iter_batches()
+        if as_json:
+            print_json([*islice(found, limit)])
+            return
+        most = limit or _MOST_BATCHES
+        shown = list(islice(found, most + 1))
+    print_batches(shown[:most], more=len(shown) > most)
+    print_page(service.url)
+
+
+def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:
+    """Print a line for each batch.
+
+    Arguments:
+        more: whether there are others.
+    """
+    rows = [
+        {
+            "batch": escape(item.batch),
+            "rollouts": f"{item.rollouts:,d}",
+            "running": f"{running_in(item):,d}",
+            "measured": f"{item.scored} of {item.total}",
+            "not measurements": _false_zeros(item.zeros),
+            "score": number(item.score_effective, ".3f"),
+            "95 %": "" if item.score_ci is None else interval_words(item.score_ci),
+            "valid": "[green]yes[/green]" if item.valid else "[red]no[/red]",
+            "cost": number(item.cost_usd, ".4f", "$"),
+            "last began (UTC)": moment(item.last_at),
+        }
+        for item in items
+    ]
+    print_list(_BATCH_COLUMNS, rows, _BATCH_DISPENSABLE, "batches", more=more)
+
+
+def _false_zeros(zeros: models.ReportedZeros | None) -> str:
+    if zeros is None or not zeros.reported:
+        return ""
+    return f"{zeros.not_measured or 'none'} of {plural(zeros.reported, 'zero')}"
+
+
+_BATCH_COLUMNS = (
+    "batch", "rollouts", "running", "measured", "not measurements", "score", "95 %", "valid",
+    "cost", "last began (UTC)",
+)  # fmt: skip
+_BATCH_DISPENSABLE = (
+    "cost", "95 %", "last began (UTC)", "rollouts", "running", "measured", "not measurements",
+    "score",
+)  # fmt: skip
