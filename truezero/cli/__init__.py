@@ -50,7 +50,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "watch": ("watch:watch", "Follow a batch live; stop with Ctrl-C."),
         "status": (
-            "service:status",
+            "status:status",
             "Print how each upstream, model and key is now, in a word with its evidence.",
         ),
         "card": ("card:cards", "Print a batch's measurement card: what its score stands on."),
@@ -70,7 +70,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run": {
         "run": ("rollouts:run", "Run an agent and report whether its model was reached."),
         "drill": (
-            "rollouts:drill",
+            "drill:drill",
             "Inject each provider failure into an agent and report how it reacts.",
         ),
         "doctor": (

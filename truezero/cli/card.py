@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,8 @@ from truezero.cli.options import (
     service_options,
     write_file,
 )
-from truezero.printable import plural, visible
+from truezero.cli.text import escape, make_console
+from truezero.printable import exclusion_words, plural, visible
 
 SHOW = "show"
 _SIGN = "sign the card's file with a tool of your own"
@@ -85,10 +87,52 @@ def show(
             write_file(json_file, card())
         printed = card() if html_file is None and json_file is None else None
     if printed is not None:
-        from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
-
-        output.print_card(json.loads(printed))
+        print_card(json.loads(printed))
         print_page(client.url, "batches", name, "card")
+
+
+def print_card(card: Mapping[str, Any]) -> None:
+    """Print a measurement card: the score, what is no measurement, the calls, and its export."""
+    console = make_console(soft_wrap=True)
+    for line in card_lines(card):
+        console.print(escape(line))
+
+
+def card_lines(card: Mapping[str, Any]) -> list[str]:
+    """Return the lines that a measurement card is printed as."""
+    stated, measured, roots = card["stated"], card["measured"], card["roots"]
+    score, zeros, calls = measured["score"], measured["zeros"], measured["calls"]
+    interval = score["interval"]
+    number = "no score" if score["score"] is None else f"score {score['score']:.3f}"
+    between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
+    share = f"{score['measured']:,} of {plural(score['repeats'], 'repeat')} measured"
+    lines = [
+        f"{stated['batch']}: {number}{between}, {share}",
+        "a valid measurement"
+        if measured["valid"]
+        else f"not a valid measurement: {plural(measured['problems']['total'], 'objection')}",
+    ]
+    if zeros["reported"]:
+        causes = ", ".join(f"{count:,} {name}" for name, count in zeros["by_cause"].items())
+        are = "is not a measurement" if zeros["not_measured"] == 1 else "are not measurements"
+        of = plural(zeros["reported"], "reported zero")
+        lines.append(f"{zeros['not_measured']:,} of {of} {are}" + (f": {causes}" if causes else ""))
+    exclusion = measured["exclusion"]
+    if exclusion["p"] is not None:
+        lines.append(exclusion_words(exclusion["bias"], exclusion["p"]))
+    for row in calls["by_model"]:
+        asked, answered = row["asked"] or "unknown", row["answered"]
+        model = asked if answered == asked else f"{asked}, answered by {answered or 'unknown'}"
+        model = f"{asked}, not answered" if row["failed"] == row["calls"] else model
+        served = f" at {row['served_by']}" if row["served_by"] else ""
+        failed = f", {row['failed']:,} failed" if row["failed"] else ""
+        origin = row["origin"] or row["upstream"]
+        lines.append(f"{model}{served} ({origin}): {plural(row['calls'], 'call')}{failed}")
+    ids = f"{roots['request_ids']:,} of {plural(calls['total'], 'call')} with a request id"
+    lines.append(f"{roots['provenance']}: {ids}")
+    lines.append(f"export {roots['export'][:16]}…")
+    lines += [f"does not prove {line}" for line in card["does_not_prove"]]
+    return lines
 
 
 @cards.command()

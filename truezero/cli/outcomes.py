@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from truezero.cli.options import FILE, connected, fail, json_option, service_options
+from truezero.cli.text import escape, moment, print_list
 from truezero.cli.verdict import verdict_line
 from truezero.printable import plural, visible
 from truezero.sdk import outcomes
@@ -54,9 +55,31 @@ def kept(
     elif not files:
         click.echo(visible(f"no outcome is kept in {place}"))
     else:
-        from truezero.cli import output  # noqa: PLC0415  loaded where it is printed
+        print_outcomes(files)
 
-        output.print_outcomes(files)
+
+def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:
+    """Print a line for each outcome that is kept."""
+    rows: list[Mapping[str, str]] = []
+    for file, kept in files:
+        if kept is None:
+            rows.append({"rollout": f"[red]no outcome: {escape(file.name)}[/red]"})
+            continue
+        outcome = kept.outcome
+        reward = outcome.get("rewards")
+        rows.append(
+            {
+                "rollout": escape(kept.rollout_id),
+                "batch": escape(str(outcome.get("batch") or "–")),
+                "task": escape(str(outcome.get("task") or "–")),
+                "reported": escape(str(outcome.get("status") if reward is None else reward)),
+                "kept since (UTC)": moment(kept.kept_at),
+                "for the service": escape(kept.service),
+            }
+        )
+    columns = ("rollout", "batch", "task", "reported", "kept since (UTC)", "for the service")
+    dispensable = ("batch", "task", "kept since (UTC)", "for the service")
+    print_list(columns, rows, dispensable, "outcomes", more=False)
 
 
 @kept.command()

@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -228,102 +227,6 @@ def report_lines(report: Report) -> list[str]:
     told = verdict_line(report.verdict, error) + stopped
     found = map(finding_line, report.verdict.validity)
     return [told, *found, *filter(None, [report.no_call])]
-
-
-@click.command(context_settings=FOR_AGENT)
-@agent_argument
-@agent_option
-@click.option(
-    "--fault", multiple=True, help="Inject only this failure; repeatable.  [default: all]"
-)
-@click.option(
-    "--like",
-    metavar="ROLLOUT",
-    help="Play what the provider did to this rollout, and nothing else.",
-)
-@click.option("--live", is_flag=True, help="With --like: the provider gives the good answers.")
-@click.option("--at-call", type=click.IntRange(min=1), help="First call that fails.")
-@click.option("--model", help="Model under test.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    type=click.FloatRange(min=0.1),
-    default=120.0,
-    help="Stop the agent after this many seconds.",
-)
-@click.option(
-    "--delay",
-    "delay_s",
-    type=click.FloatRange(min=0.001, max=3600),
-    help="Seconds before a slow answer; with --like, the longest wait.",
-)
-@service_options
-@json_option
-def drill(
-    *,
-    command: tuple[str, ...],
-    agent: str | None,
-    fault: tuple[str, ...],
-    like: str | None,
-    live: bool,
-    at_call: int | None,
-    model: str | None,
-    timeout_s: float,
-    delay_s: float | None,
-    url: str | None,
-    token: str | None,
-    as_json: bool,
-) -> None:
-    """Inject each provider failure into an agent and report how it reacts.
-
-    The proxy answers in the provider's own format; no provider is called, except for calls
-    before the failing one (mid_run_quota). The agent's output is measured, not shown. With --like,
-    statuses, kinds of errors, waits and cuts are those of a rollout's calls, in placeholder words.
-    """
-    from rich.console import Console  # noqa: PLC0415
-
-    from truezero.cli.output import print_table  # noqa: PLC0415
-    from truezero.runner import drills, embedded, replays  # noqa: PLC0415
-    from truezero.runner import run as runner  # noqa: PLC0415
-
-    if like and (fault or at_call):
-        fail("--like plays what happened; --fault and --at-call do not go with it", 2)
-    if live and not like:
-        fail("--live goes with --like", 2)
-    try:
-        plan = drills.Plan(
-            command=runner.job_of(command).command,
-            agent=known_agent(agent),
-            drills=drills.chosen(fault),
-            model=model,
-            at_call=at_call,
-            timeout_s=timeout_s,
-            delay_s=delay_s,
-        )
-        with (
-            embedded.connect_or_start(url, token, runner.say, keep_outcomes=False) as client,
-            progress("drilling") as show,
-        ):
-            number, faults = count(1), plural(len(plan.drills), "fault")
-            if like:
-                original = replays.replayed(client, like, live=live, wait_at_most_s=delay_s)
-                results = [drills.replay(plan, original, client)]
-            else:
-                results = drills.run(
-                    plan,
-                    client,
-                    lambda _one: show(f"{next(number)} of {faults}"),
-                )
-    except drills.DrillError as error:
-        fail(str(error), error.code)
-    except replays.NotReplayable as error:
-        fail(str(error), 1)
-    except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
-        fail(str(error), 1)
-    if as_json:
-        click.echo(json.dumps([drills.record(result) for result in results], indent=2))
-    else:
-        print_table(results, Console())
 
 
 @click.command()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.exceptions import Exit
 
-import truezero  # its Client and ServiceError are loaded where they are first used
 from truezero.cli import gone
 from truezero.cli.options import (
     FILE,
@@ -21,18 +17,12 @@ from truezero.cli.options import (
     database,
     database_options,
     fail,
-    json_option,
-    print_page,
     progress,
     server,
     service_options,
     set_environment,
     settings,
 )
-from truezero.printable import visible
-
-if TYPE_CHECKING:
-    from truezero import models
 
 
 @click.command()
@@ -132,84 +122,6 @@ def _find_token(*, make: bool) -> bool | None:
             "or TRUEZERO_ADMIN_TOKEN_FILE to a file elsewhere",
             1,
         )
-
-
-_DEGRADED, _DOWN = 75, 76  # as `truezero run` exits: transient, permanent
-_EACH_S = 5.0
-
-
-@click.command()
-@click.option("--upstream", help="Only this upstream.")
-@click.option("--model", help="Only this model.")
-@click.option("--watch", is_flag=True, help="Go on, and print each change of a word.")
-@service_options
-@json_option
-def status(
-    *,
-    upstream: str | None,
-    model: str | None,
-    watch: bool,
-    url: str | None,
-    token: str | None,
-    as_json: bool,
-) -> None:
-    """Print how each upstream, model and key is now, in a word with its evidence.
-
-    Exit code: 0 if none fails, 75 if one is degraded, 76 if one is down. With --watch, which ends
-    when it is interrupted, those of the last look.
-    """
-    from truezero.cli import output  # noqa: PLC0415
-
-    with connected(url, token) as client:
-        report = client.status()
-        lanes = _chosen(report.items, upstream, model)
-        if as_json:
-            shown = report.model_copy(update={"items": lanes})
-            click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
-        else:
-            output.print_status(lanes)
-            print_page(client.url, "status")
-        with suppress(KeyboardInterrupt):
-            for report in repeated_status(client) if watch else ():
-                known = {output.lane_name(lane): lane.word for lane in lanes}
-                lanes = _chosen(report.items, upstream, model)
-                for lane in lanes:
-                    if known.get(output.lane_name(lane), "unknown") != lane.word:
-                        click.echo(output.lane_line(lane))
-    words = {lane.word for lane in lanes}
-    raise Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
-
-
-def repeated_status(
-    client: truezero.Client, sleep: Callable[[float], object] = time.sleep
-) -> Iterator[models.StatusReport]:
-    """Yield the status every few seconds, without end; wait for a service that is away."""
-    from truezero.sdk.outcomes import is_away  # noqa: PLC0415  loads httpx
-
-    away = False
-    while True:
-        sleep(_EACH_S)
-        try:
-            report = client.status()
-        except truezero.ServiceError as error:
-            if not is_away(error):
-                raise
-            if not away:
-                click.echo(visible(f"truezero: {error}; waiting for it"), err=True)
-            away = True
-            continue
-        if away:
-            click.echo(visible(f"truezero: the service at {client.url} is back"), err=True)
-        away = False
-        yield report
-
-
-def _chosen(
-    lanes: Iterable[models.LaneStatus], upstream: str | None, model: str | None
-) -> list[models.LaneStatus]:
-    return [
-        lane for lane in lanes if upstream in (None, lane.upstream) and model in (None, lane.model)
-    ]
 
 
 @click.command()

@@ -16,7 +16,7 @@ import pytest
 from tests.fakes.provider import Provider
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_cli import truezero
-from tests.truezero.cli.test_drill_output import table
+from tests.truezero.cli.test_drill import table
 from truezero import Client, models
 from truezero.runner import drills
 from truezero.runner.drills import DRILLS, DrillError, DrillReport, Plan

@@ -1,0 +1,140 @@
+"""`truezero status`: how each upstream, model and key is now."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import click
+from click.exceptions import Exit
+
+import truezero  # its Client and ServiceError are loaded where they are first used
+from truezero.cli.options import connected, json_option, print_page, service_options
+from truezero.cli.text import escape, moment, print_list
+from truezero.printable import plural, visible
+
+if TYPE_CHECKING:
+    from truezero import models
+
+
+_DEGRADED, _DOWN = 75, 76  # as `truezero run` exits: transient, permanent
+_EACH_S = 5.0
+
+
+@click.command()
+@click.option("--upstream", help="Only this upstream.")
+@click.option("--model", help="Only this model.")
+@click.option("--watch", is_flag=True, help="Go on, and print each change of a word.")
+@service_options
+@json_option
+def status(
+    *,
+    upstream: str | None,
+    model: str | None,
+    watch: bool,
+    url: str | None,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """Print how each upstream, model and key is now, in a word with its evidence.
+
+    Exit code: 0 if none fails, 75 if one is degraded, 76 if one is down. With --watch, which ends
+    when it is interrupted, those of the last look.
+    """
+    with connected(url, token) as client:
+        report = client.status()
+        lanes = _chosen(report.items, upstream, model)
+        if as_json:
+            shown = report.model_copy(update={"items": lanes})
+            click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
+        else:
+            print_status(lanes)
+            print_page(client.url, "status")
+        with suppress(KeyboardInterrupt):
+            for report in repeated_status(client) if watch else ():
+                known = {lane_name(lane): lane.word for lane in lanes}
+                lanes = _chosen(report.items, upstream, model)
+                for lane in lanes:
+                    if known.get(lane_name(lane), "unknown") != lane.word:
+                        click.echo(lane_line(lane))
+    words = {lane.word for lane in lanes}
+    raise Exit(_DOWN if "down" in words else _DEGRADED if "degraded" in words else 0)
+
+
+def repeated_status(
+    client: truezero.Client, sleep: Callable[[float], object] = time.sleep
+) -> Iterator[models.StatusReport]:
+    """Yield the status every few seconds, without end; wait for a service that is away."""
+    from truezero.sdk.outcomes import is_away  # noqa: PLC0415  loads httpx
+
+    away = False
+    while True:
+        sleep(_EACH_S)
+        try:
+            report = client.status()
+        except truezero.ServiceError as error:
+            if not is_away(error):
+                raise
+            if not away:
+                click.echo(visible(f"truezero: {error}; waiting for it"), err=True)
+            away = True
+            continue
+        if away:
+            click.echo(visible(f"truezero: the service at {client.url} is back"), err=True)
+        away = False
+        yield report
+
+
+def _chosen(
+    lanes: Iterable[models.LaneStatus], upstream: str | None, model: str | None
+) -> list[models.LaneStatus]:
+    return [
+        lane for lane in lanes if upstream in (None, lane.upstream) and model in (None, lane.model)
+    ]
+
+
+_WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
+
+
+def print_status(lanes: Sequence[models.LaneStatus]) -> None:
+    """Print a line for each lane, with the evidence of its word."""
+    rows = [
+        {
+            "upstream · model · key": escape(lane_name(lane)),
+            "health": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
+            "since (UTC)": "" if lane.since is None else moment(lane.since),
+            "cause": escape("; ".join(_reasons(lane))),
+            "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
+            "waiting": f"{lane.waiting:,d}" if lane.waiting else "",
+        }
+        for lane in lanes
+    ]
+    columns = ("upstream · model · key", "health", "since (UTC)", "cause", "failed", "waiting")
+    dispensable = ("waiting", "since (UTC)", "failed")
+    what = "calls within the last hour"
+    print_list(columns, rows, dispensable, what, more=False, foldable=("cause",))
+
+
+def _reasons(lane: models.LaneStatus) -> list[str]:
+    """Return why a lane has its word."""
+    reasons = [] if lane.cause is None else [lane.cause]
+    if lane.word == "unknown":
+        denied = lane.reference is not None and lane.reference.answered is False
+        reasons.append("its reference call failed" if denied else "too few calls to tell")
+    return reasons
+
+
+def lane_name(lane: models.LaneStatus) -> str:
+    """Return a lane's name: ``openai · gpt-5 · key-3f9a``."""
+    parts = (lane.upstream, lane.model or "no model named", lane.key, lane.server)
+    return " · ".join(filter(None, parts))
+
+
+def lane_line(lane: models.LaneStatus) -> str:
+    """Return a lane's word as a line, with the time of now."""
+    why = "".join(f", {each}" for each in _reasons(lane))
+    failed = f"{sum(lane.failed.values())} of {plural(lane.calls, 'call')} failed"
+    return visible(f"{moment(time.time())}  {lane_name(lane)}: {lane.word}{why} ({failed})")
