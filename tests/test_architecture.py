@@ -242,7 +242,7 @@ INSIDE = "def f():\n    import {}\n"
         (service_imported_at_start, "truezero.sdk._sync.client", INSIDE.format("proxy.app")),
         (
             service_imported_at_start,
-            "truezero.cli.rollouts",
+            "truezero.cli.audit",
             "from truezero.audit import run",
         ),
         (service_imported_at_start, "truezero.audit.report", "from proxy.app import build"),
@@ -259,7 +259,7 @@ def test_a_rule_notices_a_breach(rule: Rule, name: str, text: str) -> None:
     [
         ("classifier.codec", "import json"),
         ("truezero.cli", INSIDE.format("proxy.app")),
-        ("truezero.cli.rollouts", INSIDE.format("truezero.audit.report")),
+        ("truezero.cli.audit", INSIDE.format("truezero.audit.report")),
         ("truezero.audit.judge", "from classifier.rules import judge"),
         ("truezero.sdk.rollouts", "if TYPE_CHECKING:\n    from classifier.rules import judge"),
         ("proxy.app", INSIDE.format("proxy.control_plane")),

@@ -55,26 +55,26 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "card": ("card:cards", "Print a batch's measurement card: what its score stands on."),
         "audit": (
-            "rollouts:audit",
+            "audit:audit",
             "Find false zeros among finished runs of other harnesses; no service is needed.",
         ),
         "classify": (
-            "rollouts:classify",
+            "classify:classify",
             "Judge an export or archive offline, one verdict per line; no service is needed.",
         ),
         "mask": (
-            "traces:mask",
+            "mask:mask",
             "Mask somebody else's trace: print which of its rollouts are measurements.",
         ),
     },
     "Run": {
-        "run": ("rollouts:run", "Run an agent and report whether its model was reached."),
+        "run": ("run:run", "Run an agent and report whether its model was reached."),
         "drill": (
             "drill:drill",
             "Inject each provider failure into an agent and report how it reacts.",
         ),
         "doctor": (
-            "rollouts:doctor",
+            "doctor:doctor",
             "Check that the proxy is reachable, API keys work and models exist.",
         ),
         "outcomes": (
@@ -82,7 +82,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "List the outcomes that could not be delivered, the oldest first.",
         ),
         "demo": (
-            "rollouts:demo",
+            "demo:demo",
             "Run sample agents against a provider that fails in known ways, and judge them.",
         ),
     },

@@ -19,7 +19,7 @@ from truezero.cli.options import (
     progress,
     service_options,
 )
-from truezero.cli.rollouts import known_agent
+from truezero.cli.run import known_agent
 from truezero.cli.text import escape, health_word
 from truezero.printable import plural
 

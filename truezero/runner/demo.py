@@ -1,6 +1,6 @@
-"""`truezero demo`: sample agents, a local provider that fails in known ways, and the verdicts.
+"""The demo: sample agents, and a local provider that fails in known ways.
 
-Agents, provider and proxy are real and talk over sockets; the table shows the service's answers.
+Agents, provider and proxy are real and talk over sockets.
 The agents run side by side, as a harness runs them: most of their time is waiting between retries.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -23,14 +22,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-from rich.table import Table
 
 from truezero import Client, models
-from truezero.cli.options import progress
-from truezero.cli.verdict import asked_at_the_time, headline
 from truezero.runner import embedded
 
 if TYPE_CHECKING:
@@ -266,44 +259,40 @@ class Run:
     verdict: models.Verdict
 
 
-def run(*, keep: Path | None = None, as_json: bool = False) -> None:
-    """Run every scene and print the verdicts.
+@contextmanager
+def services(keep: Path | None = None) -> Iterator[tuple[str, str]]:
+    """Start the provider and a proxy before it; yields the proxy's address and the provider's.
+
+    Arguments:
+        keep: file of the proxy's database; none is kept by default.
 
     Raises:
         EmbeddedStartError: the proxy did not start.
     """
-    console = Console(stderr=as_json)
     with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
-        database = keep.absolute() if keep else Path(folder) / "demo.db"
+        home = Path(folder)
+        database = keep.absolute() if keep else home / "demo.db"
         upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
         upstreams["TRUEZERO_KEY_OPENAI"] = OPERATOR
         upstreams["TRUEZERO_PACE"] = "learn"
-        home = Path(folder)
-        with ExitStack() as running:
-            with progress("starting a proxy"):
-                proxy = embedded.service(database, home, upstreams, cwd=home)
-                url = running.enter_context(proxy)
-            console.print(f"proxy at {url}, provider at {provider.url}")
-            runs = _play(url, console)
-            if as_json:
-                sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
-            else:
-                _print(runs, console)
+        with embedded.service(database, home, upstreams, cwd=home) as url:
+            yield url, provider.url
 
 
-def _play(url: str, console: Console) -> list[Run]:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+def play(url: str, ended: Callable[[Scene], None]) -> list[Run]:
+    """Run the agents of all scenes side by side, on the proxy at ``url``.
+
+    Arguments:
+        ended: is told each scene that has ended.
+    """
     with (
         Client(url, keep_outcomes=False) as client,
         httpx.Client(timeout=30) as http,
         ThreadPoolExecutor(len(SCENES)) as agents,
-        Progress(*columns, console=console, transient=True) as progress,
     ):
-        bar = progress.add_task("rollouts", total=len(SCENES))
         runs = {agents.submit(_rollout, client, http, scene): scene for scene in SCENES}
         for run in as_completed(runs):
-            scene = runs[run]
-            progress.update(bar, description=f"{scene.name}: {scene.story}", advance=1)
+            ended(runs[run])
     return [run.result() for run in runs]
 
 
@@ -394,52 +383,3 @@ def _persistent(
             break
         time.sleep(float(answer.headers.get("retry-after", _PATIENCE_S)))
     return answer.raise_for_status()
-
-
-def _record(run: Run) -> dict[str, Any]:
-    return {
-        "scene": run.scene.name,
-        "reported_reward": run.reported,
-        "result": run.result.model_dump(),
-        "verdict": run.verdict.model_dump(),
-    }
-
-
-def _print(runs: list[Run], console: Console) -> None:
-    table = Table(box=box.SIMPLE_HEAD, title="Rewards and verdicts", title_justify="left")
-    table.add_column("rollout", no_wrap=True)
-    table.add_column("reward", justify="right")
-    table.add_column("kept", justify="right")
-    table.add_column("retry", no_wrap=True)
-    table.add_column("verdict")
-    for played in runs:
-        rewards = (played.result.rewards or {}).get("reward")
-        table.add_row(
-            played.scene.name,
-            f"{played.reported:.1f}",
-            "[dim]null[/dim]" if rewards is None else f"{rewards:.1f}",
-            "yes" if played.verdict.retry.eligible else "",
-            _verdict(played.verdict),
-        )
-    console.print(table)
-    console.print(_summary(runs))
-
-
-def _verdict(verdict: models.Verdict) -> str:
-    """Return a verdict in a line, its wait for turns and the answer to the proxy's question."""
-    held_s = verdict.held_s or 0.0
-    waited = f"its calls waited {held_s:.1f} s for their turn" if held_s > _PATIENCE_S else None
-    parts = (headline(verdict), waited, asked_at_the_time(verdict))
-    return "; ".join(part for part in parts if part)
-
-
-def _summary(runs: list[Run]) -> str:
-    reported = sum(played.reported for played in runs) / len(runs)
-    rewards = [played.result.rewards["reward"] for played in runs if played.result.rewards]
-    measured = sum(rewards) / len(rewards)
-    zeros = sum(played.reported == 0 for played in runs)
-    false = zeros - rewards.count(0.0)
-    return (
-        f"{false} of {zeros} zeros were not measurements. Score as reported: {reported:.2f} over "
-        f"{len(runs)} rollouts; over the {len(rewards)} that count: {measured:.2f}."
-    )

@@ -20,7 +20,7 @@ from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
 from truezero import AsyncClient, AsyncRollout, BatchRun, Client, Rollout, ServiceError, models
-from truezero.cli.rollouts import wait_while_down
+from truezero.cli.run import wait_while_down
 from truezero.cli.status import lane_line, print_status, repeated_status
 from truezero.sdk.batches import HEALTH_EACH_S, AsyncStop, LaneWaits, Stop, Tries, is_down
 

@@ -16,7 +16,7 @@ from click.exceptions import Exit
 
 from tests.truezero.sdk.test_client import REGISTERED, RESULT, URL, VERDICT
 from truezero import Client, models
-from truezero.cli.rollouts import known_agent, limits_of
+from truezero.cli.run import known_agent, limits_of
 from truezero.runner.run import (
     Job,
     ProcessResult,

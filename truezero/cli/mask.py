@@ -1,4 +1,4 @@
-"""Masking of the traces that gateways, harnesses and trainers keep."""
+"""`truezero mask`: which rollouts of somebody else's trace are measurements."""
 
 from __future__ import annotations
 

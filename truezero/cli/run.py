@@ -1,31 +1,25 @@
-"""Commands that run and judge agents: run, drill, doctor, classify, demo, audit."""
+"""`truezero run`: an agent, and whether its model was reached."""
 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 from click.exceptions import Exit
 
 import truezero
 from truezero.cli.options import (
-    FILE,
     FOR_AGENT,
     agent_argument,
     agent_option,
     fail,
     json_option,
-    progress,
     service_options,
 )
 from truezero.cli.verdict import finding_line, verdict_line
-from truezero.printable import plural, visible_lines
 
 if TYPE_CHECKING:
     from truezero.runner.run import Report
@@ -227,192 +221,3 @@ def report_lines(report: Report) -> list[str]:
     told = verdict_line(report.verdict, error) + stopped
     found = map(finding_line, report.verdict.validity)
     return [told, *found, *filter(None, [report.no_call])]
-
-
-@click.command()
-@click.option("--upstream", multiple=True, help="Check this upstream too; repeatable.")
-@click.option(
-    "--model",
-    multiple=True,
-    metavar="UPSTREAM/MODEL",
-    help="Check that this model exists; repeatable.",
-)
-@click.option(
-    "--ask",
-    is_flag=True,
-    help="Have the service run a reference call of each --model, with its own key, as "
-    "beside an untrusted agent's failure; costs some 100 tokens.",
-)
-@service_options
-@json_option
-def doctor(
-    *,
-    upstream: tuple[str, ...],
-    model: tuple[str, ...],
-    ask: bool,
-    url: str | None,
-    token: str | None,
-    as_json: bool,
-) -> None:
-    """Check that the proxy is reachable, API keys work and models exist.
-
-    Each failed check says how to fix it. Begins with versions and the names of the variables that
-    are set, so that the screen can be pasted into a bug report: no key, token or value of a
-    setting is in it. Exit code 1 if any check failed.
-    """
-    from truezero.cli.machine import machine_facts, without_credentials  # noqa: PLC0415
-    from truezero.runner.doctor import DoctorCheck, examine, failed, wanted  # noqa: PLC0415
-
-    try:
-        targets = wanted(upstream, model, ask=ask)
-    except ValueError as error:
-        fail(str(error), 2)
-    facts = dict(machine_facts(os.environ))
-    done = [DoctorCheck(name=name, health="ok", told=told) for name, told in facts.items()]
-    if not as_json:
-        for name, told in facts.items():
-            click.echo(visible_lines(f"{name:14} {told}"))
-        click.echo()
-    try:
-        with truezero.Client(url, token, keep_outcomes=False) as client:
-            for check in examine(client, targets, os.environ):
-                told = without_credentials(check.told)
-                done.append(replace(check, told=told))
-                if not as_json:
-                    click.echo(visible_lines(f"{check.health:7}  {check.name}: {told}"))
-    except truezero.ServiceError as error:
-        fail(str(error), 1)
-    if as_json:
-        click.echo(json.dumps([asdict(check) for check in done], indent=2))
-    raise Exit(1 if failed(done) else 0)
-
-
-@click.command()
-@click.argument("file", metavar="FILE")
-@click.option("--policy", default="evidence", help="evidence or seed.")
-@click.option(
-    "--causes",
-    type=FILE,
-    metavar="TOML",
-    help="Apply the rows of causes in this settings file; report what changes.",
-)
-@click.option(
-    "--write",
-    type=FILE,
-    metavar="COPY",
-    help="With --causes: write the export or archive with these causes.",
-)
-@json_option
-def classify(
-    *,
-    file: str,
-    policy: str,
-    causes: Path | None,
-    write: Path | None,
-    as_json: bool,
-) -> None:
-    """Judge an export or archive offline, one verdict per line; no service is needed.
-
-    FILE is what `truezero export` wrote, with or without --full; or exchanges as returned by
-    `GET /rollouts/{id}/exchanges`, one per line; - is standard input.
-
-    With --causes, reports which calls get another cause and which rollouts another verdict. No
-    sentence of a provider is on record, so rows by `words`, or by both `code` and `type`, hold
-    only for calls that they explained when these ended. A copied archive omits the verdicts
-    of rollouts with a changed call; the service that imports it judges them again.
-
-    Exit code: 2 if FILE, the rows or the copy cannot be read or written.
-    """
-    if write is not None and causes is None:
-        fail("--write requires --causes", 2)
-    from truezero.cli import judging  # noqa: PLC0415  only this command judges
-
-    try:
-        source = judging.Source(file)
-        if causes is None:
-            for line in judging.verdict_lines(source, policy):
-                click.echo(line)
-            return
-        found = judging.rejudge(source, policy, causes, write)
-    except judging.JudgingError as error:
-        fail(str(error), 2)
-    click.echo(json.dumps(found.encode(), indent=2) if as_json else "\n".join(found.lines()))
-
-
-@click.command()
-@click.option("--keep", type=FILE, help="Keep the demo's database as this file.")
-@json_option
-def demo(
-    *,
-    keep: Path | None,
-    as_json: bool,
-) -> None:
-    """Run sample agents against a provider that fails in known ways, and judge them.
-
-    Starts a real proxy and a local provider; needs no API key and no network.
-    """
-    from truezero.runner import demo as demonstration  # noqa: PLC0415
-    from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
-
-    try:
-        demonstration.run(keep=keep, as_json=as_json)
-    except EmbeddedStartError as error:
-        fail(str(error), 1)
-
-
-# --- audit ---
-
-
-@click.command()
-@click.argument("path", metavar="PATH", type=FILE)
-@click.option("--format", "name", help="Its format; recognised by default.")
-@click.option("--write", is_flag=True, help="Write the verdicts into a copy beside it.")
-@click.option("--out", type=FILE, help="Folder of that copy; implies --write.")
-@click.option(
-    "--content-filter",
-    type=click.Choice(["failure", "answer"]),
-    default="failure",
-    help="How a content filter on a request counts, as in a batch's policy.",
-)
-@json_option
-def audit(
-    *,
-    path: Path,
-    name: str | None,
-    write: bool,
-    out: Path | None,
-    content_filter: Literal["failure", "answer"],
-    as_json: bool,
-) -> None:
-    """Find false zeros among finished runs of other harnesses; no service is needed.
-
-    PATH is a file or folder that a harness wrote: results of benchflow, Harbor, Inspect, MASEval,
-    OpenHands, SWE-bench or verifiers, LiteLLM spend logs or our own export. What it records is
-    judged by the service's rules. The original is never changed.
-
-    Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read, 3 if
-    nothing in it could be judged.
-    """
-    from classifier.verdicts import Policy  # noqa: PLC0415
-    from truezero.audit import report, runs  # noqa: PLC0415
-
-    with progress("reading") as show:
-        try:
-            found = report.audit(
-                path,
-                name=name,
-                write=write or out is not None,
-                out=out,
-                policy=Policy(content_filter=content_filter),
-                progress=lambda count: show(f"{plural(count, 'run')} judged"),
-            )
-        except runs.AuditError as error:
-            fail(str(error), 2)
-    if as_json:
-        click.echo(json.dumps(report.as_json(found), indent=2))
-    else:
-        for line in report.lines(found):
-            click.echo(line)
-    if not found.sound:
-        raise Exit(1)
-    raise Exit(0 if found.judged else 3)

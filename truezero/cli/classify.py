@@ -1,4 +1,4 @@
-"""Judging of exports and archives without a service, with or without the operator's rows."""
+"""`truezero classify`: exports and archives judged without a service."""
 
 from __future__ import annotations
 
@@ -10,9 +10,62 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import click
+
 from truezero.cli import data
+from truezero.cli.options import FILE, fail, json_option
 
 _ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
+
+
+@click.command()
+@click.argument("file", metavar="FILE")
+@click.option("--policy", default="evidence", help="evidence or seed.")
+@click.option(
+    "--causes",
+    type=FILE,
+    metavar="TOML",
+    help="Apply the rows of causes in this settings file; report what changes.",
+)
+@click.option(
+    "--write",
+    type=FILE,
+    metavar="COPY",
+    help="With --causes: write the export or archive with these causes.",
+)
+@json_option
+def classify(
+    *,
+    file: str,
+    policy: str,
+    causes: Path | None,
+    write: Path | None,
+    as_json: bool,
+) -> None:
+    """Judge an export or archive offline, one verdict per line; no service is needed.
+
+    FILE is what `truezero export` wrote, with or without --full; or exchanges as returned by
+    `GET /rollouts/{id}/exchanges`, one per line; - is standard input.
+
+    With --causes, reports which calls get another cause and which rollouts another verdict. No
+    sentence of a provider is on record, so rows by `words`, or by both `code` and `type`, hold
+    only for calls that they explained when these ended. A copied archive omits the verdicts
+    of rollouts with a changed call; the service that imports it judges them again.
+
+    Exit code: 2 if FILE, the rows or the copy cannot be read or written.
+    """
+    if write is not None and causes is None:
+        fail("--write requires --causes", 2)
+    try:
+        source = Source(file)
+        if causes is None:
+            for line in verdict_lines(source, policy):
+                click.echo(line)
+            return
+        found = rejudge(source, policy, causes, write)
+    except JudgingError as error:
+        fail(str(error), 2)
+    click.echo(json.dumps(found.encode(), indent=2) if as_json else "\n".join(found.lines()))
 
 
 class JudgingError(Exception):

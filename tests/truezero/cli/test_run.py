@@ -1,0 +1,59 @@
+"""`truezero run`: the verdict in lines, or the record as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+from click.testing import CliRunner
+
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import models
+from truezero.cli import app
+from truezero.cli.run import report_lines
+from truezero.runner import embedded
+from truezero.runner import run as runner
+from truezero.runner.run import ProcessResult, Report, record
+
+
+def test_a_run_tells_its_verdict_and_what_was_found() -> None:
+    ended = ProcessResult(agent_code=0, doomed=True)
+    found = {
+        "check": "starved", "level": "suspect", "calls": 2, "of": 2, "evidence": [],
+        "sentence": "the task timed out after 9 s",
+    }  # fmt: skip
+    judged = models.Verdict.model_validate({**VERDICT, "validity": [found]})
+    report = Report(rollout_id="a/b", agent="codex", ended=ended, verdict=judged)
+    assert report_lines(report) == [
+        "a/b: healthy (1 call); agent stopped (--fail-fast)",
+        "suspect starved: the task timed out after 9 s (2 of 2 calls)",
+    ]
+    past = dataclasses.replace(report, no_call="no call came: check its login")
+    assert report_lines(past)[2:] == ["no call came: check its login"]
+    skipped = Report(rollout_id="a/b", agent="codex", ended=ended, skipped="skipped: open")
+    assert report_lines(skipped) == ["a/b: skipped: open"]
+
+
+def test_a_run_as_json_is_its_record_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = ProcessResult(agent_code=0, doomed=False)
+    done = Report(rollout_id="a/b", agent="codex", ended=ended, bypasses=("a login of its own",))
+
+    def run(_job: runner.Job, _client: object, say: Callable[[str], None]) -> Report:
+        say("codex may go past the proxy: a login of its own")
+        return done
+
+    @contextmanager
+    def service(_url: object, _token: object, say: Callable[[str], None]) -> Iterator[None]:
+        say("starting a temporary one")
+        yield
+
+    monkeypatch.setattr(runner, "run", run)
+    monkeypatch.setattr(embedded, "connect_or_start", service)
+    said = CliRunner().invoke(app, ["run", "--json", "--", "codex"])
+    assert (said.exit_code, said.stdout) == (done.exit_code, "")
+    assert json.loads(said.stderr) == record(done)
+    assert json.loads(said.stderr)["bypasses"] == ["a login of its own"]
+    assert "past the proxy" in CliRunner().invoke(app, ["run", "--", "codex"]).stderr

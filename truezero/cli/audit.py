@@ -1,0 +1,68 @@
+"""`truezero audit`: false zeros among finished runs of other harnesses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import click
+from click.exceptions import Exit
+
+from truezero.cli.options import FILE, fail, json_option, progress
+from truezero.printable import plural
+
+
+@click.command()
+@click.argument("path", metavar="PATH", type=FILE)
+@click.option("--format", "name", help="Its format; recognised by default.")
+@click.option("--write", is_flag=True, help="Write the verdicts into a copy beside it.")
+@click.option("--out", type=FILE, help="Folder of that copy; implies --write.")
+@click.option(
+    "--content-filter",
+    type=click.Choice(["failure", "answer"]),
+    default="failure",
+    help="How a content filter on a request counts, as in a batch's policy.",
+)
+@json_option
+def audit(
+    *,
+    path: Path,
+    name: str | None,
+    write: bool,
+    out: Path | None,
+    content_filter: Literal["failure", "answer"],
+    as_json: bool,
+) -> None:
+    """Find false zeros among finished runs of other harnesses; no service is needed.
+
+    PATH is a file or folder that a harness wrote: results of benchflow, Harbor, Inspect, MASEval,
+    OpenHands, SWE-bench or verifiers, LiteLLM spend logs or our own export. What it records is
+    judged by the service's rules. The original is never changed.
+
+    Exit code: 1 if a score without a measurement was found, 2 if the path cannot be read, 3 if
+    nothing in it could be judged.
+    """
+    from classifier.verdicts import Policy  # noqa: PLC0415
+    from truezero.audit import report, runs  # noqa: PLC0415
+
+    with progress("reading") as show:
+        try:
+            found = report.audit(
+                path,
+                name=name,
+                write=write or out is not None,
+                out=out,
+                policy=Policy(content_filter=content_filter),
+                progress=lambda count: show(f"{plural(count, 'run')} judged"),
+            )
+        except runs.AuditError as error:
+            fail(str(error), 2)
+    if as_json:
+        click.echo(json.dumps(report.as_json(found), indent=2))
+    else:
+        for line in report.lines(found):
+            click.echo(line)
+    if not found.sound:
+        raise Exit(1)
+    raise Exit(0 if found.judged else 3)
