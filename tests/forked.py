@@ -48,7 +48,7 @@ _LOADED = (
     "pydantic.v1", "rich._emoji_codes", "rich.console", "rich.status", "rich.table",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
-    "truezero.runner.drills", "truezero.cli.data", "truezero.cli.machine", "truezero.runner.run",
+    "truezero.runner.drills", "truezero.cli.machine", "truezero.runner.run",
     "uvicorn.lifespan.on", "uvicorn.loops.uvloop", "uvloop",
 )  # fmt: skip
 

@@ -87,24 +87,24 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "Operate": {
-        "serve": ("service:serve", "Run the proxy and its REST API."),
+        "serve": ("serve:serve", "Run the proxy and its REST API."),
         "token": (
-            "service:token",
+            "serve:token",
             "Print the service's admin token, or a sign-in link to its dashboard.",
         ),
         "export": (
-            "service:export",
+            "data:export",
             "Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.",
         ),
         "import": (
-            "service:import_archive",
+            "data:import_archive",
             "Import an archive written by `truezero export --full` into a database.",
         ),
         "prune": (
-            "service:prune",
+            "data:prune",
             "Delete batches with no activity for the given period.",
         ),
-        "db": ("service:database_group", "Manage the service's database."),
+        "db": ("data:database_group", "Manage the service's database."),
     },
 }
 _INTERRUPTED = 130

@@ -1,6 +1,7 @@
-"""Operations on the database itself: export, import, backup and prune.
+"""Commands on the service's data: export, import, prune and `truezero db`.
 
-They open the database directly; no service is needed, and no token protects them.
+But for an export from a service they open the database directly; no service is needed, and no
+token protects them.
 """
 
 from __future__ import annotations
@@ -9,15 +10,28 @@ import re
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import click
+from click.exceptions import Exit
 
-from truezero.cli.options import progress
+from truezero.cli import gone
+from truezero.cli.options import (
+    FILE,
+    connected,
+    database,
+    database_options,
+    fail,
+    progress,
+    server,
+    service_options,
+    set_environment,
+    settings,
+)
 from truezero.printable import plural, visible
 
 _TYPES = ("rollout", "exchange", "verdict", "breaker")
@@ -33,7 +47,62 @@ class DataError(Exception):
     """The operation failed; the message says why in one sentence."""
 
 
-def export(url: str, out: Path | None, *, batch: str | None) -> None:
+# --- export and import ---
+
+
+@click.command()
+@click.option("--batch", "batch_name", help="Only this batch.  [default: all]")
+@click.option("--out", type=FILE, help="Write to this file.  [default: standard output]")
+@service_options
+@click.option(
+    "--full", is_flag=True, help="Read the database and write an archive for `truezero import`."
+)
+@gone.option("--format", type=str, instead="an archive is JSON lines")
+@database_options
+def export(
+    *,
+    batch_name: str | None,
+    out: Path | None,
+    url: str | None,
+    token: str | None,
+    full: bool,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.
+
+    With --full, reads a snapshot of the database instead of calling the service, and writes
+    an archive that includes verdicts. Safe while the service is running.
+    """
+    if full:
+        with _data_errors():
+            _export_full(database(database_url, config), out, batch=batch_name)
+        return
+    if database_url is not None:
+        fail("--database requires --full", 2)
+    with connected(url, token) as client:
+        lines = client.export(batch=batch_name)
+        if out is None:
+            for line in lines:
+                click.echo(line)
+        else:
+            _write_lines(out, lines)
+
+
+def _write_lines(out: Path, lines: Iterable[str]) -> None:
+    """Write a file whole or not at all: a partial export would be mistaken for a whole one."""
+    part = out.with_name(out.name + ".part")
+    try:
+        with part.open("w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        part.replace(out)
+    except OSError as error:
+        fail(f"cannot write {out}: {error.strerror}", 1)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _export_full(url: str, out: Path | None, *, batch: str | None) -> None:
     """Write an archive of a database or one batch; to standard output without ``out``.
 
     Raises:
@@ -55,7 +124,38 @@ def export(url: str, out: Path | None, *, batch: str | None) -> None:
         _say(f"an import of this archive will fail: it refuses {refused}: {first}")
 
 
-def take(url: str, source: str) -> bool:
+def _write(records: Iterator[Any], out: Path | None) -> Counter[str]:
+    from proxy.store.admin import archive  # noqa: PLC0415
+
+    if out is None:
+        return archive.write(records, sys.stdout.buffer)
+    return archive.write_file(records, out)
+
+
+@click.command("import")
+@click.argument("source", metavar="FILE")
+@database_options
+def import_archive(
+    *,
+    source: str,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Import an archive written by `truezero export --full` into a database.
+
+    FILE is JSON lines, or - for standard input.
+
+    Each rollout is imported whole or not at all. Rollouts that already exist with the same
+    content are skipped, so an interrupted import can be repeated; rollouts that exist with
+    different content are rejected and left unchanged, and the exit code is 1. Writes to the
+    database directly; no service is needed.
+    """
+    with _data_errors():
+        complete = _import(database(database_url, config), source)
+    raise Exit(0 if complete else 1)
+
+
+def _import(url: str, source: str) -> bool:
     """Import an archive into a database; return False if a record was rejected.
 
     Arguments:
@@ -73,51 +173,71 @@ def take(url: str, source: str) -> bool:
     return not taken.refused
 
 
-def back_up(url: str, file: Path) -> None:
-    """Back up an SQLite database into a new file while it is in use.
+@contextmanager
+def reading(source: str) -> Iterator[Iterator[Any]]:
+    """Open an archive: a file of JSON lines, or ``-`` for standard input.
 
     Raises:
-        DataError: the database is not SQLite, or the file cannot be written.
+        DataError: it is a folder, as archives in Parquet were.
     """
-    from proxy.store.admin import backup  # noqa: PLC0415
+    from proxy.store.admin import archive  # noqa: PLC0415
 
-    with readable_errors():
-        with progress(f"backing up into {file}"):
-            size = backup.back_up(url, file)
-        for path in backup.left_out(url):
-            _say(f"{path} holds calls not yet written to the database: back it up as well")
-    _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
+    if source == "-":
+        yield archive.read(sys.stdin.buffer)
+    elif Path(source).is_dir():
+        raise DataError(
+            f"{source} is a folder: an archive is a file of JSON lines; one in Parquet is imported "
+            "by the version that wrote it, and exported from there"
+        )
+    else:
+        with Path(source).open("rb") as file:
+            yield archive.read(file)
 
 
-def recount(url: str, *, verify_only: bool) -> bool:
-    """Compare sums with a recount of their rows, and correct them; return False if they differed.
+def _counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[Any]:
+    for number, record in enumerate(records, start=1):
+        yield record
+        if number % _PROGRESS_EVERY == 0:
+            show(plural(number, "record"))
 
-    Raises:
-        DataError: the database cannot be read or written.
+
+def _counts(count: Mapping[str, int]) -> str:
+    return ", ".join(plural(count.get(name, 0), name) for name in _TYPES)
+
+
+def _print_rejections(taken: Any) -> None:
+    for sentence in taken.conflicts:
+        _say(sentence)
+    if taken.refused:
+        counts = [(taken.refusals[name], named) for name, named in _REJECTED.items()]
+        rejected = ", ".join(plural(count, *named) for count, named in counts if count)
+        _say(f"rejected and left unchanged: {rejected}")
+
+
+# --- prune ---
+
+
+@click.command()
+@click.option("--older-than", required=True, help="Age in days or weeks: 90d, 12w.")
+@click.option("--dry-run", is_flag=True, help="Print what would be deleted and change nothing.")
+@database_options
+def prune(
+    *,
+    older_than: str,
+    dry_run: bool,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Delete batches with no activity for the given period.
+
+    Safe while the service is running. On PostgreSQL whole months are dropped, so up to one month
+    more is kept.
     """
-    from proxy.store.admin import maintenance  # noqa: PLC0415
-    from proxy.store.database import Database  # noqa: PLC0415
-
-    with readable_errors(), progress("comparing sums") as show:
-        database = Database(url)
-        try:
-            database.prepare()
-            found = database.read(maintenance.check, lambda batch: show(f"batch {batch}"))
-            for kind, named in (("calls", found.calls), ("rollouts", found.rollouts)):
-                for batch in named:
-                    _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
-            if found.right or verify_only:
-                verdict = "all add up" if found.right else "nothing was changed"
-                checked = plural(found.checked, "batch", "batches")
-                _say(f"{checked} compared with a recount: {verdict}")
-            else:
-                _say(f"{plural(maintenance.recount(database), 'batch', 'batches')} counted anew")
-        finally:
-            database.close()
-    return found.right
+    with _data_errors():
+        _prune(database(database_url, config), older_than, dry_run=dry_run)
 
 
-def prune(url: str, older_than: str, *, dry_run: bool) -> None:
+def _prune(url: str, older_than: str, *, dry_run: bool) -> None:
     """Delete batches with no activity for some time; safe while services write.
 
     Arguments:
@@ -161,63 +281,129 @@ def _deleted(done: Any) -> str:
     return ", ".join(plural(*each) for each in counted)
 
 
-# --- files ---------------------------------------------------------------------------------
+# --- the database itself ---
 
 
-def _write(records: Iterator[Any], out: Path | None) -> Counter[str]:
-    from proxy.store.admin import archive  # noqa: PLC0415
-
-    if out is None:
-        return archive.write(records, sys.stdout.buffer)
-    return archive.write_file(records, out)
+@click.group("db")
+def database_group() -> None:
+    """Manage the service's database."""
 
 
-@contextmanager
-def reading(source: str) -> Iterator[Iterator[Any]]:
-    """Open an archive: a file of JSON lines, or ``-`` for standard input.
+if (_copy := gone.command("db copy")) is not None:
+    database_group.add_command(_copy, "copy")
+
+
+@database_group.command()
+@database_options
+def upgrade(
+    *,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Upgrade the database schema, as `truezero serve` does on start."""
+    set_environment({"database_url": database_url, "config": config})
+    service = server()
+    try:
+        with progress("upgrading the schema"):
+            before, now = service.upgrade(settings())
+    except service.StartError as error:
+        fail(str(error), 1)
+    click.echo(f"schema {now}" if before == now else f"schema {before or 'empty'} → {now}")
+
+
+@database_group.command()
+@click.argument("file", metavar="FILE", type=FILE)
+@database_options
+def backup(
+    *,
+    file: Path,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Back up an SQLite database while the service runs, and check the backup's integrity.
+
+    To restore, stop the service and start it on the file. For PostgreSQL use pg_dump.
+    """
+    with _data_errors():
+        _back_up(database(database_url, config), file)
+
+
+def _back_up(url: str, file: Path) -> None:
+    """Back up an SQLite database into a new file while it is in use.
 
     Raises:
-        DataError: it is a folder, as archives in Parquet were.
+        DataError: the database is not SQLite, or the file cannot be written.
     """
-    from proxy.store.admin import archive  # noqa: PLC0415
+    from proxy.store.admin import backup  # noqa: PLC0415
 
-    if source == "-":
-        yield archive.read(sys.stdin.buffer)
-    elif Path(source).is_dir():
-        raise DataError(
-            f"{source} is a folder: an archive is a file of JSON lines; one in Parquet is imported "
-            "by the version that wrote it, and exported from there"
-        )
-    else:
-        with Path(source).open("rb") as file:
-            yield archive.read(file)
+    with readable_errors():
+        with progress(f"backing up into {file}"):
+            size = backup.back_up(url, file)
+        for path in backup.left_out(url):
+            _say(f"{path} holds calls not yet written to the database: back it up as well")
+    _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
 
 
-# --- messages ---------------------------------------------------------------------------------
+@database_group.command()
+@click.option("--verify-only", is_flag=True, help="Only compare; write nothing.")
+@database_options
+def recount(
+    *,
+    verify_only: bool,
+    database_url: str | None,
+    config: Path | None,
+) -> None:
+    """Recount the stored sums of calls and batches, and correct those that differ.
+
+    Exit code 1 if anything differed. Safe while the service is running.
+    """
+    with _data_errors():
+        right = _recount(database(database_url, config), verify_only=verify_only)
+    raise Exit(0 if right else 1)
 
 
-def _counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[Any]:
-    for number, record in enumerate(records, start=1):
-        yield record
-        if number % _PROGRESS_EVERY == 0:
-            show(plural(number, "record"))
+def _recount(url: str, *, verify_only: bool) -> bool:
+    """Compare sums with a recount of their rows, and correct them; return False if they differed.
+
+    Raises:
+        DataError: the database cannot be read or written.
+    """
+    from proxy.store.admin import maintenance  # noqa: PLC0415
+    from proxy.store.database import Database  # noqa: PLC0415
+
+    with readable_errors(), progress("comparing sums") as show:
+        database = Database(url)
+        try:
+            database.prepare()
+            found = database.read(maintenance.check, lambda batch: show(f"batch {batch}"))
+            for kind, named in (("calls", found.calls), ("rollouts", found.rollouts)):
+                for batch in named:
+                    _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
+            if found.right or verify_only:
+                verdict = "all add up" if found.right else "nothing was changed"
+                checked = plural(found.checked, "batch", "batches")
+                _say(f"{checked} compared with a recount: {verdict}")
+            else:
+                _say(f"{plural(maintenance.recount(database), 'batch', 'batches')} counted anew")
+        finally:
+            database.close()
+    return found.right
 
 
-def _counts(count: Mapping[str, int]) -> str:
-    return ", ".join(plural(count.get(name, 0), name) for name in _TYPES)
-
-
-def _print_rejections(taken: Any) -> None:
-    for sentence in taken.conflicts:
-        _say(sentence)
-    if taken.refused:
-        counts = [(taken.refusals[name], named) for name, named in _REJECTED.items()]
-        rejected = ", ".join(plural(count, *named) for count, named in counts if count)
-        _say(f"rejected and left unchanged: {rejected}")
+# --- messages and errors ---
 
 
 def _say(sentence: str) -> None:
     click.echo(f"truezero: {visible(sentence)}", err=True)
+
+
+@contextmanager
+def _data_errors() -> Iterator[None]:
+    """Print a ``DataError`` and exit with 1."""
+    try:
+        yield
+    except DataError as error:
+        fail(str(error), 1)
 
 
 @contextmanager
