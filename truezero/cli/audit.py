@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Literal
 
 import click
 from click.exceptions import Exit
 
-from truezero.cli.options import FILE, fail, json_option, progress
+from truezero.cli.options import FILE, fail, json_option, print_json, progress
 from truezero.printable import plural
 
 
@@ -59,7 +58,7 @@ def audit(
         except runs.AuditError as error:
             fail(str(error), 2)
     if as_json:
-        click.echo(json.dumps(report.as_json(found), indent=2))
+        print_json(report.as_json(found))
     else:
         for line in report.lines(found):
             click.echo(line)

@@ -18,6 +18,7 @@ from truezero.cli.options import (
     connected,
     fail,
     json_option,
+    print_json,
     print_page,
     progress,
     service_options,
@@ -164,7 +165,7 @@ def verify(*, card: Path, export: Path, as_json: bool) -> None:
         fail(str(error), 2)
     wrong = verified.differences
     if as_json:
-        click.echo(json.dumps({"export": list(wrong)}, indent=2))
+        print_json({"export": list(wrong)})
     else:
         click.echo("export: " + (plural(len(wrong), "difference") if wrong else "holds"))
         for line in wrong:

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import click
 
 from truezero.cli import data
-from truezero.cli.options import FILE, fail, json_option
+from truezero.cli.options import FILE, fail, json_option, print_json
 
 _ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
 
@@ -65,7 +65,10 @@ def classify(
         found = rejudge(source, policy, causes, write)
     except JudgingError as error:
         fail(str(error), 2)
-    click.echo(json.dumps(found.encode(), indent=2) if as_json else "\n".join(found.lines()))
+    if as_json:
+        print_json(found.encode())
+    else:
+        click.echo("\n".join(found.lines()))
 
 
 class JudgingError(Exception):

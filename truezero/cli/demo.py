@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from truezero.cli.options import FILE, fail, json_option, progress
+from truezero.cli.options import FILE, fail, json_option, print_json, progress
 from truezero.cli.verdict import asked_at_the_time, headline
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ def _run(*, keep: Path | None, as_json: bool) -> None:
         console.print(f"proxy at {url}, provider at {provider_url}")
         runs = _play(url, console)
         if as_json:
-            sys.stdout.write(json.dumps([_record(run) for run in runs], indent=2) + "\n")
+            print_json([_record(run) for run in runs])
         else:
             _print(runs, console)
 

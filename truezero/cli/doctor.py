@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, replace
 
@@ -10,7 +9,7 @@ import click
 from click.exceptions import Exit
 
 import truezero
-from truezero.cli.options import fail, json_option, service_options
+from truezero.cli.options import fail, json_option, print_json, service_options
 from truezero.printable import visible_lines
 
 
@@ -68,5 +67,5 @@ def doctor(
     except truezero.ServiceError as error:
         fail(str(error), 1)
     if as_json:
-        click.echo(json.dumps([asdict(check) for check in done], indent=2))
+        print_json([asdict(check) for check in done])
     raise Exit(1 if failed(done) else 0)

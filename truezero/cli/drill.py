@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from truezero.cli.options import (
     agent_option,
     fail,
     json_option,
+    print_json,
     progress,
     service_options,
 )
@@ -120,7 +120,7 @@ def drill(
     except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
         fail(str(error), 1)
     if as_json:
-        click.echo(json.dumps([drills.record(result) for result in results], indent=2))
+        print_json([drills.record(result) for result in results])
     else:
         print_table(results, Console())
 

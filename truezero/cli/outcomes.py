@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truezero.cli.options import FILE, connected, fail, json_option, service_options
+from truezero.cli.options import FILE, connected, fail, json_option, print_json, service_options
 from truezero.cli.text import escape, moment, print_list
 from truezero.cli.verdict import verdict_line
 from truezero.printable import plural, visible
@@ -51,7 +50,7 @@ def kept(
     place = _folder(folder)
     files = list(outcomes.kept_in(place))
     if as_json:
-        click.echo(json.dumps([_listed(file, one) for file, one in files], indent=2))
+        print_json([_listed(file, one) for file, one in files])
     elif not files:
         click.echo(visible(f"no outcome is kept in {place}"))
     else:
@@ -119,7 +118,7 @@ def deliver(
             if not as_json:
                 click.echo(visible(one.line))
     if as_json:
-        click.echo(json.dumps([one.record() for one in done], indent=2))
+        print_json([one.record() for one in done])
     left = sum(not one.delivered for one in done)
     if not as_json:
         differ = sum(one.differs for one in done)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -12,7 +11,7 @@ import click
 from click.exceptions import Exit
 
 import truezero  # its Client and ServiceError are loaded where they are first used
-from truezero.cli.options import connected, json_option, print_page, service_options
+from truezero.cli.options import connected, json_option, print_json, print_page, service_options
 from truezero.cli.text import escape, moment, print_list
 from truezero.printable import plural, visible
 
@@ -48,8 +47,7 @@ def status(
         report = client.status()
         lanes = _chosen(report.items, upstream, model)
         if as_json:
-            shown = report.model_copy(update={"items": lanes})
-            click.echo(json.dumps(shown.model_dump(mode="json"), indent=2))
+            print_json(report.model_copy(update={"items": lanes}))
         else:
             print_status(lanes)
             print_page(client.url, "status")
