@@ -53,6 +53,11 @@ def running(pending: int, rollouts: int, skipped: int, health: Mapping[str, int]
     return pending + unjudged(rollouts, skipped, health)
 
 
+def not_measurements(zeros: int) -> str:
+    """Say that so many zeros are no measurements, behind their number."""
+    return "is not a measurement" if zeros == 1 else "are not measurements"
+
+
 def exclusion_words(bias: bool | None, p: float | None) -> str:
     """Say if what a batch leaves out strikes hard tasks, by the test of ``exclusion_p``."""
     if bias is None or p is None:

@@ -18,7 +18,7 @@ from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
-from truezero.printable import exclusion_words, plural, reference_words, running
+from truezero.printable import exclusion_words, not_measurements, plural, reference_words, running
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -127,6 +127,7 @@ def _templates() -> Environment:
         badges=badges,
         path_of=path_of,
         exclusion_words=exclusion_words,
+        not_measurements=not_measurements,
         plural=plural,
         reference_words=reference_words,
         rules=format.RULES,

@@ -28,8 +28,9 @@ from truezero.cli.text import (
     running_in,
     score_words,
     styled,
+    wait_words,
 )
-from truezero.printable import plural
+from truezero.printable import not_measurements, plural
 from truezero.sdk.addresses import of_batch
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
@@ -71,8 +72,8 @@ def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
         console.print(f"[{style}]{found.level}[/{style}]{told}", highlight=False)
     _print_more(console, len(across), f"truezero batch --json {name}")
     for item in summary.retry[:MOST]:
-        wait = "" if item.after_s is None else f" after {item.after_s:g} s"
-        console.print(f"run again: {escape(item.rollout_id)}{wait} ({escape(item.reason)})")
+        again = f"{escape(item.rollout_id)}{wait_words(item.after_s)}"
+        console.print(f"run again: {again} ({escape(item.reason)})")
     _print_more(console, summary.retry_total or len(summary.retry), f"truezero rerun {name}")
 
 
@@ -154,8 +155,8 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
     if not zeros.not_measured:
         return f"{plural(zeros.reported, 'zero')}, each a measurement"
     causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
-    are = "is not a measurement" if zeros.not_measured == 1 else "are not measurements"
-    return f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')} {are}: {escape(causes)}"
+    zeros_of = f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')}"
+    return f"{zeros_of} {not_measurements(zeros.not_measured)}: {escape(causes)}"
 
 
 def _own_failures(count: int | None) -> str | None:

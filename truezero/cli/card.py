@@ -25,7 +25,7 @@ from truezero.cli.options import (
     write_file,
 )
 from truezero.cli.text import escape, make_console
-from truezero.printable import exclusion_words, plural, visible
+from truezero.printable import exclusion_words, not_measurements, plural, visible
 
 SHOW = "show"
 _SIGN = "sign the card's file with a tool of your own"
@@ -115,7 +115,7 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     ]
     if zeros["reported"]:
         causes = ", ".join(f"{count:,} {name}" for name, count in zeros["by_cause"].items())
-        are = "is not a measurement" if zeros["not_measured"] == 1 else "are not measurements"
+        are = not_measurements(zeros["not_measured"])
         of = plural(zeros["reported"], "reported zero")
         lines.append(f"{zeros['not_measured']:,} of {of} {are}" + (f": {causes}" if causes else ""))
     exclusion = measured["exclusion"]

@@ -17,7 +17,7 @@ from truezero.cli.options import (
     print_page,
     service_options,
 )
-from truezero.cli.text import escape, make_console
+from truezero.cli.text import escape, make_console, wait_words
 from truezero.printable import plural, visible
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> Non
 
 def _item(item: models.RerunItem) -> str:
     name = item.rollout_id or f"{item.task}, repeat {item.repeat}"
-    wait = "" if item.after_s is None else f" after {item.after_s:g} s"
-    return escape(name) + wait
+    return escape(name) + wait_words(item.after_s)
 
 
 def rerun_ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:

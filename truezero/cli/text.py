@@ -141,6 +141,11 @@ def running_in(of: models.BatchSummary | models.BatchItem) -> int:
     return running(of.pending, of.rollouts, of.skipped, of.health)
 
 
+def wait_words(after_s: float | None) -> str:
+    """Say after how many seconds something is to be run again; nothing if it is at once."""
+    return "" if after_s is None else f" after {after_s:g} s"
+
+
 # --- numbers and times ---
 
 
