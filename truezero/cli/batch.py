@@ -31,7 +31,6 @@ from truezero.cli.text import (
     wait_words,
 )
 from truezero.printable import not_measurements, plural
-from truezero.sdk.addresses import of_batch
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
@@ -107,6 +106,8 @@ def _lane_line(batch: str, lane: models.BreakerLane) -> str:
     failed = f"{plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
     reset = ""
     if lane.phase == "open":
+        from truezero.sdk.addresses import of_batch  # noqa: PLC0415  --help loads no SDK
+
         reset = f"; fix it, then POST {of_batch(batch, '/breaker/reset')}"
     return f"{state}: {failed}{reset}"
 

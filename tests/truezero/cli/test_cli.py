@@ -65,10 +65,12 @@ def test_a_word_that_is_no_command_is_an_error(tmp_path: Path) -> None:
 
 
 # A start loads click and one command; what takes longer to load than a command to run, it does not.
-_SLOW = ("httpx", "pydantic", "typer", "rich", "asyncio", "proxy", "classifier")
+_SLOW = ("truezero.sdk", "httpx", "pydantic", "typer", "rich", "asyncio", "proxy", "classifier")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["list", "--help"], ["verdict"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["list", "--help"], ["check", "--help"], ["verdict"]]
+)
 def test_a_command_loads_no_more_than_it_needs(words: list[str], tmp_path: Path) -> None:
     modules = loaded(*words, folder=tmp_path)
     assert "truezero.cli" in modules
