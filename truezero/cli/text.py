@@ -36,11 +36,11 @@ _MORE = "there are more: --limit N shows more of them"
 def make_console(**options: Any) -> Console:
     """Return a console of the terminal's width; of lines that are never cut where it is a pipe.
 
-    Digits are not coloured: an id would fall apart in five colours.
+    Digits are not coloured: an id would fall apart in five colours. A name's `:bug:` stays text.
     """
     from rich.console import Console  # noqa: PLC0415
 
-    made = Console(highlight=False, **options)
+    made = Console(highlight=False, emoji=False, **options)
     if not made.is_terminal and "COLUMNS" not in os.environ:
         made.width = _PIPED
     return made

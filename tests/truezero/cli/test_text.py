@@ -42,3 +42,9 @@ def test_nothing_from_elsewhere_moves_the_cursor(capsys: pytest.CaptureFixture[s
     assert not set("\x1b\x07\x9b\u202e") & set(shown)
     assert "\\x1b]0;owned" in shown
     assert "[bold]b" in shown, "no markup either"
+
+
+def test_a_name_in_colons_is_no_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    print_check(models.Check(batch=":bug:", valid=False, lines=["fix :bug: (auth)"]), CLOSED)
+    shown = capsys.readouterr().out
+    assert shown.count(":bug:") == 2
