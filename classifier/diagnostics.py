@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict
 from itertools import chain
-from typing import ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from classifier.declarations import record
 from classifier.records import TerminationReason
@@ -153,12 +153,22 @@ def why_unscored(verdict: Verdict) -> str | None:
     if verdict.scoreable != "no" or verdict.error:
         return verdict.error
     early = NotJudgedInfo.of(verdict)
-    reasons = [_LEFT_OUT[name] for name in verdict.excluded_by if name in _LEFT_OUT]
-    reasons += [early.reason] if early else _spoilt_by(verdict)
-    return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
+    return not_scored(verdict, *([early.reason] if early else ()))
 
 
-def _spoilt_by(verdict: Verdict) -> list[str]:
+def not_scored(verdict: Any, *reasons: str) -> str:
+    """Return why a score is left out by policy, as a sentence.
+
+    Arguments:
+        verdict: a ``Verdict``, or one as REST has it.
+        reasons: others, besides those of its ``excluded_by``.
+    """
+    named = [_LEFT_OUT[name] for name in verdict.excluded_by if name in _LEFT_OUT]
+    named += [*reasons, *_spoilt_by(verdict)]
+    return f"not scored: {'; '.join(named) or 'the policy leaves it out'}"
+
+
+def _spoilt_by(verdict: Any) -> list[str]:
     """Return what each finding says that takes a score away."""
     spoilt = (finding for finding in verdict.validity if finding.check in verdict.excluded_by)
     return [f"{finding.sentence} ({finding.check})" for finding in spoilt]

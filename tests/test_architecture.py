@@ -24,18 +24,18 @@ PACKAGES = ("classifier", "proxy", "truezero")
 
 # `pip install truezero` is light: only these import the service, inside the function that runs it.
 # These judge by the classifier, and are loaded only by the command that needs them.
-JUDGING = ("truezero.audit", "truezero.runner.card")
+JUDGING = ("truezero.audit", "truezero.runner.card", "truezero.runner.doctor")
 LAZY = (
     "truezero.cli",
     "truezero.integrations.agent_lightning",
     "truezero.runner.demo",
-    "truezero.runner.doctor",
     "truezero.runner.drills",
     "truezero.runner.replays",
     "truezero.runner.run",
 )
 # Imported inside a function elsewhere: module → the modules that do so.
 LATE: Mapping[str, tuple[str, ...]] = {
+    "classifier.diagnostics": ("truezero.models.verdicts",),  # few verdicts need its sentences
     "proxy.control.health": ("proxy.app",),  # metrics read it, startup does not wait for it
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
@@ -88,7 +88,7 @@ BREACHES = [
     ("Time, network", "proxy/wire/framing.py", "from time import monotonic"),
     ("The classifier knows", "classifier/causes.py", "import proxy.wire.framing"),
     ("The service shares", "proxy/control/rollouts.py", "import truezero.sdk._sync.client"),
-    ("`pip install truezero`", "truezero/sdk/_sync/client.py", "import classifier.records"),
+    ("`pip install truezero`", "truezero/sdk/_sync/client.py", "import proxy.wire.framing"),
     ("The relay hands", "proxy/relay/call.py", "import proxy.store.tables"),
     ("Below control", "proxy/relay/call.py", "from classifier.causes import classify"),
     ("The store knows", "proxy/store/tables.py", "import proxy.routing.upstreams"),
@@ -187,7 +187,7 @@ def service_imported_at_start(each: Import) -> bool:
     return (
         within(each.importer, ["truezero"])
         and within(each.imported, ["proxy", "classifier", *JUDGING])
-        and not (each.late and within(each.importer, LAZY))
+        and not (each.late and within(each.importer, (*LAZY, *LATE.get(each.imported, ()))))
     )
 
 

@@ -11,7 +11,6 @@ import math
 import os
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +22,8 @@ from tests.fakes.provider import Answer, Provider, Request
 from tests.journeys.harnesses import ENVIRONMENTS, python_of
 from tests.journeys.service import ROOT
 from tests.journeys.test_integrations import DOOMED, KEY, fails_the_doomed
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import models
 from truezero.audit.judge import Audited
 from truezero.audit.report import AuditReport, audit, lines
 from truezero.integrations.swebench import with_failures
@@ -727,8 +728,9 @@ def test_swebenchs_own_report_takes_verdicts_into_its_own_fields(tmp_path: Path)
     report = json.loads(path.read_text())
     assert report["ambiguous_failure_ids"] == ["ambiguous"]
     why = "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"
-    dead = SimpleNamespace(error_category="api_error", error=why, spoilt=None)
-    reached = SimpleNamespace(error_category=None, error=None, spoilt=None)
+    dead = models.Verdict.model_validate({**VERDICT, "error": why})
+    healthy = {"health": "healthy", "error_category": None, "error": None, "scoreable": "yes"}
+    reached = models.Verdict.model_validate({**VERDICT, **healthy})
     verdicts = {"dead": dead, "ambiguous": dead, "plain": reached, "resolved": reached}
     found = with_failures(report, verdicts)
     assert found.keys() == report.keys(), "no field of our own"

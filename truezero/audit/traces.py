@@ -21,11 +21,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from truezero import Client
+from truezero import Client, models
 from truezero.audit.formats import traces_of
 from truezero.audit.runs import RecordedCall
 from truezero.audit.trace_format import Record, TraceFormat
 from truezero.audit.values import total
+from truezero.integrations.attempts import failure_kind, no_measurement, undecided
 from truezero.models import LONGEST_RESPONSE_ID
 from truezero.printable import plural
 
@@ -398,7 +399,11 @@ def _judged(join: _Join, wire: _Wire, unclaimed: Sequence[Record]) -> Trace:
     failures = [] if join.wire is not None else _own_failures(join, wire)
     ended = {each["id"]: each for each in (*seen, *failures)}
     verdict = wire.verdicts.get(join.wire or "")
-    found = _by_calls(join, failures, unclaimed) if verdict is None else _by_verdict(verdict)
+    found = (
+        _by_calls(join, failures, unclaimed)
+        if verdict is None
+        else _by_verdict(models.Verdict.model_validate(verdict))
+    )
     unseen = sum(wire.digest(call) is not None for call in join.alone)
     return Trace(
         rollout=join.rollout,
@@ -429,18 +434,17 @@ def _found(
     }  # fmt: skip
 
 
-def _by_verdict(verdict: Record) -> dict[str, Any]:
+def _by_verdict(verdict: models.Verdict) -> dict[str, Any]:
     """Return what a rollout's own verdict says."""
-    if verdict.get("provisional"):
+    if verdict.provisional:
         return _found("verdict", None, "its verdict is not final yet")
-    scoreable, excluded = verdict["scoreable"], verdict.get("excluded_by") or ()
-    if scoreable == "yes":
+    if verdict.scoreable == "yes":
         return _found("verdict", True, "its model was reached")
-    kind = verdict.get("subcategory") or verdict.get("error_category") or next(iter(excluded), None)
-    reason = verdict.get("error") or ", ".join(excluded) or f"it is {verdict['health']}"
-    if scoreable != "no":
+    kind, known = failure_kind(verdict), no_measurement(verdict) or undecided(verdict)
+    reason = known or f"it is {verdict.health}"
+    if verdict.scoreable != "no":
         return _found("verdict", None, reason, kind)
-    return _found("verdict", False, reason, kind, resample=bool(verdict["retry"]["eligible"]))
+    return _found("verdict", False, reason, kind, resample=verdict.retry.eligible)
 
 
 def _by_calls(

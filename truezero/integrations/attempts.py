@@ -13,6 +13,8 @@ from truezero import Client, models
 from truezero.sdk.errors import ServiceError
 
 GREETING_S = 5.0  # what a harness may wait for a service, once a run
+AWAY = "truezero service away"  # cause of what was not measured because of that
+NO_CALL = "no call came through truezero: check the agent's base URL"
 
 
 class NotMeasured(RuntimeError):
@@ -105,13 +107,29 @@ class Contact:
 
 def service_cause(error: ServiceError) -> str:
     """Return in a few words why the service gave no verdict."""
-    return "refused by the truezero service" if error.status else "truezero service away"
+    return "refused by the truezero service" if error.status else AWAY
 
 
-def no_measurement(verdict: models.Verdict) -> str:
-    """Return why a rollout is no measurement: its error, what spoilt its score, or its health."""
-    health = f"{verdict.health}: {', '.join(verdict.warnings) or verdict.rule}"
-    return verdict.error or verdict.spoilt or health
+def no_measurement(verdict: models.Verdict) -> str | None:
+    """Return why a rollout is proven to be no measurement; None if it is not.
+
+    Its model failed, it was not admitted or its calls were refused, or its score does not count.
+    """
+    if verdict.error_category is None and verdict.health != "not_judged":
+        return verdict.spoilt
+    return verdict.error or verdict.error_category
+
+
+def failure_kind(verdict: models.Verdict) -> str | None:
+    """Return in a word what made a rollout no measurement; None if nothing is known to have."""
+    return verdict.subcategory or verdict.error_category or next(iter(verdict.excluded_by), None)
+
+
+def undecided(verdict: models.Verdict) -> str | None:
+    """Return why nobody can say whether a rollout is a measurement; None if that is known."""
+    if verdict.health != "undecided":
+        return None
+    return verdict.error or f"undecided: {', '.join(verdict.warnings) or verdict.rule}"
 
 
 def unmeasured_line(causes: Counter[str], attempts: str, batch: str, *, remark: str = "") -> str:

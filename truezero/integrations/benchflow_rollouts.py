@@ -28,6 +28,7 @@ from truezero.integrations.attempts import (
     finite,
     next_attempt,
     no_measurement,
+    undecided,
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card, replace_file
@@ -150,7 +151,8 @@ _OUTRANKED = ("idle_timeout_info", "agent_timeout_info")
 
 def apply(rollout: Any, verdict: models.Verdict | None, unjudged: str | None) -> None:
     """Write a verdict into a rollout: diagnostics, error, and no reward where none counts."""
-    if verdict is not None and verdict.health == "healthy" and verdict.spoilt is None:
+    reason = "the rollout was never judged" if verdict is None else sentence(verdict)
+    if reason is None:
         return
     diagnostics = importlib.import_module("benchflow.diagnostics")
     match verdict and verdict.health:
@@ -163,9 +165,8 @@ def apply(rollout: Any, verdict: models.Verdict | None, unjudged: str | None) ->
         case "suspected_api_error":
             assert verdict is not None
             rollout._diagnostics.set(diagnostics.SuspectedApiErrorDiagnostic(**suspected(verdict)))
-            why = f"suspected provider api error: {sentence(verdict)}"
+            why = f"suspected provider api error: {reason}"
         case _:
-            reason = sentence(verdict) if verdict is not None else "the rollout was never judged"
             why = unjudged or f"truezero: not measured: {reason}"
     rollout._error = f"{why}; {rollout._error}" if rollout._error else why
     rollout._rewards = None
@@ -223,9 +224,10 @@ def suspected(verdict: models.Verdict) -> dict[str, Any]:
     }
 
 
-def sentence(verdict: models.Verdict) -> str:
-    """Return why a rollout is not a measurement, without the category before it."""
-    return no_measurement(verdict).removeprefix(f"{verdict.error_category}: ")
+def sentence(verdict: models.Verdict) -> str | None:
+    """Return why a rollout is no measurement, without its category; None if it is one."""
+    why = no_measurement(verdict) or undecided(verdict)
+    return why and why.removeprefix(f"{verdict.error_category}: ")
 
 
 def unmeasured(error: ServiceError) -> str:

@@ -17,11 +17,13 @@ from typing import Any
 
 from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
+    NO_CALL,
     NotMeasured,
     check_service,
     finite,
     next_attempt,
     no_measurement,
+    undecided,
 )
 from truezero.integrations.cards import CARD_FILE, write_card
 from truezero.printable import plural
@@ -371,10 +373,11 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
         over: the outcome is reported; before it a rollout without calls is undecided.
     """
     if not over and verdict.total_requests == 0:
-        return _named(SuspectedApiError)(
-            "no model call reached truezero: check the agent's base URL"
-        )
-    why = no_measurement(verdict)
+        return _named(SuspectedApiError)(NO_CALL)
+    if (doubt := undecided(verdict)) is not None:
+        return _named(NotMeasured)(doubt)
+    if (why := no_measurement(verdict)) is None:
+        return None
     match verdict.health:
         case "api_error":
             name = EXCEPTION_TYPES.get(verdict.subcategory or "")
@@ -385,9 +388,9 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
             return found
         case "suspected_api_error":
             return _named(SuspectedApiError)(why)
-        case "undecided":
-            return _named(NotMeasured)(why)
-    return None if verdict.spoilt is None else _named(SpoiltMeasurement)(why)
+        case "not_judged":
+            return _named(Skipped)(verdict.rollout_id, why)
+    return _named(SpoiltMeasurement)(why)
 
 
 def outcome(result: Any, kind: str | None) -> OutcomeFacts:

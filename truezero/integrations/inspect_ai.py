@@ -27,7 +27,15 @@ import anyio
 import anyio.to_thread
 
 from truezero import AsyncClient, models
-from truezero.integrations.attempts import NotMeasured, check_service, finite, unmeasured_line
+from truezero.integrations.attempts import (
+    AWAY,
+    NO_CALL,
+    NotMeasured,
+    check_service,
+    finite,
+    no_measurement,
+    unmeasured_line,
+)
 from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.printable import plural, visible
 from truezero.sdk.addresses import DEFAULT_URL
@@ -51,7 +59,7 @@ _STEP_LIMITS = frozenset({"message", "turn", "token", "cost"})
 
 # Errors of HTTP clients that never reached the service.
 _NOT_CONNECTED = frozenset({"ConnectError", "ConnectTimeout", "ClientConnectorError"})
-_AWAY, _NO_CALL = "truezero service away", "no call"  # causes that the last line names
+_NO_CALL = "no call"  # a cause that the last line names
 
 
 @dataclass(slots=True)
@@ -245,7 +253,7 @@ class SampleHooks:
         del data
         evals, self._evals = self._evals, {}
         lines = [line for each in evals.values() if (line := last_line(each, self._hint))]
-        left = outcomes_left() if any(_AWAY in each.causes for each in evals.values()) else None
+        left = outcomes_left() if any(AWAY in each.causes for each in evals.values()) else None
         cards = [f"{each.task}: {each.no_card}" for each in evals.values() if each.no_card]
         for line in (*lines, *([left] if left else []), *cards):
             _say(line)
@@ -441,7 +449,7 @@ class SampleHooks:
         if cause := cause_of(result, attempt.refused):
             attempt.of.causes[cause] += 1
             attempt.of.scored += counts(data.sample.scores or {})
-        if cause == _AWAY:
+        if cause == AWAY:
             attempt.of.away = attempt.of.away or attempt.refused
 
     async def _report(self, attempt: _Attempt, outcome: OutcomeFacts) -> models.Result | None:
@@ -602,13 +610,8 @@ def why_unmeasured(verdict: models.Verdict, *, cached_tokens: int) -> str | None
     Without an outcome the service does not suspect a rollout without calls; a sample that is
     being scored has run, so the missing call is known to be a failure here.
     """
-    if verdict.error_category is not None:
-        return verdict.error or verdict.error_category
-    if (why := verdict.spoilt) is not None:
-        return why
-    if verdict.total_requests == 0 and cached_tokens == 0:
-        return "no model call reached truezero: check that the model's base URL is the service's"
-    return None
+    no_call = verdict.total_requests == 0 and cached_tokens == 0
+    return no_measurement(verdict) or (NO_CALL if no_call else None)
 
 
 def _unsure(verdict: models.Verdict) -> bool:
@@ -640,7 +643,7 @@ def cause_of(result: models.Result | None, refused: str | None) -> str | None:
     """Return in a word why a sample is no measurement; None if it is one."""
     if refused is not None:
         _, skipped, breaker = refused.partition("skipped: ")
-        return skipped + breaker.partition(" after ")[0] if skipped else _AWAY
+        return skipped + breaker.partition(" after ")[0] if skipped else AWAY
     facts = _facts(result)
     if facts.get("scoreable") == "yes":
         return None

@@ -26,6 +26,7 @@ from truezero.integrations.attempts import (
     next_attempt,
     no_measurement,
     service_cause,
+    undecided,
     unmeasured_line,
 )
 from truezero.integrations.cards import write_card
@@ -228,14 +229,15 @@ class Truezero:
             unmeasured(report, f"not measured: {error}", cause=service_cause(error), **known)
             return
         judged = {**known, **judgement(verdict)}
-        if verdict.health in ("healthy", "not_judged") and verdict.spoilt is None:
+        why = no_measurement(verdict) or undecided(verdict)
+        if why is None:
             report["traces"][_TRACE] = judged
         elif verdict.rule == _NO_CALL and not self._wired:
             report["traces"][_TRACE] = judged
             self._warn_of_no_call(report)
         else:
             cause = verdict.fingerprint or verdict.health
-            unmeasured(report, no_measurement(verdict), cause=cause, **judged)
+            unmeasured(report, why, cause=cause, **judged)
 
     def _warn_of_no_call(self, report: Report) -> None:
         if not self._warned:

@@ -19,8 +19,10 @@ from typing import Any
 
 from truezero import Client, Rollout, Skipped, models
 from truezero.integrations.attempts import (
+    NO_CALL,
     check_service,
     next_attempt,
+    no_measurement,
     service_cause,
     unmeasured_line,
 )
@@ -172,7 +174,7 @@ class UnderRollout:
         if not is_false_empty(rollout.verdict, info):
             return rollout.verdict.fingerprint if rollout.verdict.error_category else None
         self._forget(output_dir / _PREDICTIONS, name)
-        why = rollout.verdict.error or rollout.verdict.spoilt or "no model was called"
+        why = no_measurement(rollout.verdict) or NO_CALL
         _log.warning("%s: empty prediction removed: %s", name, why)
         return rollout.verdict.fingerprint or why
 
@@ -276,8 +278,8 @@ def ending(info: Mapping[str, Any] | None) -> OutcomeFacts | None:
 
 def is_false_empty(verdict: models.Verdict, info: Mapping[str, Any] | None) -> bool:
     """Return True if an empty prediction is no measurement: no model was reached or called."""
-    unreached = verdict.error_category is not None or verdict.total_requests == 0
-    return (unreached or verdict.spoilt is not None) and not (info or {}).get("submission")
+    unmeasured = verdict.total_requests == 0 or no_measurement(verdict) is not None
+    return unmeasured and not (info or {}).get("submission")
 
 
 if __name__ == "__main__":

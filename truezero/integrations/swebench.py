@@ -7,23 +7,15 @@ never saw a proxy.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
+
+from truezero import models
+from truezero.integrations.attempts import no_measurement
 
 
-class _Judged(Protocol):
-    """The fields that are read of a verdict; `truezero.models.Verdict` has them."""
-
-    @property
-    def error_category(self) -> str | None: ...
-
-    @property
-    def error(self) -> str | None: ...
-
-    @property
-    def spoilt(self) -> str | None: ...
-
-
-def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) -> dict[str, Any]:
+def with_failures(
+    report: Mapping[str, Any], verdicts: Mapping[str, models.Verdict]
+) -> dict[str, Any]:
     """Return a report that names what was no measurement, and why; the one given is not changed.
 
     Fields as in SWE-bench 5.0 (``swebench/harness/reporting.py``): ``infra_failure_ids``,
@@ -37,16 +29,9 @@ def with_failures(report: Mapping[str, Any], verdicts: Mapping[str, _Judged]) ->
         verdicts: by instance id; those of a model that was reached add nothing, unless their
             scores do not count.
     """
-    every = {instance: _reason(verdict) for instance, verdict in verdicts.items()}
+    every = {instance: no_measurement(verdict) for instance, verdict in verdicts.items()}
     reasons = {instance: why for instance, why in every.items() if why is not None}
     return {**report, **failures(report, reasons)} if reasons else dict(report)
-
-
-def _reason(verdict: _Judged) -> str | None:
-    """Return why an instance was no measurement; None if it was one."""
-    if verdict.error_category is None:
-        return verdict.spoilt
-    return verdict.error or verdict.error_category
 
 
 def failures(report: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:

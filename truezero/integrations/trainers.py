@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from truezero import models
+from truezero.integrations.attempts import failure_kind, no_measurement
 from truezero.printable import plural
 
 Group = models.Group | Mapping[str, Any]
@@ -125,11 +126,9 @@ def nemo_failure(verdict: models.Verdict, row: Row) -> dict[str, Any]:
     kinds of one's own: the subcategory, or the health without one. A row of a rollout whose model
     was reached, or that is not judged, stays.
     """
-    kind: str | None = verdict.subcategory or verdict.error_category
-    if kind is None and verdict.spoilt is not None:
-        kind = next(iter(verdict.excluded_by), "excluded")
-    if kind is None:
+    if verdict.health == "not_judged" or no_measurement(verdict) is None:
         return dict(row)
+    kind = failure_kind(verdict) or "excluded"
     return {**row, "mask_sample": True, "_ng_failure_class": f"truezero:{kind}"}
 
 

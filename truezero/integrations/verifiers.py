@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 import click
 
 from truezero import Client, models
-from truezero.integrations.attempts import check_service
+from truezero.integrations.attempts import check_service, no_measurement
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import is_service, key_header
@@ -170,13 +170,12 @@ class Settled:
     @property
     def measured(self) -> bool:
         """True unless the rollout has an API error or was skipped, or its score is spoilt."""
-        skipped = self.verdict.health == "not_judged" and self.verdict.error is not None
-        return self.verdict.error_category is None and not skipped and self.verdict.spoilt is None
+        return self.why is None
 
     @property
     def why(self) -> str | None:
         """The reason why the trace is not a measurement, or None if it is one."""
-        return self.verdict.error or self.verdict.spoilt
+        return no_measurement(self.verdict)
 
 
 def settle(

@@ -163,13 +163,6 @@ class RetryAdvice(BaseModel):
     reason: str = Field(description="why, or why not, as a sentence")
 
 
-# Why a score is left out, beside findings; in the words of a result's `error`.
-_LEFT_OUT = {
-    "max_steps": "the agent ran out of steps, which the policy leaves out (max_steps)",
-    "budget": "a limit of its batch, or one that the policy leaves out, refused its calls (budget)",
-}
-
-
 class Verdict(BaseModel):
     """A judgement on whether the model was reached, with its rule and the calls that prove it.
 
@@ -269,10 +262,9 @@ class Verdict(BaseModel):
         """
         if self.health != "healthy" or self.scoreable != "no":
             return None
-        reasons = [_LEFT_OUT[name] for name in self.excluded_by if name in _LEFT_OUT]
-        findings = (each for each in self.validity if each.check in self.excluded_by)
-        reasons += [f"{each.sentence} ({each.check})" for each in findings]
-        return f"not scored: {'; '.join(reasons) or 'the policy leaves it out'}"
+        from classifier.diagnostics import not_scored  # noqa: PLC0415  few verdicts need it
+
+        return not_scored(self)
 
 
 class Result(BaseModel):

@@ -381,8 +381,11 @@ def test_an_open_breaker_stops_trials(url: str, tmp_path: Path) -> None:
 def verdict(**facts: Any) -> Any:
     known: dict[str, Any] = {
         "health": "healthy", "subcategory": None, "error": None, "rule": "healthy",
-        "warnings": [], "total_requests": 1, "spoilt": None,
+        "warnings": [], "total_requests": 1, "spoilt": None, "error_category": None,
+        "rollout_id": "r",
     }  # fmt: skip
+    if facts.get("health") in ("api_error", "suspected_api_error"):
+        known["error_category"] = facts["health"]
     return SimpleNamespace(**{**known, **facts})
 
 
@@ -405,6 +408,8 @@ def test_each_cause_has_the_type_by_which_harbor_retries() -> None:
         "ApiConnectionError", "undecided: calls_unattributed",
     )  # fmt: skip
     assert failure(verdict(health="not_judged", total_requests=0), over=True) is None
+    refused = failure(verdict(health="not_judged", error="budget: spent"), over=True)
+    assert (type(refused).__name__, str(refused)) == ("CancelledError", "budget: spent")
     spoilt = failure(verdict(spoilt="not scored: why"), over=True)
     assert (type(spoilt).__name__, str(spoilt)) == (
         "APIResponseValidationError", "not scored: why",

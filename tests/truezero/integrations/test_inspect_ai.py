@@ -436,7 +436,7 @@ async def test_a_sample_without_a_model_is_not_scored(url: str) -> None:
     for key, why in (
         ("sk-good", None),
         ("sk-dead", "api_error [auth, permanent]: HTTP 401 on 1 of 1 call"),
-        (None, "no model call reached truezero: check that the model's base URL is the service's"),
+        (None, "no call came through truezero: check the agent's base URL"),
     ):
         story = Story(url, f"scored-{key}")
         await story.begin()

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
+from tests.truezero.sdk.test_client import VERDICT
+from truezero import models
 from truezero.integrations.swebench import with_failures
 
-DEAD = SimpleNamespace(
+HEALTHY = {**VERDICT, "health": "healthy", "error_category": None, "error": None}
+
+
+def verdict(**facts: Any) -> models.Verdict:
+    return models.Verdict.model_validate({**HEALTHY, **facts})
+
+
+DEAD = verdict(
+    health="api_error",
     error_category="api_error",
     error="api_error [auth, permanent]: HTTP 401 on 3 of 3 calls",
-    spoilt=None,
 )
-SILENT = SimpleNamespace(error_category="suspected_api_error", error=None, spoilt=None)
-REACHED = SimpleNamespace(error_category=None, error="the tests failed", spoilt=None)
-SPOILT = SimpleNamespace(
-    error_category=None, error=None, spoilt="not scored: cut (output_truncated)"
-)
+SILENT = verdict(health="suspected_api_error", error_category="suspected_api_error")
+REACHED = verdict(scoreable="yes")
+SPOILT = verdict(scoreable="no", excluded_by=["max_steps"])
 REPORT: dict[str, Any] = {
     "resolved_ids": ["a"], "unresolved_ids": ["b", "c", "d"], "infra_failure_ids": ["d"],
     "infra_failure_instances": 1, "failure_reasons": {"d": "the image could not be built"},
@@ -41,7 +47,9 @@ def test_what_reached_no_model_is_named_with_its_reason() -> None:
 def test_what_was_reached_and_is_no_measurement_is_named_too() -> None:
     found = with_failures(REPORT, {"a": REACHED, "b": SPOILT})
     assert found["infra_failure_ids"] == ["b", "d"]
-    assert found["failure_reasons"]["b"] == "not scored: cut (output_truncated)"
+    assert found["failure_reasons"]["b"] == (
+        "not scored: the agent ran out of steps, which the policy leaves out (max_steps)"
+    )
 
 
 def test_what_is_named_is_no_longer_ambiguous() -> None:
