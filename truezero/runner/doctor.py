@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
@@ -13,10 +14,12 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from classifier.reruns import FIXES
 from truezero import Client, models
 from truezero.printable import plural
-from truezero.sdk.errors import ServiceError
-from truezero.sdk.rest import DIRECT
+from truezero.sdk import rest
+from truezero.sdk.errors import OTHER_SERVICE, ServiceError
+from truezero.sdk.rest import M
 
 # --- results ---
 
@@ -31,6 +34,18 @@ class DoctorCheck:
     name: str
     health: Health
     told: str
+
+
+def _ok(name: str, told: str) -> DoctorCheck:
+    return DoctorCheck(name=name, health="ok", told=told)
+
+
+def _fail(name: str, told: str) -> DoctorCheck:
+    return DoctorCheck(name=name, health="failed", told=told)
+
+
+def _skip(name: str, told: str) -> DoctorCheck:
+    return DoctorCheck(name=name, health="skipped", told=told)
 
 
 def failed(checks: Sequence[DoctorCheck]) -> bool:
@@ -128,19 +143,16 @@ def installed() -> DoctorCheck:
     spec = util.find_spec("proxy")
     origin = Path(spec.origin) if spec is not None and spec.origin else None
     if origin is None:
-        return DoctorCheck(
-            name="package", health="failed",
-            told="the package `proxy` cannot be imported: pip install 'truezero[server]'",
-        )  # fmt: skip
+        return _fail(
+            "package", "the package `proxy` cannot be imported: pip install 'truezero[server]'"
+        )
     others = [name for name in owners("proxy") if name != "truezero"]
     ours = all((origin.parent / part).is_file() for part in _SERVICE_PARTS)
     if ours and not others:
-        return DoctorCheck(
-            name="package", health="ok", told=f"`proxy` is truezero's, at {origin.parent}"
-        )
+        return _ok("package", f"`proxy` is truezero's, at {origin.parent}")
     by = f"also belongs to {' and '.join(others)}" if others else "is not truezero's"
     fix = f"pip uninstall {others[0]}, then reinstall truezero" if others else "remove or rename it"
-    return DoctorCheck(name="package", health="failed", told=f"`proxy` at {origin} {by}: {fix}")
+    return _fail("package", f"`proxy` at {origin} {by}: {fix}")
 
 
 def owners(package: str) -> list[str]:
@@ -161,25 +173,24 @@ def base_urls(
     given = sorted(name for name in names if environment[name])
     if not given:
         detail = "no base URL variable is set; `truezero run` sets them"
-        yield DoctorCheck(name="base URLs", health="skipped", told=detail)
+        yield _skip("base URLs", detail)
     for name in given:
         yield _base_url(name, environment[name], service, http)
+
+
+_ANOTHER = (OTHER_SERVICE, "other_version")
 
 
 def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCheck:
     parts = urlsplit(url)
     origin = f"{parts.scheme}://{parts.netloc}"
     try:
-        answer = http.get(f"{origin}/healthz")
-        models.Alive.model_validate(answer.json())
-    except httpx.HTTPError as error:
-        detail = f"cannot reach {origin} ({type(error).__name__})"
-        return DoctorCheck(name=name, health="failed", told=detail)
-    except ValueError:
-        detail = f"{origin} is not a truezero service: calls bypass the proxy and are not recorded"
-        return DoctorCheck(name=name, health="failed", told=detail)
+        _state(models.Alive, origin, "/healthz", http)
+    except ServiceError as error:
+        past = ": calls bypass the proxy and are not recorded" if error.code in _ANOTHER else ""
+        return _fail(name, f"{error}{past}")
     other = "" if origin == service else f" (not {service})"
-    return DoctorCheck(name=name, health="ok", told=f"points at the service at {origin}{other}")
+    return _ok(name, f"points at the service at {origin}{other}")
 
 
 # --- service ---
@@ -195,28 +206,24 @@ def reachable(client: Client) -> DoctorCheck:
     try:
         alive = client.greet()
     except ServiceError as error:
-        return DoctorCheck(name="service", health="failed", told=str(error))
-    return DoctorCheck(
-        name="service", health="ok", told=f"truezero {alive.version} at {client.url}"
-    )
+        return _fail("service", str(error))
+    return _ok("service", f"truezero {alive.version} at {client.url}")
 
 
 def ready(service: str, http: httpx.Client) -> DoctorCheck:
     """Check that calls are recorded."""
     try:
-        answer = http.get(f"{service}/readyz")
-        state = models.Ready.model_validate(answer.json())
-    except (httpx.HTTPError, ValueError) as error:
-        detail = f"no valid response from /readyz ({type(error).__name__})"
-        return DoctorCheck(name="ready", health="failed", told=detail)
+        state = _state(models.Ready, service, "/readyz", http)
+    except ServiceError as error:
+        return _fail("ready", str(error))
     if state.status == "ready":
         detail = "calls are recorded"
         if state.gaps:
             detail += f"; calls not recorded since start: {state.gaps}"
-        return DoctorCheck(name="ready", health="ok", told=detail)
+        return _ok("ready", detail)
     missing = "database" if not state.database else "recorder"
     detail = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
-    return DoctorCheck(name="ready", health="failed", told=detail)
+    return _fail("ready", detail)
 
 
 def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
@@ -234,15 +241,20 @@ def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
             f"use the base URL {service}/r/ROLLOUT/UPSTREAM/…, or send the header x-truezero-key "
             "or x-truezero-rollout"
         )
-        yield DoctorCheck(name="rollouts", health="failed", told=detail)
+        yield _fail("rollouts", detail)
 
 
-def token_refused(error: ServiceError) -> DoctorCheck:
-    """Explain why the control plane accepts no rollout."""
-    detail = str(error)
-    if error.status == 401:
-        detail = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"
-    return DoctorCheck(name="token", health="failed", told=detail)
+def _state(model: type[M], url: str, path: str, http: httpx.Client) -> M:
+    """Read a service's state, also of one that is not ready, and without our token.
+
+    Raises:
+        ServiceError: it is unreachable, or no truezero service.
+    """
+    try:
+        answer = http.get(url + path)
+    except httpx.HTTPError as error:
+        raise rest.no_answer(url, error) from error
+    return rest.parse(model, answer.content, path=path, url=url, status=answer.status_code)
 
 
 # --- upstreams ---
@@ -264,12 +276,14 @@ class _Probe:
     headers: Mapping[str, str]
     held: bool  # no key of ours: the service may hold one
     http: httpx.Client
+    calls: Callable[[], Sequence[models.Exchange]]  # as the service recorded them
 
     def get(self, path: str) -> httpx.Response:
         return self.http.get(self.base_url + path, headers=dict(self.headers))
 
 
 def examine_upstreams(
+    client: Client,
     rollout: models.RolloutRegistered,
     wanted: Wanted,
     environment: Mapping[str, str],
@@ -280,13 +294,14 @@ def examine_upstreams(
     keyed = [one for one in rollout.base_urls if _key(provider_of(one), environment)]
     if not (named or keyed):
         detail = "no API key in the environment; use --upstream to check keys held by the service"
-        yield DoctorCheck(name="keys", health="skipped", told=detail)
+        yield _skip("keys", detail)
     for upstream in dict.fromkeys((*named, *keyed)):
         if upstream not in rollout.base_urls:
             detail = "unknown upstream, or its address is not configured"
-            yield DoctorCheck(name=upstream, health="failed", told=detail)
+            yield _fail(upstream, detail)
             continue
-        probe = _probe(upstream, rollout, environment, http)
+        calls = partial(client.exchanges, rollout.id)
+        probe = _probe(upstream, rollout, environment, http, calls)
         yield from _check_upstream(probe, [m for name, m in wanted.models if name == upstream])
 
 
@@ -299,16 +314,14 @@ def _probe(
     rollout: models.RolloutRegistered,
     environment: Mapping[str, str],
     http: httpx.Client,
+    calls: Callable[[], Sequence[models.Exchange]],
 ) -> _Probe:
     provider, access = provider_of(upstream), rollout.roles[ROLE]
     key = _key(provider, environment)
     credential = key or access.key
     if provider.header == "authorization":
         credential = f"Bearer {credential}"
-    headers = {
-        provider.header: credential,
-        **dict(provider.extra),
-    }
+    headers = {provider.header: credential, **provider.extra}
     return _Probe(
         upstream=upstream,
         provider=provider,
@@ -316,6 +329,7 @@ def _probe(
         headers=headers,
         held=key is None,
         http=http,
+        calls=calls,
     )
 
 
@@ -324,43 +338,42 @@ def _check_upstream(probe: _Probe, named: Sequence[str]) -> Iterator[DoctorCheck
     try:
         answer = probe.get(probe.provider.list)
     except httpx.HTTPError as error:
-        yield DoctorCheck(name=name, health="failed", told=f"no answer ({type(error).__name__})")
+        yield _fail(name, f"no answer ({type(error).__name__})")
         return
     if answer.status_code != 200:
-        yield DoctorCheck(name=name, health="failed", told=_explain(answer, probe))
+        yield _fail(name, _explain(answer, probe))
         return
     there = _names(answer)
     count = f"; {plural(len(there), 'model')}" if there else ""
     held = "the service's key" if probe.held else "the key"
-    yield DoctorCheck(name=name, health="ok", told=f"{held} is valid{count}")
+    yield _ok(name, f"{held} is valid{count}")
     for model in named:
         yield _model(probe, model, there)
 
 
 def _explain(answer: httpx.Response, probe: _Probe) -> str:
-    """Explain a status without quoting the provider."""
+    """Explain a failure by the cause that the service recorded, without quoting the provider."""
     refusal = answer.headers.get("x-truezero-refusal")
     if refusal is not None:
         return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
-    detail = _STATUS.get(answer.status_code, "unexpected response of the provider")
-    if answer.status_code in (401, 403) and probe.held:
-        detail = (
+    recorded = {call.id: call.subcategory for call in probe.calls()}
+    cause = recorded.get(answer.headers.get("x-truezero-exchange", ""))
+    if cause == "auth" and probe.held:
+        fix = (
             f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
             f"service ({_held_key(probe.upstream)})"
         )
-    return f"HTTP {answer.status_code}: {detail}"
+    else:
+        fix = _PROBE_FIXES.get(cause or "", "unexpected response of the provider")
+    return f"HTTP {answer.status_code}: {fix}"
 
 
-_STATUS: Mapping[int, str] = {
-    400: "the provider rejects the key: check that it is this provider's and still valid",
-    401: "the key is invalid or revoked: create a new one",
-    402: "the account has no credit left",
-    403: "permission denied: check the account's permissions and regions",
-    404: "not found: check the upstream's address and its path prefix",
-    429: "rate limit or quota reached: check the account's limits and billing",
-    500: "provider error: try again later",
-    503: "provider unavailable: try again later",
-    529: "provider overloaded: try again later",
+# What to do where a list of models fails: it names no model, and its request is ours.
+_PROBE_FIXES: Mapping[str, str] = {
+    **FIXES,
+    "model_not_found": "not found: check the upstream's address and its path prefix",
+    "rejected_request": "the provider rejects the request: check the upstream's address",
+    "provider_error": "provider error: try again later",
 }
 
 
@@ -381,22 +394,20 @@ def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
     """Check whether a model is listed, or found by name: aliases are not listed."""
     name = f"{probe.upstream}/{model}"
     if model in there:
-        return DoctorCheck(name=name, health="ok", told="the model exists")
+        return _ok(name, "the model exists")
     if probe.provider.one is not None:
         try:
             answer = probe.get(probe.provider.one.format(model=quote(model, safe="")))
         except httpx.HTTPError as error:
-            return DoctorCheck(
-                name=name, health="failed", told=f"no answer ({type(error).__name__})"
-            )
+            return _fail(name, f"no answer ({type(error).__name__})")
         if answer.status_code == 200:
-            return DoctorCheck(name=name, health="ok", told="the model exists (alias)")
+            return _ok(name, "the model exists (alias)")
     elif not there:
         detail = "the provider's list of models is public: use --ask to check access"
-        return DoctorCheck(name=name, health="skipped", told=detail)
+        return _skip(name, detail)
     near = [one for one in sorted(there) if model.lower() in one.lower()][:3]
     hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return DoctorCheck(name=name, health="failed", told=f"the account has no such model{hint}")
+    return _fail(name, f"the account has no such model{hint}")
 
 
 # --- references ---
@@ -410,11 +421,11 @@ def ask_reference(client: Client, upstream: str, model: str) -> DoctorCheck:
     try:
         series = client.ask_reference(upstream, model)
     except ServiceError as error:
-        return DoctorCheck(name=name, health="failed", told=str(error))
+        return _fail(name, str(error))
     if series.not_run is not None:
         reason = _NOT_RUN.get(series.not_run, f"it could not be asked ({series.not_run})")
         told = f"nothing was asked: {reason.format(variable=_held_key(upstream))}"
-        return DoctorCheck(name=name, health="failed", told=told)
+        return _fail(name, told)
     answered = sum(call.answered is True for call in series.calls)
     last = series.calls[-1]
     health: Health = "ok" if answered == len(series.calls) else "failed"
@@ -447,7 +458,7 @@ def _ended(last: models.ReferenceCall) -> Iterator[str]:
     yield f"failed as {last.subcategory} ({status})"
     if last.explained:
         yield "the question itself was refused: an agent's failure stays unexplained here"
-    if (fix := _STATUS.get(last.status or 0)) is not None:
+    if (fix := FIXES.get(last.subcategory or "")) is not None:
         yield fix
 
 
@@ -486,7 +497,7 @@ def examine(
     yield greeted
     if greeted.health == "failed":
         return
-    mounts = dict.fromkeys(DIRECT)
+    mounts = dict.fromkeys(rest.DIRECT)
     with httpx.Client(timeout=_TIMEOUT_S, transport=transport, mounts=mounts) as http:
         yield ready(client.url, http)
         yield from unattributed(client.url, http)
@@ -494,11 +505,11 @@ def examine(
         try:
             rollout = client.register(metadata={"doctor": True}, roles=[ROLE])
         except ServiceError as error:
-            yield token_refused(error)
+            yield _fail("token", str(error))
             return
-        yield DoctorCheck(name="token", health="ok", told="accepted by the control plane")
+        yield _ok("token", "accepted by the control plane")
         try:
-            yield from examine_upstreams(rollout, wanted, environment, http)
+            yield from examine_upstreams(client, rollout, wanted, environment, http)
         finally:
             with suppress(ServiceError):
                 client.report(rollout.id, status="setup_failed", prompts_executed=0)

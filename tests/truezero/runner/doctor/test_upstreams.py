@@ -81,7 +81,7 @@ def test_a_reference_that_fails_says_how_and_what_to_do(keyed: Service) -> None:
     keyed.provider.plays(lists)
     check = ask(keyed)
     assert check.health == "failed"
-    for words in ("0 of 1 question answered", "failed as quota (HTTP 429)", "billing",
+    for words in ("0 of 1 question answered", "failed as quota (HTTP 429)", "add credit",
                   keyed.get("/rollouts/_reference/exchanges")["items"][-1]["id"]):  # fmt: skip
         assert words in check.told, check.told
 
