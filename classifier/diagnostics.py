@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from itertools import chain
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -46,6 +46,12 @@ class Diagnostic(ABC):
     @abstractmethod
     def of(cls, verdict: Verdict) -> Self | None:
         """Make the diagnostic of a verdict; None when this kind does not apply."""
+
+    @classmethod
+    def _of(cls, verdict: Verdict, **own: object) -> Self:
+        """Take the verdict's fields of the same names, besides those of its own."""
+        names = (each.name for each in fields(cls))  # type: ignore[arg-type]  # every kind is one
+        return cls(**{name: getattr(verdict, name) for name in names if name not in own}, **own)
 
     @classmethod
     @abstractmethod
@@ -207,23 +213,8 @@ class ApiErrorInfo(Diagnostic):
         """Apply to every proven api_error."""
         if verdict.health is not Health.API_ERROR:
             return None
-        subcategory = verdict.subcategory
-        return cls(
-            rule=verdict.rule,
-            subcategory=None if subcategory is None else subcategory.value,
-            transient=verdict.transient,
-            fingerprint=verdict.fingerprint,
-            cause=verdict.cause,
-            lane=verdict.lane,
-            dominant_status=verdict.dominant_status,
-            status_counts=verdict.status_counts,
-            total_requests=verdict.total_requests,
-            failed_requests=verdict.failed_requests,
-            recovered_requests=verdict.recovered_requests,
-            lost_s=verdict.lost_s,
-            evidence=verdict.evidence,
-            detail=_detail(verdict),
-        )
+        subcategory = verdict.subcategory and verdict.subcategory.value
+        return cls._of(verdict, subcategory=subcategory, detail=_detail(verdict))
 
     @classmethod
     def summary(cls, count: int) -> str:
@@ -260,17 +251,7 @@ class SuspectedApiErrorInfo(Diagnostic):
         """Apply to every suspected_api_error."""
         if verdict.health is not Health.SUSPECTED_API_ERROR:
             return None
-        return cls(
-            rule=verdict.rule,
-            fingerprint=verdict.fingerprint,
-            lane=verdict.lane,
-            total_requests=verdict.total_requests,
-            failed_requests=verdict.failed_requests,
-            output_tokens=verdict.output_tokens,
-            tool_calls=verdict.tool_calls,
-            evidence=verdict.evidence,
-            detail=_detail(verdict),
-        )
+        return cls._of(verdict, detail=_detail(verdict))
 
     @classmethod
     def summary(cls, count: int) -> str:
@@ -299,8 +280,7 @@ class UndecidedInfo(Diagnostic):
         """Apply to every undecided rollout."""
         if verdict.health is not Health.UNDECIDED:
             return None
-        missing = tuple(filter(tells_of_missing, verdict.warnings))
-        return cls(missing=missing, evidence=verdict.evidence)
+        return cls._of(verdict, missing=tuple(filter(tells_of_missing, verdict.warnings)))
 
     @classmethod
     def summary(cls, count: int) -> str:
@@ -334,7 +314,7 @@ class NotJudgedInfo(Diagnostic):
             return None
         early = ERROR_BEFORE_ANY_CALL in verdict.warnings
         reason = "the agent made no call before its error" if early else "no prompt was executed"
-        return cls(total_requests=verdict.total_requests, reason=verdict.error or reason)
+        return cls._of(verdict, reason=verdict.error or reason)
 
     @classmethod
     def summary(cls, count: int) -> str:
@@ -437,14 +417,7 @@ class OwnFailureInfo(Diagnostic):
         """Apply where the agent's failures were left out of the verdict."""
         if verdict.attributed_to is not AttributedTo.AGENT:
             return None
-        return cls(
-            provoked=PROVOKED_SUSPECTED in verdict.warnings,
-            corroborated=verdict.corroborated,
-            status_counts=verdict.status_counts,
-            total_requests=verdict.total_requests,
-            failed_requests=verdict.failed_requests,
-            rule=verdict.rule,
-        )
+        return cls._of(verdict, provoked=PROVOKED_SUSPECTED in verdict.warnings)
 
     @property
     def unanswered(self) -> bool:

@@ -137,7 +137,7 @@ def addresses(
 
 
 # benchflow/_utils/scoring.py: classify_error. Its sentences may contain prompts, these do not.
-_STATUSES: Mapping[str, models.ExecutionStatus] = {
+STATUSES: Mapping[str, models.ExecutionStatus] = {
     "idle_timeout": "task_timeout",
     "timeout": "task_timeout",
     "install_failure": "setup_failed",
@@ -176,7 +176,7 @@ def outcome(rollout: Any) -> OutcomeFacts:
     """Return what to report of a rollout; of errors only benchflow's category."""
     scoring = importlib.import_module("benchflow._utils.scoring")
     category = scoring.classify_error(rollout._error)
-    status = _STATUSES.get(category, "unknown_execution_error") if category else "success"
+    status = STATUSES.get(category, "unknown_execution_error") if category else "success"
     seen: OutcomeFacts = {
         "status": status,
         "prompts_executed": len(getattr(rollout, "_executed_prompts", None) or ()),
@@ -190,8 +190,12 @@ def outcome(rollout: Any) -> OutcomeFacts:
     return seen
 
 
-def proven(verdict: models.Verdict) -> dict[str, Any]:
-    """Return the fields of benchflow's ProviderApiErrorDiagnostic."""
+def proven(verdict: Any) -> dict[str, Any]:
+    """Return the fields of benchflow's ProviderApiErrorDiagnostic.
+
+    Arguments:
+        verdict: as REST has it, or of the classifier.
+    """
     return {
         "subcategory": verdict.subcategory or "provider_error",
         "transient": bool(verdict.transient),
@@ -203,19 +207,22 @@ def proven(verdict: models.Verdict) -> dict[str, Any]:
     }
 
 
-def proven_error(verdict: models.Verdict) -> str:
-    """Return a proven failure as benchflow words it: its retry and its breaker read this."""
+def proven_error(verdict: Any, *, counted: bool = True) -> str:
+    """Return a proven failure as benchflow words it: its retry and its breaker read this.
+
+    Arguments:
+        verdict: as for ``proven``.
+        counted: whether its counts are of calls.
+    """
     kind = "transient" if verdict.transient else "permanent"
     status = verdict.dominant_status
-    return (
-        f"provider api error [{verdict.subcategory or 'provider_error'}/{kind}] "
-        f"{'no HTTP status' if status is None else f'HTTP {status}'} on "
-        f"{verdict.failed_requests}/{verdict.total_requests} requests"
-    )
+    answer = "no HTTP status" if status is None else f"HTTP {status}"
+    of = f" on {verdict.failed_requests}/{verdict.total_requests} requests" if counted else ""
+    return f"provider api error [{verdict.subcategory or 'provider_error'}/{kind}] {answer}{of}"
 
 
-def suspected(verdict: models.Verdict) -> dict[str, Any]:
-    """Return the fields of benchflow's SuspectedApiErrorDiagnostic."""
+def suspected(verdict: Any) -> dict[str, Any]:
+    """Return the fields of benchflow's SuspectedApiErrorDiagnostic; arguments as ``proven``."""
     return {
         "total_tokens": verdict.total_tokens or 0,
         "n_tool_calls": verdict.tool_calls or 0,

@@ -48,8 +48,11 @@ EXCEPTION_TYPES: Mapping[str, str] = {
     "provider_error": "ApiInternalServerError",
 }
 # harbor/trial/errors.py and verifier/: of other failures only the type is reported.
-_STATUSES: Mapping[str, models.ExecutionStatus] = {
+STATUSES: Mapping[str, models.ExecutionStatus] = {
     "AgentTimeoutError": "task_timeout",
+    "EnvironmentStartTimeoutError": "setup_failed",
+    "SandboxBuildFailedError": "setup_failed",
+    "HealthcheckError": "setup_failed",
     "AgentSetupTimeoutError": "setup_failed",
     "VerifierTimeoutError": "evaluation_failed",
     "RewardFileNotFoundError": "evaluation_failed",
@@ -396,7 +399,7 @@ def failure(verdict: models.Verdict, *, over: bool) -> Exception | None:
 def outcome(result: Any, kind: str | None) -> OutcomeFacts:
     """Return what to report of a trial; of Harbor's own exception only the type, ``kind``."""
     seen: OutcomeFacts = {
-        "status": _STATUSES.get(kind, "unknown_execution_error") if kind else "success",
+        "status": STATUSES.get(kind, "unknown_execution_error") if kind else "success",
         "prompts_executed": 0 if result.agent_execution is None else 1,
         "rewards": finite(result.verifier_result and result.verifier_result.rewards),
         "error": kind,

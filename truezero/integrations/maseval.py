@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, get_args
 
 from truezero import Client, models
 from truezero.integrations.attempts import (
@@ -44,16 +44,9 @@ _RUNS = ("_run_sequential", "_run_parallel")  # maseval/core/benchmark.py: what 
 _NO_CALL = "zero_signal"  # rule of a verdict
 _TRACE = "truezero"  # key in a report's traces: result loggers drop unknown keys of the report
 
-# maseval/core/benchmark.py: TaskExecutionStatus; the deprecated value means unclassified.
+# maseval/core/benchmark.py: TaskExecutionStatus; its deprecated value means unclassified.
 _STATUSES: Mapping[str, models.ExecutionStatus] = {
-    "success": "success",
-    "agent_error": "agent_error",
-    "environment_error": "environment_error",
-    "user_error": "user_error",
-    "task_timeout": "task_timeout",
-    "unknown_execution_error": "unknown_execution_error",
-    "evaluation_failed": "evaluation_failed",
-    "setup_failed": "setup_failed",
+    status: status for status in get_args(models.ExecutionStatus)
 }
 # Of these MASEval holds the agent responsible, and counts them.
 _COUNTED = frozenset({"success", "agent_error"})
@@ -407,12 +400,14 @@ def unmeasured(report: Report, why: str, *, cause: str, **known: Any) -> None:
     Arguments:
         cause: in a word or two, counted at the end of the run.
     """
-    report["eval"] = None
     report["traces"][_TRACE] = {"health": None, **known, "error": why, _UNMEASURED: cause}
-    report["error"] = report["error"] or _error(why)
-    if report["status"] in _COUNTED:
-        report["status"] = "environment_error"
-    report["termination_reason"] = None
+    report |= {**without_score(report, why), "termination_reason": None}
+
+
+def without_score(report: Mapping[str, Any], why: str) -> Report:
+    """Return the fields of a report without a score: MASEval runs its task again."""
+    status = "environment_error" if report["status"] in _COUNTED else report["status"]
+    return {"status": status, "eval": None, "error": report.get("error") or _error(why)}
 
 
 def card_files(benchmark: Any) -> list[Path]:

@@ -37,7 +37,9 @@ _log = logging.getLogger("truezero")
 TRACES = "traces.jsonl"  # verifiers/v1/utils/trace_store.py
 
 # verifiers/v1/trace.py: Trace.is_truncated; an answer cut by length does not end the run.
-_LIMITS = frozenset({"max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens"})
+_LIMITS = frozenset((
+    "max_turns", "max_turns_reached", "max_input_tokens", "max_output_tokens", "max_total_tokens",
+))  # fmt: skip
 
 # verifiers/v1/errors.py: where a failure happened.
 _STATUSES: Mapping[str, models.ExecutionStatus] = {
@@ -319,8 +321,8 @@ def task_of(trace: Mapping[str, Any]) -> str | None:
     """Return the name of a trace's task: its source's id, name, key or number."""
     task = trace.get("task") or {}
     data = task.get("data") or {}
-    named = data.get("id") or data.get("name") or task.get("key") or data.get("idx")
-    return None if named is None else str(named)
+    names = (data.get("id"), data.get("name"), task.get("key"), data.get("idx"))
+    return next((str(name) for name in names if name not in (None, "")), None)
 
 
 def outcome(trace: Mapping[str, Any]) -> OutcomeFacts:
@@ -333,7 +335,7 @@ def outcome(trace: Mapping[str, Any]) -> OutcomeFacts:
         kind = str(errors[-1]["type"])
         status = _STATUSES.get(kind, "unknown_execution_error")
         return {"status": status, "rewards": rewards, "error": kind}
-    return {"status": "success", "rewards": rewards, "termination_reason": _reason(trace)}
+    return {"status": "success", "rewards": rewards, "termination_reason": ended_by(trace)}
 
 
 def rewards_of(rewards: Mapping[str, Any]) -> dict[str, float] | None:
@@ -346,7 +348,8 @@ def rewards_of(rewards: Mapping[str, Any]) -> dict[str, float] | None:
     return {**named, "reward": sum(named.values())} if named else None
 
 
-def _reason(trace: Mapping[str, Any]) -> models.TerminationReason:
+def ended_by(trace: Mapping[str, Any]) -> models.TerminationReason:
+    """Return why a trace without an error ended."""
     if trace.get("stop_condition") in _LIMITS:
         return "max_steps"
     return "agent_stop" if trace.get("ok") else "unknown"

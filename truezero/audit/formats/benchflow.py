@@ -16,15 +16,8 @@ from truezero.audit.files import any_has, found, has, load, load_lines
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.values import Json, count, instant, mapping, number, text, total
+from truezero.integrations.benchflow_rollouts import STATUSES, proven, proven_error, suspected
 
-_STATUSES: Final = {
-    "timeout": ExecutionStatus.TASK_TIMEOUT,
-    "idle_timeout": ExecutionStatus.TASK_TIMEOUT,
-    "install_failure": ExecutionStatus.SETUP_FAILED,
-    "sandbox_setup": ExecutionStatus.SETUP_FAILED,
-    "infra_failure": ExecutionStatus.ENVIRONMENT_ERROR,
-    "pipe_closed": ExecutionStatus.ENVIRONMENT_ERROR,
-}
 # A status that benchflow counted, with the subcategory that it, or our plugin, gave it.
 _COINED: Final = {
     "auth": "invalid_api_key",
@@ -94,7 +87,7 @@ def _tokens(record: Json) -> int | None:
 def _status(record: Json) -> ExecutionStatus:
     if text(record.get("error")):
         category = str(record.get("error_category"))
-        return _STATUSES.get(category, ExecutionStatus.AGENT_ERROR)
+        return ExecutionStatus(STATUSES.get(category, "agent_error"))
     if text(record.get("verifier_error")):
         return ExecutionStatus.EVALUATION_FAILED
     return ExecutionStatus.SUCCESS
@@ -135,32 +128,13 @@ def _fields(judged: Audited, _before: Json) -> Json:
             "rewards": None,
             "error": f"suspected provider api error: {verdict.rule}",
             "error_category": "suspected_api_error",
-            "suspected_api_error_info": {
-                "total_tokens": verdict.total_tokens or 0,
-                "n_tool_calls": verdict.tool_calls or 0,
-                "total_requests": verdict.total_requests,
-                "failed_requests": verdict.failed_requests,
-            },
+            "suspected_api_error_info": suspected(verdict),
         }
-    kind = "transient" if verdict.transient else "permanent"
-    status = verdict.dominant_status
-    answer = "no answer" if status is None else f"HTTP {status}"
-    share = (
-        f" on {verdict.failed_requests}/{verdict.total_requests} requests" if judged.calls else ""
-    )
     return {
         "rewards": None,
-        "error": f"provider api error [{verdict.subcategory.value}/{kind}] {answer}{share}",
+        "error": proven_error(verdict, counted=judged.calls),
         "error_category": "api_error",
-        "api_error_info": {
-            "subcategory": verdict.subcategory.value,
-            "transient": bool(verdict.transient),
-            "dominant_status": status,
-            "status_counts": dict(verdict.status_counts),
-            "total_requests": verdict.total_requests,
-            "failed_requests": verdict.failed_requests,
-            "fingerprint": verdict.fingerprint or "",
-        },
+        "api_error_info": proven(verdict),
     }
 
 

@@ -22,22 +22,11 @@ from truezero.audit.values import Json, count, items, length, mapping, number, o
 from truezero.integrations.harbor import (
     EXCEPTION_TYPES,
     KNOWN_AS,
+    STATUSES,
     ProviderRejectedRequest,
     SuspectedApiError,
 )
 
-# Exceptions of Harbor's own that are none of a model's provider.
-_STATUSES: Final = {
-    "AgentTimeoutError": ExecutionStatus.TASK_TIMEOUT,
-    "EnvironmentStartTimeoutError": ExecutionStatus.SETUP_FAILED,
-    "SandboxBuildFailedError": ExecutionStatus.SETUP_FAILED,
-    "AgentSetupTimeoutError": ExecutionStatus.SETUP_FAILED,
-    "HealthcheckError": ExecutionStatus.SETUP_FAILED,
-    "VerifierTimeoutError": ExecutionStatus.EVALUATION_FAILED,
-    "RewardFileNotFoundError": ExecutionStatus.EVALUATION_FAILED,
-    "RewardFileEmptyError": ExecutionStatus.EVALUATION_FAILED,
-    "VerifierOutputParseError": ExecutionStatus.EVALUATION_FAILED,
-}
 # A verdict in Harbor's own names, which its retries and reports know.
 _NAMES: Final = {**EXCEPTION_TYPES, "rejected_request": KNOWN_AS[ProviderRejectedRequest]}
 _SUSPECTED: Final = KNOWN_AS[SuspectedApiError]
@@ -63,7 +52,7 @@ def _read(path: Path) -> Iterator[FinishedRun]:
 def _run(run: str, record: Json, folder: Path) -> FinishedRun:
     raised = _exception(record)
     kind = text(raised.get("exception_type"))
-    status = _STATUSES.get(kind, ExecutionStatus.AGENT_ERROR) if kind else ExecutionStatus.SUCCESS
+    status = ExecutionStatus(STATUSES.get(kind, "agent_error") if kind else "success")
     spoke, called = _trajectory(folder)
     return FinishedRun(
         id=run,

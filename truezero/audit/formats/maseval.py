@@ -17,6 +17,7 @@ from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhea
 from truezero.audit.files import any_has, found, has, load_lines, save_lines
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.values import Json, count, instant, items, mapping, number, text, total
+from truezero.integrations.maseval import without_score
 
 _STATUSES: Final = {member.value: member for member in ExecutionStatus} | {
     "task_execution_failed": ExecutionStatus.UNKNOWN_EXECUTION_ERROR
@@ -131,22 +132,14 @@ def _write(path: Path, verdicts: Verdicts) -> None:
 
 
 def _corrected(record: Json, run: str, verdicts: Verdicts) -> Json:
-    """Return a report as the callback leaves it: MASEval runs one without a measurement again."""
+    """Return a report as the callback leaves it."""
     judged = unhealthy(verdicts, run)
     if judged is None:
         return record
     record = _reported(record)
     reported = {name: record[name] for name in _SAVED if name in record}
-    why = judged.why
-    error = record.get("error") or {
-        "error_type": "NotMeasured",
-        "error_message": why,
-        "component": KEY,
-    }
     traces = {**mapping(record.get("traces")), KEY: {**block(judged), "reported": reported}}
-    failed = record["status"] not in ("success", "agent_error")
-    status = record["status"] if failed else "environment_error"
-    return {**record, "status": status, "eval": None, "error": error, "traces": traces}
+    return {**record, **without_score(record, judged.why), "traces": traces}
 
 
 MASEVAL = AuditFormat(

@@ -20,8 +20,8 @@ from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
 from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
 from truezero.integrations.trainers import ERROR
+from truezero.integrations.verifiers import ended_by, task_of
 
-_LIMITS: Final = ("max_turns", "max_turns_reached", "max_input_tokens", "max_output_tokens")
 _PATTERNS: Final = ("traces.jsonl", "results.jsonl")
 
 
@@ -65,9 +65,8 @@ def _records(file: Path, place: int, line: Json) -> Iterator[tuple[str, Json]]:
 
 def _task(trace: Json) -> str:
     task = mapping(trace.get("task"))
-    data = mapping(task.get("data"))
-    named = (data.get("id"), data.get("name"), task.get("key"), data.get("idx"), trace.get("id"))
-    return str(next((each for each in named if each is not None), "(unnamed)"))
+    named = task_of({"task": {**task, "data": mapping(task.get("data"))}})
+    return named or text(trace.get("id")) or "(unnamed)"
 
 
 def _trace(run: str, task: str, repeat: int, trace: Json) -> FinishedRun:
@@ -83,7 +82,9 @@ def _trace(run: str, task: str, repeat: int, trace: Json) -> FinishedRun:
         repeat=repeat,
         reward=_reward(trace),
         status=status,
-        termination_reason=_reason(trace) if status is ExecutionStatus.SUCCESS else None,
+        termination_reason=TerminationReason(ended_by(trace))
+        if status is ExecutionStatus.SUCCESS
+        else None,
         error=None if failed is None else _error(failed),
         calls=calls,
         unknown=() if calls is not None else ("calls",),
@@ -105,12 +106,6 @@ def _reward(trace: Json) -> float | None:
         if (score := number(each.get("score"))) is not None
     ]
     return sum(values) if values else None
-
-
-def _reason(trace: Json) -> TerminationReason:
-    if trace.get("stop_condition") in _LIMITS:
-        return TerminationReason.MAX_STEPS
-    return TerminationReason.AGENT_STOP if trace.get("ok") else TerminationReason.UNKNOWN
 
 
 def _calls(trace: Record) -> tuple[RecordedCall, ...] | None:
