@@ -9,6 +9,7 @@ from typing import Any
 
 from truezero.audit.runs import AuditError
 from truezero.audit.values import Json
+from truezero.whole_file import write_whole
 
 PEEKED = 50  # files of a folder that are opened to recognise it
 
@@ -48,18 +49,14 @@ def load_lines(path: Path) -> Iterator[Json]:
 
 def save(path: Path, value: object, *, indent: int | None = 2) -> None:
     """Write a JSON file, whole or not at all."""
-    _replace(path, json.dumps(value, indent=indent, ensure_ascii=False) + "\n")
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    write_whole(path, f"{text}\n".encode())
 
 
 def save_lines(path: Path, records: Iterable[object]) -> None:
     """Write a file of JSON lines, whole or not at all."""
-    _replace(path, "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in records))
-
-
-def _replace(path: Path, content: str) -> None:
-    part = path.with_name(path.name + ".part")
-    part.write_text(content, encoding="utf-8")
-    part.replace(path)
+    lines = [json.dumps(each, ensure_ascii=False) + "\n" for each in records]
+    write_whole(path, "".join(lines).encode())
 
 
 def peek(path: Path) -> Any:

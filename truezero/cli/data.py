@@ -33,6 +33,7 @@ from truezero.cli.options import (
     settings,
 )
 from truezero.printable import plural, visible
+from truezero.whole_file import whole
 
 _TYPES = ("rollout", "exchange", "verdict", "breaker")
 _REJECTED: Mapping[str, tuple[str, str]] = {
@@ -91,15 +92,11 @@ def export(
 
 def _write_lines(out: Path, lines: Iterable[str]) -> None:
     """Write a file whole or not at all: a partial export would be mistaken for a whole one."""
-    part = out.with_name(out.name + ".part")
     try:
-        with part.open("w", encoding="utf-8") as file:
+        with whole(out) as copy, copy.open("w", encoding="utf-8") as file:
             file.writelines(line + "\n" for line in lines)
-        part.replace(out)
     except OSError as error:
         fail(f"cannot write {out}: {error.strerror}", 1)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _export_full(url: str, out: Path | None, *, batch: str | None) -> None:

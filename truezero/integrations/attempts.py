@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import shlex
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from truezero import Client, models
 from truezero.sdk.errors import ServiceError
 
+BATCH = "TRUEZERO_BATCH"  # the variable that names a run's batch
 GREETING_S = 5.0  # what a harness may wait for a service, once a run
 AWAY = "truezero service away"  # cause of what was not measured because of that
 NO_CALL = "no call came through truezero: check the agent's base URL"
+
+_log = logging.getLogger("truezero")
 
 
 class NotMeasured(RuntimeError):
@@ -65,9 +70,12 @@ def check_service(
         raise failed[0]
 
 
-def next_attempt(earlier: Iterable[models.RolloutItem]) -> int:
-    """Return the number of a task's next attempt, from 0."""
-    return 1 + max((item.attempt or 0 for item in earlier), default=-1)
+def keep_verdict(file: Path, content: str) -> None:
+    """Write a verdict beside a harness's own result; a failure costs a warning."""
+    try:
+        file.write_text(content, encoding="utf-8")
+    except OSError as error:
+        _log.warning("truezero: the verdict is not kept in %s: %s", file, error)
 
 
 class Contact:

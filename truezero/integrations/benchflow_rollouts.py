@@ -21,19 +21,22 @@ from typing import Any
 
 from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
+    BATCH,
     GREETING_S,
     Contact,
     NotMeasured,
     check_service,
     finite,
-    next_attempt,
+    keep_verdict,
     no_measurement,
     undecided,
 )
 from truezero.integrations.benchflow import SWITCH, asked_for
-from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card, replace_file
+from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
+from truezero.sdk.rest import next_attempts
+from truezero.whole_file import write_whole
 
 # --- routes ---
 #
@@ -249,7 +252,6 @@ def unmeasured(error: ServiceError) -> str:
 Method = Callable[..., Any]
 AsyncMethod = Callable[..., Awaitable[Any]]
 
-_BATCH = "TRUEZERO_BATCH"
 _REVIEWERS = "-reviewers"  # an agent that grades another's work is no sample of the job's
 _STATE = "_truezero"
 _LONGEST_ID = 200
@@ -477,10 +479,10 @@ def _summarize(evaluation: Any, batch: str) -> str | None:
         written = file.read_bytes()
         card = json.loads(fetch_card(batch, "benchflow"))
         summary = json.dumps({**json.loads(written), CARD_KEY: card}, indent=2).encode()
-        replace_file(file, summary)
+        write_whole(file, summary)
         above = jobs / file.name
         if above.read_bytes() == written:
-            replace_file(above, summary)
+            write_whole(above, summary)
     except NoCard as error:
         return str(error)
     except (AttributeError, OSError, ValueError) as error:  # of a release without this summary
@@ -495,7 +497,7 @@ def _goes_through_litellm(agent: str, model: str | None, env: Mapping[str, str])
 
 
 def _batch_of(rollout: Any) -> str:
-    return os.environ.get(_BATCH) or str(rollout._job_name)
+    return os.environ.get(BATCH) or str(rollout._job_name)
 
 
 async def _register(
@@ -511,7 +513,8 @@ async def _register(
     }  # fmt: skip
     try:
         async with AsyncClient() as client:
-            facts["attempt"] = next_attempt(await client.rollouts(batch=batch, task=task))
+            earlier = await client.rollouts(batch=batch, task=task)
+            facts["attempt"] = next_attempts(earlier).get((task, None), 0)
             try:
                 registered = await client.register(id=name, **facts)
             except ServiceError as error:
@@ -536,7 +539,4 @@ async def _settle(rollout: Any, measured: _Measured) -> None:
     if rollout._config.purpose != "reviewer":
         _measured_jobs[rollout._job_name] = _batch_of(rollout)
     file = rollout._rollout_dir / "truezero.json"
-    try:
-        file.write_text(measured.verdict.model_dump_json(indent=2), encoding="utf-8")
-    except OSError as error:
-        _log.warning("the verdict is not kept in %s: %s", file, error)
+    keep_verdict(file, measured.verdict.model_dump_json(indent=2))

@@ -5,7 +5,6 @@ A card is an extra: one that fails or is late costs a sentence and never the run
 
 from __future__ import annotations
 
-import os
 import shlex
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +14,7 @@ import httpx
 from truezero import Client
 from truezero.printable import plural
 from truezero.sdk.errors import ServiceError
+from truezero.whole_file import write_whole
 
 CARD_FILE = "measurement-card.json"  # in the folder of a job
 CARD_KEY = "measurement_card"  # in a log or a summary that is JSON itself
@@ -60,26 +60,12 @@ def write_card(
 ) -> str | None:
     """Write a batch's card into a file; return why there is none. Arguments as ``fetch_card``."""
     try:
-        replace_file(file, fetch_card(batch, package, url, token))
+        write_whole(file, fetch_card(batch, package, url, token))
     except NoCard as error:
         return str(error)
     except OSError as error:
         return str(NoCard(batch, error))
     return None
-
-
-def replace_file(file: Path, content: bytes) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        beside.write_bytes(content)
-        beside.replace(file)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def _named(package: str) -> str:

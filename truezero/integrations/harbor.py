@@ -17,11 +17,12 @@ from typing import Any
 
 from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
+    BATCH,
     NO_CALL,
     NotMeasured,
     check_service,
     finite,
-    next_attempt,
+    keep_verdict,
     no_measurement,
     undecided,
 )
@@ -30,9 +31,9 @@ from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import outcomes_left
+from truezero.sdk.rest import next_attempts
 from truezero.sdk.rollouts import Skipped
 
-_BATCH = "TRUEZERO_BATCH"
 _KEPT = "truezero.json"  # in a trial's folder, beside Harbor's result.json
 _WITHOUT_MODEL = frozenset({"oracle", "nop"})
 
@@ -123,7 +124,7 @@ class TruezeroPlugin:
         self, url: str | None = None, token: str | None = None, batch: str | None = None
     ) -> None:
         self._service = url, token
-        self._batch = batch or os.environ.get(_BATCH)
+        self._batch = batch or os.environ.get(BATCH)
         self._job: Any = None
         self._attempts: dict[str, _TrialAttempt] = {}
         self._unmeasured: dict[str, str] = {}  # why, by the trial's name
@@ -338,7 +339,7 @@ class TruezeroPlugin:
                 batch=self._batch,
                 task=task,
                 repeat=repeat,
-                attempt=next_attempt(item for item in earlier if item.repeat == repeat),
+                attempt=next_attempts(earlier).get((task, repeat), 0),
                 model=(agent.model_name or "").rpartition("/")[2] or None,
                 metadata={"trial_name": event.trial_name},
             )
@@ -443,7 +444,4 @@ def _keep(attempt: _TrialAttempt, why: Exception | None) -> None:
         "lane": attempt.lane if verdict and verdict.total_requests else None,
         "verdict": verdict and verdict.model_dump(mode="json"),
     }
-    try:
-        file.write_text(json.dumps(kept, indent=2), encoding="utf-8")
-    except OSError as error:
-        _log.warning("truezero: the verdict is not kept in %s: %s", file, error)
+    keep_verdict(file, json.dumps(kept, indent=2))

@@ -21,9 +21,9 @@ from typing import Any, NoReturn, get_args
 
 from truezero import Client, models
 from truezero.integrations.attempts import (
+    BATCH,
     check_service,
     finite,
-    next_attempt,
     no_measurement,
     service_cause,
     undecided,
@@ -35,10 +35,10 @@ from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import Identity, WatchedIdentity, current
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import outcomes_left
+from truezero.sdk.rest import next_attempts
 
 Report = dict[str, Any]
 
-_BATCH = "TRUEZERO_BATCH"
 _JUDGE, _USER = "judge", "user"
 _RUNS = ("_run_sequential", "_run_parallel")  # maseval/core/benchmark.py: what `run` ends in
 _NO_CALL = "zero_signal"  # rule of a verdict
@@ -102,7 +102,7 @@ class Truezero:
     ) -> None:
         self._url, self._token = url, token
         self._client = Client(url, token)
-        self._batch = batch or os.environ.get(_BATCH) or f"maseval-{uuid.uuid4().hex[:8]}"
+        self._batch = batch or os.environ.get(BATCH) or f"maseval-{uuid.uuid4().hex[:8]}"
         self._patched: list[tuple[Any, str, Any]] = []
         self._wired = False  # in this run the key or base URL of a rollout was taken
         self._warned = False  # and it was said that none was
@@ -165,7 +165,7 @@ class Truezero:
                 task=name,
                 repeat=repeat,
                 repeats=None if repeat is None else benchmark.n_task_repeats,
-                attempt=next_attempt(item for item in earlier if item.repeat == repeat),
+                attempt=next_attempts(earlier).get((name, repeat), 0),
                 roles=[_JUDGE, _USER],
             )
         except ServiceError as error:

@@ -19,9 +19,9 @@ from typing import Any
 
 from truezero import Client, Rollout, Skipped, models
 from truezero.integrations.attempts import (
+    BATCH,
     NO_CALL,
     check_service,
-    next_attempt,
     no_measurement,
     service_cause,
     unmeasured_line,
@@ -30,6 +30,7 @@ from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.outcomes import outcomes_left
+from truezero.sdk.rest import next_attempts
 
 Instance = Mapping[str, Any]
 Process = Callable[[Instance, Path, dict[str, Any], Any], None]
@@ -37,7 +38,6 @@ Process = Callable[[Instance, Path, dict[str, Any], Any], None]
 _RUNNER = "minisweagent.run.benchmarks.swebench"
 _MODEL_CLASS = f"{__name__}.rollout_model"
 _BASE_CLASS = "truezero_base"
-_BATCH = "TRUEZERO_BATCH"
 _PREDICTIONS = "preds.json"
 _HELP = frozenset({"--help", "-h"})
 
@@ -85,7 +85,7 @@ def main() -> None:
     and if it went away, after the last one.
     """
     runner: Any = importlib.import_module(_RUNNER)
-    batch = os.environ.get(_BATCH) or "mini-swe-agent"
+    batch = os.environ.get(BATCH) or "mini-swe-agent"
     if not _HELP.intersection(sys.argv):
         try:
             check_service()
@@ -162,7 +162,8 @@ class UnderRollout:
 
     def _measure(self, name: str, output_dir: Path, process: Callable[[], None]) -> str | None:
         """Run an instance; return why it is no measurement, None if it is one."""
-        attempt = next_attempt(self._client.rollouts(batch=self._batch, task=name))
+        earlier = self._client.rollouts(batch=self._batch, task=name)
+        attempt = next_attempts(earlier).get((name, None), 0)
         with self._client.batch(self._batch).rollout(name, attempt=attempt) as rollout:
             _running.rollout = rollout
             try:

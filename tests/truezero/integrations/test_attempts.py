@@ -14,17 +14,20 @@ from tests.journeys.harnesses import Silent
 from tests.truezero import driving
 from tests.waiting import until
 from truezero import Client, ServiceError
-from truezero.integrations.attempts import Contact, check_service, next_attempt
+from truezero.integrations.attempts import Contact, check_service
+from truezero.sdk.rest import next_attempts
 
 
 def test_attempts_go_on_where_an_earlier_process_stopped(url: str) -> None:
     with Client(url) as client:
         for expected in range(3):
-            number = next_attempt(client.rollouts(batch="counted", task="t"))
+            following = next_attempts(client.rollouts(batch="counted", task="t"))
+            number = following.get(("t", None), 0)
             assert number == expected
             client.register(batch="counted", task="t", attempt=number)
         client.register(batch="counted", task="uncounted")
-        assert next_attempt(client.rollouts(batch="counted", task="uncounted")) == 1
+        following = next_attempts(client.rollouts(batch="counted", task="uncounted"))
+        assert following == {("uncounted", None): 1}
 
 
 def test_a_service_that_answers_is_no_error(url: str) -> None:

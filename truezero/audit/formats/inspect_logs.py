@@ -29,6 +29,7 @@ from truezero.audit.formats.inspect_metrics import (
 from truezero.audit.judge import Audited
 from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
 from truezero.audit.values import Json, count, instant, items, mapping, number, text
+from truezero.whole_file import whole
 
 # --- zips ---
 #
@@ -120,14 +121,12 @@ def rewrite(
     members = read_members(path)
     order = [name for name in members if name not in last]
     order += [name for name in last if name in members]
-    part = path.with_name(path.name + ".part")
-    with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
+    with whole(path) as copy, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in order:
             content = members[name]()
             info = zipfile.ZipInfo(name)  # a fixed date: the same log gives the same file
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, changes[name](content) if name in changes else content)
-    part.replace(path)
 
 
 # --- logs ---

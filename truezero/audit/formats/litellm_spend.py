@@ -18,6 +18,7 @@ from truezero.audit.files import PEEKED, found, load, load_lines, save, save_lin
 from truezero.audit.judge import Audited
 from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
 from truezero.audit.values import Json, count, instant, items, mapping, text
+from truezero.whole_file import whole
 
 _COLUMNS: Final = frozenset(("request_id", "call_type", "startTime", "model"))
 _UNNAMED: Final = "(no session_id)"
@@ -187,12 +188,10 @@ def _save(file: Path, rows: list[Json]) -> None:
 
 def _save_csv(file: Path, rows: Iterable[Json]) -> None:
     rows = list(rows)
-    part = file.with_name(file.name + ".part")
-    with part.open("w", encoding="utf-8", newline="") as out:
+    with whole(file) as copy, copy.open("w", encoding="utf-8", newline="") as out:
         writer = csv.DictWriter(out, list(dict.fromkeys(name for row in rows for name in row)))
         writer.writeheader()
         writer.writerows(rows)
-    part.replace(file)
 
 
 LITELLM = AuditFormat(
