@@ -156,12 +156,14 @@ def verify(*, card: Path, export: Path, as_json: bool) -> None:
     CARD may also be benchflow's summary.json or the dump of an Inspect log, which hold one. Needs
     no service.
     """
-    from truezero.runner import card as cards  # noqa: PLC0415  loads the classifier
+    from truezero.audit.files import load  # noqa: PLC0415  loads the classifier
+    from truezero.audit.runs import AuditError  # noqa: PLC0415
+    from truezero.runner.card import verify as verified_by  # noqa: PLC0415
 
     try:
         with progress(f"reading {export}"):
-            verified = cards.verify(cards.read_json(card), export)
-    except cards.CardError as error:
+            verified = verified_by(load(card), export)
+    except AuditError as error:
         fail(str(error), 2)
     wrong = verified.differences
     if as_json:

@@ -5,7 +5,6 @@ Verification is offline: it needs the card, its export, and no service.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -13,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from classifier.card import GONE, Stated, card_bytes, card_of, differences
+from truezero.audit.files import load_lines
+from truezero.audit.runs import AuditError
 
 HELD_AS = "measurement_card"  # where a log or a summary holds its card
 
 
-class CardError(Exception):
-    """A card or its export cannot be used; the message says why."""
+class CardError(AuditError):
+    """A file holds no card; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,23 +28,6 @@ class Verified:
 
     differences: tuple[str, ...]
     notes: tuple[str, ...]
-
-
-# --- files ---
-
-
-def read_json(path: Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        CardError: it cannot be read.
-    """
-    try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise CardError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise CardError(f"{path}: not JSON: {error}") from None
 
 
 def card_in(value: Any) -> Any:
@@ -57,32 +41,6 @@ def card_in(value: Any) -> Any:
     return value
 
 
-def export_records(path: Path) -> Iterator[Mapping[str, Any]]:
-    """Read an export line by line.
-
-    Raises:
-        CardError: it cannot be read.
-    """
-    try:
-        with path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _object(json.loads(line), f"{path}: line {number}")
-    except OSError as error:
-        raise CardError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise CardError(f"{path}: {error}") from None
-
-
-def _object(value: Any, name: str) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise CardError(f"{name} is not a JSON object")
-    return value
-
-
-# --- verification ---
-
-
 def verify(card: Any, export: Path) -> Verified:
     """Verify a card: its export has the digest that it names, and makes the same card again.
 
@@ -90,9 +48,9 @@ def verify(card: Any, export: Path) -> Verified:
         card: as JSON has it, or a log or summary that holds it.
 
     Raises:
-        CardError: a file cannot be read, or the card is none.
+        AuditError: the export cannot be read, or the card is none.
     """
-    card = _object(card_in(card), "the card")
+    card = card_in(card)
     try:
         stated = Stated.decode(card["stated"])
         old = card["roots"].get("calls") is not None
@@ -100,7 +58,7 @@ def verify(card: Any, export: Path) -> Verified:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CardError(f"not a measurement card: {error}") from None
     try:
-        again = card_of(export_records(export), stated)
+        again = card_of(load_lines(export), stated)
     except ValueError as error:
         wrong = [f"{export}: {error}"]
     else:
