@@ -113,3 +113,12 @@ class RolloutFilters(TypedDict, total=False):
     failed_until: float | str
     sort: models.Sort
     order: models.Order
+
+
+class GroupFilters(TypedDict, total=False):
+    """What `GET /batches/{id}/groups` takes; ``method`` is gone, and without effect."""
+
+    min_valid: int
+    settled: bool | None
+    task: str | None
+    method: object

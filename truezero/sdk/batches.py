@@ -17,11 +17,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import Any, Generic, TypeVar
 
 from truezero import models
 from truezero.models.batches import NO_ADVANTAGES
-from truezero.sdk.arguments import LaneFacts, RolloutFacts, RunFacts
+from truezero.sdk.arguments import GroupFilters, LaneFacts, RolloutFacts, RunFacts
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
 
@@ -403,13 +403,6 @@ def _plain(model: str) -> str:
 # They come as they settle, from the event stream of the batch.
 
 
-class _GroupQuery(TypedDict):
-    batch: str
-    min_valid: int
-    settled: bool
-    task: str | None
-
-
 class SettledGroups:
     """Asks for the groups that have settled, once each time they do, until the batch has ended.
 
@@ -418,7 +411,7 @@ class SettledGroups:
     """
 
     def __init__(self, batch: str, *, min_valid: int = 2) -> None:
-        self._batch = batch
+        self.batch = batch
         self._min_valid = min_valid
         self._open = False
         self._told: dict[str, tuple[int, bool, list[str]]] = {}
@@ -434,14 +427,9 @@ class SettledGroups:
         self._open = True
         return task
 
-    def asked(self, task: str | None) -> _GroupQuery:
+    def asked(self, task: str | None) -> GroupFilters:
         """Return what to ask for: the settled groups of a task, or of all."""
-        return {
-            "batch": self._batch,
-            "min_valid": self._min_valid,
-            "settled": True,
-            "task": task,
-        }
+        return {"min_valid": self._min_valid, "settled": True, "task": task}
 
     def take(self, pages: list[models.GroupPage], *, all_tasks: bool) -> list[models.Group]:
         """Return the groups that were not told of before; note whether the batch has ended."""

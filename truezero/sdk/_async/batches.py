@@ -245,10 +245,10 @@ async def settled_since(
 ) -> list[models.Group]:
     """Return the groups that have settled since the event before."""
     task = groups.task_of(event)
-    pages = await client.group_pages(**groups.asked(task))
+    pages = await client.group_pages(groups.batch, **groups.asked(task))
     if task is not None and pages[-1].ended:
         task = None
-        pages = await client.group_pages(**groups.asked(None))
+        pages = await client.group_pages(groups.batch, **groups.asked(None))
     return groups.take(pages, all_tasks=task is None)
 
 

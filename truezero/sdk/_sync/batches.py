@@ -239,10 +239,10 @@ def _attempt(
 def settled_since(client: Client, groups: SettledGroups, event: Event) -> list[models.Group]:
     """Return the groups that have settled since the event before."""
     task = groups.task_of(event)
-    pages = client.group_pages(**groups.asked(task))
+    pages = client.group_pages(groups.batch, **groups.asked(task))
     if task is not None and pages[-1].ended:
         task = None
-        pages = client.group_pages(**groups.asked(None))
+        pages = client.group_pages(groups.batch, **groups.asked(None))
     return groups.take(pages, all_tasks=task is None)
 
 

@@ -28,7 +28,14 @@ from truezero.sdk.addresses import (
     present,
     service_url,
 )
-from truezero.sdk.arguments import DrillFacts, LaneFacts, LimitFacts, OutcomeFacts, RolloutFilters
+from truezero.sdk.arguments import (
+    DrillFacts,
+    GroupFilters,
+    LaneFacts,
+    LimitFacts,
+    OutcomeFacts,
+    RolloutFilters,
+)
 from truezero.sdk.batches import warn_of_method
 from truezero.sdk.errors import ServiceError, refused
 from truezero.sdk.events import Event, Events
@@ -273,46 +280,17 @@ class Client:
         """Say that a run of a batch is over; without its name, all of them."""
         return self._post(models.BatchRuns, of_batch(batch, "/end"), {"run": run})
 
-    def groups(
-        self,
-        batch: str,
-        *,
-        min_valid: int = 2,
-        settled: bool | None = None,
-        task: str | None = None,
-        method: object = None,
-    ) -> list[models.Group]:
-        """Return the groups of a batch, by task; ``settled`` leaves out the others.
-
-        Arguments:
-            method: gone, and without effect.
-        """
-        pages = self.group_pages(
-            batch, min_valid=min_valid, settled=settled, task=task, method=method
-        )
+    def groups(self, batch: str, **asked: Unpack[GroupFilters]) -> list[models.Group]:
+        """Return the groups of a batch, by task."""
+        pages = self.group_pages(batch, **asked)
         return [group for page in pages for group in page.items]
 
-    def group_pages(
-        self,
-        batch: str,
-        *,
-        min_valid: int = 2,
-        settled: bool | None = None,
-        task: str | None = None,
-        method: object = None,
-    ) -> list[models.GroupPage]:
-        """Return the pages of a batch's groups, each with whether the batch had ended by then.
-
-        Arguments:
-            method: gone, and without effect.
-        """
-        warn_of_method(method)
-        params = present(
-            min_valid=min_valid,
-            settled=None if settled is None else str(settled).lower(),
-            task=task,
-            limit=1000,
-        )
+    def group_pages(self, batch: str, **asked: Unpack[GroupFilters]) -> list[models.GroupPage]:
+        """Return the pages of a batch's groups, each with whether the batch had ended by then."""
+        warn_of_method(asked.pop("method", None))
+        settled = asked.get("settled")
+        flag = None if settled is None else str(settled).lower()
+        params = {"min_valid": 2, **present(**{**asked, "settled": flag}), "limit": 1000}
         return self._pages(models.GroupPage, of_batch(batch, "/groups"), params)
 
     def compare(self, a: str, b: str) -> models.BatchComparison:
