@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
 from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
@@ -172,8 +171,7 @@ def base_urls(
     names = [name for name in environment if name.endswith(("_BASE_URL", "_API_BASE"))]
     given = sorted(name for name in names if environment[name])
     if not given:
-        detail = "no base URL variable is set; `truezero run` sets them"
-        yield _skip("base URLs", detail)
+        yield _skip("base URLs", "no base URL variable is set; `truezero run` sets them")
     for name in given:
         yield _base_url(name, environment[name], service, http)
 
@@ -217,10 +215,8 @@ def ready(service: str, http: httpx.Client) -> DoctorCheck:
     except ServiceError as error:
         return _fail("ready", str(error))
     if state.status == "ready":
-        detail = "calls are recorded"
-        if state.gaps:
-            detail += f"; calls not recorded since start: {state.gaps}"
-        return _ok("ready", detail)
+        gaps = f"; calls not recorded since start: {state.gaps}" if state.gaps else ""
+        return _ok("ready", f"calls are recorded{gaps}")
     missing = "database" if not state.database else "recorder"
     detail = f"the {missing} is unavailable, so verdicts are undecided: see the service's log"
     return _fail("ready", detail)
@@ -266,20 +262,32 @@ def _state(model: type[M], url: str, path: str, http: httpx.Client) -> M:
 ROLE = "doctor"  # keeps these calls apart from the agent's
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Probe:
-    """Access to one upstream through the proxy."""
+    """Access to one upstream through the proxy; ``held``: by a key that the service may hold."""
 
-    upstream: str
-    provider: ProbedProvider
-    base_url: str
-    headers: Mapping[str, str]
-    held: bool  # no key of ours: the service may hold one
-    http: httpx.Client
-    calls: Callable[[], Sequence[models.Exchange]]  # as the service recorded them
+    def __init__(
+        self,
+        upstream: str,
+        client: Client,
+        rollout: models.RolloutRegistered,
+        environment: Mapping[str, str],
+        http: httpx.Client,
+    ) -> None:
+        self.upstream, self.provider = upstream, provider_of(upstream)
+        self._client, self._rollout, self._http = client, rollout, http
+        access, key = rollout.roles[ROLE], _key(self.provider, environment)
+        self.held = key is None
+        scheme = "Bearer " if self.provider.header == "authorization" else ""
+        self._headers = {self.provider.header: scheme + (key or access.key), **self.provider.extra}
+        self._base_url = access.base_urls[upstream]
 
     def get(self, path: str) -> httpx.Response:
-        return self.http.get(self.base_url + path, headers=dict(self.headers))
+        return self._http.get(self._base_url + path, headers=self._headers)
+
+    def cause(self, answer: httpx.Response) -> str | None:
+        """Return why a call failed, as the service recorded it."""
+        recorded = {call.id: call.subcategory for call in self._client.exchanges(self._rollout.id)}
+        return recorded.get(answer.headers.get("x-truezero-exchange", ""))
 
 
 def examine_upstreams(
@@ -297,40 +305,14 @@ def examine_upstreams(
         yield _skip("keys", detail)
     for upstream in dict.fromkeys((*named, *keyed)):
         if upstream not in rollout.base_urls:
-            detail = "unknown upstream, or its address is not configured"
-            yield _fail(upstream, detail)
+            yield _fail(upstream, "unknown upstream, or its address is not configured")
             continue
-        calls = partial(client.exchanges, rollout.id)
-        probe = _probe(upstream, rollout, environment, http, calls)
+        probe = _Probe(upstream, client, rollout, environment, http)
         yield from _check_upstream(probe, [m for name, m in wanted.models if name == upstream])
 
 
 def _key(provider: ProbedProvider, environment: Mapping[str, str]) -> str | None:
     return next((environment[name] for name in provider.keys if environment.get(name)), None)
-
-
-def _probe(
-    upstream: str,
-    rollout: models.RolloutRegistered,
-    environment: Mapping[str, str],
-    http: httpx.Client,
-    calls: Callable[[], Sequence[models.Exchange]],
-) -> _Probe:
-    provider, access = provider_of(upstream), rollout.roles[ROLE]
-    key = _key(provider, environment)
-    credential = key or access.key
-    if provider.header == "authorization":
-        credential = f"Bearer {credential}"
-    headers = {provider.header: credential, **provider.extra}
-    return _Probe(
-        upstream=upstream,
-        provider=provider,
-        base_url=access.base_urls[upstream],
-        headers=headers,
-        held=key is None,
-        http=http,
-        calls=calls,
-    )
 
 
 def _check_upstream(probe: _Probe, named: Sequence[str]) -> Iterator[DoctorCheck]:
@@ -356,8 +338,7 @@ def _explain(answer: httpx.Response, probe: _Probe) -> str:
     refusal = answer.headers.get("x-truezero-refusal")
     if refusal is not None:
         return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
-    recorded = {call.id: call.subcategory for call in probe.calls()}
-    cause = recorded.get(answer.headers.get("x-truezero-exchange", ""))
+    cause = probe.cause(answer)
     if cause == "auth" and probe.held:
         fix = (
             f"no valid key in the environment ({' or '.join(probe.provider.keys)}) nor in the "
@@ -427,11 +408,9 @@ def ask_reference(client: Client, upstream: str, model: str) -> DoctorCheck:
         told = f"nothing was asked: {reason.format(variable=_held_key(upstream))}"
         return _fail(name, told)
     answered = sum(call.answered is True for call in series.calls)
-    last = series.calls[-1]
-    health: Health = "ok" if answered == len(series.calls) else "failed"
+    check = _ok if answered == len(series.calls) else _fail
     asked = f"{answered} of {plural(len(series.calls), 'question')} answered"
-    told = "; ".join([asked, *_ended(last), _evidence(series)])
-    return DoctorCheck(name=name, health=health, told=told)
+    return check(name, "; ".join([asked, *_ended(series.calls[-1]), _evidence(series)]))
 
 
 def _held_key(upstream: str) -> str:
