@@ -22,6 +22,17 @@ def test_a_dead_key(client: Client) -> None:
     assert "no such key" not in found.told, "a provider's own words are not repeated"
 
 
+def test_a_key_that_is_refused_as_a_bad_request_is_told_by_its_cause(
+    client: Client, service: Service
+) -> None:
+    body = {"error": {"code": 400, "message": "API key not valid.", "status": "INVALID_ARGUMENT"}}
+    service.provider.plays(lambda _request: answers.whole(body, 400))
+    found = look(client, OPENAI)["openai key"]
+    assert (found.health, found.told) == (
+        "failed", "HTTP 400: replace the API key, or give it access to the model",
+    )  # fmt: skip
+
+
 def test_no_key_anywhere_is_no_failure_until_an_upstream_is_named(client: Client) -> None:
     assert look(client)["keys"].health == "skipped"
     found = look(client, {}, Wanted(upstreams=("openai",)))["openai key"]
