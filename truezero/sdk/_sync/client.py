@@ -281,7 +281,10 @@ class Client:
         return self._post(models.BatchRuns, of_batch(batch, "/end"), {"run": run})
 
     def groups(self, batch: str, **asked: Unpack[GroupFilters]) -> list[models.Group]:
-        """Return the groups of a batch, by task."""
+        """Return the groups of a batch by task; of one ``task``, or ``settled`` ones alone.
+
+        Takes the parameters of `GET /batches/{batch}/groups`.
+        """
         pages = self.group_pages(batch, **asked)
         return [group for page in pages for group in page.items]
 
