@@ -22,7 +22,9 @@ def load(path: Path) -> Any:
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise AuditError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
         raise AuditError(f"{path}: {error}") from None
 
 
@@ -41,7 +43,9 @@ def load_lines(path: Path) -> Iterator[Json]:
                 if not isinstance(record, dict):
                     raise AuditError(f"{path}: line {place} is no object")
                 yield record
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise AuditError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise AuditError(f"{path}: {error}") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise AuditError(f"{path}: line {place}: {error}") from None

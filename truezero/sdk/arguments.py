@@ -116,7 +116,7 @@ class RolloutFilters(TypedDict, total=False):
 
 
 class GroupFilters(TypedDict, total=False):
-    """What `GET /batches/{id}/groups` takes; ``method`` is gone, and without effect."""
+    """The arguments of `GET /batches/{id}/groups`; ``method`` is gone, and without effect."""
 
     min_valid: int
     settled: bool | None
