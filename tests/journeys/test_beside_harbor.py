@@ -154,7 +154,7 @@ def test_what_was_measured_before_the_service_was_killed_keeps_its_reward(beside
     assert {ran.by_case[case]["type"] for case in (Case.WRONG, Case.AUTH)} == {"ApiConnectionError"}
     assert mean(ran) == 1.0, "of the one that was measured"
     waiting, away, end = ran.said
-    assert waiting.startswith("cannot reach a truezero service at ")
+    assert waiting.startswith("truezero: cannot reach a truezero service at ")
     assert away.startswith("truezero: trials are not measured while this lasts: the outcome of")
     assert end.startswith("truezero: 2 of 3 trials not measured and left out of the metrics: ")
     assert "; 1 outcome is not delivered and kept in " in end
