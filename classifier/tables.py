@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from classifier.verdicts import Subcategory
 
 Schema: TypeAlias = Mapping[str, Callable[[object], object]]
-"""What reads the value of each key; it raises ``ValueError`` for one that is not valid."""
+"""The reader of each key's value; it raises ``ValueError`` for one that is not valid."""
 
 Read: TypeAlias = Callable[[str], Mapping[str, Any]]
 """Reads a file of ``classifier/data`` by its name."""

@@ -80,7 +80,7 @@ class FinishedRun:
 
 
 Subject = FinishedRun | RolloutRecord
-"""What an audit judges: another harness's run, or a rollout of our own export."""
+"""The subject of an audit: another harness's run, or a rollout of our own export."""
 
 
 class AuditError(ValueError):

@@ -13,7 +13,7 @@ from truezero.integrations.trainers import ERROR
 Record = Mapping[str, Any]
 """One object of a trace as its package hands it out, as JSON has it."""
 Note = Mapping[str, Any]
-"""What was found of a rollout (`Trace.note`)."""
+"""The finding about a rollout (`Trace.note`)."""
 Notes = Mapping[str | None, Note]
 """Notes by the trace's name of their rollout."""
 
