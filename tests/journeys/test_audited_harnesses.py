@@ -728,7 +728,8 @@ def test_swebenchs_own_report_takes_verdicts_into_its_own_fields(tmp_path: Path)
     report = json.loads(path.read_text())
     assert report["ambiguous_failure_ids"] == ["ambiguous"]
     why = "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls"
-    dead = models.Verdict.model_validate({**VERDICT, "error": why})
+    failed = {"health": "failed", "error_category": "api_error", "error": why}
+    dead = models.Verdict.model_validate({**VERDICT, **failed})
     healthy = {"health": "healthy", "error_category": None, "error": None, "scoreable": "yes"}
     reached = models.Verdict.model_validate({**VERDICT, **healthy})
     verdicts = {"dead": dead, "ambiguous": dead, "plain": reached, "resolved": reached}

@@ -114,7 +114,8 @@ def test_an_instance_under_which_the_service_was_killed_is_not_predicted(beside:
         "empty patch", "no result", "no result",
     ]  # fmt: skip
     assert ran.code == 1
-    [said] = [line for line in ran.said if line.startswith("truezero: ")]
+    waits, said = [line for line in ran.said if line.startswith("truezero: ")]
+    assert "outcomes wait for it" in waits
     assert said.startswith("truezero: 2 of 3 instances not measured: truezero service away (2);")
     assert "the same command runs them again" in said
 

@@ -32,18 +32,22 @@ def shown() -> str:
 
 
 class Outages:
-    """A provider that refuses or fails the first calls of some tasks, and answers the others."""
+    """A provider that refuses or fails some calls of some tasks, and answers the others.
 
-    def __init__(self, failing: dict[str, tuple[Fault, int]]) -> None:
-        self._left = {task: [fault] * count for task, (fault, count) in failing.items()}
+    Arguments:
+        failing: by task, what its first calls meet, in order; None is an answer.
+    """
+
+    def __init__(self, failing: dict[str, list[Fault | None]]) -> None:
+        self._left = {task: faults[::-1] for task, faults in failing.items()}
         self._lock = threading.Lock()
 
     def __call__(self, request: Request) -> Answer:
         asked = request.body.decode()
         with self._lock:
             for task, left in self._left.items():
-                if task in asked and left:
-                    return answers.FAILURES[Api.CHAT][left.pop()]
+                if task in asked and left and (fault := left.pop()) is not None:
+                    return answers.FAILURES[Api.CHAT][fault]
         return answers.healthy(request)
 
 
@@ -62,8 +66,9 @@ def test_the_program_of_the_page_runs_as_it_stands_and_ends(tmp_path: Path) -> N
     program = tmp_path / "step.py"
     program.write_text(shown())
     with service(tmp_path, BREAKER_THRESHOLD="0") as (url, provider, _accounts):
-        dead, down = (Fault.AUTH, 2), (Fault.PROVIDER_ERROR, 2)  # masked; run again
-        provider.plays(Outages({"6 * 7": dead, "100 - 1": down}))
+        masked: list[Fault | None] = [Fault.AUTH, Fault.AUTH]
+        again: list[Fault | None] = [*[None] * 7, Fault.PROVIDER_ERROR]  # the last, so it settles
+        provider.plays(Outages({"6 * 7": masked, "100 - 1": again}))
         done = subprocess.run(
             [sys.executable, program], capture_output=True, text=True, timeout=120, check=False,
             env={**os.environ, "TRUEZERO_URL": url, "OPENAI_API_KEY": "sk-good"},
