@@ -45,7 +45,7 @@ def told(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
 
 
 def test_help_lists_each_command_by_heading_with_the_first_sentence_of_its_own() -> None:
-    context = click.Context(app)
+    context = click.Context(app, **app.context_settings)  # a command keeps its help option
     help_text = app.get_help(context)
     assert re.findall(r"^(\w+):$", help_text, re.MULTILINE) == ["Options", "Look", "Run", "Operate"]
     for heading, commands in COMMANDS.items():
