@@ -48,7 +48,7 @@ test: $(READY) ## what a change needs; ARGS=--durations=20 lists the slowest
 	$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(READY) ## the dear ones: kills, clusters, a browser, PostgreSQL; --loops N: the cheapest
-	$(PYTEST) -m slow --costs $(VENV)/costs.json $(ARGS)
+	$(PYTEST) -m slow --costs=$(VENV)/costs.json $(ARGS)
 
 all: ## everything, for an hour: before a release, and each week
 	$(MAKE) --keep-going check manifests test test-slow testcompiled-whole integrations attack fairness corpus

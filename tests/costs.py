@@ -3,9 +3,9 @@
 A machine's speed is taken out by the calibration loop: `make test` holds tests of up to a tenth of
 it, and what is above is marked slow. An overrun is told, and fails nothing.
 
-``--costs FILE`` writes what each test cost; ``python -m tests.costs FILE`` takes the slow ones'
+``--costs=FILE`` writes what each test cost; ``python -m tests.costs FILE`` takes the slow ones'
 into `costs.json`, by which ``--loops N`` chooses: the cheapest slow tests, up to N calibration
-loops in all. What it leaves to `make all` is told at the end, and written to ``--left FILE``.
+loops in all. What it leaves to `make all` is told at the end, and written to ``--left=FILE``.
 """
 
 from __future__ import annotations
