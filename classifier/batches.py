@@ -54,6 +54,7 @@ class Entry(NamedTuple):
     held_s: float | None = None
     unearned: bool | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
+    sentence: str | None = None
 
     @property
     def score(self) -> float | None:
@@ -81,6 +82,7 @@ class Entry(NamedTuple):
             validity=validity_names(result.validity),
             unearned=is_unearned(result.validity) or None,
             diagnostics=result.diagnostics,
+            sentence=result.sentence,
         )
 
 
@@ -326,9 +328,9 @@ def unmeasured_by(entry: Entry) -> str:
 
 
 def problems(entry: Entry, name: str) -> list[str]:
-    """Return a line for each thing that is wrong with what counts of a slot."""
+    """Return the verdict's sentence on what counts of a slot, if anything is wrong with it."""
     if entry.diagnostics:
-        return [diagnostic.check_line(name) for diagnostic in entry.diagnostics]
+        return [f"{name}: {entry.sentence}"]
     if entry.provisional:
         return [f"{name}: not finished: its runner has not reported, or calls are in flight"]
     return []

@@ -6,20 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import asdict, fields
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from classifier.declarations import record
-from classifier.records import TerminationReason
+from classifier.sentences import doubt, spoilt_by, told, why_not_judged
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
-    BUDGET,
-    ENDED_ON_LOST_STATE,
-    ENDED_ON_UNEXPLAINED_REJECTION,
-    ENDED_ON_UNREAD_ANSWERS,
-    ERROR_BEFORE_ANY_CALL,
     NOTHING_READ,
     OWN_FAILURES,
-    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
     AttributedTo,
     Health,
@@ -58,10 +52,6 @@ class Diagnostic(ABC):
     def summary(cls, count: int) -> str:
         """Return one sentence for a batch in which ``count`` rollouts have it."""
 
-    @abstractmethod
-    def check_line(self, name: str) -> str:
-        """Return one line about the measurement called ``name``."""
-
 
 Kind = TypeVar("Kind", bound=type[Diagnostic])
 # By result field, in the order of declaration; classifier.diagnostics declares all.
@@ -76,32 +66,6 @@ def declare(kind: Kind) -> Kind:
     return kind
 
 
-# What each rule proved, in words for a check line; rules 3 to 9 of docs/concepts/judging.md.
-_PROVED = {
-    "all_failed": "no model ever answered",
-    "main_model_failed": "the model under test never answered",
-    "interrupted": "the agent was cut off",
-    "zero_signal": "nothing shows that a model was asked",
-    "unread_answers": "no response could be read as an answer",
-    "empty_answers": "every answer was empty",
-    "never_answered": "no answer came while the agent waited",
-    "unexplained_rejections": "it ended in rejections that nothing explains",
-}
-
-
-def proved(rule: str) -> str:
-    """Return what a rule proved, in words for a check line."""
-    return _PROVED.get(rule, rule.replace("_", " "))
-
-
-# Why nobody can say what the score of a healthy rollout measures, by a warning.
-_UNSCORED = (
-    (ENDED_ON_UNEXPLAINED_REJECTION, "its last request was rejected, and nothing explains why"),
-    (ENDED_ON_UNREAD_ANSWERS, "its last responses could not be read as answers"),
-    (ENDED_ON_LOST_STATE, "at its end the provider did not accept the conversation's own state"),
-)
-
-
 def tells_of_missing(warning: str) -> bool:
     """Return True if a verdict's warning says which evidence is missing."""
     return warning.startswith("calls_") or warning in (ANSWERS_UNSEEN, NOTHING_READ)
@@ -113,14 +77,6 @@ def rollouts(count: int) -> str:
 
 
 # --- kinds ---
-
-
-# Why a score is left out, beside findings; by the name in a verdict's `excluded_by`.
-_LEFT_OUT = {
-    TerminationReason.MAX_STEPS.value: "the agent ran out of steps, which the policy leaves out "
-    "(max_steps)",
-    BUDGET: "a limit of its batch, or one that the policy leaves out, refused its calls (budget)",
-}
 
 
 def kinds() -> tuple[type[Diagnostic], ...]:
@@ -143,41 +99,9 @@ def result_fields(diagnostics: Iterable[Diagnostic]) -> dict[str, dict[str, obje
     }
 
 
-def summaries(verdicts: Iterable[Verdict]) -> list[str]:
-    """Return one sentence for each kind that any of the verdicts has."""
-    present = [type(diagnostic) for verdict in verdicts for diagnostic in diagnose(verdict)]
-    return [kind.summary(present.count(kind)) for kind in kinds() if kind in present]
-
-
-def check_lines(verdict: Verdict, name: str) -> list[str]:
-    """Return one line for each thing wrong with the measurement called ``name``."""
-    return [diagnostic.check_line(name) for diagnostic in diagnose(verdict)]
-
-
 def why_unscored(verdict: Verdict) -> str | None:
     """Return why a verdict takes the rewards away, as a sentence; None if it does not."""
-    if verdict.scoreable != "no" or verdict.error:
-        return verdict.error
-    early = NotJudgedInfo.of(verdict)
-    return not_scored(verdict, *([early.reason] if early else ()))
-
-
-def not_scored(verdict: Any, *reasons: str) -> str:
-    """Return why a score is left out by policy, as a sentence.
-
-    Arguments:
-        verdict: a ``Verdict``, or one as REST has it.
-        reasons: others, besides those of its ``excluded_by``.
-    """
-    named = [_LEFT_OUT[name] for name in verdict.excluded_by if name in _LEFT_OUT]
-    named += [*reasons, *_spoilt_by(verdict)]
-    return f"not scored: {'; '.join(named) or 'the policy leaves it out'}"
-
-
-def _spoilt_by(verdict: Any) -> list[str]:
-    """Return what each finding says that takes a score away."""
-    spoilt = (finding for finding in verdict.validity if finding.check in verdict.excluded_by)
-    return [f"{finding.sentence} ({finding.check})" for finding in spoilt]
+    return told(verdict) if verdict.scoreable == "no" and not verdict.error else verdict.error
 
 
 def _detail(verdict: Verdict) -> str:
@@ -221,12 +145,6 @@ class ApiErrorInfo(Diagnostic):
         """Return, for example, ``3 rollouts failed on provider errors: see api_error_info``."""
         return f"{rollouts(count)} failed on provider errors: see {cls.field}"
 
-    def check_line(self, name: str) -> str:
-        """Name the failure that makes it no measurement."""
-        kind = "transient" if self.transient else "permanent"
-        proof = f"{self.subcategory}, {kind}, {self.detail}"
-        return f"{name}: not a measurement: {proved(self.rule)} ({proof})"
-
 
 @declare
 @record
@@ -259,10 +177,6 @@ class SuspectedApiErrorInfo(Diagnostic):
         verb = "suggests" if count == 1 else "suggest"
         return f"{rollouts(count)} {verb} a provider failure: see {cls.field}"
 
-    def check_line(self, name: str) -> str:
-        """Name what is suspicious about the measurement."""
-        return f"{name}: suspect measurement: {proved(self.rule)} ({self.detail})"
-
 
 @declare
 @record
@@ -287,11 +201,6 @@ class UndecidedInfo(Diagnostic):
         """Return, for example, ``2 rollouts lack evidence: see undecided_info``."""
         return f"{rollouts(count)} {'lacks' if count == 1 else 'lack'} evidence: see {cls.field}"
 
-    def check_line(self, name: str) -> str:
-        """Name the evidence that is missing."""
-        why = ", ".join(word.replace("_", " ") for word in self.missing) or "no call seen yet"
-        return f"{name}: not decided: evidence is missing ({why})"
-
 
 @declare
 @record
@@ -312,18 +221,12 @@ class NotJudgedInfo(Diagnostic):
         """
         if verdict.health is not Health.NOT_JUDGED:
             return None
-        early = ERROR_BEFORE_ANY_CALL in verdict.warnings
-        reason = "the agent made no call before its error" if early else "no prompt was executed"
-        return cls._of(verdict, reason=verdict.error or reason)
+        return cls._of(verdict, reason=why_not_judged(verdict))
 
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout asked no model: see not_judged_info``."""
         return f"{rollouts(count)} asked no model: see {cls.field}"
-
-    def check_line(self, name: str) -> str:
-        """Name why no model was asked."""
-        return f"{name}: not a measurement: {self.reason}"
 
 
 @declare
@@ -342,17 +245,12 @@ class UnscoreableInfo(Diagnostic):
         over = verdict.health is Health.HEALTHY and not verdict.provisional
         if not over or verdict.scoreable != "unknown":
             return None
-        known = (reason for name, reason in _UNSCORED if name in verdict.warnings)
-        return cls(reason=next(known, "no model is known to have answered"))
+        return cls(reason=doubt(verdict))
 
     @classmethod
     def summary(cls, count: int) -> str:
         """Return, for example, ``1 rollout may not be scoreable: see unscoreable_info``."""
         return f"{rollouts(count)} may not be scoreable: see {cls.field}"
-
-    def check_line(self, name: str) -> str:
-        """Name what is not known."""
-        return f"{name}: suspect measurement: {self.reason}"
 
 
 @declare
@@ -377,7 +275,7 @@ class ValidityInfo(Diagnostic):
             return None
         return cls(
             checks=tuple(finding.check for finding in spoilt),
-            detail="; ".join(_spoilt_by(verdict)),
+            detail="; ".join(spoilt_by(verdict)),
             evidence=tuple(
                 dict.fromkeys(chain.from_iterable(finding.evidence for finding in spoilt))
             ),
@@ -388,10 +286,6 @@ class ValidityInfo(Diagnostic):
         """Return, for example, ``1 rollout reached a model, but its score does not …: see …``."""
         does_not = "its score does not" if count == 1 else "their scores do not"
         return f"{rollouts(count)} reached a model, but {does_not} count: see {cls.field}"
-
-    def check_line(self, name: str) -> str:
-        """Name what spoilt the measurement."""
-        return f"{name}: not a measurement: {self.detail}"
 
 
 @declare
@@ -428,20 +322,3 @@ class OwnFailureInfo(Diagnostic):
     def summary(cls, count: int) -> str:
         """Return, for example, ``2 rollouts failed by their own agents: see own_failure_info``."""
         return f"{rollouts(count)} failed by their own agents: see {cls.field}"
-
-    def check_line(self, name: str) -> str:
-        """Say that the reward counts although calls failed."""
-        calls = f"{self.failed_requests} of {plural(self.total_requests, 'call')} failed"
-        if not self.total_requests:
-            calls = "none of its calls asked the model"
-        if self.unanswered:
-            return f"{name}: {OWN_FAILURES_SENTENCE} ({calls})"
-        if not self.provoked:
-            return f"{name}: its reward counts: the agent failed its own calls ({calls})"
-        proof = {
-            True: "as other rollouts' did",
-            False: "while other rollouts were answered",
-            None: "which no other rollout saw",
-        }[self.corroborated]
-        proof = f", {proof}" if self.total_requests else ""
-        return f"{name}: its reward counts: provoked, it is suspected ({calls}{proof})"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from classifier.breakers import reset_call
 from classifier.cause_table import UNNAMED
 from classifier.records import RolloutRecord
+from classifier.sentences import with_sentence
 from classifier.validity import answers
 from classifier.verdicts import (
     BUDGET,
@@ -208,7 +209,10 @@ def with_advice(
     earlier: Sequence[str] = (),
     silence: Silence = _NO_SILENCE,
 ) -> Verdict:
-    """Return the verdict with retry advice by its rollout and its task's earlier attempts."""
+    """Return the verdict with retry advice by its rollout and its task's earlier attempts.
+
+    And with its sentence, which ends in that advice.
+    """
     attempt = rollout.attempt or 0
     once = _left_open(verdict) or _unnamed(verdict, rollout)
     if policy.max_retries > 1 and once:
@@ -221,7 +225,7 @@ def with_advice(
         earlier=earlier,
         silence=_NO_SILENCE if once else silence,
     )
-    return replace(verdict, retry=retry)
+    return with_sentence(replace(verdict, retry=retry))
 
 
 def _left_open(verdict: Verdict) -> bool:

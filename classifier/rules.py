@@ -70,7 +70,6 @@ from classifier.verdicts import (
     EVIDENCE,
     INJECTED,
     OWN_FAILURES,
-    OWN_FAILURES_SENTENCE,
     REFERENCE_PARTLY,
     REFUSED_BY_HARNESS,
     RULES_VERSION,
@@ -686,9 +685,9 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         held_s=time.held_s,
         excluded_by=excluded_by,
         proof=facts_left.proof if own is None else None,
-        sentence=None if own is None else OWN_FAILURES_SENTENCE,
         references=tuple(references_of(facts)) if rollout.references else (),
         servings=tuple(ways_of(measured.main)),
+        answered=(sum(x.state is CallState.ANSWERED for x in facts.main), len(facts.main)),
     )
     return with_advice(_explained(verdict, facts, finding, top), rollout, facts.policy)
 

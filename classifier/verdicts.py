@@ -24,7 +24,6 @@ ENDED_ON_LOST_STATE = "ended_on_lost_state"  # the conversation's own state was 
 BUDGET = "budget"  # of what excludes a score: a limit refused calls
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 OWN_FAILURES = "own_failures"  # the rule: no model answered, and all failures are the agent's own
-OWN_FAILURES_SENTENCE = "no model answered: the agent's own failures; the zero counts"
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 
 RULES_VERSION = "2"  # of the evidence policy; a change of its rules that changes verdicts raises it
@@ -216,7 +215,8 @@ class Verdict:
     reached; it never changes ``health``. ``proof``: that the model under test answered;
     None where nothing shows it, and in verdicts stored before it was looked for. ``classifier``:
     the version of the rules; those of the seed policy are version 1 for good. ``sentence``:
-    the verdict in one line for people, where ``error`` has none and health says too much.
+    does it count, why, whose failure, what next, by `classifier.sentences`; None in verdicts
+    stored before every one had it.
     """
 
     rollout_id: str
@@ -266,9 +266,11 @@ class Verdict:
     references: tuple[VerdictReference, ...] = ()  # by the start of the call each was asked beside
     held_s: float | None = None  # calls waited at the proxy; None where none has to
     sentence: str | None = None
-    # Asked for by the deciding failure, and the ways in which main calls were served.
+    # Asked for by the deciding failure, the ways in which main calls were served, and how many of
+    # them were answered, of how many.
     provider_wait_s: float | None = field(default=None, metadata=IN_MEMORY)
     servings: tuple[tuple[str | None, ...], ...] = field(default=(), metadata=IN_MEMORY)
+    answered: tuple[int, int] | None = field(default=None, compare=False, metadata=IN_MEMORY)
 
     @property
     def error_category(self) -> str | None:

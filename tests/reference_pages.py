@@ -231,10 +231,19 @@ def _answers(responses: Mapping[str, Any]) -> str:
     return "\n\n".join(filter(None, told))
 
 
+# Fields of a verdict and a result that their tables begin with: does it count, why, whose, what
+# next; then what that stands on.
+_FIRST = (
+    "scoreable", "sentence", "attributed_to", "retry", "health", "rule", "proof", "corroborated",
+    "validity", "excluded_by",
+)  # fmt: skip
+
+
 def _model(name: str, schema: Mapping[str, Any]) -> str:
-    rows = [
-        (f"`{field}`", _type(each), _said(each)) for field, each in schema["properties"].items()
-    ]
+    fields = dict(schema["properties"])
+    first = _FIRST if name in ("Verdict", "Result") else ()
+    ordered = {field: fields[field] for field in first if field in fields} | fields
+    rows = [(f"`{field}`", _type(each), _said(each)) for field, each in ordered.items()]
     about = schema.get("description", "").replace("\n", " ")
     return f"### {name}\n\n{about}\n\n{_table(('field', 'type', 'description'), rows)}"
 

@@ -35,7 +35,7 @@ LAZY = (
 )
 # Imported inside a function elsewhere: module → the modules that do so.
 LATE: Mapping[str, tuple[str, ...]] = {
-    "classifier.diagnostics": ("truezero.models.verdicts",),  # few verdicts need its sentences
+    "classifier.sentences": ("truezero.models.verdicts",),  # only what an old service gave
     "proxy.control.health": ("proxy.app",),  # metrics read it, startup does not wait for it
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra

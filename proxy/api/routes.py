@@ -147,8 +147,10 @@ async def verdict(
 ) -> dict[str, Any]:
     """Get the verdict on a rollout.
 
-    Judged on everything recorded so far, and final once the outcome is judged (`judged_at`).
-    A rollout that never made a call and was not registered is 404.
+    Does its reward count (`scoreable`), why (`sentence`, which says all four in one line), whose
+    failure decided (`attributed_to`), and what next (`retry`). Judged on everything recorded so
+    far, and final once the outcome is judged (`judged_at`). A rollout that never made a call and
+    was not registered is 404.
     """
     judged = await judge.verdict(
         service, rollout_id, policy=policy, settled=wait == "settled", timeout_s=timeout_s

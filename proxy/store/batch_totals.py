@@ -50,6 +50,7 @@ from classifier.rollup import (
     lacking_in,
     part_of,
 )
+from classifier.sentences import told
 from classifier.verdicts import AttributedTo
 from proxy.store import schema
 from proxy.store.connections import Lock, hold
@@ -132,7 +133,7 @@ def with_verdict(
         row: columns of `verdicts`; one that is left out is unknown.
         outcome: the rollout's own, as JSON text.
     """
-    judged = map(row.get, Entry._fields[4:-1])
+    judged = map(row.get, Entry._fields[4:-2])
     unhealthy, excluded = row["health"] != "healthy", row["scoreable"] != "yes"
     detailed = unhealthy or excluded or row.get("attributed_to") == AttributedTo.AGENT.value
     made = _attempt(
@@ -212,14 +213,15 @@ _SOME = _any_rows().where(
 
 def _attempt(row: Sequence[Any]) -> CountedRollout:
     *columns, verdict, outcome, at, skipped, servings, fallbacks, wanted, cause = row
-    diagnostics, retry, transient = verdict_details(verdict) if verdict else _NO_DETAILS
-    entry = Entry._make((*columns, diagnostics))
+    known = verdict_details(verdict) if verdict else _NO_DETAILS
+    retry = known.retry
+    entry = Entry._make((*columns, known.diagnostics, known.sentence))
     if outcome:
         entry = entry._replace(reward=reported_reward(outcome))
     eligible = bool(retry and retry.get("eligible"))
     return CountedRollout(
-        entry, at, skipped is not None, eligible, servings, fallbacks, wanted, transient, cause,
-        retry,
+        entry, at, skipped is not None, eligible, servings, fallbacks, wanted,
+        known.transient, cause, retry,
     )  # fmt: skip
 
 
@@ -229,9 +231,10 @@ class VerdictDetails(NamedTuple):
     diagnostics: tuple[Diagnostic, ...]
     retry: dict[str, Any] | None
     transient: bool | None
+    sentence: str | None
 
 
-_NO_DETAILS = VerdictDetails((), None, None)
+_NO_DETAILS = VerdictDetails((), None, None, None)
 
 
 @lru_cache(512)  # the first hundred of a batch are read with each of its versions
@@ -240,7 +243,7 @@ def verdict_details(verdict: str) -> VerdictDetails:
     try:
         record = orjson.loads(verdict)
         known = codec.decode_verdict(record)
-        return VerdictDetails(diagnose(known), record["retry"], known.transient)
+        return VerdictDetails(diagnose(known), record["retry"], known.transient, told(known))
     except (ValueError, KeyError, TypeError):  # an archive may hold any
         return _NO_DETAILS
 

@@ -186,7 +186,7 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
     for row in connection.execute(query):
         *judged, repeats, skipped, reported, revision, began_at, masked_by = row
         member = Member(
-            entry=Entry._make((*judged, ())),
+            entry=Entry._make((*judged, (), None)),
             wanted=repeats,
             retry=masked_by is not None and _advised(masked_by),
             skipped=skipped is not None,
@@ -261,9 +261,9 @@ def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
     """Return the member with the verdict, if it is of that rollout."""
     if member.entry.rollout_id != row["rollout_id"] or "verdict" not in row:
         return member
-    judged = map(row.get, Entry._fields[4:-1])
+    judged = map(row.get, Entry._fields[4:-2])
     retry = row["scoreable"] != "yes" and _advised(row["verdict"])
-    return member._replace(entry=Entry._make((*member.entry[:4], *judged, ())), retry=retry)
+    return member._replace(entry=Entry._make((*member.entry[:4], *judged, (), None)), retry=retry)
 
 
 def _running(member: Member, rollout_id: str, *, given_up: bool) -> Member:
@@ -496,7 +496,7 @@ def _attempt(row: Sequence[Any]) -> RerunEntry:
     *judged, skipped, cause, stored, model, upstream, repeats = row
     verdict = orjson.loads(stored) if stored else {}
     return RerunEntry(
-        entry=Entry._make((*judged, ())),
+        entry=Entry._make((*judged, (), None)),
         transient=verdict.get("transient"),
         cause=cause,
         rule=verdict.get("rule"),

@@ -428,7 +428,7 @@ ENTRY_COLUMNS = (
     rollouts.c.task,
     rollouts.c.repeat,
     rollouts.c.attempt,
-    *(verdicts.c[name] for name in Entry._fields[4:-1]),
+    *(verdicts.c[name] for name in Entry._fields[4:-2]),
 )
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
 # Fields of `Verdict` that have a column of their own beside its JSON.

@@ -10,18 +10,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from classifier.sentences import LEFT_OPEN, MISSING
 from classifier.verdicts import (
-    BUDGET,
-    CALLS_UNATTRIBUTED,
     NO_REFERENCE,
-    NOTHING_READ,
-    OWN_FAILURES,
-    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
-    REFERENCE_INCONCLUSIVE,
-    REFERENCE_PARTLY,
-    REFERENCE_PENDING,
-    REFUSED_BY_HARNESS,
 )
 from truezero.printable import plural
 
@@ -158,9 +150,7 @@ RULES: Mapping[str, str] = {
 }
 
 WARNINGS: Mapping[str, str] = {
-    "calls_lost": "calls were in flight when the proxy crashed",
-    "calls_unrecorded": "some calls could not be recorded",
-    "calls_unattributed": "no call named this rollout, and calls that named none ran meanwhile",
+    **MISSING,
     "calls_in_flight": "calls are still in flight",
     "calls_never_answered": "the agent disconnected before calls were answered",
     "calls_bypass_the_proxy": "the runner reported activity that bypassed the proxy",
@@ -172,160 +162,22 @@ WARNINGS: Mapping[str, str] = {
     "ended_on_lost_state": "at the end the conversation's own state was rejected: a signature, a "
     "tool call without its result, or an earlier turn that the provider no longer had",
     "ended_on_failure": "the last call failed and the agent continued with another model",
-    "refused_by_harness": "the harness itself refused a call: its budget or its relay",
     "context_length": "the agent exceeded the model's context length",
     "content_filter": "a content filter blocked a request",
     "refusals": "the model refused at least once",
     "truncated_by_max_tokens": "responses were truncated by their token limit",
     "empty_answers": "some responses had no output",
     "left_by_agent": "the agent disconnected during calls",
-    "left_while_held": "the agent disconnected while calls waited at the proxy",
     "closed_at_outcome": "calls were still in flight when the rollout ended",
     "request_repeated": "the same failing request was sent many times",
     "usage_missing": "some responses had no token counts",
     "usage_partial": "some token counts are of truncated responses",
     "answers_unread": "some responses could not be parsed",
-    "answers_unseen": "some responses were too long or encoded in a way that is not read",
     "faults_injected": "failures were injected for a drill",
-}
-
-# Warnings of how a finding was weighed, beside those of the classifier's table.
-WEIGHED_WARNINGS: Mapping[str, str] = {
-    NOTHING_READ: "no output of the model was read",
+    "failed_by_agent": "the agent failed its own calls",
     PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",
     NO_REFERENCE: "the proxy could not ask the provider itself: calls of other rollouts decided",
-    REFERENCE_PENDING: "the proxy is asking the provider itself whose failure it was",
-    REFERENCE_PARTLY: "the provider failed some calls and answered others at the time",
-    REFERENCE_INCONCLUSIVE: "the proxy's own calls do not show whose failure it was",
-}
-
-
-def sentence(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
-    """Describe a verdict in one sentence."""
-    text = _SENTENCES[verdict["health"]](verdict, outcome)
-    return f"Doomed: {text[0].lower()}{text[1:]}" if _doomed(verdict) else text
-
-
-def _doomed(verdict: Mapping[str, Any]) -> bool:
-    return bool(verdict["doomed"] and verdict["provisional"])
-
-
-def _healthy(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
-    if verdict["rule"] == OWN_FAILURES:
-        return f"{OWN_FAILURES_SENTENCE[0].upper()}{OWN_FAILURES_SENTENCE[1:]}."
-    doubt = _doubt(verdict)
-    if verdict["provisional"] and verdict["scoreable"] == "unknown":
-        return f"No failure is shown so far, but {_unknown(verdict)}."
-    if verdict["provisional"]:
-        return f"The model is responding so far{f', but {doubt}' if doubt else ''}."
-    if verdict["scoreable"] == "unknown":
-        return f"No failure is shown, but {_unknown(verdict)}, so its score is left out."
-    if verdict["scoreable"] == "no":
-        return f"The model was reached, but {_excluded(verdict)}."
-    reached = _reached(verdict)
-    if doubt:
-        return f"{reached} and its score counts, although {doubt}."
-    rewards = ((outcome or {}).get("rewards") or {}).values()
-    if rewards and not any(rewards):
-        return f"{reached}: this zero is real."
-    return f"{reached}: its score counts."
-
-
-def _reached(verdict: Mapping[str, Any]) -> str:
-    """Return the reason why a score counts: the model was reached, or the agent prevented that."""
-    if verdict.get("attributed_to") != "agent":
-        return "The model was reached"
-    if PROVOKED_SUSPECTED in verdict.get("warnings", ()):
-        return "The failed calls are taken to be the agent's own"
-    return "The agent failed its own calls"
-
-
-def _unknown(verdict: Mapping[str, Any]) -> str:
-    ended_on = ("ended_on_unexplained_rejection", "ended_on_unread_answers", "ended_on_lost_state")
-    warnings = (WARNINGS[name] for name in ended_on if name in verdict.get("warnings", ()))
-    return next(warnings, "no model is known to have answered")
-
-
-def _doubt(verdict: Mapping[str, Any]) -> str | None:
-    """Return the worst doubt about a measurement, beside health; None if there is none."""
-    for finding in verdict.get("validity", ()):
-        if finding["level"] != "info":
-            return str(finding["sentence"])
-    for role, each in verdict.get("roles", {}).items():
-        if each["health"] in ("api_error", "suspected_api_error"):
-            return f"the calls of role {role} failed"
-    return None
-
-
-def _excluded(verdict: Mapping[str, Any]) -> str:
-    """Return why the policy leaves a score out, as the end of a sentence."""
-    named = verdict.get("excluded_by", ())
-    spoilt = [each["sentence"] for each in verdict.get("validity", ()) if each["check"] in named]
-    if spoilt:
-        return f"{'; '.join(spoilt)}, so its score does not count"
-    if BUDGET in named:
-        return "a limit refused its calls, so its score does not count"
-    if "max_steps" in named:
-        return "the agent ran out of steps, and the policy leaves its score out"
-    return "the policy leaves its score out"
-
-
-_PROVED: Mapping[str, str] = {
-    "all_failed": "No call of this agent succeeded",
-    "main_model_failed": "The model under test never responded",
-    "interrupted": "The last calls failed before the agent finished",
-}
-_FAILING: Mapping[str, str] = {
-    "all_failed": "No call of this agent has succeeded yet",
-    "main_model_failed": "The model under test has not responded yet",
-    "interrupted": "The last calls failed, and none has succeeded since",
-}
-
-
-def _failed(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    statements = _FAILING if verdict["provisional"] else _PROVED
-    statement = statements.get(verdict["rule"], "The provider failed this rollout")
-    cause = (verdict["subcategory"] or "").replace("_", " ")
-    detail = (verdict["error"] or "").partition(": ")[2] or verdict["fingerprint"]
-    if verdict["provisional"]:
-        return f"{statement} ({cause}: {detail})."
-    return f"{statement} ({cause}: {detail}), so its score does not count."
-
-
-def _suspected(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    reason = RULES.get(verdict["rule"], verdict["rule"])
-    if verdict["rule"] == "zero_signal":
-        return f"No sign that a model was called: {reason}."
-    return f"A provider failure is suspected: {reason}."
-
-
-def _not_judged(verdict: Mapping[str, Any], _outcome: Mapping[str, Any] | None) -> str:
-    if verdict["error"]:  # why it was not let run
-        return f"{verdict['error'][:1].upper()}{verdict['error'][1:]}."
-    if "error_before_any_call" in verdict.get("warnings", ()):
-        return "The agent failed before it made a call, so there is nothing to judge."
-    return "No prompt was executed, so there is nothing to judge."
-
-
-def _undecided(verdict: Mapping[str, Any], outcome: Mapping[str, Any] | None) -> str:
-    if verdict["total_requests"] == 0 and outcome is None:
-        return "No call has finished yet."
-    if CALLS_UNATTRIBUTED in verdict.get("warnings", ()):
-        return f"No verdict is possible: {WARNINGS[CALLS_UNATTRIBUTED]}."
-    hangs_on_it = REFUSED_BY_HARNESS in verdict.get("warnings", ())
-    if hangs_on_it and verdict.get("attributed_to") == "operator":
-        return f"No verdict is possible: {WARNINGS[REFUSED_BY_HARNESS]}."
-    if NOTHING_READ in verdict.get("warnings", ()):
-        return "No failure is shown, and no output of the model was read: no verdict is possible."
-    return "Evidence is missing: no verdict is possible yet."
-
-
-_SENTENCES = {
-    "healthy": _healthy,
-    "api_error": _failed,
-    "suspected_api_error": _suspected,
-    "not_judged": _not_judged,
-    "undecided": _undecided,
+    **LEFT_OPEN,
 }
 
 

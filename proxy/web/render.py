@@ -133,6 +133,6 @@ def _templates() -> Environment:
         rules=format.RULES,
         still_running=running,
         terms=_TERMS,
-        warnings={**format.WARNINGS, **format.WEIGHED_WARNINGS},
+        warnings=format.WARNINGS,
     )
     return environment

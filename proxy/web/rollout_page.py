@@ -12,6 +12,8 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from classifier import codec
+from classifier.sentences import sentence
 from proxy.control import budgets
 from proxy.control.listing import beside
 from proxy.control.queries import path_of
@@ -22,7 +24,7 @@ from proxy.control.rollout_view import (
     call_detail,
     rollout_detail,
 )
-from proxy.web import badges, charts, format, list_pages, render
+from proxy.web import badges, charts, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
 from truezero.models.batches import NO_BATCH
 
@@ -162,7 +164,7 @@ def _values(page: RolloutDetail, now: float) -> dict[str, Any]:
         "outcome": page.outcome,
         "verdict": verdict,
         "evidence": evidence,
-        "sentence": format.sentence(verdict, page.outcome),
+        "sentence": verdict["sentence"] or sentence(codec.decode_verdict(verdict)),
         "in_flight": _in_flight(page.calls),
         "reported": outcome_texts(page.outcome, page.facts["metadata"]),
         "lines": [

@@ -209,12 +209,12 @@ def test_every_slot_that_is_no_measurement_has_its_line() -> None:
     assert told.valid is False
     assert told.lines == (
         (
-            "task-7: not a measurement: no model ever answered "
-            "(auth, permanent, HTTP 401 on 4 of 4 calls)"
+            "task-7: does not count: the key was refused (auth, 401 on 4 of 4 calls), "
+            "the operator's; mend the key and run it again"
         ),
         (
-            "r9: suspect measurement: nothing shows that a model was asked "
-            "(a prompt was executed, yet no call, token or tool call was seen)"
+            "r9: does not count: a prompt was executed, yet no call, token or tool call was seen; "
+            "check the agent's base URL"
         ),
     )
 
@@ -230,7 +230,10 @@ def test_a_batch_that_is_not_over_is_not_valid() -> None:
 def test_a_rollout_that_no_model_answered_is_not_decided() -> None:
     told = check(task_repeats([record("302+empty", id="r3")]))
     assert told.lines[1:] == (
-        "r3: not decided: evidence is missing (calls never answered, nothing read)",
+        (
+            "r3: not known if it counts: evidence is missing (no output of the model was read); "
+            "look at the calls"
+        ),
     )
 
 
@@ -250,7 +253,7 @@ def test_a_spoilt_measurement_takes_its_slot_away() -> None:
         0.0,
     )
     (line,) = batch.check.lines
-    assert line.startswith("t1: not a measurement: the engine aborted 1 of 2 answers")
+    assert line.startswith("t1: does not count: the engine aborted 1 of 2 answers")
     assert batch.summaries == (
         "1 rollout reached a model, but its score does not count: see validity_info",
     )

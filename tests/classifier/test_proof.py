@@ -14,7 +14,7 @@ from classifier import Health, RolloutRecord, Verdict, judge
 from classifier.breakers import BreakerState, Phase, feed
 from classifier.causes import classify
 from classifier.codec import decode_verdict, encode_result, encode_verdict
-from classifier.diagnostics import check_lines
+from classifier.diagnostics import UndecidedInfo, diagnose
 from classifier.records import AnswerState, Ending, Exchange, FailureEvidence, Kind, Usage
 from classifier.results import result
 from classifier.rules import references_wanted
@@ -159,9 +159,7 @@ def test_unread_answers_say_which_and_how_many() -> None:
     assert (verdict.fingerprint, verdict.layer) == ("suspected:unread_answers", "zero_signal")
     assert (verdict.scoreable, verdict.retry.eligible) == ("no", False)
     assert result(seen, verdict).rewards is None
-    assert check_lines(verdict, "t")[0].startswith(
-        "t: suspect measurement: no response could be read as an answer (2 of 3 calls"
-    )
+    assert (verdict.sentence or "").startswith("does not count: 2 of 3 calls came back with HTTP")
 
 
 @each(
@@ -190,7 +188,9 @@ def test_what_is_missing_of_an_undecided_rollout_is_said() -> None:
     ):
         verdict = judge(rollout(text))
         assert (verdict.rule, verdict.scoreable) == ("undecided", "unknown"), text
-        assert check_lines(verdict, "t") == [f"t: not decided: evidence is missing ({missing})"]
+        (info,) = diagnose(verdict)
+        assert isinstance(info, UndecidedInfo)
+        assert ", ".join(each.replace("_", " ") for each in info.missing) == missing
     assert judge(rollout("200+unseen*2")).evidence == ("x0", "x1")
 
 
@@ -297,7 +297,7 @@ def test_a_lost_state_at_the_end_leaves_the_score_unknown() -> None:
     assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "unknown")
     assert verdict.warnings == ("ended_on_lost_state",)
     told = "at its end the provider did not accept the conversation's own state"
-    assert check_lines(verdict, "t") == [f"t: suspect measurement: {told}"]
+    assert verdict.sentence == f"not known if it counts: {told}; look at the calls"
     assert judge(rollout("200+tool+read 400+lost_state 200+tool+read")).scoreable == "yes"
 
 

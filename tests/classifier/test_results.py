@@ -93,7 +93,7 @@ def judged(rollout: RolloutRecord) -> Result:
                 "health": "not_judged",
                 "export_error": "disk full",
                 "rewards": None,
-                "error": "not scored: no prompt was executed",
+                "error": "does not count: no prompt was executed; see the runner's own error",
             },
         ),
         # the judge had a dead key, so that nobody knows what the agent deserved
@@ -106,8 +106,8 @@ def judged(rollout: RolloutRecord) -> Result:
                 "rewards": None,
                 "eval": {"passed": False},
                 "error_category": None,
-                "error": "not scored: role judge did not reach its model in 2 of 2 calls (auth) "
-                "(judge_failed)",
+                "error": "does not count: role judge did not reach its model in 2 of 2 calls "
+                "(auth) (judge_failed); look at the calls",
             },
         ),
         # the same, and the runner has an error of its own
@@ -122,7 +122,7 @@ def judged(rollout: RolloutRecord) -> Result:
             {"termination_reason": "max_steps", "max_steps": "exclude"},
             {
                 "rewards": None,
-                "error": "not scored: the agent ran out of steps, which the policy leaves out "
+                "error": "does not count: the agent ran out of steps, which the policy leaves out "
                 "(max_steps)",
             },
         ),

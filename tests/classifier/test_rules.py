@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from classifier import EVIDENCE, Health, Layer, Policy, RolloutRecord, Subcategory, judge
 from classifier.codec import decode_exchange, encode_exchange
-from classifier.diagnostics import check_lines
 from classifier.logical_calls import calls_of, counted
 from classifier.records import ExecutionStatus, LimitReached, Neighbours
 from classifier.verdicts import RoleVerdict
@@ -359,7 +358,10 @@ def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> 
         "skipped: fix the cause and reset the breaker (POST /batches/b1/breaker/reset), "
         "then register again"
     )
-    assert check_lines(verdict, "t") == [f"t: not a measurement: {SKIPPED}"]
+    assert verdict.sentence == (
+        f"does not count: {SKIPPED.removeprefix('skipped: ')}; mend the cause, then register "
+        "it again"
+    )
 
 
 def test_a_skipped_rollout_that_ran_all_the_same_is_judged_by_its_calls() -> None:

@@ -10,14 +10,12 @@ import pytest
 
 from classifier import Policy, RolloutRecord, judge, result
 from classifier.breakers import BreakerState, Phase, feed
-from classifier.diagnostics import check_lines
 from classifier.records import Neighbours
 from classifier.references import NotRun
 from classifier.rules import references_wanted
 from classifier.verdicts import (
     NO_REFERENCE,
     OWN_FAILURES,
-    OWN_FAILURES_SENTENCE,
     PROVOKED_SUSPECTED,
     REFERENCE_INCONCLUSIVE,
     REFERENCE_PARTLY,
@@ -192,11 +190,10 @@ def test_what_untrusted_agents_may_have_provoked_keeps_the_reward_and_is_told() 
         assert PROVOKED_SUSPECTED in verdict.warnings, case.why
         assert verdict.attributed_to is AttributedTo.AGENT, case.why
         assert verdict.retry.reason == "the agent's own failure: its reward counts"
-        (line,) = check_lines(verdict, "t1")
         own = verdict.rule == OWN_FAILURES
-        why = OWN_FAILURES_SENTENCE if own else "its reward counts: provoked, it is suspected"
-        assert line.startswith(f"t1: {why} ("), case.why
-        assert verdict.sentence == (OWN_FAILURES_SENTENCE if own else None), case.why
+        why = "no model answered: the agent's own" if own else "taken to be the agent's own"
+        assert verdict.sentence is not None
+        assert why in verdict.sentence, case.why
         assert not own or verdict.proof is None, case.why
 
 

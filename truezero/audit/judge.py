@@ -19,6 +19,7 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.rules import judge
+from classifier.sentences import with_sentence
 from classifier.verdicts import (
     CALLS_UNATTRIBUTED,
     EVIDENCE,
@@ -148,7 +149,7 @@ def _verdict(run: FinishedRun, policy: Policy) -> Verdict:
         ),
     )
     verdict = _without_status(judge(rollout, policy=policy), exchanges)
-    return _of_records(run, verdict, exchanges)
+    return with_sentence(_of_records(run, verdict, exchanges))
 
 
 def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdict:

@@ -99,25 +99,16 @@ def print_verdict(
 
 
 def headline(verdict: models.Verdict) -> str:
-    """Return health and reason in one coloured line."""
-    reason = escape(_reason(verdict).removeprefix(verdict.health))
-    gap = "" if reason.startswith((":", " ")) else " "
-    return f"{health_word(verdict.health)}{gap}{reason}".rstrip()
+    """Return health and sentence in one line, the health coloured."""
+    return f"{health_word(verdict.health)}  {escape(_told(verdict))}"
 
 
-def _reason(verdict: models.Verdict) -> str:
-    if verdict.error:
-        return verdict.error
+def _told(verdict: models.Verdict) -> str:
     if verdict.sentence:
-        return f"({verdict.sentence})"
-    if verdict.health == "healthy" and verdict.scoreable == "unknown":
-        return "(it is not known whether its score counts)"
-    if verdict.health == "healthy" and verdict.scoreable == "no":
-        return f"(its score does not count: {', '.join(verdict.excluded_by) or 'by the policy'})"
-    if verdict.recovered_requests:
-        return f"({plural(verdict.recovered_requests, 'failed call')}, recovered)"
-    reached = verdict.health == "healthy" and verdict.total_requests
-    return "" if reached or verdict.rule == verdict.health else f"({verdict.rule})"
+        return verdict.sentence
+    from classifier.sentences import sentence  # noqa: PLC0415  only what an old service gave
+
+    return sentence(verdict)
 
 
 def finding_line(found: models.ValidityFinding) -> str:
@@ -186,18 +177,16 @@ def _tokens(verdict: models.Verdict) -> str | None:
 
 
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
-    """Return a verdict in one plain line: health, reason and cost.
+    """Return a verdict in one plain line: its sentence, health, calls and cost.
 
     Arguments:
         error: the runner's error, shown if the rollout was not judged.
     """
     calls = plural(verdict.total_requests, "call")
-    facts = ", ".join(filter(None, (calls, _tokens(verdict), dollars(verdict.cost_usd))))
-    reason = _reason(verdict)
-    if verdict.health == "not_judged" and error:
-        reason = f"{verdict.health}: {error}"
-    line = reason if reason.startswith(verdict.health) else f"{verdict.health} {reason}".strip()
-    return visible(f"{verdict.rollout_id}: {line} ({facts})")
+    known = (verdict.health, calls, _tokens(verdict), dollars(verdict.cost_usd))
+    facts = ", ".join(filter(None, known))
+    why = f": {error}" if verdict.health == "not_judged" and error else ""
+    return visible(f"{verdict.rollout_id}: {_told(verdict)} ({facts}){why}")
 
 
 # --- calls ---

@@ -138,8 +138,8 @@ ProviderSeconds = Annotated[
 Sentence = Annotated[
     str | None,
     Field(
-        description="the verdict in one line, where `rule` is `own_failures`: no model answered, "
-        "and the score counts"
+        description="the verdict in one line: does the reward count, why, whose failure, what "
+        "next; null in verdicts that an earlier release gave"
     ),
 ]
 Proven = Annotated[
@@ -256,15 +256,12 @@ class Verdict(BaseModel):
 
     @property
     def spoilt(self) -> str | None:
-        """The reason why the score does not count although the model was reached, else None.
-
-        In the words of a result's `error`.
-        """
+        """The sentence if the score does not count although the model was reached, else None."""
         if self.health != "healthy" or self.scoreable != "no":
             return None
-        from classifier.diagnostics import not_scored  # noqa: PLC0415  few verdicts need it
+        from classifier.sentences import told  # noqa: PLC0415  an old service has none
 
-        return not_scored(self)
+        return told(self)
 
 
 class Result(BaseModel):

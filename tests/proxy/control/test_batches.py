@@ -77,7 +77,7 @@ def test_a_check_has_a_line_for_each_thing_that_is_no_measurement(service: Servi
     got = service.get("/batches/b/check")
     assert got["valid"] is False
     (line,) = got["lines"]
-    assert line.startswith("task-7: not a measurement: no model ever answered (auth, permanent")
+    assert line.startswith("task-7: does not count: the key was refused (auth, 401 on")
 
 
 def test_what_spoils_a_measurement_is_counted_and_takes_its_slot_away(service: Service) -> None:
@@ -88,7 +88,7 @@ def test_what_spoils_a_measurement_is_counted_and_takes_its_slot_away(service: S
     assert (got["validity"], got["validity_checks"]) == ({"invalid": 1}, {"engine_aborted": 1})
     assert (got["valid"], check["valid"]) == (False, False)
     (line,) = check["lines"]
-    assert line.startswith("task-7: not a measurement: the engine aborted 1 of 1 answer, ")
+    assert line.startswith("task-7: does not count: the engine aborted 1 of 1 answer, ")
     assert got["summaries"] == [
         "1 rollout reached a model, but its score does not count: see validity_info"
     ]
@@ -150,7 +150,10 @@ def test_a_check_names_what_ended_on_a_rejection_that_nothing_explains(service: 
         False,
         [
             "not known if they measure: 1 rollout of 2 (50 %)" + TOO_MANY,
-            "task-8: suspect measurement: its last request was rejected, and nothing explains why",
+            (
+                "task-8: not known if it counts: its last request was rejected, and nothing "
+                "explains why; look at the calls"
+            ),
         ],
     )
     assert service.get("/batches/b")["score_effective"] == 1.0
@@ -232,7 +235,7 @@ def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Ser
     assert lane["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
     assert service.get("/rollouts/next/result")["error"] == refused["error"]
     assert service.get("/rollouts/next/verdict")["error"] == refused["error"]
-    line = f"next: not a measurement: {refused['error']}"
+    line = f"next: does not count: {refused['error'].removeprefix('skipped: ')}"
     assert line in service.get("/batches/b/check")["lines"]
     summary = service.get("/batches/b")
     assert (summary["skipped"], summary["health"]["not_judged"]) == (1, 1)

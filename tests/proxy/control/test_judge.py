@@ -107,7 +107,10 @@ def test_what_is_registered_after_its_final_verdict_is_in_its_batch(service: Ser
 
 # --- a score that a dead judge gave -------------------------------------------------------------
 
-UNJUDGED = "not scored: role judge did not reach its model in 1 of 1 call (auth) (judge_failed)"
+UNJUDGED = (
+    "does not count: role judge did not reach its model in 1 of 1 call (auth) (judge_failed); "
+    "look at the calls"
+)
 ZERO = {"status": "success", "termination_reason": "agent_stop", "rewards": {"reward": 0.0}}
 
 
@@ -363,7 +366,10 @@ def test_bogus_keys_take_no_reward_and_open_no_breaker(
         neighbours_service.get("/batches/b/check"),
     )
     assert (summary["score_effective"], summary["retry"]) == (0.0, [])
-    assert checked["lines"][0].startswith("t0: its reward counts: provoked, it is suspected (")
+    assert checked["lines"][0] == (
+        "t0: counts: the model answered 1 of 3 calls, and the failed calls are taken to be the "
+        "agent's own"
+    )
 
 
 def test_what_others_saw_is_found_and_judged_alike_from_an_export(
@@ -534,7 +540,9 @@ def test_two_keys_that_spell_model_keep_the_reward_of_a_trusted_agent(
     assert (told["health"], told["scoreable"], told["attributed_to"]) == ("healthy", "yes", "agent")
     assert "failed_by_agent" in told["warnings"]
     (line,) = neighbours_service.get("/batches/b/check")["lines"]
-    assert line == "r1: its reward counts: the agent failed its own calls (1 of 2 calls failed)"
+    assert line == (
+        "r1: counts: the model answered 1 of 2 calls, and the failed calls are the agent's own"
+    )
 
 
 # --- Where calls named no rollout, one that made none of its own is undecided, for good -----------

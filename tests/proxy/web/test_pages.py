@@ -132,7 +132,10 @@ def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
         assert f"{rest['score_worst']:.3f} – {rest['score_best']:.3f}" in said
         assert "66.6%" in said, "coverage"
     (line,) = service.get("/batches/b/check")["lines"]
-    assert line in words(page(service, "/ui/batches/b"))
+    assert line in words(unescape(page(service, "/ui/batches/b")))
+    verdict = service.get("/rollouts/dead/verdict")
+    assert line == f"dead: {verdict['sentence']}"
+    assert verdict["sentence"] in words(unescape(page(service, "/ui/rollouts/dead")))
 
 
 @pytest.mark.postgres_smoke
@@ -159,7 +162,7 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
         "breaker open on auth:401 after 2 rollouts in a row; fix the cause, then POST "
         "/batches/b/breaker/reset"
     )
-    assert f"Skipped: {why}." in words(page(service, "/ui/rollouts/held"))
+    assert f"does not count: {why}" in words(page(service, "/ui/rollouts/held"))
     assert f" held – skipped {why} " in words(page(service, "/ui/batches/b?tab=rollouts"))
     assert f" held b – skipped {why} " in words(page(service, "/ui/rollouts"))
     for path in ("/ui/rollouts", "/ui/rollouts/held"):
@@ -172,7 +175,7 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
 def test_a_rollout_shows_its_verdict_facts_and_calls(service: Service) -> None:
     play(service, "dead", DEAD)
     said = words(page(service, "/ui/rollouts/dead"))
-    assert "No call of this agent succeeded (auth: HTTP 401 on 1 of 1 call)" in said
+    assert "does not count: the key was refused (auth, 401 on 1 of 1 call)" in said
     assert "Rule all_failed" in said
     assert "reward 0 null not a measurement" in said
     assert "401 auth invalid_api_key evidence" in said
@@ -183,10 +186,8 @@ def test_a_spoilt_measurement_is_said_on_every_page_that_shows_it(service: Servi
     play(service, "fine")
     play(service, "cut", ABORTED, task="task-7")
     shown = words(page(service, "/ui/rollouts/cut"))
-    assert "The model was reached, but the engine aborted 1 of 1 answer" in shown
-    assert "so its score does not count" in shown
-    assert "zero is real" not in shown
-    assert "zero is real" in words(page(service, "/ui/rollouts/fine"))
+    assert "does not count: the engine aborted 1 of 1 answer" in shown
+    assert "counts: the model answered 1 of 1 call" in words(page(service, "/ui/rollouts/fine"))
     assert "invalid the engine aborted 1 of 1 answer" in shown
     assert "takes the score away" in shown
     assert "invalid: engine aborted" in shown, "its call is marked"
@@ -195,7 +196,7 @@ def test_a_spoilt_measurement_is_said_on_every_page_that_shows_it(service: Servi
     batch = page(service, "/ui/batches/b")
     assert "Not publishable yet: 1 of 2 measured (50%)" in words(batch)
     assert "1 has no valid score, though no provider failed" in words(batch)
-    assert "task-7: not a measurement: the engine aborted 1 of 1 answer" in words(batch)
+    assert "task-7: does not count: the engine aborted 1 of 1 answer" in words(batch)
     for value in ("invalid", "engine_aborted"):
         assert f'href="?tab=rollouts&amp;validity={value}"' in batch
         assert listed(page(service, "/ui/batches/b", validity=value)) == ["cut"]
@@ -216,8 +217,7 @@ def test_a_dead_judges_zero_is_not_called_real(service: Service) -> None:
     seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
     service.http.post("/rollouts/r/outcome", json=seen)
     shown = words(page(service, "/ui/rollouts/r"))
-    assert "its score counts, although role judge did not reach its model" in shown
-    assert "zero is real" not in shown
+    assert "call, although role judge did not reach its model" in shown
     assert "judge auth 1 / 1 HTTP 401 on 1 of 1 call" in shown
     assert "Time waiting for answers" in shown
 
@@ -277,7 +277,8 @@ def test_an_undecided_page_calls_nothing_evidence(service: Service) -> None:
     with closing(Database(service.database)) as database:
         database.calls.write(CommitBatch(recorded=[lost]), worker="dead")
     shown = words(page(service, "/ui/rollouts/gone"))
-    assert "Evidence is missing: no verdict is possible yet." in shown
+    told = "not known yet if it counts: evidence is missing (calls were in flight when"
+    assert told in shown
     assert "Calls without a known end: 1 call: 1 ." in shown
     assert "Evidence:" not in shown
     assert "lost evidence" not in shown
@@ -300,7 +301,7 @@ def test_a_page_says_what_was_never_read_and_what_only_the_runner_counted(
 ) -> None:
     play(service, "mute", answers.whole({}))
     shown = words(page(service, "/ui/rollouts/mute"))
-    assert "A provider failure is suspected: calls succeeded, but nothing that came" in shown
+    assert "does not count: 1 of 1 call came back with HTTP success and neither" in shown
     assert "Proof:" not in shown
     told = {"status": "success", "prompts_executed": 1, "total_tokens": 90, "batch": "b"}
     service.http.post("/rollouts/elsewhere/outcome", json=told)

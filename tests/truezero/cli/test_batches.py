@@ -153,7 +153,7 @@ def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
     done = truezero("check", "mixed/1", url=url)
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert any(line.startswith("dead-0: not a measurement: no model ever") for line in lines)
+    assert any(line.startswith("dead-0: does not count: the key was refused") for line in lines)
     assert lines[-2].startswith("breaker open on openai/gpt-5/key-")
     assert lines[-1] == "mixed/1: not a valid measurement"
 

@@ -88,9 +88,9 @@ def test_what_is_delivered_says_what_counts_now_and_why_not(url: str, tmp_path: 
     said = deliver(tmp_path, url)
     assert (said.returncode, said.stderr) == (0, "")
     solved, dead, crashed, last = said.stdout.splitlines()
-    assert solved.startswith("solved: healthy (1 call")
+    assert solved.startswith("solved: counts: the model answered 1 of 1 call (healthy, 1 call")
     assert solved.endswith("): reward=1 counts, as reported")
-    assert dead.startswith("dead: api_error [auth, permanent]: HTTP 401")
+    assert dead.startswith("dead: does not count: the key was refused (auth, 401 on 1 of 1 call)")
     assert dead.endswith("): reported reward=0, its result has none")
     assert crashed.endswith("): no reward was reported")
     assert last.startswith("3 of 3 delivered, 1 with another reward than reported; ")
@@ -127,7 +127,7 @@ def test_a_rejected_outcome_stays_and_keeps_no_other_back(url: str, tmp_path: Pa
     assert newer.startswith("newer: not delivered: unheard_of: ")
     told = "it is for http://elsewhere:1: pass --url http://elsewhere:1, or --from"
     assert told in theirs
-    assert good.startswith("good: healthy")
+    assert good.startswith("good: counts: ")
     assert last.startswith("1 of 6 delivered, 0 with another")
     assert sorted(place.iterdir()) == sorted(left)
     again = json.loads(deliver(tmp_path, url, "--json").stdout)

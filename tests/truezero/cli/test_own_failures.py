@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from classifier.verdicts import OWN_FAILURES_SENTENCE
 from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_batches import environment
+
+SENTENCE = "no model answered: the agent's own failures; the zero counts"
 
 OWN = ("bogus", "mute")
 
@@ -54,18 +55,18 @@ def test_verdict_and_result_say_that_no_model_answered_and_that_the_score_counts
         "healthy", "own_failures", "yes",
     )  # fmt: skip
     assert (verdict["proof"], verdict["error"]) == (None, None)
-    assert verdict["sentence"] == OWN_FAILURES_SENTENCE
+    assert verdict["sentence"] == SENTENCE
     assert not verdict["retry"]["eligible"]
     result = service.get(f"/rollouts/{name}/result")
     assert result["rewards"] == {"reward": 0.0}
     assert (result["error"], result["proof"]) == (None, None)
-    assert result["sentence"] == OWN_FAILURES_SENTENCE
+    assert result["sentence"] == SENTENCE
     assert result["own_failure_info"]["rule"] == "own_failures"
 
 
 def test_one_that_a_model_answered_is_none(service: Service) -> None:
     verdict = service.get("/rollouts/lost/verdict")
-    assert (verdict["rule"], verdict["sentence"]) == ("healthy", None)
+    assert (verdict["rule"], verdict["sentence"][:8]) == ("healthy", "counts: ")
     assert verdict["proof"]["source"] == "wire"
 
 
@@ -87,7 +88,7 @@ def test_a_batch_counts_them_beside_what_was_measured_and_no_score_changes(
     assert (summary["score_effective"], summary["score_all"]) == (0.25, 0.25)
     assert summary["zeros"] == {"reported": 3, "not_measured": 0, "by_cause": {}}
     lines = service.get("/batches/b/check")["lines"]
-    assert sum(OWN_FAILURES_SENTENCE in line for line in lines) == 2
+    assert sum(SENTENCE in line for line in lines) == 2
 
 
 def test_no_breaker_counts_them(service: Service) -> None:
@@ -96,10 +97,10 @@ def test_no_breaker_counts_them(service: Service) -> None:
 
 
 def test_commands_print_the_class(service: Service) -> None:
-    assert f"healthy ({OWN_FAILURES_SENTENCE})" in truezero(service, "verdict", "bogus")
+    assert f"healthy  {SENTENCE}" in truezero(service, "verdict", "bogus")
     batch = " ".join(truezero(service, "batch", "b").split())
     assert "own failures 2 scores of agents' own failures: no model answered" in batch
-    assert truezero(service, "check", "b").count(OWN_FAILURES_SENTENCE) == 2
+    assert truezero(service, "check", "b").count(SENTENCE) == 2
     listed = truezero(service, "list", "--rule", "own_failures", COLUMNS="200")
     assert listed.count("agent's own failure") == 2
     assert "won" not in listed

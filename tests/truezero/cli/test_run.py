@@ -28,7 +28,10 @@ def test_a_run_tells_its_verdict_and_what_was_found() -> None:
     judged = models.Verdict.model_validate({**VERDICT, "validity": [found]})
     report = Report(rollout_id="a/b", agent="codex", ended=ended, verdict=judged)
     assert report_lines(report) == [
-        "a/b: healthy (1 call); agent stopped (--fail-fast)",
+        (
+            "a/b: counts so far: no failure is shown, although the task timed out after 9 s "
+            "(healthy, 1 call); agent stopped (--fail-fast)"
+        ),
         "suspect starved: the task timed out after 9 s (2 of 2 calls)",
     ]
     past = dataclasses.replace(report, no_call="no call came: check its login")

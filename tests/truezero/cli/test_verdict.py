@@ -25,27 +25,15 @@ def verdict(**fields: Any) -> models.Verdict:
 @pytest.mark.parametrize(
     ("fields", "line"),
     [
-        ({}, "a/b: healthy (1 call)"),
-        ({"recovered_requests": 1}, "a/b: healthy (1 failed call, recovered) (1 call)"),
-        ({"recovered_requests": 2}, "a/b: healthy (2 failed calls, recovered) (1 call)"),
+        ({}, "a/b: counts so far: no failure is shown (healthy, 1 call)"),
         (
             {"total_tokens": 5, "input_tokens": 3, "output_tokens": 2, "cost_usd": 0.5},
-            "a/b: healthy (1 call, 3 in, 2 out, $0.5000)",
+            "a/b: counts so far: no failure is shown (healthy, 1 call, 3 in, 2 out, $0.5000)",
         ),
         (
-            {"health": "api_error", "error": "api_error [auth]: HTTP 401"},
-            "a/b: api_error [auth]: HTTP 401 (1 call)",
+            {"sentence": "counts: the model answered 1 of 1 call"},
+            "a/b: counts: the model answered 1 of 1 call (healthy, 1 call)",
         ),
-        (
-            {"scoreable": "unknown"},
-            "a/b: healthy (it is not known whether its score counts) (1 call)",
-        ),
-        (
-            {"scoreable": "no", "excluded_by": ["max_steps", "starved"]},
-            "a/b: healthy (its score does not count: max_steps, starved) (1 call)",
-        ),
-        ({"scoreable": "no"}, "a/b: healthy (its score does not count: by the policy) (1 call)"),
-        ({"health": "undecided", "rule": "gaps"}, "a/b: undecided (gaps) (1 call)"),
     ],
 )
 def test_a_verdict_is_one_plain_line(fields: dict[str, Any], line: str) -> None:
@@ -126,18 +114,16 @@ def test_a_verdict_names_the_calls_that_prove_it(capsys: pytest.CaptureFixture[s
 
 
 def test_the_runners_error_explains_what_was_not_judged() -> None:
-    line = verdict_line(verdict(health="not_judged"), "setup broke")
-    assert line == "a/b: not_judged: setup broke (1 call)"
+    idle = verdict(health="not_judged", rule="not_judged", scoreable="no", provisional=False)
+    assert verdict_line(idle, "setup broke") == (
+        "a/b: does not count: no prompt was executed; see the runner's own error "
+        "(not_judged, 1 call): setup broke"
+    )
 
 
-def test_a_rule_that_says_no_more_than_the_health_is_not_repeated() -> None:
-    without_calls = verdict(health="healthy", rule="healthy", total_requests=0)
-    assert headline(without_calls) == "[green]healthy[/green]"
-
-
-def test_markup_in_an_error_is_text() -> None:
-    line = headline(verdict(health="api_error", error="api_error [auth]: HTTP 401"))
-    assert line == "[red]api_error[/red] \\[auth]: HTTP 401"
+def test_markup_in_a_sentence_is_text() -> None:
+    line = headline(verdict(health="api_error", sentence="does not count: [auth]"))
+    assert line == "[red]api_error[/red]  does not count: \\[auth]"
 
 
 def test_digits_of_an_id_have_no_colour_of_their_own(

@@ -257,7 +257,8 @@ async def test_a_score_that_a_dead_judge_gave_is_unscored(
     await story.end({"match": score("I")})
     with Client(url) as client:
         result = client.result("misjudged")
-    assert (marked, why) == ("unscored", result.error)
+    assert marked == "unscored"
+    assert f"{why.replace(' so far', '')}; look at the calls" == result.error
     assert (result.rewards, "role judge" in str(result.error)) == (None, True)
 
 

@@ -48,7 +48,7 @@ def test_what_was_reached_and_is_no_measurement_is_named_too() -> None:
     found = with_failures(REPORT, {"a": REACHED, "b": SPOILT})
     assert found["infra_failure_ids"] == ["b", "d"]
     assert found["failure_reasons"]["b"] == (
-        "not scored: the agent ran out of steps, which the policy leaves out (max_steps)"
+        "does not count so far: the agent ran out of steps, which the policy leaves out (max_steps)"
     )
 
 
