@@ -858,7 +858,9 @@ def _limits_left_out(facts: Evidence) -> Iterator[str]:
 
 def _is_provisional(facts: Evidence, weighed: AttributedFinding) -> bool:
     """Return True until the outcome, all calls and the references asked for are there."""
-    return facts.outcome is None or facts.any(CallState.PENDING) or weighed.pending
+    if facts.outcome is None or facts.any(CallState.PENDING) or weighed.pending:
+        return True
+    return any(series.running for series in facts.rollout.references.values())
 
 
 def _scoreable(weighed: AttributedFinding, excluded_by: tuple[str, ...]) -> str:

@@ -30,6 +30,7 @@ from classifier.records import (
 )
 from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import Silence, silence, with_advice
+from classifier.sentences import with_sentence
 from classifier.validity.surroundings import least_reward, rewarded
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
 from proxy.control.pricing import PriceTable
@@ -39,7 +40,6 @@ from proxy.routing.keys import AGENT
 from proxy.store.batches import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
-from proxy.store.references import LONGEST_S as LONGEST_SERIES_S
 from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
 from proxy.store.verdicts import LastChange
 
@@ -147,20 +147,25 @@ def with_references(
     """Return a rollout with the series that were asked beside its failed calls.
 
     Of a call that one is wanted for and that has none, a series runs as long as the service may
-    still ask; after that it was stopped. Where the service asks none there is none, and the calls
-    of other rollouts decide. A final verdict keeps its series: judging an export gives the same.
+    still ask; after that it was stopped, as one is that still runs then. Where the service asks
+    none there is none, and the calls of other rollouts decide. A final verdict keeps its series:
+    judging an export gives the same.
     """
     if not any(map(_may_want_reference, rollout.exchanges)):
         return rollout
-    stored = evidence.of(rollout.id, "reference_series")
-    known = codec.decode_references(json.loads(stored)) if stored else {}
+    if evidence.of(rollout.id, "provisional") is False:
+        stored = evidence.of(rollout.id, "reference_series")
+        known = codec.decode_references(json.loads(stored)) if stored else {}
+        return replace(rollout, references=known) if known else rollout
+    since = service.now() if rollout.ended_at is None else rollout.ended_at
+    over = since + _ASKED_S <= service.now()
     rows = service.database.references.of_rollout(rollout.id)
-    known |= {call: series_of(row) for call, row in rows.items()}
+    known = {call: series_of(row) for call, row in rows.items()}
+    if over:
+        known = {call: _stopped(each, since) for call, each in known.items()}
     with_known = replace(rollout, references=known) if known else rollout
     if not service.asks_references:
         return with_known
-    since = service.now() if rollout.ended_at is None else rollout.ended_at
-    over = since + LONGEST_SERIES_S <= service.now()
     lacking = {
         need.exchange_id: ReferenceSeries(
             id=need.exchange_id,
@@ -174,6 +179,18 @@ def with_references(
         for need in rules.references_wanted(with_known, service.policy)
     }
     return replace(with_known, references={**known, **lacking}) if lacking else with_known
+
+
+def _stopped(series: ReferenceSeries, since: float) -> ReferenceSeries:
+    """Return a series without what came of it later than a verdict waits for.
+
+    Arguments:
+        since: when the rollout ended, in epoch seconds.
+    """
+    ended_at = series.ended_at
+    if ended_at is not None and ended_at <= since + _ASKED_S:
+        return series
+    return replace(series, ended_at=since + _ASKED_S, not_run=NotRun.STOPPED, calls=())
 
 
 def _may_want_reference(exchange: Exchange) -> bool:
@@ -404,6 +421,7 @@ def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
 
 
 _REFERENCES_S = 6.0  # how long the answer to an outcome waits for reference calls
+_ASKED_S = 60.0  # after an outcome, in which questions about it may end; then it is final
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 _SERVINGS = 20  # ways of being served that are stored of one rollout
@@ -492,8 +510,7 @@ async def _settle(service: Service, rollout_id: str, timeout_s: float) -> None:
 
 def _verdict(service: Service, rollout_id: str, policy: str | None) -> dict[str, Any]:
     if policy != SEED.name and (final := _final(service, rollout_id)) is not None:
-        stored = codec.decode_verdict(json.loads(final["verdict"]))
-        return codec.encode_verdict(replace(stored, late_calls=final["late_calls"]))
+        return codec.encode_verdict(_stored(final))
     loaded = load(service, rollout_id)
     if policy == SEED.name:
         return codec.encode_verdict(_judge(service, loaded, SEED))
@@ -527,16 +544,17 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         )
         silent = _silence(service, rollout, verdict, now)
         verdict = with_advice(verdict, rollout, policy, earlier, silent)
-    if service.recorder.failing or not loaded.storable:
-        return verdict
-    if _is_being_asked(service, rollout, verdict, now):
-        return replace(verdict, provisional=True, judged_at=None)
+    doubted = service.recorder.failing or not loaded.storable
+    if doubted or _is_being_asked(service, rollout, verdict, now):
+        return with_sentence(replace(verdict, provisional=True, judged_at=None))
     feed = partial(
         breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
     )
     row = _verdict_row(rollout, verdict, now, service.prices)
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
+    elif (final := _final(service, rollout.id)) is not None:  # another process was first
+        return _stored(final)
     return verdict
 
 
@@ -561,7 +579,7 @@ def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: fl
 async def settle_references(service: Service, rollout_id: str) -> None:
     """Have the reference calls asked that an ended rollout's verdict hangs on, and wait for them.
 
-    What ends later than the wait has the verdict judged anew, once.
+    Until what ends later has ended, the verdict is provisional.
     """
     if service.asks_references:
         failures = await service.run(_to_ask_about, service, rollout_id)
@@ -601,7 +619,7 @@ def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, 
     series = rollout.references.get(verdict.evidence[-1])
     if series is not None and not series.running:
         return False
-    waits_s = _REFERENCES_S if series is None else LONGEST_SERIES_S
+    waits_s = _REFERENCES_S if series is None else _ASKED_S
     if not rollout.ended_at <= now < rollout.ended_at + waits_s:
         return False
     states = service.database.breakers.of_batch(verdict.batch)
@@ -631,6 +649,11 @@ def _final(service: Service, rollout_id: str) -> Row | None:
         return service.database.verdicts.final(rollout_id)
     except StoreError:  # what is missing here may still be known
         return None
+
+
+def _stored(final: Row) -> Verdict:
+    stored = codec.decode_verdict(json.loads(final["verdict"]))
+    return replace(stored, late_calls=final["late_calls"])
 
 
 def _judge(

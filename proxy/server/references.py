@@ -215,7 +215,7 @@ class ReferenceAsker:
 
         Arguments:
             failures: calls of one rollout, which has ended.
-            within_s: how long to wait, in seconds; what ends later has the verdict judged anew.
+            within_s: how long to wait, in seconds; the verdict is provisional while others run.
         """
         if not failures or self._closed:
             return

@@ -238,7 +238,9 @@ class Budgets:
             )
             noted = update(rollouts).where(own).values(limit_reached=text)
             if first and connection.execute(noted).rowcount:
-                outdated = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
+                outdated = update(verdicts).where(
+                    verdicts.c.rollout_id == rollout_id, verdicts.c.provisional
+                )
                 connection.execute(outdated.values(calls=-1))
                 queue_for_judging(connection, [rollout_id])
                 dequeue_judged(connection, [rollout_id])

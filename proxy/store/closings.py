@@ -88,14 +88,23 @@ class Closings:
     def closed(self, rollout_id: str, *, now: float, gaps: int) -> None:
         """Store that a rollout's calls have ended, once.
 
+        Where it was judged without that, as nobody said so in time, its verdict stands: they had
+        ended then.
+
         Arguments:
             gaps: how many workers did not say so; what they saw may be missing.
         """
         first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
         calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
         values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
+        judged = select(verdicts.c.given_at, verdicts.c.calls).where(
+            verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
+        )
         with self._connections.writing() as connection, updating_totals(connection, [rollout_id]):
-            if connection.execute(update(rollouts).where(first).values(values)).rowcount:
+            if final := connection.execute(judged).one_or_none():
+                known = {"closed_at": final.given_at, "closed_calls": final.calls}
+                connection.execute(update(rollouts).where(first).values(known))
+            elif connection.execute(update(rollouts).where(first).values(values)).rowcount:
                 have_judged_anew(connection, [rollout_id])
 
 
@@ -140,9 +149,9 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
         at = ended_at(call)
         ended[call.rollout_id] = min(at, ended.get(call.rollout_id, at))
     final = (
-        select(rollouts.c.id, rollouts.c.closed_at)
+        select(rollouts.c.id, func.coalesce(rollouts.c.closed_at, rollouts.c.outcome_at))
         .join(verdicts, verdicts.c.rollout_id == rollouts.c.id)
-        .where(rollouts.c.id.in_(ended), rollouts.c.closed_at.is_not(None))
+        .where(rollouts.c.id.in_(ended), rollouts.c.outcome_at.is_not(None))
         .where(rollouts.c.gaps == 0, verdicts.c.provisional.is_(False))
     )
     rows = connection.execute(final).all()

@@ -8,8 +8,6 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Subquery, delete, func, or_, select, update
 
 from classifier.records import RESERVED, Kind
-from proxy.store.batch_totals import updating_totals
-from proxy.store.closings import have_judged_anew
 from proxy.store.connections import Connections
 from proxy.store.deployment import STOPPED
 from proxy.store.tables import (
@@ -19,7 +17,6 @@ from proxy.store.tables import (
     reference_failures,
     reference_series,
     rollouts,
-    verdicts,
 )
 
 LONGEST_S = 90.0
@@ -68,22 +65,18 @@ class References:
 
     def end(
         self, series_id: str, *, at: float, calls: str = "[]", not_run: str | None = None
-    ) -> list[str]:
-        """Store how a series ended, and have verdicts judged anew that were given without it.
+    ) -> None:
+        """Store how a series ended. Final verdicts that were given without it stand.
 
         Arguments:
             at: epoch seconds.
             calls: JSON, in order.
             not_run: why it counts for nothing; None if it does.
-
-        Returns:
-            The rollouts whose final verdicts are outdated by it.
         """
         open_ = (reference_series.c.id == series_id) & reference_series.c.ended_at.is_(None)
         ended = update(reference_series).where(open_)
         with self._connections.writing() as connection:
             connection.execute(ended.values(ended_at=at, calls=calls, not_run=not_run))
-            return _judged_before(connection, series_id)
 
     def share(self, series_id: str, failures: Iterable[tuple[str, str]]) -> None:
         """Store that failed calls, as rollout and exchange, share a series; the first stands."""
@@ -91,7 +84,6 @@ class References:
             for rollout_id, exchange_id in sorted(failures):
                 row = {"rollout_id": rollout_id, "exchange_id": exchange_id, "series_id": series_id}
                 add(connection, reference_failures, row)
-            _judged_before(connection, series_id)
 
     def of_id(self, series_id: str) -> Row | None:
         """Return one series; None if there is none of this id."""
@@ -236,30 +228,6 @@ def _answered(
         last.c.fallback.is_not(True),
         last.c.rollout_id.not_in(RESERVED),
     ]
-
-
-def _judged_before(connection: Connection, series_id: str) -> list[str]:
-    """Have final verdicts judged anew that were given before a series ended which they lack."""
-    late = (
-        select(verdicts.c.rollout_id)
-        .join(reference_failures, reference_failures.c.rollout_id == verdicts.c.rollout_id)
-        .join(reference_series, reference_series.c.id == reference_failures.c.series_id)
-        .where(reference_series.c.id == series_id, reference_series.c.ended_at.is_not(None))
-        .where(verdicts.c.provisional.is_(False))
-        .where(
-            or_(
-                verdicts.c.reference_series.is_(None),
-                ~verdicts.c.reference_series.contains(series_id, autoescape=True),
-            )
-        )
-        .distinct()
-        .order_by(verdicts.c.rollout_id)
-    )
-    outdated = list(connection.execute(late).scalars())
-    if outdated:
-        with updating_totals(connection, outdated):
-            have_judged_anew(connection, outdated)
-    return outdated
 
 
 def delete_series(connection: Connection, before: float) -> None:

@@ -127,6 +127,8 @@ class _Work:
         elif row["registered"]:
             if _differs(row, attributes) or self._limits.differs(registration.id, prepared.limits):
                 return Registered(conflict=True)
+        elif row["outcome"] is not None and _differs(row, attributes):
+            return Registered(conflict=True)  # its verdict may be final
         else:
             self._filled[registration.id] = attributes | terms
         self._rows[registration.id] = {**row, "registered": True, **attributes, **terms}
@@ -351,6 +353,9 @@ class Rollouts:
             closing = None
             if standing is None:
                 gaps = row["gaps"] + _cut_off(connection, row)
+                if row["skipped"]:  # judged before as one that did not run
+                    early = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
+                    connection.execute(early.values(provisional=True, calls=-1))
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now, gaps=gaps)
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back

@@ -10,6 +10,7 @@ from sqlalchemy import (
     BindParameter,
     Connection,
     Select,
+    and_,
     bindparam,
     case,
     delete,
@@ -77,6 +78,11 @@ class RolloutState(NamedTuple):
     def first(self) -> bool:
         """True if a final verdict would be the rollout's first one."""
         return self.provisional is None or bool(self.provisional)
+
+    @property
+    def stands(self) -> bool:
+        """True if the rollout's outcome has a final verdict, which no other replaces."""
+        return not self.first and self.outcome_at is not None
 
     @property
     def read(self) -> tuple[Any, ...]:
@@ -184,7 +190,8 @@ class Verdicts:
     ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
 
-        A provisional one is not stored where the rollout has changed since it was judged.
+        A provisional one is not stored where the rollout has changed since it was judged, and
+        none in place of the final verdict on an outcome.
 
         Returns:
             Whether it is the rollout's first final one, of all processes.
@@ -210,6 +217,8 @@ class Verdicts:
         ):
             hold(connection, Lock.VERDICT, rollout_id)
             now = state_of(connection, rollout_id)
+            if now.stands:
+                return False
             if row["provisional"]:
                 if known is None or known.number == now.change:
                     _keep(connection, row)
@@ -230,6 +239,8 @@ class Verdicts:
             lock(connection, [row["batch"]])
             hold(connection, Lock.VERDICT, rollout_id)
             now = state_of(connection, rollout_id)
+            if now.stands:
+                return False
             if now.read != foreseen.state.read:
                 return None
             if row["provisional"] and not (known is None or known.number == now.change):
@@ -241,7 +252,9 @@ class Verdicts:
             return _keep_final(connection, row, feed, foreseen.settled, now)
 
     def final(self, rollout_id: str) -> Row | None:
-        """Return the final verdict of a rollout with an outcome, None if it has none.
+        """Return the final verdict of a rollout that has one, else None.
+
+        Of one that was not admitted and has no outcome, it stands until a call comes.
 
         Returns:
             ``verdict`` and ``result`` as JSON text, ``late_calls``: calls that it does not know.
@@ -371,12 +384,13 @@ def _final_query() -> Select[Any]:
         .where(open_calls.c.rollout_id == name, ~known.exists())
         .scalar_subquery()
     )
+    unrun = and_(rollouts.c.skipped.is_not(None), ended + in_flight == verdicts.c.calls)
     late = (ended + in_flight - verdicts.c.calls).label("late_calls")
     return (
         select(verdicts.c.verdict, verdicts.c.result, late)
         .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
         .where(verdicts.c.rollout_id == name, verdicts.c.provisional.is_(False))
-        .where(rollouts.c.outcome_at.is_not(None))
+        .where(or_(rollouts.c.outcome_at.is_not(None), unrun))
     )
 
 

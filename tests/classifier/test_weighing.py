@@ -220,13 +220,14 @@ def test_what_references_leave_open_is_unknown_and_run_once_more() -> None:
         assert not again.retry.eligible, case.why
 
 
-def test_a_verdict_waits_for_the_reference_that_it_hangs_on() -> None:
+def test_a_verdict_waits_for_the_references_asked_about_it() -> None:
     seen = asked(rollout("200+tool 503*3"), running=True)
     verdict = judge(seen, policy=UNTRUSTED)
     assert (verdict.provisional, verdict.scoreable) == (True, "unknown")
     assert REFERENCE_PENDING in verdict.warnings
     assert result(seen, verdict).rewards is None
-    assert not judge(seen).provisional
+    trusted = judge(seen)
+    assert (trusted.provisional, trusted.scoreable) == (True, "no")
 
 
 def test_without_a_reference_others_decide_and_the_verdict_says_so() -> None:

@@ -91,18 +91,17 @@ def test_registering_what_traffic_created_judges_it_again(service: Service) -> N
     assert service.get("/batches/b")["health"] == {"api_error": 1}
 
 
-def test_what_is_registered_after_its_final_verdict_is_in_its_batch(service: Service) -> None:
+def test_what_has_ended_is_put_in_no_batch_afterwards(service: Service) -> None:
     service.provider.plays(DEAD)
     service.call()
     reported = {"status": "success", "rewards": {"reward": 0.0}}
     judged = service.http.post("/rollouts/r1/outcome", json=reported).json()
     assert (judged["health"], judged["batch"]) == ("api_error", None)
     at = {"id": "r1", "batch": "b", "task": "t", "repeat": 0}
-    assert service.http.post("/rollouts", json=at).status_code == 201
-    assert service.get("/rollouts/r1/verdict")["batch"] == "b"
-    again = service.http.post("/rollouts/r1/outcome", json=reported).json()
-    assert again == judged | {"batch": "b", "task": "t", "repeat": 0}
-    assert service.get("/batches/b/rerun")["fix_first"]["count"] == 1
+    assert service.http.post("/rollouts", json=at).status_code == 409
+    assert service.get("/rollouts/r1/verdict")["batch"] is None
+    assert service.http.post("/rollouts/r1/outcome", json=reported).json() == judged
+    assert service.http.post("/rollouts", json={"id": "r1"}).status_code == 201
 
 
 # --- a score that a dead judge gave -------------------------------------------------------------

@@ -28,6 +28,7 @@ from proxy.store.admin import archive, maintenance
 from proxy.store.admin.maintenance import prune
 from proxy.store.batch_totals import Changed, RepeatKey, change_tasks, changes, task_sums, write
 from proxy.store.batches import call_sums, usage_sums
+from proxy.store.closings import have_judged_anew
 from proxy.store.database import Database
 from proxy.store.tables import (
     DERIVED,
@@ -505,6 +506,8 @@ def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Databas
     )  # fmt: skip
     for number, case in enumerate(cases):
         row = verdict(verdict=json.dumps(told), validity=" suspect a ", **case)
+        with database._connections.writing() as connection:  # as after a call that was spilled
+            have_judged_anew(connection, ["r1"])
         (before,) = database.read(batch_totals.all_of, "b")
         database.verdicts.store(row)
         (after,) = database.read(batch_totals.all_of, "b")
