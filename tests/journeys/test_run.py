@@ -90,7 +90,7 @@ def test_an_agents_input_output_and_exit_code_are_its_own(
     first, last = done.stderr.splitlines()
     assert first == "oops"
     assert last.startswith("truezero: ")
-    assert "healthy (1 call, 31 in, 5 out" in last
+    assert "counts: the model answered 1 of 1 call (healthy, 1 call, 31 in, 5 out" in last
     assert provider.requests[0].header("authorization") == "Bearer sk-own"
 
 
@@ -278,7 +278,7 @@ def test_a_run_inside_a_run_has_a_service_of_its_own(
     assert done.returncode == 77, done.stderr
     assert "starting a temporary one for this run" in done.stderr
     assert "suspected_api_error" in done.stderr.splitlines()[-2]
-    assert "healthy (1 call" in done.stderr.splitlines()[-1]
+    assert "(healthy, 1 call" in done.stderr.splitlines()[-1]
 
 
 class Other(http.server.BaseHTTPRequestHandler):
@@ -364,7 +364,7 @@ def test_an_outcome_waits_for_a_service_that_was_killed_and_comes_back(
         waits, verdict = done.stderr.splitlines()
         assert waits.startswith(f"truezero: cannot reach a truezero service at {service.url} (")
         assert waits.endswith(f": outcomes wait for it for up to 600 s, and are kept in {place}")
-        assert "r: healthy (1 call" in verdict
+        assert "r: counts: the model answered 1 of 1 call (healthy, 1 call" in verdict
         assert service.get("/rollouts/r/result")["status"] == "success"
     assert list(place.iterdir()) == []
 
@@ -392,7 +392,7 @@ def test_an_outcome_of_a_service_that_stays_away_is_kept_and_exit_code_79(
         given = environment(service.url, TRUEZERO_OUTCOMES=str(place))
         delivered = forked.run("outcomes", "deliver", cwd=ROOT, env=given)
         assert delivered.returncode == 0, delivered.stderr
-        assert "r: healthy (1 call" in delivered.stdout
+        assert "r: counts: the model answered 1 of 1 call (healthy, 1 call" in delivered.stdout
         assert service.get("/rollouts/r/result")["status"] == "agent_error"
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from truezero.cli.options import FILE, fail, json_option, print_json, progress
-from truezero.cli.verdict import asked_at_the_time, headline
+from truezero.cli.text import escape
+from truezero.cli.verdict import asked_at_the_time, sentence_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -113,7 +114,7 @@ def _verdict(verdict: models.Verdict) -> str:
     """Return a verdict in a line, its wait for turns and the answer to the proxy's question."""
     held_s = verdict.held_s or 0.0
     waited = f"its calls waited {held_s:.1f} s for their turn" if held_s > _HELD_S else None
-    parts = (headline(verdict), waited, asked_at_the_time(verdict))
+    parts = (escape(sentence_of(verdict)), waited, asked_at_the_time(verdict))
     return "; ".join(part for part in parts if part)
 
 

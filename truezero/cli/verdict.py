@@ -71,7 +71,8 @@ def print_verdict(
         everything: print every call, not only the evidence and the calls around it.
     """
     console = make_console()
-    console.print(f"[bold]{escape(verdict.rollout_id)}[/bold]  {headline(verdict)}", soft_wrap=True)
+    told = f"[bold]{escape(verdict.rollout_id)}[/bold]  {escape(sentence_of(verdict))}"
+    console.print(told, soft_wrap=True)
     facts = {
         "rule": verdict.rule,
         "fingerprint": verdict.fingerprint,
@@ -86,7 +87,8 @@ def print_verdict(
         "not looked at": _unseen(verdict),
         "provisional": _provisional(verdict),
     }
-    known = {name: escape(value) for name, value in facts.items() if value is not None}
+    known = {"health": health_word(verdict.health)}
+    known |= {name: escape(value) for name, value in facts.items() if value is not None}
     for line in fact_lines(known):
         console.print(line, soft_wrap=True)
     for found in verdict.validity:
@@ -98,12 +100,8 @@ def print_verdict(
     print_calls(console, calls, marks_of(verdict), everything=everything)
 
 
-def headline(verdict: models.Verdict) -> str:
-    """Return health and sentence in one line, the health coloured."""
-    return f"{health_word(verdict.health)}  {escape(_told(verdict))}"
-
-
-def _told(verdict: models.Verdict) -> str:
+def sentence_of(verdict: models.Verdict) -> str:
+    """Return a verdict's sentence, made here if an earlier release gave the verdict."""
     if verdict.sentence:
         return verdict.sentence
     from classifier.sentences import sentence  # noqa: PLC0415  only what an old service gave
@@ -186,7 +184,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
     known = (verdict.health, calls, _tokens(verdict), dollars(verdict.cost_usd))
     facts = ", ".join(filter(None, known))
     why = f": {error}" if verdict.health == "not_judged" and error else ""
-    return visible(f"{verdict.rollout_id}: {_told(verdict)} ({facts}){why}")
+    return visible(f"{verdict.rollout_id}: {sentence_of(verdict)} ({facts}){why}")
 
 
 # --- calls ---

@@ -97,7 +97,7 @@ def test_no_breaker_counts_them(service: Service) -> None:
 
 
 def test_commands_print_the_class(service: Service) -> None:
-    assert f"healthy  {SENTENCE}" in truezero(service, "verdict", "bogus")
+    assert f"bogus  {SENTENCE}" in truezero(service, "verdict", "bogus")
     batch = " ".join(truezero(service, "batch", "b").split())
     assert "own failures 2 scores of agents' own failures: no model answered" in batch
     assert truezero(service, "check", "b").count(SENTENCE) == 2

@@ -15,7 +15,7 @@ from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
-from truezero.cli.verdict import chosen, headline, print_verdict, verdict_line
+from truezero.cli.verdict import chosen, print_verdict, verdict_line
 
 
 def verdict(**fields: Any) -> models.Verdict:
@@ -121,9 +121,13 @@ def test_the_runners_error_explains_what_was_not_judged() -> None:
     )
 
 
-def test_markup_in_a_sentence_is_text() -> None:
-    line = headline(verdict(health="api_error", sentence="does not count: [auth]"))
-    assert line == "[red]api_error[/red]  does not count: \\[auth]"
+def test_a_verdict_begins_with_its_sentence_in_which_markup_is_text(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_verdict(verdict(health="api_error", sentence="does not count: [auth]"), [])
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "a/b  does not count: [auth]"
+    assert second.split() == ["health", "api_error"]
 
 
 def test_digits_of_an_id_have_no_colour_of_their_own(
