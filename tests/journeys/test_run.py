@@ -177,7 +177,7 @@ def test_a_command_that_is_not_there_is_recorded_as_no_setup(
 ) -> None:
     done = run("--id", rollout, "--", "no-such-agent", "--key", "sk-secret", url=service.url)
     assert (done.returncode, done.stdout) == (127, "")
-    assert "not_judged: no-such-agent: command not found" in done.stderr
+    assert "(not_judged, 0 calls): no-such-agent: command not found" in done.stderr
     result = service.get(f"/rollouts/{rollout}/result")
     assert (result["status"], result["prompts_executed"]) == ("setup_failed", 0)
     assert "sk-secret" not in json.dumps(result)

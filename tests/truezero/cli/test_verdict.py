@@ -15,7 +15,7 @@ from tests.fakes.provider import closed_port
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
-from truezero.cli.verdict import chosen, print_verdict, verdict_line
+from truezero.cli.verdict import chosen, print_verdict, sentence_of, verdict_line
 
 
 def verdict(**fields: Any) -> models.Verdict:
@@ -271,3 +271,17 @@ def test_a_pipe_and_no_color_have_no_colours(
     assert "\x1b[31m" in written(FORCE_COLOR="1", TERM="xterm", COLUMNS="100"), "red on a terminal"
     coloured = re.compile(r"\x1b\[[\d;]*\b(3[0-7]|9[0-7]|4[0-7])\b[\d;]*m")
     assert not coloured.search(written(NO_COLOR="1"))
+
+
+def test_an_old_services_verdict_has_no_sentence_and_is_told_all_the_same() -> None:
+    old = {name: value for name, value in VERDICT.items() if name != "sentence"}
+    judged = models.Verdict.model_validate(
+        old | {"health": "api_error", "subcategory": "auth", "rule": "all_failed",
+               "error": "api_error [auth, permanent]: HTTP 401 on 3 of 3 calls",
+               "scoreable": "no", "provisional": False, "attributed_to": "operator"}
+    )  # fmt: skip
+    assert judged.sentence is None
+    assert sentence_of(judged) == (
+        "does not count: the key was refused (auth, 401 on 3 of 3 calls), the operator's; "
+        "mend the key and run it again"
+    )
