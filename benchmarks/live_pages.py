@@ -37,7 +37,6 @@ from benchmarks.batch_scale import BATCH, fill
 from benchmarks.rollouts import request
 from benchmarks.run import build_tools, say
 from benchmarks.subjects import Stage
-from proxy.store.database import Database
 from proxy.web.context import CHANGE_HEADER
 
 LIVE = 200  # running rollouts that call
@@ -253,9 +252,6 @@ def running(
     stage = Stage(provider_port=provider, patience_s=PATIENCE_S)
     if not filled.exists():
         fill(filled, rollouts, calls_each)
-        database = Database(str(filled))
-        database.batches.count_invalidated()
-        database.close()
     shutil.copyfile(filled, home / "bench.db")
     port = control_port = machine.free_port()
     command, env = subjects.serve_command(port), subjects.serve_env(stage, home)

@@ -26,6 +26,7 @@ from classifier.validity.serving import BatchFinding
 from classifier.verdicts import UNEARNED, Level, plural
 
 SHOWN = 10  # names in one line
+_DECIMALS = 15  # of a sum whose addends were cut to 1 / UNIT
 MOST_EXCUSED = 0.05
 """The share of slots, of a valid batch, of which it may be unknown whether they count."""
 _UNTESTED = Exclusion()
@@ -82,13 +83,8 @@ class ZeroCounts:
     by_cause: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, counts: Counts) -> ZeroCounts | None:
-        """Read them from a batch's sums, the most frequent cause first.
-
-        None if an earlier version summed up some of the slots, and counted no zeros.
-        """
-        if counts["known:zeros"] != counts["slots"]:
-            return None
+    def of(cls, counts: Counts) -> ZeroCounts:
+        """Read them from a batch's counts, the most frequent cause first."""
         causes = _tally(counts, "unmeasured_zero")
         return cls(
             reported=counts["reported_zeros"],
@@ -130,7 +126,7 @@ class ScoredBatch:
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
     across: tuple[BatchFinding, ...] = ()
-    zeros: ZeroCounts | None = None
+    zeros: ZeroCounts = field(default_factory=ZeroCounts)
     lost_s: float | None = None
     held_s: float | None = None
     own_failures: int = 0
@@ -273,7 +269,8 @@ def _sum(counts: Counts, name: str) -> int | None:
 
 def _fraction(counts: Counts, name: str) -> float | None:
     total = counts[f"sum:{name}"]
-    return total / UNIT if counts[f"known:{name}"] and total <= EXACT * UNIT else None
+    known = counts[f"known:{name}"] and total <= EXACT * UNIT
+    return round(total / UNIT, _DECIMALS) if known else None
 
 
 def _tally(counts: Counts, kind: str) -> dict[str, int]:

@@ -1,8 +1,9 @@
-"""The totals of a batch's rollouts, in numbers that can be added and subtracted.
+"""The counts of a batch's rollouts, from which all its figures follow.
 
 A unit is the smallest set of rollouts that decide together what counts: the attempts at one
-repeat of a task. When one of them changes, only its unit is summed again, and the difference is
-added to the batch. All sums are whole numbers, so that no order of changes leaves a remainder.
+repeat of a task. Nearly all units are one rollout, and most of those are alike: what one of them
+counts is multiplied by their number, and only their sums are added up. All sums are whole numbers,
+the same in whatever order they are made.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import blake2b
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from classifier.batches import (
@@ -27,16 +29,18 @@ from classifier.batches import (
     unmeasured_by,
     zero_of,
 )
-from classifier.reruns import NEVER_STARTED, count_of, standing
+from classifier.reruns import count_of, standing
 
-UNIT = 2**80  # the whole number that stands for 1 in sums of scores and US dollars
+UNIT = 2**68  # the whole number that stands for 1 in sums of scores, seconds and US dollars
 
 Key = TypeVar("Key")
 Counts: TypeAlias = Counter[str]  # by kind and name, `health:healthy`
 _TALLIES = ("health", "subcategory", "fingerprint")
-_SUMS = ("input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
-         "cost_known_calls")  # fmt: skip
-_FRACTIONS = ("cost_usd", "lost_s", "held_s")
+SUMS = ("input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
+        "cost_known_calls")  # fmt: skip
+"""The whole numbers of an entry that are added up."""
+FRACTIONS = ("cost_usd", "lost_s", "held_s")
+"""Its other numbers that are added up, in units of 1 / `UNIT`."""
 _ZEROS = {(True, True): "excluded_zero", (True, False): "excluded_other",
           (False, True): "kept_zero", (False, False): "kept_other"}  # fmt: skip
 
@@ -67,9 +71,8 @@ class CountedRollout(NamedTuple):
 
     ``at`` is when it began, ``skipped`` whether it was not admitted, ``retry`` whether its verdict
     advises to run it again, ``servings`` how it was served, ``fallbacks`` the models its
-    registration names beside the first, ``wanted`` how many repeats of its task it was registered
-    for. ``transient`` and ``cause`` are its failure's; ``advice`` is its verdict's on running it
-    again, which a summary repeats. An entry without health is not judged.
+    registration names beside the first. ``transient`` and ``cause`` are its failure's. An entry
+    without health is not judged.
     """
 
     entry: Entry
@@ -78,42 +81,29 @@ class CountedRollout(NamedTuple):
     retry: bool = False
     servings: str | None = None
     fallbacks: str | None = None
-    wanted: int | None = None
     transient: bool | None = None
     cause: str | None = None
-    advice: Mapping[str, object] | None = None
 
 
 @dataclass(slots=True, kw_only=True)
 class TaskSums:
-    """The repeats of one task: how many, how many are kept, the sum of those, lanes of others.
-
-    Of these what is judged is counted; ``wanted`` counts all repeats by how many of the task they
-    were registered for.
-    """
+    """The judged repeats of one task, those kept and their sum, and the lanes of excluded ones."""
 
     repeats: int = 0
     kept: int = 0
     score: int = 0
-    lanes: Counter[str] = field(default_factory=Counter)
-    wanted: Counter[str] = field(default_factory=Counter)
+    lanes: set[str] = field(default_factory=set)
 
-    def add(self, other: TaskSums, times: int = 1) -> None:
-        """Add another's numbers, or subtract them."""
-        self.repeats += times * other.repeats
-        self.kept += times * other.kept
-        self.score += times * other.score
-        add(self.lanes, other.lanes, times)
-        add(self.wanted, other.wanted, times)
-
-    @property
-    def lacking(self) -> int:
-        """The number of repeats that the task was registered for and does not have."""
-        return max(0, max(map(int, self.wanted), default=0) - self.wanted.total())
+    def add(self, other: TaskSums) -> None:
+        """Add another's repeats."""
+        self.repeats += other.repeats
+        self.kept += other.kept
+        self.score += other.score
+        self.lanes |= other.lanes
 
     @property
     def shape(self) -> TaskProfile:
-        """The part of the task's numbers that a summary reads."""
+        """The task's numbers, in which it may be like others."""
         return TaskProfile(self.repeats, self.kept, self.score, tuple(sorted(self.lanes)))
 
 
@@ -151,15 +141,56 @@ def add(to: Counter[Key], other: Mapping[Key, int], times: int = 1) -> None:
             del to[name]
 
 
-def difference(before: PartialTotals, after: PartialTotals) -> tuple[Counts, dict[str, TaskSums]]:
-    """Return the counts and tasks that differ, as what is to be added to those before."""
-    counts = Counter(after.counts)
-    add(counts, before.counts, -1)
-    tasks: dict[str, TaskSums] = {}
-    for sign, part in ((1, after), (-1, before)):
-        for task, sums in part.tasks.items():
-            tasks.setdefault(task, TaskSums()).add(sums, sign)
-    return counts, {task: sums for task, sums in tasks.items() if sums != TaskSums()}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlikeRollouts:
+    """Rollouts that are units by themselves and count alike: how many, what one counts, sums.
+
+    ``sums`` are over all of them, by the names of `SUMS` and `FRACTIONS`.
+    """
+
+    rollouts: int
+    each: PartialTotals
+    sums: Mapping[str, int]
+
+    @property
+    def counts(self) -> Counts:
+        """The counts of all of them and their sums, but for their scores."""
+        own = self.each.counts
+        counts = Counter({name: n * self.rollouts for name, n in own.items() if not _is_sum(name)})
+        for name in (*SUMS, *FRACTIONS):
+            if f"known:{name}" in own:
+                counts[f"sum:{name}"] = self.sums[name]
+        return Counter({name: count for name, count in counts.items() if count})
+
+
+def _is_sum(name: str) -> bool:
+    return name.startswith(("sum:", "score:"))
+
+
+def totals_of(alike: Iterable[AlikeRollouts], others: PartialTotals, *, score: int = 0) -> Counts:
+    """Return the counts of a batch: of rollouts alike, and of those that were summed up singly.
+
+    Arguments:
+        score: the sum of the scores of those alike, each of which is its slot's first and counts.
+    """
+    counts = Counter(others.counts)
+    for each in alike:
+        add(counts, each.counts)
+    add(counts, {"score:scored": score, "score:first": score})
+    return counts
+
+
+def kind_of(alone: PartialTotals) -> int:
+    """Return a number that rollouts have in common which count alike, each a unit by itself.
+
+    Arguments:
+        alone: `part_of` the one rollout.
+    """
+    counts = sorted(item for item in alone.counts.items() if not _is_sum(item[0]))
+    notes = sorted(note.kind for note in alone.notes)
+    lanes = sorted(lane for sums in alone.tasks.values() for lane in sums.lanes)
+    facts = repr((counts, notes, lanes, sorted(alone.served)))
+    return int.from_bytes(blake2b(facts.encode(), digest_size=8).digest()) >> 1
 
 
 def whole(value: float | None) -> int | None:
@@ -167,14 +198,14 @@ def whole(value: float | None) -> int | None:
     if value is None or not math.isfinite(value):
         return None
     numerator, denominator = value.as_integer_ratio()
-    return (2 * numerator * UNIT + denominator) // (2 * denominator)
+    size = abs(numerator) * UNIT // denominator  # cut, as both databases do
+    return size if numerator > 0 else -size
 
 
 def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     """Sum up whole units, given the oldest rollouts first."""
     part = PartialTotals()
     judged = [each for each in attempts if each.entry.health is not None]
-    _add_wanted(part, attempts)
     _add_standing(part, attempts)
     part.counts["rollouts"] = len(attempts)
     part.counts["skipped"] = sum(each.skipped for each in attempts)
@@ -189,16 +220,6 @@ def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     part.notes.update(retries)
     part.counts = Counter({name: count for name, count in part.counts.items() if count})
     return part
-
-
-def _add_wanted(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
-    wanted: dict[tuple[str, int], int] = {}
-    for each in attempts:
-        task, repeat = each.entry.task, each.entry.repeat
-        if task is not None and repeat is not None and each.wanted is not None:
-            wanted[task, repeat] = max(wanted.get((task, repeat), 0), each.wanted)
-    for (task, _repeat), count in wanted.items():
-        part.tasks.setdefault(task, TaskSums()).wanted[str(count)] += 1
 
 
 def _add_standing(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
@@ -223,11 +244,11 @@ def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
         counts.update(f"check:{check}" for check in checks)
     counts["unearned"] += bool(entry.unearned)
     counts.update(f"diagnostic:{each.field}" for each in entry.diagnostics)
-    for name in _SUMS:
+    for name in SUMS:
         if (value := getattr(entry, name)) is not None:
             counts[f"known:{name}"] += 1
             counts[f"sum:{name}"] += value
-    for name in _FRACTIONS:
+    for name in FRACTIONS:
         if (value := whole(getattr(entry, name))) is not None:
             counts[f"known:{name}"] += 1
             counts[f"sum:{name}"] += value
@@ -256,7 +277,6 @@ def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float])
         counts["lines"] += 1
         counts["picked"] += 1
         part.notes.add(Note(NoteKind.PICKED, at, counted.rollout_id))
-    counts["known:zeros"] += 1  # sums of an earlier version know nothing of them
     if (zero := zero_of(slot)) is not None:
         counts["reported_zeros"] += 1
         if zero.score is None:
@@ -282,18 +302,12 @@ def _add_repeat(part: PartialTotals, slot: TaskRepeat) -> None:
     if repeat is None:
         part.single[TaskProfile(1, int(score is not None), score or 0)] += 1
         return
-    lanes = Counter({repeat.lane or "": 1} if repeat.excluded else {})
+    lanes = {repeat.lane or ""} if repeat.excluded else set()
     one = TaskSums(repeats=1, kept=score is not None, score=score or 0, lanes=lanes)
     part.tasks.setdefault(repeat.task, TaskSums()).add(one)
     part.counts["excluded"] += repeat.excluded
     if repeat.known is not None:
         part.counts[f"zeros:{_ZEROS[repeat.excluded, repeat.known == 0]}"] += 1
-
-
-def lacking_in(tasks: Iterable[TaskSums]) -> Counts:
-    """Count the repeats that these tasks were registered for and do not have."""
-    counts = Counter({NEVER_STARTED: sum(task.lacking for task in tasks)})
-    return +counts
 
 
 def _to_retry(attempts: Sequence[CountedRollout]) -> Iterator[Note]:

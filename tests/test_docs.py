@@ -44,7 +44,7 @@ _SHOWN = ("| dead key", "| empty account", "| account runs empty midway", "| emp
 _WITHIN = {
     "card": ("show", "verify"),
     "outcomes": ("", "deliver"),
-    "db": ("backup", "recount", "upgrade"),
+    "db": ("backup", "upgrade"),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -24,7 +25,9 @@ from classifier.statistics import Exclusion
 from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare_ways
 from proxy.control.judge import current_version
 from proxy.control.queries import (
+    Computed,
     Service,
+    computed,
     cursor_name,
     cursor_number,
     decode_cursor,
@@ -33,8 +36,10 @@ from proxy.control.queries import (
     unknown_batch,
 )
 from proxy.routing.errors import Refusal
-from proxy.store import batch_totals
-from proxy.store.batches import BatchCursor, ServedAlike, newest, outdated
+from proxy.store import batch_counts
+from proxy.store.batch_counts import ServedAlike, sum_up
+from proxy.store.batch_versions import batch_versions
+from proxy.store.batches import BatchCursor, newest, outdated
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
 
@@ -55,21 +60,23 @@ class BatchState:
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
 
-    def to_dict(self, batch: str, outdated: int) -> dict[str, Any]:
+    def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}`.
 
         Arguments:
             outdated: rollouts that have changed since they were judged.
+            as_of: when its rows were read, in epoch seconds.
         """
         counted = {name: getattr(self.summary, name) for name in _SUMMARY}
         return {
             "batch": batch,
+            "as_of": as_of,
             "rollouts": self.counts["rollouts"],
             "skipped": self.counts["skipped"],
             "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
-            "zeros": None if self.summary.zeros is None else asdict(self.summary.zeros),
+            "zeros": asdict(self.summary.zeros),
             "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
             "validity_across": [asdict(finding) for finding in self.summary.across],
@@ -105,16 +112,16 @@ async def summary(service: Service, batch: str) -> dict[str, Any]:
         Refusal: 404 for a batch without rollouts.
     """
     state = await _state(service, batch)
-    return state.to_dict(batch, await service.read(outdated, batch))
+    return state.value.to_dict(batch, await service.read(outdated, batch), state.as_of)
 
 
 async def check(service: Service, batch: str) -> dict[str, Any]:
-    """Check that a batch is a valid measurement, with one line per problem.
+    """Check that a batch is a valid measurement as it is now, with one line per problem.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await _state(service, batch)).check_to_dict(batch)
+    return (await _state(service, batch, fresh=True)).value.check_to_dict(batch)
 
 
 async def overview(service: Service, batch: str) -> dict[str, Any]:
@@ -123,9 +130,9 @@ async def overview(service: Service, batch: str) -> dict[str, Any]:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state = await _state(service, batch)
+    state, as_of, _ = await _state(service, batch)
     return {
-        "summary": state.to_dict(batch, await service.read(outdated, batch)),
+        "summary": state.to_dict(batch, await service.read(outdated, batch), as_of),
         "check": state.check_to_dict(batch),
         "reruns": RerunCounts.of(state.counts, service.policy),
     }
@@ -137,7 +144,7 @@ async def objections(service: Service, batch: str) -> int:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state = await _state(service, batch)
+    state = (await _state(service, batch)).value
     biased = sum(each.significant for each in state.summary.exclusion.comparisons)
     return biased + max(0, state.counts["lines"] - state.counts["pending"])
 
@@ -148,7 +155,21 @@ async def scores(service: Service, batch: str) -> Scores:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await _state(service, batch)).summary.scores
+    return (await _state(service, batch)).value.summary.scores
+
+
+async def mean_scores(service: Service, names: Sequence[str]) -> dict[str, float]:
+    """Return the score over measured repeats of each batch that has one, as it was last judged.
+
+    A batch that has not changed costs one look at its version.
+    """
+    versions = await service.read(batch_versions, names) if names else {}
+    means = {}
+    for name, version in versions.items():
+        with suppress(Refusal):  # deleted meanwhile
+            state = await computed(service, service.batch_states, name, version, _read)
+            means[name] = state.value.summary.scores.score_effective
+    return {name: mean for name, mean in means.items() if mean is not None}
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
@@ -158,11 +179,11 @@ async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
         Refusal: 404 for a batch without rollouts.
     """
     version = await current_version(service, batch)
-    totals = service.task_totals.current(batch, version)
-    if totals is None:
-        totals = await service.read(batch_totals.task_totals, batch)
-        service.task_totals.store(batch, version, totals)
-    return totals
+    return (await computed(service, service.task_totals, batch, version, _task_totals)).value
+
+
+def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
+    return service.database.read(batch_counts.task_totals, batch)
 
 
 async def breaker(service: Service, batch: str) -> dict[str, Any]:
@@ -241,19 +262,14 @@ async def fingerprints(service: Service) -> dict[str, Any]:
     return {"items": [dict(row) for row in rows]}
 
 
-async def _state(service: Service, batch: str) -> BatchState:
-    """Judge the changed rollouts of a batch, and read its totals."""
+async def _state(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:
+    """Judge the changed rollouts of a batch, and sum it up if that is due."""
     version = await current_version(service, batch)
-    version = version._replace(waits=False)  # what waits is in no sum
-    state: BatchState | None = service.batch_states.current(batch, version)
-    if state is None:
-        state = await service.run(_read, service, batch)
-        service.batch_states.store(batch, version, state)
-    return state
+    return await computed(service, service.batch_states, batch, version, _read, fresh=fresh)
 
 
 def _read(service: Service, batch: str) -> BatchState:
-    summed = service.database.batches.summed(batch)
+    summed = service.database.read(sum_up, batch)
     if summed is None:
         raise unknown_batch(batch)
     counts = summed.counts

@@ -8,7 +8,7 @@ from functools import cache
 from proxy.budgets import LIMITS, BudgetLimits
 from proxy.control.queries import Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
-from proxy.store.batches import batch_version
+from proxy.store.batch_versions import batch_version
 from proxy.store.budgets import ROLLOUT, StoredBudget
 from truezero import models
 

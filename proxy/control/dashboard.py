@@ -17,7 +17,7 @@ from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread, unknown_batch
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
-from proxy.store.batches import mean_scores, newest
+from proxy.store.batches import newest
 from proxy.store.listing import ITEM
 from proxy.store.statistics import InFlight
 from proxy.store.tables import rollouts, verdicts
@@ -249,15 +249,15 @@ class TasksPage:
 
 
 async def earlier_batches(
-    service: Service, batches: Sequence[str]
+    service: Service, shown: Sequence[str]
 ) -> dict[str, list[tuple[str, float | None]]]:
     """Return by batch the earlier ones of its series (`series_of`), oldest first.
 
     Each has its score over measured repeats, None if there are none.
     """
-    earlier = _earlier(await newest_batches(service), batches)
+    earlier = _earlier(await newest_batches(service), shown)
     names = sorted({name for names in earlier.values() for name in names})
-    means = await service.read(mean_scores, names) if names else {}
+    means = await batches.mean_scores(service, names)
     return {batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()}
 
 

@@ -37,7 +37,7 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
-from proxy.store.batches import BatchVersion, batch_version
+from proxy.store.batch_versions import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S, Database
 from proxy.store.errors import StoreError
 from proxy.store.tables import VERDICT_COLUMNS, Row, as_json

@@ -23,7 +23,7 @@ from proxy.control.queries import (
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
-from proxy.store.batch_totals import reported_reward
+from proxy.store.batch_counts import reported_reward
 from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem

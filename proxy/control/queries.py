@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
 from urllib.parse import quote
 
 from classifier.groups import TaskTotal
@@ -27,7 +27,7 @@ from proxy.control.pricing import PriceTable
 from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
-from proxy.store.batches import BatchVersion
+from proxy.store.batch_versions import BatchVersion
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 
@@ -142,11 +142,72 @@ class VersionedCache(dict[Key, tuple[Version, Value]]):
         self[key] = version, value
 
 
+# --- figures of a whole batch, computed when somebody looks --------------------------------------
+
+
+_ALWAYS_S = 0.1  # of CPU: what costs less is computed with each change
+_REST = 20  # what costs more is computed at most once in so many times its cost
+
+
+class Computed(NamedTuple, Generic[Value]):
+    """A value, when the rows it was computed from were read, and the CPU seconds it took."""
+
+    value: Value
+    as_of: float
+    cost_s: float
+
+    def holds(self, now: float) -> bool:
+        """Return True if the value is not computed again yet, although its batch has changed."""
+        return self.cost_s >= _ALWAYS_S and now < self.as_of + _REST * self.cost_s
+
+
+async def computed(
+    service: Service,
+    cache: VersionedCache[str, BatchVersion, Computed[Value]],
+    batch: str,
+    version: BatchVersion,
+    work: Callable[[Service, str], Value],
+    *,
+    fresh: bool = False,
+) -> Computed[Value]:
+    """Return what `work` makes of a batch of this version, from the cache if that holds.
+
+    Arguments:
+        fresh: as the batch is now, whatever it costs.
+    """
+    version = version._replace(waits=False)  # what waits is in no count
+
+    def known() -> Computed[Value] | None:
+        before, found = cache.get(batch, (None, None))
+        if before is None or found is None or before.began_at != version.began_at:
+            return None
+        same = before == version or (not fresh and found.holds(service.now()))
+        return found if same else None
+
+    if (found := known()) is not None:
+        return found
+    async with service.computing:  # one at a time: who waited may find what it wants
+        if (found := known()) is not None:
+            return found
+        as_of = service.now()
+        value, cost_s = await service.run(_timed, work, service, batch)
+        found = Computed(value, as_of, cost_s)
+        cache.store(batch, version, found)
+        return found
+
+
+def _timed(work: Callable[..., T], *args: Any) -> tuple[T, float]:
+    began = time.thread_time()
+    done = work(*args)
+    return done, time.thread_time() - began
+
+
 # --- the context of every subject --------------------------------------------------------------
 
 
 PAGE = 1000  # rows read at once
 _CACHED_BATCHES = 32
+_CACHED_SUMMARIES = 500  # of batches, which lists show as well
 _CACHED_ANSWERS = 8  # comparisons of two batches, and whole lists of reruns
 _CACHED_COUNTS = 50  # of reruns, for the pages of a list that follow the first
 # Rollouts that run are judged again at this rate at most, some of them at once: in between their
@@ -245,8 +306,8 @@ class Service:
 
     # State that outlives a call. Values of type Any are a subject's own.
     registered: set[str] = field(default_factory=set)
-    batch_states: VersionedCache[str, BatchVersion, Any] = field(
-        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    batch_states: VersionedCache[str, BatchVersion, Computed[Any]] = field(
+        default_factory=lambda: VersionedCache(_CACHED_SUMMARIES), init=False
     )
     exclusions: VersionedCache[str, Any, Exclusion] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
@@ -260,7 +321,7 @@ class Service:
     rerun_counts: VersionedCache[str, BatchVersion, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_COUNTS), init=False
     )
-    task_totals: VersionedCache[str, BatchVersion, Sequence[TaskTotal]] = field(
+    task_totals: VersionedCache[str, BatchVersion, Computed[Sequence[TaskTotal]]] = field(
         default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
     )
     timelines: VersionedCache[str, Any, Any] = field(
@@ -270,6 +331,7 @@ class Service:
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
     )
     rejudging: TokenBucket = field(default_factory=_rejudging)
+    computing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
 
     @property
     def asks_references(self) -> bool:

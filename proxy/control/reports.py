@@ -45,7 +45,8 @@ from proxy.control.queries import (
     unknown_batch,
 )
 from proxy.store import groups, statistics
-from proxy.store.batches import BatchVersion, CallSum, call_sums, usage_sums
+from proxy.store.batch_versions import BatchVersion
+from proxy.store.batches import CallSum, call_sums, usage_sums
 from proxy.store.groups import SlotCursor, Tasks
 
 _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")

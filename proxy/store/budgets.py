@@ -17,7 +17,6 @@ from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
 from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import Ending, LimitReached
 from proxy.budgets import LIMITS, Amounts, BudgetLimits, Reservation
-from proxy.store.batch_totals import dequeue_judged, queue_for_judging
 from proxy.store.connections import Connections
 from proxy.store.tables import (
     Registration,
@@ -31,6 +30,7 @@ from proxy.store.tables import (
     rollouts,
     verdicts,
 )
+from proxy.store.verdicts import dequeue_judged, queue_for_judging
 
 ROLLOUT, BATCH = "rollout", "batch"
 

@@ -14,10 +14,11 @@ from sqlalchemy import Connection, Integer, String, cast, delete, func, select, 
 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
-from proxy.store.batch_totals import queue_for_judging, updating_totals
+from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections
 from proxy.store.deployment import is_dead
 from proxy.store.tables import closings, exchanges, insert_into, rollouts, server, verdicts, workers
+from proxy.store.verdicts import queue_for_judging
 
 _COUNTER = "closing"  # its row in the table `server`
 _KEPT_S = 3600.0  # far longer than any living worker takes to read one
@@ -100,7 +101,7 @@ class Closings:
         judged = select(verdicts.c.given_at, verdicts.c.calls).where(
             verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
         )
-        with self._connections.writing() as connection, updating_totals(connection, [rollout_id]):
+        with self._connections.writing() as connection, changing(connection, [rollout_id]):
             if final := connection.execute(judged).one_or_none():
                 known = {"closed_at": final.given_at, "closed_calls": final.calls}
                 connection.execute(update(rollouts).where(first).values(known))
@@ -157,7 +158,7 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
     rows = connection.execute(final).all()
     wrong = [rollout_id for rollout_id, closed_at in rows if ended[rollout_id] <= closed_at]
     if wrong:
-        with updating_totals(connection, wrong):
+        with changing(connection, wrong):
             connection.execute(update(rollouts).where(rollouts.c.id.in_(wrong)).values(gaps=1))
             have_judged_anew(connection, wrong)
 
@@ -165,5 +166,5 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
 def have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
     """Have rollouts judged anew whose final verdicts no longer hold."""
     outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
-    connection.execute(outdated.values(provisional=True, calls=-1))
+    connection.execute(outdated.values(provisional=True, calls=-1, counted=None))
     queue_for_judging(connection, rollout_ids)

@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from proxy.store import migrations, sqlite
-from proxy.store.batches import Batches
+from proxy.store.batch_counts import store_next_kinds
 from proxy.store.budgets import Budgets
 from proxy.store.calls import Calls
 from proxy.store.closings import Closings
@@ -45,7 +45,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``budgets``, ``closings``,
-    ``references``, ``verdicts``, ``batches``, ``groups``, ``breakers``, ``events``, ``alerts``,
+    ``references``, ``verdicts``, ``groups``, ``breakers``, ``events``, ``alerts``,
     ``pace_shares``, ``workers`` and ``deployment``.
 
     Arguments:
@@ -67,7 +67,6 @@ class Database:
         self.closings = Closings(connections)
         self.references = References(connections)
         self.verdicts = Verdicts(connections)
-        self.batches = Batches(connections)
         self.groups = Groups(connections)
         self.breakers = Breakers(connections)
         self.events = EventLog(connections)
@@ -117,7 +116,9 @@ class Database:
         if versions[0] is None:
             self.deployment.note_created(time.time())
         elif versions[0] != versions[1]:
-            self.batches.count_invalidated()
+            after: str | None = ""
+            while after is not None:  # of verdicts from before they had one
+                after = self.change(store_next_kinds, after)
         with contextlib.suppress(StoreError):  # a heartbeat tries again
             self._add_partitions(time.time())
         return versions

@@ -16,7 +16,6 @@ from sqlalchemy import (
     Connection,
     Float,
     Select,
-    Table,
     Text,
     and_,
     case,
@@ -28,7 +27,6 @@ from sqlalchemy import (
     select,
     true,
     tuple_,
-    union,
     union_all,
 )
 from sqlalchemy.ext.compiler import compiles
@@ -37,7 +35,7 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from classifier.batches import REWARD_NAMES
 from classifier.verdicts import OWN_FAILURES, AttributedTo
-from proxy.store.tables import JOINED, batch_tasks, batches, exchanges, rollouts, verdicts
+from proxy.store.tables import JOINED, batches, exchanges, rollouts, verdicts
 
 Value = str | int | None  # None: rollouts without one
 Facts = dict[str, Any]
@@ -523,24 +521,19 @@ def find_rollouts(connection: Connection, text: str, *, limit: int) -> list[str]
 def find_tasks(connection: Connection, text: str, *, limit: int) -> list[tuple[str, str]]:
     """List tasks and their batches by the words of a text, as for rollouts.
 
-    Those of exactly that name come first, then those with the shortest names. Of a batch that
-    nobody has opened yet, whose tasks are not summed up, a whole name is found.
+    Those of exactly that name come first, then those with the shortest names.
     """
     words = text.split() or [text]
 
-    def matching(of: Table, *conditions: ColumnElement[bool]) -> Select[Any]:
-        named, anywhere = (of.c.task,), (of.c.task, of.c.batch)
-        return select(*anywhere).where(
-            *(_holds(word, anywhere) for word in words),
-            or_(*(_holds(word, named) for word in words)),
-            *conditions,
-        )
-
-    whole = rollouts.c.task.in_({text, *words}) & rollouts.c.batch.is_not(None)
-    both = union(matching(batch_tasks), matching(rollouts, whole)).subquery()
-    task, batch = both.c.task, both.c.batch
-    query = select(task, batch).order_by(
-        func.lower(task) != text.lower(), func.length(task), task, batch
+    named, anywhere = (rollouts.c.task,), (rollouts.c.task, rollouts.c.batch)
+    task, batch = anywhere
+    query = (
+        select(task, batch)
+        .where(task.is_not(None), batch.is_not(None))
+        .where(*(_holds(word, anywhere) for word in words))
+        .where(or_(*(_holds(word, named) for word in words)))
+        .group_by(task, batch)
+        .order_by(func.lower(task) != text.lower(), func.length(task), task, batch)
     )
     return [(row.task, row.batch) for row in connection.execute(query.limit(limit))]
 

@@ -15,7 +15,8 @@ from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
 from proxy.budgets import BudgetLimits
-from proxy.store.batch_totals import updating_totals
+from proxy.store.batch_counts import forget_kinds
+from proxy.store.batch_versions import changing
 from proxy.store.budgets import RegisteredLimits
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
@@ -68,8 +69,8 @@ def register(
     connection: Connection, registrations: Sequence[PreparedRegistration], *, now: float
 ) -> list[Registered]:
     """Register rollouts in their order; those that their own traffic created are filled in."""
-    into = [(_id(each), each.registration.attributes) for each in registrations]
-    with updating_totals(connection, {name for name, _ in into}, into=into):
+    into = {each.registration.batch for each in registrations}
+    with changing(connection, set(map(_id, registrations)), into=into):
         work = _Work(connection, registrations, now)
         results = [work.take(each) for each in registrations]
         lost = work.write()
@@ -220,6 +221,7 @@ def fill_in(connection: Connection, attributes: Mapping[str, Mapping[str, Any]])
     connection.execute(update(rollouts).where(rollouts.c.id == bindparam("of")), rows)
     outdated = verdicts.c.rollout_id.in_(list(attributes)), verdicts.c.provisional
     connection.execute(update(verdicts).where(*outdated).values(calls=-1))
+    forget_kinds(connection, verdicts.c.rollout_id.in_(list(attributes)))
     _place_verdicts(connection, attributes)
 
 
@@ -260,6 +262,7 @@ class _Admissions:
         if skipped != self._before(registration.id):
             own = rollouts.c.id == registration.id
             self._connection.execute(update(rollouts).where(own).values(skipped=skipped))
+            forget_kinds(self._connection, verdicts.c.rollout_id == registration.id)
         if skipped is not None and registration.repeats is not None:
             given = {"rollout_id": registration.id, "batch": registration.batch}
             announce(self._connection, {**given, "given_at": self._now})
@@ -334,7 +337,7 @@ class Rollouts:
         attributes = attributes or {}
         with (
             self._connections.writing() as connection,
-            updating_totals(connection, [rollout_id], into=[(rollout_id, attributes)]),
+            changing(connection, [rollout_id], into=[attributes.get("batch")]),
         ):
             row = _row(connection, rollout_id, locked=True)
             if row is None and registers:
@@ -357,6 +360,7 @@ class Rollouts:
                     early = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
                     connection.execute(early.values(provisional=True, calls=-1))
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now, gaps=gaps)
+                forget_kinds(connection, verdicts.c.rollout_id == rollout_id)
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)

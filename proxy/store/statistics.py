@@ -5,7 +5,6 @@ Each query is one or two SELECTs.
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -193,25 +192,10 @@ def counts(connection: Connection, now: float) -> StoreCounts:
     )
 
 
-def _healths(connection: Connection) -> Counter[str]:
-    """Count rollouts by health: those of batches from what is summed up, others one by one."""
-    healths: Counter[str] = Counter()
-    counted = select(batches.c.counts).where(batches.c.counts.is_not(None))
-    for stored in connection.execute(counted).scalars():
-        for key, count in json.loads(stored).items():
-            kind, _, name = key.partition(":")
-            if kind == "health":
-                healths[name] += count
-    marked = select(batches.c.batch).where(batches.c.counts.is_(None))
-    others = (
-        select(verdicts.c.health, func.count())
-        .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
-        .where(or_(rollouts.c.batch.is_(None), rollouts.c.batch.in_(marked)))
-        .group_by(verdicts.c.health)
-    )
-    for health, count in connection.execute(others):
-        healths[health] += count
-    return healths
+def _healths(connection: Connection) -> dict[str, int]:
+    """Count verdicts by health, in an index."""
+    query = select(verdicts.c.health, func.count()).group_by(verdicts.c.health)
+    return {row.health: row[1] for row in connection.execute(query)}
 
 
 # --- change detection ------------------------------------------------------------------------

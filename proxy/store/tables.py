@@ -109,7 +109,7 @@ rollouts = Table(
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
-    Index("rollouts_repeat", "batch", "task", "repeat"),
+    Index("rollouts_repeat", "batch", "task", "repeat", "attempt", "repeats", "id"),
     Index("rollouts_created", "created_at", "id"),
     # As partial on PostgreSQL, by its migration: to say so here would load its dialect (15 ms).
     Index("rollouts_drilled", "id", sqlite_where=text("fault IS NOT NULL")),
@@ -275,11 +275,12 @@ verdicts = Table(
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
     Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
     Column("reference_series", Text),  # JSON, what a final one stands on of reference calls
-    Column("drifts", Text),  # JSON, of lanes while it called them, that a final one stands on
     Column("lost_s", Float),
     Column("held_s", Float),
     Column("passes_tokens", Float),  # what a final one stands on of its task's other passes
     Column("unearned", Boolean),  # a reward was reported, and no call was answered
+    # Alike where a batch counts rollouts alike (`classifier.rollup.kind_of`); null: read it singly.
+    Column("counted", _COUNT, info={"derived": True}),
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
@@ -287,7 +288,13 @@ verdicts = Table(
     *_listed_by("total_tokens", known="total_tokens IS NOT NULL"),
     *_listed_by("cost_usd", known="cost_usd IS NOT NULL"),
     Index("verdicts_unscored", "batch", "began_at", "rollout_id", sqlite_where=text(UNSCORED)),
-)
+    # All that a batch adds up: narrow, where a row holds JSON. On SQLite only.
+    Index(
+        "verdicts_counted", "rollout_id", "counted", "scoreable", "provisional", "reward",
+        "input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
+        "cost_known_calls", "cost_usd", "lost_s", "held_s",
+    ),
+)  # fmt: skip
 
 # Questions of the proxy's own to a lane, asked because calls to it failed. Every process sees in
 # them what others ask and have asked.
@@ -437,8 +444,8 @@ OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.colum
 
 
 # --- derived tables ----------------------------------------------------------------------------
-# Never copied or exported, and counted anew where need be. Triggers add up calls; the transactions
-# that change rollouts add up rollouts (`batch_totals`).
+# Never copied or exported, and counted anew where need be. Triggers add up calls and queue
+# rollouts; the transactions that change rollouts raise their batch's version (`batch_versions`).
 
 
 # Of `call_usage`: calls with each, and what they add up to.
@@ -478,73 +485,19 @@ unjudged = Table(
     sqlite_with_rowid=False,
 )
 
-# What a batch's rollouts add up to (`classifier.rollup`); a batch with rollouts has a row.
+# Each batch that has rollouts. What they add up to is counted by whoever looks (`batch_counts`).
 batches = Table(
     "batches",
     metadata,
     Column("batch", _text(200), primary_key=True),
     Column("first_at", Float, nullable=False),  # when its first rollout began
     Column("last_at", Float, nullable=False),
-    Column("version", _COUNT, nullable=False, server_default="0"),  # counts changes
-    Column("counts", Text),  # JSON; null where they have to be counted anew
+    Column("version", _COUNT, nullable=False, server_default="0"),  # raised by each change
     Index("batches_newest", "last_at", "batch"),
     sqlite_with_rowid=False,
 )
 
-# The rollouts that a batch's summary names.
-batch_notes = Table(
-    "batch_notes",
-    metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("kind", _text(16), primary_key=True),  # classifier.rollup.NoteKind
-    Column("at", Float, primary_key=True),  # when the first attempt of its slot began
-    Column("rollout_id", _text(200), primary_key=True),
-    sqlite_with_rowid=False,
-)
-
-# The repeats of each task: how many are kept, and which lanes excluded some.
-batch_tasks = Table(
-    "batch_tasks",
-    metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("task", _text(200), primary_key=True),
-    Column("repeats", _COUNT, nullable=False),
-    Column("kept", _COUNT, nullable=False),
-    Column("score", Text, nullable=False),  # of those kept: a whole number, `rollup.UNIT` is 1
-    Column("lanes", Text, nullable=False),  # JSON: repeats excluded, by lane
-    Column("wanted", Text, nullable=False),  # JSON: repeats by how many were wanted
-    sqlite_with_rowid=False,
-)
-
-# Tasks alike, and slots without a task, each like a task of one repeat.
-batch_shapes = Table(
-    "batch_shapes",
-    metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("digest", _text(32), primary_key=True),
-    Column("repeats", _COUNT, nullable=False),
-    Column("kept", _COUNT, nullable=False),
-    Column("score", Text, nullable=False),  # as in `batch_tasks`
-    Column("lanes", Text, nullable=False),  # JSON: of repeats that are excluded
-    Column("tasks", _COUNT, nullable=False),
-    sqlite_with_rowid=False,
-)
-
-# How rollouts were served (`verdicts.servings`), by the text's digest, and ids of ten of them.
-batch_servings = Table(
-    "batch_servings",
-    metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("digest", _text(32), primary_key=True),
-    Column("servings", Text, nullable=False),
-    Column("rollouts", _COUNT, nullable=False),
-    Column("examples", Text, nullable=False),  # JSON
-    sqlite_with_rowid=False,
-)
-
-DERIVED: tuple[Table, ...] = (
-    call_usage, unjudged, batches, batch_notes, batch_tasks, batch_shapes, batch_servings,
-)  # fmt: skip
+DERIVED: tuple[Table, ...] = (call_usage, unjudged, batches)
 
 
 # --- SQL that SQLAlchemy spells differently for each database ----------------------------------

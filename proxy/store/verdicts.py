@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from secrets import randbits
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -20,15 +21,8 @@ from sqlalchemy import (
 )
 
 from classifier.groups import Group
-from proxy.store.batch_totals import (
-    RepeatKey,
-    attempts_of,
-    changes,
-    lock,
-    updating_totals,
-    with_verdict,
-    write,
-)
+from proxy.store.batch_counts import PLACE, kind_of_row
+from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import (
     batch_ended,
@@ -42,7 +36,6 @@ from proxy.store.groups import OVER_AT, has_ended, note_settled, settled_by
 from proxy.store.tables import (
     Feed,
     Row,
-    Write,
     batch_runs,
     batches,
     exchanges,
@@ -53,26 +46,38 @@ from proxy.store.tables import (
     verdicts,
 )
 
-# --- changes to a batch's totals, precomputed --------------------------------------------------
-# Worked out before the transaction that stores the verdict. SQLite's one writer, behind which
-# agents wait, then has nothing to read and nothing to add up.
+# --- a rollout in the transaction that stores its verdict --------------------------------------
 
 
 class RolloutState(NamedTuple):
-    """The state of a rollout and its batch that decides the changes its verdict makes.
+    """The state of a rollout and its batch as its verdict is stored.
 
     ``version`` and ``first_at`` are its batch's, ``over_at`` is when that was declared over,
     ``change`` is its last one that was not judged, ``provisional`` is that of the verdict before.
-    Each is None if there is none.
+    Each is None if there is none. The rest are columns of the rollout, as in
+    `batch_counts.PLACE`.
     """
 
-    batch: str | None
-    outcome_at: float | None
     version: int | None
     first_at: float | None
     over_at: float | None
     change: int | None
     provisional: bool | None
+    task: str | None
+    created_at: float | None
+    outcome: str | None
+    skipped: str | None
+    fallbacks: str | None
+
+    @property
+    def batch(self) -> tuple[Any, ...]:
+        """A value that is another if anything has changed in its batch."""
+        return self.version, self.first_at, self.over_at, self.outcome
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """The columns of the rollout on which its verdict's kind depends."""
+        return {name: getattr(self, name) for name in PLACE}
 
     @property
     def first(self) -> bool:
@@ -82,23 +87,7 @@ class RolloutState(NamedTuple):
     @property
     def stands(self) -> bool:
         """True if the rollout's outcome has a final verdict, which no other replaces."""
-        return not self.first and self.outcome_at is not None
-
-    @property
-    def read(self) -> tuple[Any, ...]:
-        """The fields that must be unchanged, so that nothing else happened in the batch."""
-        return self[:5]
-
-
-class PrecomputedTotals(NamedTuple):
-    """The writes that go with a verdict, precomputed for a rollout in this state.
-
-    ``settled`` is the group that the verdict settles.
-    """
-
-    state: RolloutState
-    writes: Sequence[Write]
-    settled: Group | None
+        return not self.first and self.outcome is not None
 
 
 def state_of(connection: Connection, rollout_id: str) -> RolloutState:
@@ -106,41 +95,10 @@ def state_of(connection: Connection, rollout_id: str) -> RolloutState:
     return RolloutState._make(connection.execute(_STATE, {"of": rollout_id}).one())
 
 
-def precompute_totals(connection: Connection, row: Mapping[str, Any]) -> PrecomputedTotals | None:
-    """Return what is to be written beside a verdict; None if that shows only as it is stored.
-
-    Arguments:
-        row: columns of `verdicts`.
-    """
-    # First: what is read below is either of this state, or the state is another by then.
-    now = state_of(connection, row["rollout_id"])
-    keeps_final = row["provisional"] and not now.first
-    if now.batch is None or now.batch != row["batch"] or now.version is None or keeps_final:
-        return None
-    place = connection.execute(_PLACE, {"of": row["rollout_id"]}).mappings().one_or_none()
-    if place is None or place["counts"] is None:
-        return None
-    before = attempts_of(connection, now.batch, {RepeatKey.of(dict(place))})
-    if before is None:
-        return None
-    after = [
-        with_verdict(each, row, place["outcome"])
-        if each.entry.rollout_id == row["rollout_id"]
-        else each
-        for each in before
-    ]
-    writes = list(changes(connection, now.batch, before, after))
-    return PrecomputedTotals(
-        now, writes, None if row["provisional"] else settled_by(connection, row)
-    )
-
-
 _OWN = rollouts.c.id == bindparam("of")
-_OF_BATCH = batches.c.batch == select(rollouts.c.batch).where(_OWN).scalar_subquery()
 _OF_RUNS = batch_runs.c.batch == select(rollouts.c.batch).where(_OWN).scalar_subquery()
+_OF_BATCH = batches.c.batch == select(rollouts.c.batch).where(_OWN).scalar_subquery()
 _STATE = select(
-    select(rollouts.c.batch).where(_OWN).scalar_subquery(),
-    select(rollouts.c.outcome_at).where(_OWN).scalar_subquery(),
     select(batches.c.version).where(_OF_BATCH).scalar_subquery(),
     select(batches.c.first_at).where(_OF_BATCH).scalar_subquery(),
     select(OVER_AT).where(_OF_RUNS).scalar_subquery(),
@@ -148,18 +106,11 @@ _STATE = select(
     select(verdicts.c.provisional)
     .where(verdicts.c.rollout_id == bindparam("of"))
     .scalar_subquery(),
-)
-_PLACE = (
-    select(rollouts, batches.c.counts)
-    .join(batches, batches.c.batch == rollouts.c.batch)
-    .where(_OWN)
+    *(select(rollouts.c[name]).where(_OWN).scalar_subquery() for name in PLACE),
 )
 
 
 # --- verdicts ----------------------------------------------------------------------------------
-
-
-_FORESEEN = 2  # times that what a verdict changes is worked out before it is stored
 
 
 class LastChange(NamedTuple):
@@ -202,54 +153,30 @@ class Verdicts:
             known: the last change of the rollout that the verdict knows; without it, it is stored
                 whatever has changed.
         """
-        for _ in range(_FORESEEN):
-            with self._connections.reading() as connection:
-                foreseen = precompute_totals(connection, row)
-            if foreseen is None:
-                break
-            stored = self._store_foreseen(row, feed, known, foreseen)
-            if stored is not None:
-                return stored
         batch, rollout_id = row["batch"], row["rollout_id"]
+        # Worked out before the writer's turn, for which agents wait, and again only if it changed.
+        with self._connections.reading() as connection:
+            before = state_of(connection, rollout_id)
+            settled = None if row["provisional"] else settled_by(connection, row)
+        kind = kind_of_row(row, before.place)
         with (
             self._connections.writing() as connection,
-            updating_totals(connection, [rollout_id], held=batch),
+            changing(connection, [rollout_id], into=[batch]),
         ):
             hold(connection, Lock.VERDICT, rollout_id)
             now = state_of(connection, rollout_id)
             if now.stands:
                 return False
+            if now.place != before.place:
+                kind = kind_of_row(row, now.place)
+            row = {**row, "counted": kind}
             if row["provisional"]:
                 if known is None or known.number == now.change:
                     _keep(connection, row)
                 return False
-            settled = settled_by(connection, row) if now.first else None
+            if now.batch != before.batch:
+                settled = settled_by(connection, row)
             return _keep_final(connection, row, feed, settled, now)
-
-    def _store_foreseen(
-        self,
-        row: Mapping[str, Any],
-        feed: Feed | None,
-        known: LastChange | None,
-        foreseen: PrecomputedTotals,
-    ) -> bool | None:
-        """Store a verdict with what was foreseen; None if its batch has changed since."""
-        rollout_id = row["rollout_id"]
-        with self._connections.writing() as connection:
-            lock(connection, [row["batch"]])
-            hold(connection, Lock.VERDICT, rollout_id)
-            now = state_of(connection, rollout_id)
-            if now.stands:
-                return False
-            if now.read != foreseen.state.read:
-                return None
-            if row["provisional"] and not (known is None or known.number == now.change):
-                return False
-            write(connection, foreseen.writes)
-            if row["provisional"]:
-                _keep(connection, row)
-                return False
-            return _keep_final(connection, row, feed, foreseen.settled, now)
 
     def final(self, rollout_id: str) -> Row | None:
         """Return the final verdict of a rollout that has one, else None.
@@ -446,6 +373,27 @@ def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -
     for state in changed:
         if state.opened_at == row["given_at"]:
             breaker_opened(connection, state, row)
+
+
+# --- rollouts that are to be judged again ------------------------------------------------------
+
+
+def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
+    """Queue rollouts with a final verdict for judging again. Triggers queue only the others."""
+    query = select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(ids))
+    for rollout_id, batch in connection.execute(query.order_by(rollouts.c.id)).all():
+        row = {"rollout_id": rollout_id, "batch": batch, "change": randbits(62)}
+        noted = insert_into(connection.dialect.name, unjudged).values(**row)
+        again = noted.on_conflict_do_update(index_elements=["rollout_id"], set_=row)
+        connection.execute(again)
+
+
+def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
+    """Take rollouts off the queue whose final verdicts stand, although rows were written since."""
+    final = select(verdicts.c.rollout_id).where(
+        verdicts.c.rollout_id.in_(ids), verdicts.c.provisional.is_(False)
+    )
+    connection.execute(delete(unjudged).where(unjudged.c.rollout_id.in_(final)))
 
 
 _SAME_ROLLOUT = rollouts.c.id == unjudged.c.rollout_id

@@ -42,12 +42,6 @@ def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
     assert found.by_cause == expected.by_cause
 
 
-def test_zeros_that_an_earlier_version_did_not_count_are_unknown() -> None:
-    part = part_of([CountedRollout(entry("a", reward=0.0), 0.0)])
-    del part.counts["known:zeros"], part.counts["reported_zeros"]
-    assert ZeroCounts.of(part.counts) is None
-
-
 def test_a_summary_is_that_of_the_entries() -> None:
     entries = [
         entry("a", reward=1.0, subcategory="auth", input_tokens=3, summed_calls=2, cost_usd=0.5),

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from classifier.batches import Entry
 from classifier.rollup import (
     UNIT,
+    AlikeRollouts,
     CountedRollout,
-    Note,
     NoteKind,
     PartialTotals,
     TaskProfile,
     TaskSums,
     add,
-    difference,
+    kind_of,
     part_of,
     sample_of,
+    totals_of,
     whole,
 )
 
@@ -58,34 +59,35 @@ def test_a_batch_is_the_sum_of_its_units(entries: list[Entry], data: st.DataObje
     whole_batch = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
     counts: Counter[str] = Counter()
     tasks: dict[str, TaskSums] = {}
-    notes: set[Note] = set()
     for attempts in data.draw(st.permutations(list(units.values()))):
-        changed, of_tasks = difference(PartialTotals(), part_of(attempts))
-        add(counts, changed)
-        notes |= part_of(attempts).notes
-        for task, sums in of_tasks.items():
+        part = part_of(attempts)
+        add(counts, part.counts)
+        for task, sums in part.tasks.items():
             tasks.setdefault(task, TaskSums()).add(sums)
-    assert (counts, notes) == (whole_batch.counts, whole_batch.notes)
-    assert {name: t for name, t in tasks.items() if t != TaskSums()} == whole_batch.tasks
+    assert (counts, tasks) == (whole_batch.counts, whole_batch.tasks)
 
 
-def test_what_is_taken_back_leaves_nothing_behind() -> None:
-    one = part_of([CountedRollout(entry("a", reward=0.5, task="t", repeat=0), 1.0)])
-    huge = part_of(
-        [CountedRollout(entry("b", reward=1e300, cost_usd=1e-300, task="t", repeat=1), 2.0)]
-    )
-    counts, tasks = Counter(one.counts), dict(one.tasks)
-    for before, after in ((PartialTotals(), huge), (huge, PartialTotals())):
-        changed, of_tasks = difference(before, after)
-        add(counts, changed)
-        tasks["t"].add(of_tasks["t"])
-    assert counts == one.counts
-    assert tasks["t"] == TaskSums(repeats=1, kept=1, score=UNIT // 2)
+def test_rollouts_alike_count_as_one_does_and_add_up_by_themselves() -> None:
+    rewards, costs = (0.1, 0.3, 1 / 3), (None, None, None)
+    several = [
+        CountedRollout(entry(f"r{n}", reward=reward, cost_usd=cost, input_tokens=n), float(n))
+        for n, (reward, cost) in enumerate(zip(rewards, costs, strict=True))
+    ]
+    (kind,) = {kind_of(part_of([each])) for each in several}
+    score = sum(map(whole, rewards))  # type: ignore[arg-type]
+    alike = AlikeRollouts(rollouts=3, each=part_of(several[:1]), sums={"input_tokens": 3})
+    assert totals_of([alike], PartialTotals(), score=score) == part_of(several).counts
+    others = (
+        entry(reward=1.0), entry(reward=0.0), entry(reward=2.0), entry(reward=None),
+        entry(reward=0.1), entry(reward=0.1, cost_usd=0.0), entry(reward=0.1, health="undecided"),
+    )  # fmt: skip
+    kinds = [kind_of(part_of([CountedRollout(each, 1.0)])) for each in others]
+    assert len({kind, *kinds}) == len(kinds) + 1, "input tokens are known of the first"
 
 
 def test_a_number_that_is_none_is_unknown() -> None:
-    assert [whole(value) for value in (None, float("nan"), float("inf"), 0.0, 1.0, 0.1)] == [
-        None, None, None, 0, UNIT, int(0.1 * 2**60) * UNIT // 2**60,
+    assert [whole(value) for value in (None, float("nan"), float("inf"), 0.0, 1.0, -0.1)] == [
+        None, None, None, 0, UNIT, -int(0.1 * 2**68),
     ]  # fmt: skip
 
 

@@ -286,8 +286,10 @@ def database_group() -> None:
     """Manage the service's database."""
 
 
-if (_copy := gone.command("db copy")) is not None:
-    database_group.add_command(_copy, "copy")
+for _words in gone.COMMANDS:
+    _group, _, _name = _words.partition(" ")
+    if _group == "db" and (_command := gone.command(_words)) is not None:
+        database_group.add_command(_command, _name)
 
 
 @database_group.command()
@@ -339,52 +341,6 @@ def _back_up(url: str, file: Path) -> None:
         for path in backup.left_out(url):
             _say(f"{path} holds calls not yet written to the database: back it up as well")
     _say(f"{file}: integrity check passed, {size / 1e6:,.1f} MB. It contains secrets: protect it")
-
-
-@database_group.command()
-@click.option("--verify-only", is_flag=True, help="Only compare; write nothing.")
-@database_options
-def recount(
-    *,
-    verify_only: bool,
-    database_url: str | None,
-    config: Path | None,
-) -> None:
-    """Recount the stored sums of calls and batches, and correct those that differ.
-
-    Exit code 1 if anything differed. Safe while the service is running.
-    """
-    with _data_errors():
-        right = _recount(database(database_url, config), verify_only=verify_only)
-    raise Exit(0 if right else 1)
-
-
-def _recount(url: str, *, verify_only: bool) -> bool:
-    """Compare sums with a recount of their rows, and correct them; return False if they differed.
-
-    Raises:
-        DataError: the database cannot be read or written.
-    """
-    from proxy.store.admin import maintenance  # noqa: PLC0415
-    from proxy.store.database import Database  # noqa: PLC0415
-
-    with readable_errors(), progress("comparing sums") as show:
-        database = Database(url)
-        try:
-            database.prepare()
-            found = database.read(maintenance.check, lambda batch: show(f"batch {batch}"))
-            for kind, named in (("calls", found.calls), ("rollouts", found.rollouts)):
-                for batch in named:
-                    _say(f"{f'batch {batch!r}' if batch else 'no batch'}: its {kind} do not add up")
-            if found.right or verify_only:
-                verdict = "all add up" if found.right else "nothing was changed"
-                checked = plural(found.checked, "batch", "batches")
-                _say(f"{checked} compared with a recount: {verdict}")
-            else:
-                _say(f"{plural(maintenance.recount(database), 'batch', 'batches')} counted anew")
-        finally:
-            database.close()
-    return found.right
 
 
 # --- messages and errors ---

@@ -16,6 +16,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 COMMANDS: Mapping[str, str] = {
     "card disclose": "a card names the digest of its export; `truezero card verify` checks it",
     "card key": "sign the card's file with a tool of your own",
+    "db recount": "batches are counted from their rows, so there is nothing to correct",
     "db copy": "move the rollouts with `truezero export --full` and `truezero import`",
 }
 

@@ -71,6 +71,11 @@ class BatchSummary(Exclusions):
     rollouts: int = Field(description="rollouts, every attempt included")
     pending: int = Field(description="rollouts whose verdict is still provisional")
     skipped: int = Field(description="rollouts not admitted by an open breaker")
+    as_of: float | None = Field(
+        default=None,
+        description="when the figures were counted, seconds since the epoch; a batch that takes "
+        "over 0.1 s of CPU to count is counted at most once in twenty times that",
+    )
     outdated: int | None = Field(
         default=None,
         description="rollouts under way whose last calls are not in these counts yet",
@@ -151,8 +156,7 @@ class BatchSummary(Exclusions):
     retried_after_score_total: int | None = Field(default=None, description="of them in all")
     zeros: ReportedZeros | None = Field(
         default=None,
-        description="reported zeros, and how many of them are none; null until `truezero db "
-        "recount` where an earlier version counted",
+        description="reported zeros, and how many of them are none",
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
     retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
@@ -488,8 +492,7 @@ class BatchItem(BaseModel):
     )
     zeros: ReportedZeros | None = Field(
         default=None,
-        description="reported zeros, and how many of them are none; null until `truezero db "
-        "recount` where an earlier version counted",
+        description="reported zeros, and how many of them are none",
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
 

@@ -34,7 +34,7 @@ from sqlalchemy import (
 from classifier.codec import CodecError, decode_limit_reached
 from classifier.records import RESERVED, id_flaw
 from classifier.verdicts import plural
-from proxy.store import batch_totals, migrations
+from proxy.store import migrations
 from proxy.store.admin import rows
 from proxy.store.admin.rows import (
     CHUNK,
@@ -44,6 +44,8 @@ from proxy.store.admin.rows import (
     RecordType,
     Row,
 )
+from proxy.store.batch_counts import store_kinds
+from proxy.store.batch_versions import note_changed
 from proxy.store.groups import note_imported
 from proxy.store.rows import exchange_of, lost_row
 from proxy.store.tables import (
@@ -53,6 +55,7 @@ from proxy.store.tables import (
     rollouts,
     verdicts,
 )
+from proxy.store.verdicts import dequeue_judged
 
 _CONFLICTS_KEPT = 10  # further ones are counted
 
@@ -134,7 +137,9 @@ def _ranked(
 def _in_order(
     connection: Connection, record_type: RecordType, mine: Select[Any] | Sequence[str] | None = None
 ) -> Select[Any]:
-    query = select(record_type.table).order_by(*rows.by_key(connection, record_type.table))
+    query = select(*rows.copied(record_type.table)).order_by(
+        *rows.by_key(connection, record_type.table)
+    )
     if record_type.table is verdicts:
         # A verdict given while its rollout was deleted says nothing of a call.
         query = query.where(exists().where(rollouts.c.id == verdicts.c.rollout_id))
@@ -254,28 +259,29 @@ def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -
     for name, record_type in RECORD_TYPES.items():
         rows.insert(connection, record_type.table, [row for kind, row in new if kind == name])
     _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
-    _sum_up_later(connection, [row for kind, row in new if kind == "rollout"])
+    _note_added(connection, [row for kind, row in new if kind == "rollout"])
     result.added.update(name for name, _ in new)
 
 
 def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
-    """Say of verdicts when their rollouts began; archives of before schema 0009 do not."""
+    """Say of verdicts their kinds, and when their rollouts began, as archives since 0009 do."""
     began = select(rollouts.c.created_at).where(rollouts.c.id == verdicts.c.rollout_id)
     unsaid = verdicts.c.rollout_id.in_(judged), verdicts.c.began_at.is_(None)
     connection.execute(update(verdicts).where(*unsaid).values(began_at=began.scalar_subquery()))
+    store_kinds(connection, verdicts.c.rollout_id.in_(judged))
 
 
-def _sum_up_later(connection: Connection, added: Sequence[Row]) -> None:
-    """Have the batches of these rollouts counted anew; the final verdicts among them stand.
+def _note_added(connection: Connection, added: Sequence[Row]) -> None:
+    """Note that the batches of these rollouts changed; the final verdicts among them stand.
 
     A batch that is imported has ended: nobody starts further rollouts of it.
     """
     columns = RECORD_TYPES["rollout"].columns
     place, created = columns.index("batch"), columns.index("created_at")
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
-    batch_totals.invalidate(connection, dict(known))
+    note_changed(connection, dict(known))
     note_imported(connection, dict(known))
-    batch_totals.dequeue_judged(connection, [row[_OWNER_AT["rollout"]] for row in added])
+    dequeue_judged(connection, [row[_OWNER_AT["rollout"]] for row in added])
 
 
 def _new_rollouts(
@@ -439,7 +445,7 @@ class _Shape:
 @cache
 def _shape(name: str) -> _Shape:
     record_type = RECORD_TYPES[name]
-    types = tuple(_types(column) for column in record_type.table.columns)
+    types = tuple(_types(column) for column in rows.copied(record_type.table))
     return _Shape(
         names=frozenset(record_type.columns), types=types, values=itemgetter(*record_type.columns)
     )
@@ -457,9 +463,10 @@ def _completed(name: str, record: Mapping[str, object]) -> Row:
     Raises:
         RecordError: a field is missing, unknown or of the wrong type.
     """
-    if unknown := record.keys() - _shape(name).names:
+    record_type = RECORD_TYPES[name]
+    if unknown := record.keys() - _shape(name).names - record_type.gone:
         raise RecordError(f"{min(unknown)}: not a field of {name}")
-    return tuple(_value(column, record) for column in RECORD_TYPES[name].table.columns)
+    return tuple(_value(column, record) for column in rows.copied(record_type.table))
 
 
 def _value(column: Column[Any], record: Mapping[str, object]) -> object:

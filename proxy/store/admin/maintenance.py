@@ -1,14 +1,8 @@
-"""Database maintenance: delete old batches, and check or recount batch totals.
-
-Batches with no activity since a given time are deleted whole, in short transactions, while
-services write.
-"""
+"""Delete batches with no activity since a given time, whole and while services write."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -21,23 +15,16 @@ from sqlalchemy import (
     func,
     or_,
     select,
-    text,
     tuple_,
 )
 
-from classifier.rollup import Note, NoteKind, PartialTotals, TaskProfile
-from proxy.store import batch_totals, schema
-from proxy.store.batch_totals import task_sums
+from proxy.store import schema
+from proxy.store.batch_versions import lock, note_changed
 from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
 from proxy.store.references import delete_series
 from proxy.store.tables import (
-    batch_notes,
     batch_runs,
-    batch_servings,
-    batch_shapes,
-    batch_tasks,
-    batches,
     breakers,
     budgets,
     call_usage,
@@ -237,7 +224,7 @@ def _old_partitions(connection: Connection, before: float) -> list[str]:
 def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) -> None:
     named = select(rollouts.c.batch).distinct().where(rollouts.c.id.in_(ids))
     batches = list(connection.execute(named.where(rollouts.c.batch.is_not(None))).scalars())
-    batch_totals.lock(connection, batches)
+    lock(connection, batches)
     still = select(rollouts.c.id).where(rollouts.c.id.in_(ids), ~_active(before))
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
@@ -246,7 +233,7 @@ def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) 
     of_rollouts = (budgets.c.kind == ROLLOUT) & budgets.c.name.in_(gone)
     of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches) & ~left
     connection.execute(delete(budgets).where(of_rollouts | of_batches))
-    batch_totals.invalidate(connection, batches)
+    note_changed(connection, batches)
 
 
 def _drop(connection: Connection, name: str) -> bool:
@@ -278,112 +265,3 @@ def _delete_runs(connection: Connection, before: float) -> None:
     named = exists().where(rollouts.c.batch == batch_runs.c.batch)
     old = delete(batch_runs).where(batch_runs.c.begun_at < before)
     connection.execute(old.where(~named))
-
-
-# --- check and recount of totals ---------------------------------------------------------------
-
-
-_KEYS = ("batch", *schema.KEYS)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recount:
-    """The batches whose totals do not match their calls or rollouts; "" stands for no batch."""
-
-    checked: int
-    calls: tuple[str, ...] = ()
-    rollouts: tuple[str, ...] = ()
-
-    @property
-    def right(self) -> bool:
-        """True if the totals of every batch match."""
-        return not (self.calls or self.rollouts)
-
-
-def check(connection: Connection, progress: Callable[[str], None] = lambda _batch: None) -> Recount:
-    """Count all calls and rollouts, and compare them with what is kept, in one snapshot."""
-    wrong: list[str] = []
-    named = _batches(connection)
-    for batch in named:
-        progress(batch)
-        if not _adds_up(connection, batch):
-            wrong.append(batch)
-    calls = connection.execute(text(_wrong_calls(connection.dialect.name))).scalars()
-    return Recount(checked=len(named), calls=tuple(sorted(calls)), rollouts=tuple(wrong))
-
-
-def recount(database: Database) -> int:
-    """Sum up everything anew, each batch in its own transaction; returns how many batches.
-
-    Summaries are right at any moment: what was not counted yet is counted when it is read.
-    """
-    database.change(batch_totals.derive)
-    return database.batches.count_invalidated()
-
-
-def _batches(connection: Connection) -> list[str]:
-    seen = select(rollouts.c.batch).where(rollouts.c.batch.is_not(None))
-    return sorted(connection.execute(seen.union(select(batches.c.batch))).scalars())
-
-
-def _wrong_calls(dialect: str) -> str:
-    keys, sums = ", ".join(_KEYS), ", ".join(f"sum({name})" for name in schema.SUMS)
-    stored = (
-        f"SELECT {keys}, 0, {sums} FROM call_usage GROUP BY {keys}"
-        f" HAVING {' OR '.join(f'sum({name}) <> 0' for name in schema.SUMS)}"
-    )
-    counted = schema.usage_query(dialect)
-    both = (f"SELECT * FROM ({a}) AS one EXCEPT SELECT * FROM ({b}) AS other"
-            for a, b in ((stored, counted), (counted, stored)))  # fmt: skip
-    return " UNION ".join(f"SELECT batch FROM ({each}) AS wrong" for each in both)
-
-
-def _adds_up(connection: Connection, batch: str) -> bool:
-    row = connection.execute(select(batches).where(batches.c.batch == batch)).one_or_none()
-    if row is not None and row.counts is None:  # it will be counted
-        return True
-    counted = batch_totals.recounted(connection, batch)
-    stored = _kept(connection, batch, "{}" if row is None else row.counts)
-    return (
-        stored.counts == counted.counts
-        and stored.notes == counted.notes
-        and stored.tasks == counted.tasks
-        and _shapes(connection, batch) == batch_totals.shapes_of(counted)
-        and all(_served(connection, batch, counted))
-    )
-
-
-def _kept(connection: Connection, batch: str, counts: str) -> PartialTotals:
-    notes = select(batch_notes.c.kind, batch_notes.c.at, batch_notes.c.rollout_id)
-    tasks = connection.execute(select(batch_tasks).where(batch_tasks.c.batch == batch))
-    return PartialTotals(
-        counts=Counter(json.loads(counts)),
-        notes={
-            Note(NoteKind(kind), at, rollout_id)
-            for kind, at, rollout_id in connection.execute(
-                notes.where(batch_notes.c.batch == batch)
-            )
-        },
-        tasks={row.task: task_sums(row) for row in tasks},
-    )
-
-
-def _shapes(connection: Connection, batch: str) -> Counter[TaskProfile]:
-    rows = connection.execute(select(batch_shapes).where(batch_shapes.c.batch == batch))
-    return Counter(
-        {
-            TaskProfile(
-                row.repeats, row.kept, int(row.score), tuple(json.loads(row.lanes))
-            ): row.tasks
-            for row in rows
-        }
-    )
-
-
-def _served(connection: Connection, batch: str, counted: PartialTotals) -> Iterator[bool]:
-    query = select(batch_servings).where(batch_servings.c.batch == batch)
-    rows = {row.servings: row for row in connection.execute(query)}
-    yield rows.keys() == counted.served.keys()
-    for servings, row in rows.items():
-        ids = counted.served.get(servings, set())
-        yield row.rollouts == len(ids) and ids.issuperset(json.loads(row.examples))

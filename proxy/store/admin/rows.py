@@ -78,10 +78,15 @@ def sqlite_file(url: str) -> Path | None:
     return Path(whole.database or ":memory:")
 
 
+def copied(table: Table) -> list[Column[Any]]:
+    """List a table's columns in the order of its rows, but those that follow from others."""
+    return [column for column in table.columns if not column.info.get("derived")]
+
+
 @cache
 def columns_of(table: Table) -> tuple[str, ...]:
     """Return the names of a table's columns, in the order of its rows."""
-    return tuple(str(column.name) for column in table.columns)
+    return tuple(str(column.name) for column in copied(table))
 
 
 def by_key(connection: Connection, table: Table) -> list[ColumnElement[Any]]:
@@ -111,7 +116,8 @@ def insert(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
         names = ", ".join(f'"{name}"' for name in columns_of(table))
         _copy_in(connection, f'COPY "{table.name}" ({names}) FROM STDIN', rows)
         return
-    statement = str(table.insert().compile(dialect=connection.dialect))
+    columns = list(columns_of(table))
+    statement = str(table.insert().compile(dialect=connection.dialect, column_keys=columns))
     connection.exec_driver_sql(statement, [tuple(row) for row in rows])
 
 
@@ -189,11 +195,15 @@ class RecordError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordType:
-    """A kind of record: its table, and the columns that name its owner and hold JSON."""
+    """A kind of record: its table, and the columns that name its owner and hold JSON.
+
+    ``gone`` are fields that archives of earlier versions have, and no table any more.
+    """
 
     table: Table
     owner: str
     json: tuple[str, ...] = ()  # columns that hold JSON
+    gone: frozenset[str] = frozenset()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -212,6 +222,11 @@ RECORD_TYPES: Mapping[str, RecordType] = {
         table=rollouts, owner="id", json=("metadata", "outcome", "fault", "limit_reached")
     ),
     "exchange": RecordType(table=exchanges, owner="rollout_id"),
-    "verdict": RecordType(table=verdicts, owner="rollout_id", json=("verdict", "result")),
+    "verdict": RecordType(
+        table=verdicts,
+        owner="rollout_id",
+        json=("verdict", "result"),
+        gone=frozenset({"drifts"}),
+    ),
     "breaker": RecordType(table=breakers, owner="batch", json=("state",)),
 }

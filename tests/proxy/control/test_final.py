@@ -202,9 +202,6 @@ class History:
         self.database.calls.write(CommitBatch(gaps={ME: Gap(1, self.now)}), worker="w")
         self.spilled = True  # no second gap is told of
 
-    def recounted(self) -> None:
-        maintenance.recount(self.database)
-
     def listed(self) -> None:
         asyncio.run(judge.refresh(self.service))
         asyncio.run(judge.refresh(self.service, "b"))
@@ -228,7 +225,7 @@ EVENTS: tuple[Callable[[History], None], ...] = (
     History.spilled_later, History.delivered_again, History.registered_again, History.restarted,
     History.judged_twice, History.asked_late, History.limited, History.closed_again,
     History.listed, History.pruned, History.imported, History.time_passes,
-    History.spilled_before, History.recounted, History.gapped,
+    History.spilled_before, History.gapped,
 )  # fmt: skip
 
 

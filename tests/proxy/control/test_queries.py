@@ -274,7 +274,8 @@ def test_a_list_walks_through_no_more_rollouts_than_its_page_shows(
 ) -> None:
     for one in said:
         page_in_order = "LIMIT" in one.text and "WHERE" not in one.text
-        assert one.walked == (
+        of_tables = [step for step in one.walked if not step.startswith("SCAN anon_")]  # of groups
+        assert of_tables == (
             ["SCAN rollouts USING COVERING INDEX rollouts_created"] if page_in_order else []
         )
 

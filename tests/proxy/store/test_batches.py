@@ -8,17 +8,18 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, update
+from sqlalchemy import Engine, event
 
 from classifier import codec
 from classifier.records import Cause, Ending, Exchange, Kind, Timing, Usage
+from classifier.rollup import NoteKind
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
-from proxy.store import batch_totals, batches
-from proxy.store.batches import FLAT_TOKENS, BatchCursor, call_sums, mean_scores, newest, usage_sums
+from proxy.store import batch_counts
+from proxy.store.batch_counts import sum_up
+from proxy.store.batch_versions import batch_version, note_changed
+from proxy.store.batches import FLAT_TOKENS, BatchCursor, call_sums, newest, usage_sums
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch, Registration, as_json
-from proxy.store.tables import batches as table
-from tests.proxy.store.test_groups import begin, end
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -66,12 +67,13 @@ def counting(database: Database) -> Iterator[list[int]]:
 def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batches, "LINES", 2)
-    monkeypatch.setattr(batches, "RETRIES", 3)
+    monkeypatch.setattr(batch_counts, "LINES", 2)
+    most = {**batch_counts._MOST, NoteKind.PROBLEM: 2, NoteKind.RETRY: 3}
+    monkeypatch.setattr(batch_counts, "_MOST", most)
     for number, name in enumerate("edcba"):
         play(database, name, float(number), failed=True, provisional=False)
     play(database, "f", 9.0, failed=False, provisional=True)
-    found = database.batches.summed("b")
+    found = database.read(sum_up, "b")
     assert found is not None
     assert [line.partition(":")[0] for line in found.named.lines] == ["t-e", "t-d"]
     assert [(item["rollout_id"], item["after_s"]) for item in found.retry] == [
@@ -81,77 +83,46 @@ def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
     assert found.named.counted["suspect"] == (["t-f (stalled)"], 1)
 
 
-def test_reading_a_batch_costs_the_same_however_many_rollouts_it_has(database: Database) -> None:
+def test_a_batch_is_read_in_as_many_statements_however_many_rollouts_it_has(
+    database: Database,
+) -> None:
     statements = []
     for number in range(12):
         play(database, f"r{number}", float(number), failed=False, provisional=False)
         with counting(database) as counts:
-            assert database.batches.summed("b") is not None
+            assert database.read(sum_up, "b") is not None
         statements.append(counts[0])
     assert set(statements) == {statements[0]}
-    assert statements[0] <= 10
-
-
-def test_a_batch_that_is_marked_is_counted_when_it_is_read(database: Database) -> None:
-    play(database, "a", 1.0, failed=True, provisional=False)
-    before = database.batches.summed("b")
-    database.change(batch_totals.invalidate, ["b"])
-    assert database.read(batch_totals.invalidated) == ["b"]
-    assert database.batches.summed("b") == before
-    assert database.read(batch_totals.invalidated) == []
-    assert database.batches.summed("nobody") is None
-
-
-def test_counting_goes_on_where_it_was_interrupted(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in "ab":
-        database.rollouts.register(Registration(id=name, batch=name), now=1.0)
-    database.change(lambda c: c.execute(update(table).values(counts=None)))
-    real = batch_totals.count
-
-    def dies(connection: object, batch: str) -> None:
-        real(connection, batch)  # type: ignore[arg-type]
-        if batch == "b":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(batch_totals, "count", dies)
-    with pytest.raises(KeyboardInterrupt):
-        database.batches.count_invalidated()
-    monkeypatch.undo()
-    assert database.read(batch_totals.invalidated) == ["b"]
-    assert database.batches.count_invalidated() == 1
+    assert statements[0] <= 11
 
 
 def test_a_version_grows_with_each_change_and_says_what_waits(database: Database) -> None:
-    assert database.read(batches.batch_version, "b") is None
+    assert database.read(batch_version, "b") is None
     database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
-    versions = [database.read(batches.batch_version, "b")]
+    versions = [database.read(batch_version, "b")]
     for work in (
         lambda: database.verdicts.store(verdict(provisional=True)),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes")),
         lambda: database.verdicts.store(verdict(health="healthy", scoreable="yes", lane="other")),
-        lambda: database.change(batch_totals.invalidate, ["b"]),
-        lambda: database.batches.count("b"),
+        lambda: database.change(note_changed, ["b"]),
     ):
         work()
-        versions.append(database.read(batches.batch_version, "b"))
+        versions.append(database.read(batch_version, "b"))
     numbers = [version.number for version in versions if version is not None]
     assert sorted(set(numbers)) == numbers
     assert [version is not None and version.waits for version in versions][:2] == [True, False]
 
 
-def test_other_advice_is_another_version_though_it_changes_no_sum(database: Database) -> None:
+def test_other_advice_is_another_version_though_it_changes_no_count(database: Database) -> None:
     told = []
-    for after_s in (2.0, 2.0, 7.0):
+    for after_s in (2.0, 7.0):
         play(database, "a", 1.0, failed=True, provisional=True, after_s=after_s)
-        summed = database.batches.summed("b")
+        summed = database.read(sum_up, "b")
         assert summed is not None
         (again,) = summed.retry
-        told.append((database.read(batches.batch_version, "b"), again["after_s"], summed.counts))
-    assert told[0] == told[1]
-    assert told[2][0] != told[1][0]
-    assert (told[2][1], told[2][2]) == (7.0, told[1][2])
+        told.append((database.read(batch_version, "b"), again["after_s"], summed.counts))
+    assert told[0][0] != told[1][0]
+    assert ([each[1] for each in told], told[0][2]) == ([2.0, 7.0], told[1][2])
 
 
 # --- Calls added up by what they have in common, and no further than one price holds --------------
@@ -273,16 +244,6 @@ def test_what_no_call_can_have_is_unknown(database: Database) -> None:
 
 
 # --- Scores of several batches: over what counts, and of what measured nothing, none --------------
-
-
-def test_each_batch_has_the_mean_of_what_was_measured(database: Database) -> None:
-    for name, batch, reward in (
-        ("r1", "a", 1.0), ("r2", "a", 0.0), ("r3", "a", None), ("r4", "a", 0.2),
-        ("r5", "b", None), ("r6", "c", 0.25),
-    ):  # fmt: skip
-        begin(database, name, batch=batch, task=name, repeats=None)
-        end(database, name, batch=batch, reward=reward)
-    assert database.read(mean_scores, ["a", "b", "nobody"]) == {"a": pytest.approx(0.4)}
 
 
 # --- Batches are listed by their last rollout, page by page and by an index -----------------------

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event, insert, text
 
 from classifier.records import Exchange
 from proxy.store import listing
-from proxy.store.batch_totals import reported_reward
+from proxy.store.batch_counts import reported_reward
 from proxy.store.database import Database
 from proxy.store.listing import (
     GROUPS,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, select
+from sqlalchemy import Engine, event
 
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.records import Exchange, Kind
+from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
 from proxy.store.events import store_states
 from proxy.store.rollouts import PreparedRegistration
-from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported, batches
+from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported
 from tests.proxy.store.records import FULL
 
 PATIENCE_S = 300.0
@@ -325,7 +325,7 @@ def test_five_hundred_take_one_transaction_and_as_many_statements_as_one(
         costs.append(dict(counted))
     assert costs[0] == costs[1]
     assert costs[1]["commits"] == 1
-    kept = database.read(lambda connection: connection.execute(select(batches.c.counts)).all())
-    assert [json.loads(row.counts) for row in kept] == [
-        {"rollouts": many, "standing::0": many} for many in (1, 500)
-    ]
+    for many in (1, 500):
+        found = database.read(sum_up, f"b{many}")
+        assert found is not None
+        assert found.counts == {"rollouts": many, "standing::0": many}

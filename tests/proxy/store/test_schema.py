@@ -9,7 +9,6 @@ from sqlalchemy import func, select, text, update
 
 from classifier.records import Kind, Timing
 from proxy.store import schema
-from proxy.store.admin import maintenance
 from proxy.store.database import Database
 from proxy.store.schema import begin, wanted
 from proxy.store.tables import (
@@ -24,6 +23,7 @@ from proxy.store.tables import (
     unjudged,
 )
 from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.test_batch_counts import check_calls
 
 # --------------------------------------------------------------------------------------------------
 # Calls are added up by whoever writes them, each once, and never beyond what a sum can hold
@@ -117,7 +117,7 @@ def test_what_no_call_can_have_is_unknown_and_takes_no_commit_down(
     database.change(lambda c: c.execute(text(f"UPDATE exchanges SET {claim.format(**names)}")))
     write(database, replace(FULL, id="x10"))
     assert usage(database, "batch")[("",)]["calls"] == 3
-    assert database.read(maintenance.check).right
+    database.read(check_calls)
     assert 0 <= usage(database, "batch")[("",)]["cost_usd"] <= 0.75
 
 

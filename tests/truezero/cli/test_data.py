@@ -118,22 +118,6 @@ def test_an_export_says_what_an_import_will_refuse(folder: Path) -> None:
     assert told(taken)[0] == 1
 
 
-def test_a_recount_says_what_did_not_add_up_and_corrects_it(folder: Path) -> None:
-    right = "truezero: 3 batches compared with a recount: all add up\n"
-    assert told(truezero("db", "recount", folder=folder)) == (0, right)
-    run(folder / "truezero.db", "UPDATE call_usage SET calls = calls + 1 WHERE batch = 'b1'")
-    run(folder / "truezero.db", "DELETE FROM batch_shapes WHERE batch = 'b2'")
-    wrong = (
-        "truezero: batch 'b1': its calls do not add up\n"
-        "truezero: batch 'b2': its rollouts do not add up\n"
-    )
-    only = "truezero: 3 batches compared with a recount: nothing was changed\n"
-    assert told(truezero("db", "recount", "--verify-only", folder=folder)) == (1, wrong + only)
-    corrected = "truezero: 3 batches counted anew\n"
-    assert told(truezero("db", "recount", folder=folder)) == (1, wrong + corrected)
-    assert told(truezero("db", "recount", folder=folder)) == (0, right)
-
-
 def test_a_backup_says_what_it_is(folder: Path) -> None:
     code, said = told(truezero("db", "backup", "kept.db", folder=folder))
     assert code == 0

@@ -32,6 +32,7 @@ from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
 from tests.proxy.store.admin.archives import changed, exported, imported, records_of
 from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.test_batch_counts import check
 from tests.proxy.store.test_verdicts import verdict
 
 # --- round trips ---------------------------------------------------------------------------
@@ -285,7 +286,7 @@ def returned(source: str, target: str) -> bytes:
     assert (again.refused, again.added.total(), again.unchanged) == (0, 0, taken.added)
     database = Database(target)
     try:
-        assert database.read(maintenance.check).right
+        check(database, "import")
     finally:
         database.close()
     return first

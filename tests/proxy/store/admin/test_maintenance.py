@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import create_engine, func, select, text
+from sqlalchemy import create_engine, func, select
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.store import sqlite
 from proxy.store.admin import maintenance as prune_module
-from proxy.store.admin.maintenance import Pruned, Recount, check, recount
+from proxy.store.admin.maintenance import Pruned
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch, Registration, events, exchanges, rollouts, verdicts
 from tests import postgres
 from tests.proxy.api.test_routes import empty
-from tests.proxy.filled import fill
 from tests.proxy.store.records import BARE, FULL
 from truezero.cli import app
 
@@ -252,35 +251,3 @@ def test_a_span_that_is_none_is_refused_in_words(span: str) -> None:
     done = command("t.db", f"--older-than={span}")
     assert done.exit_code == 1
     assert "is not a number of days or weeks" in done.stderr
-
-
-# --- What is summed up is checked against what it follows from, and summed up anew ----------------
-
-
-@pytest.fixture
-def recount_database(database_url: str) -> Iterator[Database]:
-    opened = fill(database_url)
-    yield opened
-    opened.close()
-
-
-def test_whatever_does_not_add_up_is_found_and_counted_anew(recount_database: Database) -> None:
-    right = Recount(checked=3)
-    assert recount_database.read(check) == right
-    for invalidates, calls, damaged in (
-        ("UPDATE call_usage SET input_tokens = input_tokens + 1 WHERE batch = 'b1'", "b1", ""),
-        ("DELETE FROM call_usage WHERE batch = ''", " ", ""),
-        ("DELETE FROM batch_notes", "", "b2"),
-        ("UPDATE batch_tasks SET kept = kept + 1 WHERE batch = 'b1'", "", "b1"),
-        ("UPDATE batch_shapes SET tasks = tasks + 1 WHERE batch = 'b1'", "", "b1"),
-        ("DELETE FROM batch_servings WHERE batch = 'b1'", "", "b1"),
-        ("DELETE FROM batches WHERE batch = 'b0'", "", "b0"),
-        ("UPDATE batches SET counts = '{}' WHERE batch = 'b2'", "", "b2"),
-    ):
-        recount_database.change(lambda c, statement: c.execute(text(statement)), invalidates)
-        found = recount_database.read(check)
-        wrong = (" ".join(found.calls) or " " * len(found.calls), " ".join(found.rollouts))
-        assert wrong == (calls, damaged), invalidates
-        assert not found.right
-        assert recount(recount_database) == 3
-        assert recount_database.read(check) == right, invalidates

@@ -3,30 +3,47 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, func, select, text
 
 from classifier import codec
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.breakers import Admission
 from classifier.records import Ending, Kind, Timing
 from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
-from classifier.rollup import CountedRollout, Counts, TaskProfile, TaskSums, sample_of
+from classifier.rollup import (
+    UNIT,
+    CountedRollout,
+    Counts,
+    NoteKind,
+    PartialTotals,
+    kind_of,
+    part_of,
+)
 from classifier.totals import sum_known
 from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reports import _added_up, _all
-from proxy.store import batch_totals, sqlite
-from proxy.store.admin import archive, maintenance
+from proxy.store import schema, sqlite
+from proxy.store.admin import archive
 from proxy.store.admin.maintenance import prune
-from proxy.store.batch_totals import Changed, RepeatKey, change_tasks, changes, task_sums, write
+from proxy.store.batch_counts import (
+    SummedBatch,
+    all_of,
+    forget_kinds,
+    store_next_kinds,
+    sum_up,
+    task_totals,
+)
+from proxy.store.batch_versions import batch_version, note_changed
 from proxy.store.batches import call_sums, usage_sums
 from proxy.store.closings import have_judged_anew
 from proxy.store.database import Database
@@ -35,9 +52,7 @@ from proxy.store.tables import (
     CommitBatch,
     Gap,
     Registration,
-    Write,
     as_json,
-    batch_tasks,
     call_usage,
     exchanges,
     metadata,
@@ -53,7 +68,7 @@ from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.store.test_verdicts import verdict as verdict_row
 
 # --------------------------------------------------------------------------------------------------
-# What is kept of batches and calls is what a recount of their rows gives, after any history
+# A batch counts what all its rows give, made in Python, after any history; so do calls
 
 DAY = 86_400.0
 BATCHES = (None, "b", "c")
@@ -218,7 +233,7 @@ def _delete(connection: Any, ids: list[str]) -> None:
         (exchanges, exchanges.c.rollout_id), (open_calls, open_calls.c.rollout_id),
     ):  # fmt: skip
         connection.execute(table.delete().where(column.in_(ids)))
-    batch_totals.invalidate(connection, found)
+    note_changed(connection, found)
 
 
 def pruned(of: History, draw: Any) -> None:
@@ -228,19 +243,16 @@ def pruned(of: History, draw: Any) -> None:
 
 
 def counted(of: History, draw: Any) -> None:
+    """Leave verdicts without a kind, as those that another version changes; some get one again."""
+    ids = [name for name in NAMES if draw(st.booleans())]
+    of.database.change(forget_kinds, verdicts.c.rollout_id.in_(ids))
     if draw(st.booleans()):
-        of.database.change(batch_totals.derive)
-    of.database.batches.count_invalidated()
-
-
-def read(of: History, _draw: Any) -> None:
-    for batch in ("b", "c"):
-        of.database.batches.summed(batch)
+        of.database.change(store_next_kinds, "")
 
 
 STEPS: tuple[Callable[[History, Any], None], ...] = (
     register, register, register, call, call, begin, lose, report, close, judged, judged, judged,
-    judged, imported, pruned, counted, read,
+    judged, imported, pruned, counted,
 )  # fmt: skip
 
 
@@ -256,23 +268,23 @@ _ON_ONE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 @pytest.mark.slow
 @settings(max_examples=_EXAMPLES // 12, suppress_health_check=_ON_ONE)
 @given(data=st.data())
-def test_it_is_what_a_recount_gives_after_many_steps(history: History, data: Any) -> None:
+def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) -> None:
     """Every kind of step, in an order that hypothesis chooses; counted when all are over."""
     _begin_anew(history)
     for step in data.draw(st.permutations([*dict.fromkeys(STEPS), judged])):
         step(history, data.draw)
-    _check(history.database, "all")
+    check(history.database, "all")
 
 
 @pytest.mark.slow
 @settings(max_examples=_EXAMPLES // 3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
-def test_it_is_what_a_recount_gives_after_any_history(history: History, data: Any) -> None:
+def test_it_is_what_all_rows_give_after_any_history(history: History, data: Any) -> None:
     _begin_anew(history)
     for _ in range(data.draw(st.integers(1, 25))):
         step = data.draw(st.sampled_from(STEPS))
         step(history, data.draw)
-        _check(history.database, step.__name__)
+        check(history.database, step.__name__)
 
 
 @pytest.mark.parametrize("provisional", [False, True])
@@ -289,7 +301,7 @@ def test_a_verdict_goes_with_its_rollout_into_a_batch(
         of.database.rollouts.register(Registration(id="r0", **placed), now=of.tick())
     else:
         of.database.rollouts.report("r0", "{}", now=of.tick(), attributes=placed)
-    _check(of.database, step.__name__)
+    check(of.database, step.__name__)
 
 
 def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -332,8 +344,8 @@ def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.M
         thread.join(PATIENCE_S)
     assert failed == []
     database = Database(database_url)
-    _check(database, "all at once")
-    found = database.batches.summed("b")
+    check(database, "all at once")
+    found = database.read(sum_up, "b")
     assert found is not None and found.counts["rollouts"] == 5
     counted = database.read(lambda c: c.scalar(select(func.sum(call_usage.c.calls))))
     assert counted == 3 * 2 * 4
@@ -347,12 +359,82 @@ def _begin_anew(of: History) -> None:
     (of.folder / "other.db").unlink(missing_ok=True)
 
 
-def _check(database: Database, after: str) -> None:
-    found = database.read(maintenance.check)
-    assert found.right, f"after {after}: {found}"
+def check(database: Database, after: str) -> None:
+    """Compare what a batch counts with the same counts made in Python of all its rows."""
+    database.read(check_calls)
     database.read(_check_unjudged)
     for batch in ("b", "c"):
-        _check_summary(database, batch)
+        summed, (rows, expected) = database.read(sum_up, batch), database.read(_of_all_rows, batch)
+        assert (summed is None) == (not rows), (after, batch)
+        version = database.read(batch_version, batch)
+        assert (version is None) == (not rows), (after, batch)
+        if summed is not None:
+            assert summed.counts == expected.counts, (after, batch)
+            _check_named(summed, expected)
+            _check_tasks(database, batch, summed, expected)
+            _check_summary(database, batch, summed, rows)
+
+
+def _of_all_rows(connection: Connection, batch: str) -> tuple[list[CountedRollout], PartialTotals]:
+    rows = all_of(connection, batch)
+    part = part_of(rows)
+    if lacking := sum(max(0, most - len(begun)) for begun, most in _planned(connection, batch)):
+        part.counts[NEVER_STARTED] = lacking
+    return rows, part
+
+
+def _planned(connection: Connection, batch: str) -> list[tuple[set[int], int]]:
+    """Return which repeats each task has, of how many, as far as registrations say so."""
+    begun: dict[str, tuple[set[int], list[int]]] = {}
+    for row in connection.execute(select(rollouts).where(rollouts.c.batch == batch)):
+        if row.task is not None and None not in (row.repeat, row.repeats):
+            repeats, wanted = begun.setdefault(row.task, (set(), []))
+            repeats.add(row.repeat)
+            wanted.append(row.repeats)
+    return [(repeats, max(wanted)) for repeats, wanted in begun.values()]
+
+
+def _check_named(summed: SummedBatch, expected: PartialTotals) -> None:
+    notes = sorted(expected.notes, key=lambda note: (note.at, note.rollout_id))
+    again = [note.rollout_id for note in notes if note.kind is NoteKind.RETRY]
+    assert [item["rollout_id"] for item in summed.retry] == again
+    served = {each.servings: each for each in summed.served}
+    assert served.keys() == expected.served.keys()
+    for way, ids in expected.served.items():
+        assert served[way].rollouts == len(ids)
+        assert set(served[way].examples) <= ids
+        assert len(served) == 1 or set(served[way].examples) == ids
+
+
+def _check_tasks(
+    database: Database, batch: str, summed: SummedBatch, expected: PartialTotals
+) -> None:
+    shapes = Counter(task.shape for task in expected.tasks.values() if task.repeats)
+    assert summed.shapes == expected.single + shapes
+    of_tasks = {total.task: total for total in database.read(task_totals, batch)}
+    assert of_tasks.keys() >= expected.tasks.keys()
+    for name, task in expected.tasks.items():
+        assert of_tasks[name].measured == task.kept
+        assert of_tasks[name].score == (task.score / UNIT / task.kept if task.kept else None)
+        assert of_tasks[name].repeats >= task.repeats
+
+
+def check_calls(connection: Connection) -> None:
+    """Compare what calls add up to with a recount of them."""
+    keys, sums = ", ".join(("batch", *schema.KEYS)), [f"sum({name})" for name in schema.SUMS]
+    stored = (
+        f"SELECT {keys}, 0, {', '.join(sums)} FROM call_usage GROUP BY {keys}"
+        f" HAVING {' OR '.join(f'{each} <> 0' for each in sums)}"
+    )
+    kept, counted = (
+        sorted((tuple(row) for row in connection.execute(text(query))), key=repr)
+        for query in (stored, schema.usage_query(connection.dialect.name))
+    )
+    assert [tuple(map(_plain, row)) for row in kept] == [tuple(map(_plain, r)) for r in counted]
+
+
+def _plain(value: Any) -> Any:
+    return float(value) if isinstance(value, int | Decimal) else value
 
 
 def _check_unjudged(connection: Any) -> None:
@@ -365,16 +447,10 @@ def _check_unjudged(connection: Any) -> None:
         assert given[name].provisional, name
 
 
-def _check_summary(database: Database, batch: str) -> None:
+def _check_summary(
+    database: Database, batch: str, summed: SummedBatch, addends: list[CountedRollout]
+) -> None:
     """Compare with the sums that `summarize` makes of the rows, in another way."""
-    marked = database.read(batch_totals.invalidated)
-    if batch in marked:
-        return
-    summed = database.batches.summed(batch)
-    addends = database.read(batch_totals.all_of, batch)
-    if summed is None:
-        assert addends == []
-        return
     counts = summed.counts
     assert counts["rollouts"] == len(addends)
     got = summary_of(counts, summed.shapes, summed.named, exclusion_in(counts, summed.shapes))
@@ -426,67 +502,19 @@ def _check_reruns(database: Database, batch: str, counts: Counts) -> None:
         )
 
 
-# --- Rollouts are summed up with those that decide together what counts ---------------------------
-
-PLACES = (
-    ("a", None, 0, 0), ("b", "t", 0, 0), ("c", "t", 0, 1), ("d", "t", 1, None), ("e", "t", None, 0),
-    ("f", "t", None, 1), ("g", "t", None, None), ("h", "u", 0, 0),
-)  # fmt: skip
-
-
-def names(attempts: list[CountedRollout] | None) -> str:
-    assert attempts is not None
-    return "".join(attempt.entry.rollout_id for attempt in attempts)
-
-
-def test_a_unit_is_read_whole_and_alone(database: Database) -> None:
-    for at, (name, task, repeat, number) in enumerate(PLACES):
-        placed = Registration(id=name, batch="b", task=task, repeat=repeat, attempt=number)
-        database.rollouts.register(placed, now=float(at))
-    database.rollouts.register(Registration(id="other", task="t", repeat=0), now=9.0)
-    wanted = {"a": "a", "b": "bc", "c": "bc", "d": "d", "e": "ef", "f": "ef", "g": "g", "h": "h"}
-    attempts = database.read(batch_totals.all_of, "b")
-    assert names(attempts) == "abcdefgh"
-    for attempt in attempts:
-        entry = attempt.entry
-        unit = RepeatKey.of({"id": entry.rollout_id, **entry._asdict()})
-        assert (
-            names(database.read(batch_totals.attempts_of, "b", {unit})) == wanted[entry.rollout_id]
-        )
-        assert unit[:2] == (sample_of(entry) or (None, None))
-    several = {RepeatKey("t", 0), RepeatKey(None, None, "g"), RepeatKey("u", 0)}
-    assert names(database.read(batch_totals.attempts_of, "b", several)) == "bcgh"
-    some = database.read(batch_totals.some_of, "b", ["f", "a", "x", "other"])
-    assert sorted(some) == ["a", "f"]
-
-
-def test_some_are_found_by_their_ids_however_many_are_in_the_batch(database: Database) -> None:
-    def plan(connection: Connection) -> str:
-        asked = batch_totals._SOME.params(ids=["a", "b"], of_batch="b")
-        statement = asked.compile(connection, compile_kwargs={"literal_binds": True})
-        found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}")
-        return "\n".join(row[-1] for row in found)
-
-    if database.is_sqlite:  # PostgreSQL knows how few the ids are
-        assert "rollouts_1 (id=?)" in database.read(plan)
-        assert "(batch=?)" not in database.read(plan)
-
-
-def test_a_unit_that_is_too_large_is_none(database: Database) -> None:
-    database.rollouts.register(Registration(id="r", batch="b", task="t", repeat=0), now=1.0)
-    assert database.read(batch_totals.attempts_of, "b", {RepeatKey("t", 0)}, most=0) is None
-    assert names(database.read(batch_totals.attempts_of, "b", {RepeatKey("t", 0)}, most=1)) == "r"
+# --- What counts alike is stored with the verdict, and known as it is read -----------------------
 
 
 def test_what_a_verdict_tells_is_read_and_what_is_none_tells_nothing(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", batch="b", fallbacks="m"), now=1.0)
     database.verdicts.store(verdict(verdict='{"health": "of a later version"}', servings="[]"))
-    (attempt,) = database.read(batch_totals.all_of, "b")
+    (attempt,) = database.read(all_of, "b")
     assert (attempt.entry.diagnostics, attempt.retry) == ((), False)
     assert (attempt.servings, attempt.fallbacks, attempt.at) == ("[]", "m", 1.0)
 
 
-def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Database) -> None:
+def test_a_verdict_is_stored_with_the_kind_that_it_is_read_to_have(database: Database) -> None:
+    """Others that count otherwise have another."""
     placed = Registration(id="r1", batch="b", task="t", repeat=0, repeats=4, fallbacks="m")
     database.rollouts.register(placed, now=1.0)
     outcome = '{"status": "success", "rewards": {"reward": 0.25}}'
@@ -500,110 +528,20 @@ def test_a_verdict_is_foreseen_as_it_is_read_once_it_is_stored(database: Databas
     cases: tuple[dict[str, Any], ...] = (
         {"health": "undecided", "scoreable": "unknown", "provisional": True},
         {"health": "healthy", "scoreable": "yes", "reward": 1 / 3, "cost_usd": 0.1},
+        {"health": "healthy", "scoreable": "yes", "reward": 1.0, "cost_usd": 0.1},
+        {"health": "healthy", "scoreable": "yes", "reward": 7.0, "cost_usd": 0.1},
+        {"health": "healthy", "scoreable": "yes", "reward": 1 / 3},
         {"health": "api_error", "scoreable": "no", "cause": "c", "lane": lane, "fingerprint": "f"},
         {"health": "healthy", "scoreable": "unknown", "servings": "[]", "cause": "none"},
         {"health": "healthy", "scoreable": "yes", "attributed_to": "agent", "total_tokens": 7},
     )  # fmt: skip
-    for number, case in enumerate(cases):
-        row = verdict(verdict=json.dumps(told), validity=" suspect a ", **case)
+    kinds = []
+    for case in cases:
         with database._connections.writing() as connection:  # as after a call that was spilled
             have_judged_anew(connection, ["r1"])
-        (before,) = database.read(batch_totals.all_of, "b")
-        database.verdicts.store(row)
-        (after,) = database.read(batch_totals.all_of, "b")
-        assert batch_totals.with_verdict(before, row, outcome) == after != before, number
-
-
-# --------------------------------------------------------------------------------------------------
-# What a change of some rollouts writes of their batch: as few statements as there are tables
-
-
-def tables(written: list[Write]) -> Counter[str]:
-    """How many statements there are for each table."""
-    return Counter(str(statement.table) for statement, _ in written)  # type: ignore[attr-defined]
-
-
-def change(
-    database: Database, before: list[CountedRollout], after: list[CountedRollout]
-) -> list[Write]:
-    return database.read(lambda connection: list(changes(connection, "b", before, after)))
-
-
-def test_what_many_rollouts_change_is_written_together(database: Database) -> None:
-    for number in range(20):
-        placed = Registration(id=f"r{number}", batch="b")
-        database.rollouts.register(placed, now=float(number))
-        row = verdict(f"r{number}", provisional=True, servings="[]", scoreable="unknown")
-        database.verdicts.store(row)
-    before = database.read(batch_totals.all_of, "b")
-    rows = [verdict(each.entry.rollout_id, servings="[1]") for each in before]
-    after = [
-        batch_totals.with_verdict(each, row, None) for each, row in zip(before, rows, strict=True)
-    ]
-    written = change(database, before, after)
-    assert tables(written) == {"batches": 1, "batch_notes": 1, "batch_servings": 2}
-    notes = next(values for statement, values in written if "batch_notes" in str(statement))
-    assert len(notes) == 20
-    assert change(database, before, before) == []
-
-
-def test_shapes_are_added_counted_and_removed(database: Database) -> None:
-    scores = {"a": 0.5, "b": 0.5, "c": 1.0}
-    for name, score in scores.items():
-        database.rollouts.register(Registration(id=name, batch="b"), now=1.0)
-        database.verdicts.store(verdict(name, scoreable="yes", reward=score))
-    before = database.read(batch_totals.all_of, "b")
-    given = {"a": 0.5, "b": 1.0, "c": 0.25}
-    after = [
-        batch_totals.with_verdict(each, verdict(name, scoreable="yes", reward=score), None)
-        for each, (name, score) in zip(before, given.items(), strict=True)
-    ]
-    written = [each for each in change(database, before, after) if "shapes" in str(each[0])]
-    assert len(written) == 2
-    (_, added), (_, changed) = written
-    assert [row["tasks"] for row in added] == [1]
-    assert [row["tasks"] for row in changed] == [1], "one of two left"
-    gone = [
-        batch_totals.with_verdict(each, verdict(each.entry.rollout_id), None) for each in before
-    ]
-    written = [each for each in change(database, before, gone) if "DELETE" in str(each[0])]
-    assert tables(written)["batch_shapes"] == 1
-    assert len(written[-1][1]) == 2
-
-
-# --- Repeats of tasks as they are stored: what a change adds, and what tasks lack -----------------
-
-
-def kept(connection: Connection) -> dict[str, TaskSums]:
-    return {row.task: task_sums(row) for row in connection.execute(select(batch_tasks))}
-
-
-def add(connection: Connection, batch: str, tasks: Mapping[str, TaskSums]) -> Changed:
-    changed = change_tasks(connection, batch, tasks)
-    write(connection, changed.writes)
-    return changed
-
-
-def wanted(*repeats: int) -> TaskSums:
-    return TaskSums(wanted=Counter(map(str, repeats)))
-
-
-def test_a_task_lacks_what_it_was_registered_for_and_does_not_have(database: Database) -> None:
-    for asked, change in (((8,), 7), ((8, 8), -2), ((16,), 7), ((16,) * 12, -12)):
-        changed = database.change(add, "b", {"t": wanted(*asked)})
-        assert (dict(changed.shapes), changed.lacking[NEVER_STARTED]) == ({}, change), asked
-    assert database.read(kept)["t"].lacking == 0
-
-
-def test_tasks_with_nothing_left_are_deleted_and_their_shapes_are_counted(
-    database: Database,
-) -> None:
-    one = TaskSums(repeats=1, kept=1, score=7, lanes=Counter({"openai/m": 1}))
-    shape, several = TaskProfile(1, 1, 7, ("openai/m",)), {"t": one, "u": one}
-    assert database.change(add, "b", several).shapes == {shape: 2}
-    assert database.read(kept) == several
-    both = database.change(add, "b", {"u": one}).shapes
-    assert both == {shape: -1, TaskProfile(2, 2, 14, ("openai/m",)): 1}
-    taken = TaskSums(repeats=-1, kept=-1, score=-7, lanes=Counter({"openai/m": -1}))
-    assert database.change(add, "b", {"t": taken}).shapes == {shape: -1}
-    assert database.read(kept).keys() == {"u"}
+        database.verdicts.store(verdict(verdict=json.dumps(told), validity=" suspect a ", **case))
+        (read,) = database.read(all_of, "b")
+        (stored,) = database.read(lambda c: c.execute(select(verdicts.c.counted)).scalars().all())
+        assert stored == kind_of(part_of([read])), case
+        kinds.append(stored)
+    assert len(set(kinds)) == len(cases)
