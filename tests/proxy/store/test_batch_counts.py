@@ -71,8 +71,8 @@ from tests.proxy.store.test_verdicts import verdict as verdict_row
 # A batch counts what all its rows give, made in Python, after any history; so do calls
 
 DAY = 86_400.0
-BATCHES = (None, "b", "c")
-NAMES = tuple(f"r{n}" for n in range(7))
+BATCHES = (None, "b", "b", "b", "b", "c")
+NAMES = tuple(f"r{n}" for n in range(9))
 SERVINGS = (None, '[["openai","m","m",null,null]]', '[["openai","m","n",null,null]]')
 PATIENCE_S = 300.0
 PRICES = PriceTable({})
@@ -265,25 +265,33 @@ _EXAMPLES = (settings.default or settings()).max_examples
 _ON_ONE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-@pytest.mark.slow
-@settings(max_examples=_EXAMPLES // 12, suppress_health_check=_ON_ONE)
+def _populate(of: History, draw: Any) -> None:
+    """Begin with rollouts that have verdicts, most of them in one batch."""
+    _begin_anew(of)
+    for step in (*[register] * 12, *[judged] * 10):
+        step(of, draw)
+
+
+@settings(max_examples=6, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) -> None:
     """Every kind of step, in an order that hypothesis chooses; counted when all are over."""
-    _begin_anew(history)
+    _populate(history, data.draw)
+    check(history.database, "registrations and verdicts")
     for step in data.draw(st.permutations([*dict.fromkeys(STEPS), judged])):
         step(history, data.draw)
     check(history.database, "all")
 
 
 @pytest.mark.slow
-@settings(max_examples=_EXAMPLES // 3, suppress_health_check=_ON_ONE)
+@settings(max_examples=_EXAMPLES, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_any_history(history: History, data: Any) -> None:
-    _begin_anew(history)
-    for _ in range(data.draw(st.integers(1, 25))):
-        step = data.draw(st.sampled_from(STEPS))
-        step(history, data.draw)
+    _populate(history, data.draw)
+    for _ in range(data.draw(st.integers(1, 5))):
+        for _ in range(3):
+            step = data.draw(st.sampled_from(STEPS))
+            step(history, data.draw)
         check(history.database, step.__name__)
 
 
@@ -302,6 +310,45 @@ def test_a_verdict_goes_with_its_rollout_into_a_batch(
     else:
         of.database.rollouts.report("r0", "{}", now=of.tick(), attributes=placed)
     check(of.database, step.__name__)
+
+
+def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) -> None:
+    """A verdict loses its kind where its rollout changes; one that counted alike stays."""
+    of, batch = history, history.database
+
+    def admitted(name: str, error: str | None) -> None:
+        placed = Registration(id=name, batch="b", task=name, repeat=0)
+        batch.rollouts.register(placed, now=1.0, admit=lambda _: Admission(error=error))
+
+    def counts(*names: str) -> list[int]:
+        check(batch, names[0])
+        found = batch.read(sum_up, "b")
+        assert found is not None
+        return [found.counts[name] for name in names]
+
+    for name in ("r0", "r1"):
+        admitted(name, "skipped: breaker open")
+        batch.verdicts.store(verdict_row(name, health="not_judged", scoreable="no"))
+    assert counts("skipped", "standing:skipped:0") == [2, 2]
+    admitted("r1", None)
+    assert counts("skipped", "standing:skipped:0") == [1, 1]
+    for name in ("r2", "r3"):
+        admitted(name, None)
+        batch.verdicts.store(verdict_row(name, health="not_judged", scoreable="no"))
+    batch.rollouts.report("r3", '{"rewards": {"reward": 0}}', now=2.0)
+    assert counts("reported_zeros", "pending") == [1, 0]
+    for name in ("r4", "r5"):
+        admitted(name, None)
+        batch.verdicts.store(verdict_row(name, health="healthy", scoreable="yes", reward=1.0))
+    batch.closings.closed("r5", now=of.tick(), gaps=0)
+    assert counts("scored", "pending") == [2, 1]
+    for name in ("r6", "r7"):
+        batch.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id=name)]), worker="w")
+        batch.verdicts.store(verdict_row(name, batch=None, health="healthy", scoreable="no"))
+    admitted("r6", None)
+    placed = Registration(id="r7", batch="b", fallbacks="m")
+    batch.rollouts.register(placed, now=1.0)
+    assert counts("declared:m", "excluded") == [1, 5]
 
 
 def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -531,6 +578,7 @@ def test_a_verdict_is_stored_with_the_kind_that_it_is_read_to_have(database: Dat
         {"health": "healthy", "scoreable": "yes", "reward": 1.0, "cost_usd": 0.1},
         {"health": "healthy", "scoreable": "yes", "reward": 7.0, "cost_usd": 0.1},
         {"health": "healthy", "scoreable": "yes", "reward": 1 / 3},
+        {"health": "healthy", "scoreable": "yes", "reward": 1 / 3, "servings": "[]"},
         {"health": "api_error", "scoreable": "no", "cause": "c", "lane": lane, "fingerprint": "f"},
         {"health": "healthy", "scoreable": "unknown", "servings": "[]", "cause": "none"},
         {"health": "healthy", "scoreable": "yes", "attributed_to": "agent", "total_tokens": 7},
