@@ -284,7 +284,7 @@ def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) 
 
 
 @pytest.mark.slow
-@settings(max_examples=_EXAMPLES, suppress_health_check=_ON_ONE)
+@settings(max_examples=_EXAMPLES // 3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_any_history(history: History, data: Any) -> None:
     _populate(history, data.draw)
