@@ -64,6 +64,7 @@ from classifier.rollup import (
     part_of,
     totals_of,
 )
+from classifier.sentences import told
 from classifier.verdicts import AttributedTo
 from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
 
@@ -157,12 +158,12 @@ def _any_rows() -> Select[Any]:
 
 def _rollout(row: Sequence[Any]) -> CountedRollout:
     *columns, verdict, outcome, at, skipped, servings, fallbacks, cause = row
-    diagnostics, retry, transient = _details(verdict) if verdict else _NO_DETAILS
-    entry = Entry._make((*columns, diagnostics))
+    known = _details(verdict) if verdict else _NO_DETAILS
+    entry = Entry._make((*columns, known.diagnostics, known.sentence))
     if outcome:
         entry = entry._replace(reward=reported_reward(outcome))
     return CountedRollout(
-        entry, at, skipped is not None, retry, servings, fallbacks, transient, cause
+        entry, at, skipped is not None, known.retry, servings, fallbacks, known.transient, cause
     )
 
 
@@ -195,7 +196,7 @@ def kind_of_row(row: Mapping[Any, Any], place: Mapping[str, Any]) -> int:
     alone = _rollout(
         (
             row["rollout_id"], place["task"], None, None,
-            *map(row.get, Entry._fields[4:-1]),
+            *map(row.get, Entry._fields[4:-2]),
             row["verdict"] if detailed else None,
             place["outcome"] if excluded else None,
             place["created_at"],
@@ -251,19 +252,28 @@ def forget_kinds(connection: Connection, *which: ColumnElement[bool]) -> None:
     connection.execute(update(verdicts).where(*which).values(counted=None))
 
 
+class _Details(NamedTuple):
+    """What a verdict says that has no column of its own."""
+
+    diagnostics: tuple[Diagnostic, ...]
+    retry: bool
+    transient: bool | None
+    sentence: str | None
+
+
 @lru_cache(512)  # the first hundred of a batch are read with each of its versions
-def _details(verdict: str) -> tuple[tuple[Diagnostic, ...], bool, bool | None]:
-    """Read what has no column of its own: diagnostics, whether to run it again, if it passes."""
+def _details(verdict: str) -> _Details:
     try:
         record = orjson.loads(verdict)
         known = codec.decode_verdict(record)
         retry = record["retry"]
-        return diagnose(known), bool(retry and retry.get("eligible")), known.transient
+        again = bool(retry and retry.get("eligible"))
+        return _Details(diagnose(known), again, known.transient, told(known))
     except (ValueError, KeyError, TypeError):  # an archive may hold any
         return _NO_DETAILS
 
 
-_NO_DETAILS: tuple[tuple[Diagnostic, ...], bool, bool | None] = ((), False, None)
+_NO_DETAILS = _Details((), retry=False, transient=None, sentence=None)
 
 
 def reported_reward(outcome: str) -> float | None:

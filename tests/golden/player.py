@@ -28,7 +28,9 @@ _TIMES = frozenset({
     "reached_at", "reported_at", "retry_at", "seconds", "started_at",
 })  # fmt: skip
 _PORTS = frozenset({"origin"})
-_PROSE = frozenset({"detail", "error", "lines", "message", "reason", "summaries", "title"})
+_PROSE = frozenset(
+    {"detail", "error", "lines", "message", "reason", "sentence", "summaries", "title"}
+)
 _FRAMING = frozenset({"connection", "content-length", "date", "keep-alive", "transfer-encoding"})
 
 
