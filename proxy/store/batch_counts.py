@@ -253,7 +253,7 @@ def forget_kinds(connection: Connection, *which: ColumnElement[bool]) -> None:
 
 
 class _Details(NamedTuple):
-    """What a verdict says that has no column of its own."""
+    """The parts of a verdict that have no column of their own."""
 
     diagnostics: tuple[Diagnostic, ...]
     retry: bool

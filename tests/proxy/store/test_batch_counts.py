@@ -314,7 +314,7 @@ def test_a_verdict_goes_with_its_rollout_into_a_batch(
 
 def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) -> None:
     """A verdict loses its kind where its rollout changes; one that counted alike stays."""
-    of, batch = history, history.database
+    batch = history.database
 
     def admitted(name: str, error: str | None) -> None:
         placed = Registration(id=name, batch="b", task=name, repeat=0)
@@ -340,7 +340,8 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
     for name in ("r4", "r5"):
         admitted(name, None)
         batch.verdicts.store(verdict_row(name, health="healthy", scoreable="yes", reward=1.0))
-    batch.closings.closed("r5", now=of.tick(), gaps=0)
+    with batch._connections.writing() as connection:  # as after a call that was spilled
+        have_judged_anew(connection, ["r5"])
     assert counts("scored", "pending") == [2, 1]
     for name in ("r6", "r7"):
         batch.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id=name)]), worker="w")
