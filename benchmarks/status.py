@@ -29,6 +29,7 @@ from proxy.app import Application
 from proxy.settings import load
 from proxy.store import schema
 from proxy.store.database import Database
+from proxy.store.lane_minutes import add_ended
 from proxy.store.rows import exchange_row
 from proxy.store.tables import EXCHANGE_COLUMNS
 
@@ -59,6 +60,8 @@ def fill(file: Path, calls: int, now: float) -> None:
             raw.execute(statement)
         for statement in schema.statements("sqlite"):
             raw.execute(statement)
+    with closing(Database(str(file))) as database:
+        database.change(add_ended, _rows(calls, now))
 
 
 def _rows(calls: int, now: float) -> Iterator[tuple[Any, ...]]:

@@ -51,6 +51,7 @@ from proxy.relay.reservations import Reservations
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
+from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream, asks_for_no_key
@@ -299,6 +300,17 @@ def pacer_of(settings: Settings) -> Pacer | None:
     )
 
 
+def _key_names(context: RelayContext, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that the operator's keys are from, by the digests of the keys."""
+    keys, names = context.operator_keys, {}
+    for upstream in context.upstreams.values():
+        if keys.use(upstream) in (KeyUse.OPERATORS, KeyUse.EITHER):
+            digest = key_digest(keys.identity(upstream), context.salt)
+            signed = f"the service's own {upstream.auth.value} credentials"
+            names[digest or ""] = settings.get(upstream.name, signed)
+    return names
+
+
 def has_reference_key(context: RelayContext, name: str) -> bool:
     """Return True if the operator may have a key for an upstream, or it asks for none."""
     upstream, keys = context.upstreams.get(name), context.operator_keys
@@ -471,6 +483,7 @@ class Application:
             refused_calls=self._metrics.refused_calls,
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,
+            key_names=_key_names(context, settings.key_names(environment)),
         )
         self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, service))
         self._webhook = None if agents_only else webhook(settings, database, self._current_alerts)

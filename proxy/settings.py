@@ -542,6 +542,16 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         }
         return by_variable | {name: key.get_secret_value() for name, key in self.keys.items()}
 
+    def key_names(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the names of the variables that the real keys are from, by upstream."""
+        upstreams = self.allow_list()
+        return {
+            name: f"TRUEZERO_KEY_{name.upper()}"
+            if name in self.keys
+            else upstreams[name].key_env or ""
+            for name in self.real_keys(environment)
+        }
+
     @property
     def exposed(self) -> str | None:
         """An address at which other machines can reach the service, if any."""

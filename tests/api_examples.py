@@ -141,7 +141,7 @@ _TOOK = {
 _CALLS = {
     "calls": 1500, "refused": 3, "failed": {"quota": 212, "rejected_request": 3},
     "error_rate": 0.1416, "failing_since": _BEGAN + 3240.0, "last_at": _BEGAN + 3590.0,
-    "sampled_calls": 1285, **_TOOK,
+    "timed_calls": 1285, **_TOOK,
 }  # fmt: skip
 # Answers that depend on when they are asked for.
 PASSING: Final[Mapping[str, Any]] = {
@@ -152,9 +152,11 @@ PASSING: Final[Mapping[str, Any]] = {
         "items": [
             {
                 "upstream": "openai", "model": "gpt-5", "key": "key-3f9a1c22", "server": None,
-                "word": "degraded", "since": _BEGAN + 3240.0, "cause": "rate_limit",
-                "calls": 480, "failed": {"rate_limit": 61}, "failed_share_low": 0.1002,
-                "weighed_from": _BEGAN + 3300.0, "last_at": _BEGAN + 3540.0, "waiting": 0,
+                "key_from": "TRUEZERO_KEY_OPENAI", "word": "degraded",
+                "since": _BEGAN + 3248.5, "answered_at": _BEGAN + 3590.5,
+                "cause": "rate_limit", "calls": 480, "failed": {"rate_limit": 61}, "votes": 96.0,
+                "failed_votes": 21.5, "failed_share_low": 0.1528, "weighed_from": _BEGAN + 3300.0,
+                "last_at": _BEGAN + 3590.5, "open": 4, "open_since": _BEGAN + 3571.0, "waiting": 0,
                 "reference": None,
             }
         ],
@@ -164,14 +166,18 @@ PASSING: Final[Mapping[str, Any]] = {
         "until": _BEGAN + 3600.0,
         "step_s": 120,
         "calls": 1500,
-        "sampled_calls": 1500,
+        "asked": 1500,
+        "open": {"openai": 3},
         "items": [
             {
                 "upstream": "openai",
                 "origin": "https://api.openai.com",
                 **_CALLS,
                 "models": [{"model": "gpt-5", **_CALLS}],
-                "keys": [{"key": "key-3f9a1c22", "sampled_calls": 1500, "sampled_failed": 212}],
+                "keys": [{
+                    "key": "key-3f9a1c22", "key_from": "TRUEZERO_KEY_OPENAI", "calls": 1500,
+                    "failed": 212,
+                }],
                 "points": [
                     {
                         "at": _BEGAN + 3480.0, "calls": 60, "failed": {"quota": 58},

@@ -14,7 +14,7 @@ from classifier.verdicts import Subcategory
 from proxy.budgets import LIMITS
 from proxy.control import batches, health
 from proxy.control.queries import Service, path_of, run_in_thread
-from proxy.control.upstreams import round_step, upstream_report
+from proxy.control.upstreams import down_since, ratio, round_step
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.batches import newest
@@ -30,8 +30,7 @@ _RECOVERED_S = 600.0  # ago, at most, for which a recovery is told
 
 _RECENT_S = 3600.0  # older breakers and batches without a rollout since are yesterday's
 _BATCHES = 50  # the newest ones, looked at
-_WINDOW_S = 900.0  # of an upstream's calls
-_FAILING_S = 120.0  # for which most of its calls have failed
+_FAILING_S = 120.0  # for which all lanes of an upstream are down
 _NAMED = 10  # rollouts in a message
 
 
@@ -86,24 +85,30 @@ async def _breakers(service: Service, now: float) -> list[Condition]:
 
 
 async def _failing(service: Service, now: float) -> list[Condition]:
-    report = await upstream_report(service, now - _WINDOW_S)
-    return [
-        Condition(
-            kind=UPSTREAM,
-            subject=each.name,
-            at=since,
-            data={
-                "upstream": each.name,
-                "failing_since": since,
-                "calls": each.stats.calls,
-                "failed": dict(each.stats.failed),
-                "error_rate": each.stats.error_rate,
-                **_link(service, "/ui/upstreams"),
-            },
-        )
-        for each in report.items
-        if (since := each.stats.failing_since) is not None and since <= now - _FAILING_S
-    ]
+    """Return a condition for each upstream whose lanes are all down."""
+    lanes: defaultdict[str, list[health.NamedLane]] = defaultdict(list)
+    for lane in (await health.status_report(service)).items:
+        if lane.place.server is None:
+            lanes[lane.place.upstream].append(lane)
+    conditions = []
+    for name, theirs in lanes.items():
+        since = down_since(theirs)
+        if since is None or since > now - _FAILING_S:
+            continue
+        failed: Counter[str] = Counter()
+        for lane in theirs:
+            failed.update(lane.failed)
+        calls = sum(lane.calls for lane in theirs)
+        data = {
+            "upstream": name,
+            "failing_since": since,
+            "calls": calls,
+            "failed": dict(failed.most_common()),
+            "error_rate": ratio(failed.total(), calls),
+            **_link(service, "/ui/upstreams"),
+        }
+        conditions.append(Condition(kind=UPSTREAM, subject=name, at=since, data=data))
+    return conditions
 
 
 async def _lanes(service: Service, now: float) -> list[Condition]:

@@ -1,41 +1,35 @@
-"""The health of each lane now: its calls of the last hour, put together from sums and samples.
+"""The health of each lane now, from what was counted of its calls of the last hour.
 
-`classifier.lane_health` decides the word. Here calls are given to their lanes: exactly while few
-are made, and by shares of a sample beyond some thousand an hour.
+`classifier.lane_health` decides the word. Here its evidence is put beside it.
 """
 
 from __future__ import annotations
 
-import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import Any
 
-import orjson
-
+from classifier.fingerprints import plain
 from classifier.lane_health import (
     Episode,
-    LaneFailure,
+    Failures,
     LaneHealth,
-    LaneMinute,
+    LaneTally,
     LaneWord,
     LastReference,
-    failures_by_minute,
-    lane_failures,
     lane_health,
-    minutes_of,
+    weighed,
 )
 from classifier.logical_calls import canonical
-from classifier.records import Ending, KeySource, Kind
 from classifier.verdicts import Subcategory
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread
 from proxy.routing.upstreams import BUILT_IN
 from proxy.store import statistics
 from proxy.store.database import Database
-from proxy.store.health import MOST, AnsweredRow, FailedRow, LaneRows, lane_rows, struck
+from proxy.store.lane_minutes import LanePlace, LaneRows, OpenRow, struck
 
 LOOKED_BACK_S = 3600.0
 OVERDUE_S = 30.0
@@ -45,37 +39,34 @@ LISTED = 200
 _CACHED_S = 2.0  # a page, metrics and `--watch` ask at once
 _MINUTE = 60
 _ALL = ""  # no batch
-_P99 = 0.99
 _SEVERITY = {
     LaneWord.DOWN: 0, LaneWord.DEGRADED: 1, LaneWord.HEALTHY: 2, LaneWord.UNKNOWN: 3,
 }  # fmt: skip
 
 
-class LanePlace(NamedTuple):
-    """The name of a lane: the model as it is asked for, a key's digest, and a server.
-
-    ``server`` is None for all of them; it is told apart where answers name several.
-    """
-
-    upstream: str
-    model: str | None
-    key: str | None
-    server: str | None = None
-
-    @property
-    def name(self) -> str:
-        """The lane as people read it: ``openai · gpt-5 · key-3f9a``."""
-        upstream, model, key, server = self
-        return " · ".join(filter(None, (upstream, model or "no model named", key, server)))
+AGENTS_OWN = "an agent's own"
+"""The source of a key that no setting has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLane:
-    """One lane with its health, and its episodes within the time that was looked at."""
+    """One lane with its health, and the calls that it stands on.
+
+    ``calls`` have ended since the health was weighed from, else within the hour; ``failed`` counts
+    failed ones by cause, without rejected requests. ``open`` calls are in flight, the oldest since
+    ``open_since``. ``key_from`` is the setting that the key is from, or `AGENTS_OWN`; None: no key
+    was sent, or it is not known.
+    """
 
     place: LanePlace
     health: LaneHealth
-    episodes: Sequence[Episode] = ()
+    calls: int = 0
+    failed: Mapping[str, int]
+    last_at: float | None = None
+    open: int = 0
+    open_since: float | None = None
+    own_key: bool = False
+    key_from: str | None = None
 
     @property
     def name(self) -> str:
@@ -88,6 +79,11 @@ class NamedLane:
         return self.health.word in (LaneWord.DEGRADED, LaneWord.DOWN)
 
     @property
+    def episodes(self) -> Sequence[Episode]:
+        """The times in which it was not healthy, within what was looked at."""
+        return self.health.episodes
+
+    @property
     def last_episode(self) -> Episode | None:
         """The last time in which it was not healthy, which may last."""
         return self.episodes[-1] if self.episodes else None
@@ -97,14 +93,20 @@ class NamedLane:
         health, reference = self.health, self.health.reference
         return {
             **self.place._asdict(),
+            "key_from": self.key_from,
             "word": health.word.value,
             "since": health.since,
+            "answered_at": health.answered_at,
             "cause": health.cause,
-            "calls": round(health.calls),
-            "failed": {cause: round(count) for cause, count in health.failed.items()},
+            "calls": self.calls,
+            "failed": dict(self.failed),
+            "votes": round(health.votes, 2),
+            "failed_votes": round(health.failures, 2),
             "failed_share_low": health.share_low,
             "weighed_from": health.weighed_from,
-            "last_at": health.last_at,
+            "last_at": self.last_at,
+            "open": self.open,
+            "open_since": self.open_since,
             "waiting": health.waiting,
             "drifts": None,
             "reference": None
@@ -168,203 +170,120 @@ def public_dict(report: LaneReport, names: Mapping[tuple[str, str | None], str])
 
 
 def _rank(status: NamedLane) -> tuple[Any, ...]:
-    return (_SEVERITY[status.health.word], -status.health.calls, *map(str, status.place))
+    return (_SEVERITY[status.health.word], -status.calls, *map(str, status.place))
 
 
 # --- lanes from rows ---------------------------------------------------------------------------
 
 
-@dataclass(slots=True, eq=False)
-class _Lane:
-    """The calls of one lane while they are put together, by minute."""
+def lanes_of(
+    rows: LaneRows,
+    now: float,
+    *,
+    known: Callable[[LanePlace], bool] = lambda _place: False,
+) -> list[NamedLane]:
+    """Decide each lane's health, those that fail first. Each that was called is in the list.
 
-    answered: defaultdict[int, float] = field(default_factory=lambda: defaultdict(float))
-    answers: list[tuple[float, str]] = field(default_factory=list)
-    failed: list[FailedRow] = field(default_factory=list)
-    pending: Counter[int] = field(default_factory=Counter)
-    durations_s: list[float] = field(default_factory=list)
-    waiting: int = 0
-
-
-def lanes_of(rows: LaneRows, now: float) -> list[NamedLane]:
-    """Give calls to their lanes and decide each one's health, those that fail first."""
-    lanes: defaultdict[LanePlace, _Lane] = defaultdict(_Lane)
-    for place, failed in _failed(rows.failed):
-        lanes[place].failed.append(failed)
-    _add_answered(lanes, rows)
-    _add_open(lanes, rows, now)
-    scale = _Scale(rows)
-    references = _references(rows.series)
+    Arguments:
+        known: whether a lane that fails and was not answered within the time is known by more than
+            agents' words.
+    """
+    lanes: dict[LanePlace, Sequence[LaneTally]] = dict(rows.tallies)
+    in_flight: defaultdict[LanePlace, list[OpenRow]] = defaultdict(list)
+    for row in rows.open:
+        in_flight[LanePlace(row.upstream, row.model, row.key)].append(row)
+    for place in in_flight:
+        lanes.setdefault(place, ())
+    waiting = _waiting(rows, now)
+    references, explained = _references(rows.series), _explained(rows)
     told_apart = _told_apart(lanes)
     found = []
-    for place, lane in lanes.items():
-        if place.server is not None and (place.upstream, place.model, place.key) not in told_apart:
+    for place, tallies in lanes.items():
+        if place.server is not None and place[:3] not in told_apart:
             continue
-        minutes = scale.minutes(place, lane)
-        if not (minutes or lane.waiting):
-            continue
-        reference = references.get((place.upstream, canonical(place.model)))
-        health = lane_health(minutes, now, waiting=lane.waiting, reference=reference)
-        found.append(NamedLane(place=place, health=health, episodes=health.episodes))
+        late = waiting[place]
+        health = lane_health(
+            weighed(
+                tallies,
+                pending=_pending(in_flight[place], late),
+                explained=explained(place),
+            ),
+            now,
+            waiting=late.total(),
+            reference=references.get((place.upstream, canonical(place.model))),
+        )
+        lane = _named_lane(place, health, tallies, in_flight[place])
+        whole = lanes[place._replace(server=None)]
+        said = lane.own_key or any(each.answered for each in whole)
+        if lane.fails and not said and not known(place):
+            health = replace(health, word=LaneWord.UNKNOWN, since=None, cause=None, episodes=())
+            lane = replace(lane, health=health)
+        found.append(lane)
     return sorted(found, key=_rank)
 
 
-def _failed(rows: Iterable[FailedRow]) -> Iterator[tuple[LanePlace, FailedRow]]:
-    for row in rows:
-        place = LanePlace(row.upstream, row.model, row.key_digest)
-        yield place, row
-        if row.server is not None:
-            yield place._replace(server=row.server), row
+def _named_lane(
+    place: LanePlace, health: LaneHealth, tallies: Sequence[LaneTally], in_flight: Sequence[OpenRow]
+) -> NamedLane:
+    begin = 0.0 if health.weighed_from is None else health.weighed_from // _MINUTE
+    weighed_ones = [each for each in tallies if each.minute >= begin]
+    failed: Counter[str] = Counter()
+    for each in weighed_ones:
+        failed.update(each.failed)
+    failed.pop(Subcategory.REJECTED_REQUEST, None)
+    return NamedLane(
+        place=place,
+        health=health,
+        calls=sum(each.calls for each in weighed_ones),
+        failed=dict(failed.most_common()),
+        last_at=tallies[-1].last_at if tallies else None,
+        open=sum(row.calls for row in in_flight),
+        open_since=min((row.oldest_at for row in in_flight), default=None),
+        own_key=any(each.own_key for each in tallies),
+    )
 
 
-def _add_answered(lanes: defaultdict[LanePlace, _Lane], rows: LaneRows) -> None:
-    """Spread the answered calls of each minute over lanes, as the sample of them is spread."""
-    sampled: defaultdict[_Stratum, defaultdict[int, list[_Lanes]]]
-    sampled = defaultdict(lambda: defaultdict(list))
-    known: dict[tuple[Any, ...], _Lanes] = {}
-    for row in rows.answered:
-        called: _Lanes = ()
-        if row.kind in _ANSWERING:
-            called = known.get(row[:4]) or known.setdefault(row[:4], _called(lanes, row))
-            called[0].answers.append((row.started_at, row.rollout_id))
-            if row.duration_s is not None:
-                called[0].durations_s.append(row.duration_s)
-        minute = int(row.started_at // _MINUTE)
-        sampled[row.upstream, row.answered_model or row.model][minute].append(called)
-    overall = {stratum: _shares(chain(*calls.values())) for stratum, calls in sampled.items()}
-    shares = {
-        (stratum, minute): _shares(calls)
-        for stratum, minutes in sampled.items()
-        for minute, calls in minutes.items()
+def _waiting(rows: LaneRows, now: float) -> defaultdict[LanePlace, Counter[int]]:
+    """Count the calls that are overdue, by the minute in which they began."""
+    late: defaultdict[LanePlace, Counter[int]] = defaultdict(Counter)
+    for row in rows.overdue:
+        place = LanePlace(row.upstream, row.model, row.key)
+        p99_s = rows.p99_s.get(place[:3], 0.0)
+        if now - row.started_at > max(OVERDUE_S, OVERDUE_TIMES * p99_s):
+            late[place][int(row.started_at // _MINUTE)] += 1
+    return late
+
+
+def _pending(in_flight: Iterable[OpenRow], late: Mapping[int, int]) -> dict[int, int]:
+    """Return how many rollouts have calls in flight that are not overdue, by minute."""
+    pending = {
+        row.minute: min(row.rollouts, row.calls - late.get(row.minute, 0)) for row in in_flight
     }
-    for count in rows.counts:
-        if count["subcategory"] is not None:
-            continue
-        stratum, minute = (count["upstream"], count["model"]), count["step"]
-        theirs = shares.get((stratum, minute), overall.get(stratum))
-        if theirs is None:
-            theirs = _unsampled(lanes, *stratum)
-        for lane, share in theirs:
-            lane.answered[minute] += count["calls"] * share
-
-
-_ANSWERING = (Kind.INFERENCE.value, Kind.CONTINUATION.value)
-_Stratum = tuple[str, str | None]  # an upstream, and the model that answered
-_Lanes = tuple[_Lane, ...]  # that one call belongs to, none where no model was asked
-
-
-def _called(lanes: defaultdict[LanePlace, _Lane], row: AnsweredRow) -> _Lanes:
-    """Return the lanes of a call: the one of all servers, then its server's."""
-    place = LanePlace(row.upstream, row.model, row.key_digest)
-    if row.server is None:
-        return (lanes[place],)
-    return lanes[place], lanes[place._replace(server=row.server)]
-
-
-def _shares(calls: Iterable[_Lanes]) -> list[tuple[_Lane, float]]:
-    counts = Counter(calls)
-    return [(lane, count / counts.total()) for called, count in counts.items() for lane in called]
-
-
-def _unsampled(
-    lanes: Mapping[LanePlace, _Lane], upstream: str, model: str | None
-) -> list[tuple[_Lane, float]]:
-    """Return the lanes that rare answers, of which none is in the sample, may be those of.
-
-    They are shared out: of a lane that fails they must not be left out.
-    """
-    name = canonical(model)
-    near = [
-        lane
-        for place, lane in lanes.items()
-        if place.upstream == upstream and place.server is None and canonical(place.model) == name
-    ]
-    return [(lane, 1 / len(near)) for lane in near]
-
-
-def _add_open(lanes: defaultdict[LanePlace, _Lane], rows: LaneRows, now: float) -> None:
-    for row in rows.open:
-        lanes[LanePlace(row.upstream, row.model, row.key_digest)].pending[row.minute] += row.calls
-    for late in rows.overdue:
-        lane = lanes[LanePlace(late.upstream, late.model, late.key_digest)]
-        if now - late.started_at > _overdue_s(lane.durations_s):
-            lane.waiting += 1
-            lane.pending[int(late.started_at // _MINUTE)] -= 1
-
-
-def _overdue_s(durations_s: Sequence[float]) -> float:
-    """Return for how long a call may be in flight before it is overdue."""
-    if not durations_s:
-        return OVERDUE_S
-    ordered = sorted(durations_s)
-    p99 = ordered[min(len(ordered) - 1, int(_P99 * len(ordered)))]
-    return max(OVERDUE_S, OVERDUE_TIMES * p99)
+    return {minute: rollouts for minute, rollouts in pending.items() if rollouts > 0}
 
 
 def _told_apart(lanes: Iterable[LanePlace]) -> set[tuple[str, str | None, str | None]]:
     """Return the lanes whose answers name several servers."""
-    servers: defaultdict[tuple[str, str | None, str | None], set[str]] = defaultdict(set)
-    for place in lanes:
-        if place.server is not None:
-            servers[place.upstream, place.model, place.key].add(place.server)
-    return {lane for lane, names in servers.items() if len(names) > 1}
+    servers: Counter[tuple[str, str | None, str | None]] = Counter()
+    servers.update(place[:3] for place in lanes if place.server is not None)
+    return {lane for lane, count in servers.items() if count > 1}
 
 
-class _Scale:
-    """Counts failed calls by minute: each one, or by shares where more failed than are read."""
+def _explained(rows: LaneRows) -> Callable[[LanePlace], Callable[[str, Failures], bool] | None]:
+    """Return what tells of a lane's failures whether a reference was answered beside them."""
+    times: defaultdict[tuple[str, str | None], list[tuple[str, float, float]]] = defaultdict(list)
+    for upstream, model, name, since, until in rows.explained:
+        times[upstream, canonical(model)].append((name, since, until))
 
-    def __init__(self, rows: LaneRows) -> None:
-        self._whole = len(rows.failed) < MOST
-        self._read: Counter[tuple[str, str | None, str]] = Counter()
-        self._counts: defaultdict[tuple[str, str | None, str], dict[int, int]] = defaultdict(dict)
-        if self._whole:
-            return
-        for row in rows.failed:
-            self._read[row.upstream, row.model, row.subcategory] += 1
-        for count in rows.counts:
-            if count["subcategory"] is not None:
-                stratum = count["upstream"], count["model"], count["subcategory"]
-                self._counts[stratum][count["step"]] = count["calls"]
-
-    def minutes(self, place: LanePlace, lane: _Lane) -> list[LaneMinute]:
-        """Return the calls of a lane by minute, without those that an agent may have caused."""
-        counted = lane_failures(map(_failure, lane.failed), lane.answers)
-        failed: Mapping[int, Mapping[str, float]] = (
-            failures_by_minute(counted) if self._whole else self._estimated(place, counted)
+    def on_lane(place: LanePlace) -> Callable[[str, Failures], bool] | None:
+        theirs = times.get((place.upstream, canonical(place.model)))
+        if theirs is None:
+            return None
+        return lambda name, failures: any(
+            name == each and since <= failures.last <= until for each, since, until in theirs
         )
-        pending = {minute: max(0, calls) for minute, calls in lane.pending.items()}
-        return minutes_of(lane.answered, failed, pending=pending)
 
-    def _estimated(
-        self, place: LanePlace, counted: Iterable[LaneFailure]
-    ) -> Mapping[int, Mapping[str, float]]:
-        """Spread the lane's share of all that failed alike over the minutes in which it did."""
-        failed: defaultdict[int, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
-        for cause, count in Counter(call.subcategory.value for call in counted).items():
-            stratum = place.upstream, place.model, cause
-            share = count / self._read[stratum]
-            for minute, calls in self._counts[stratum].items():
-                failed[minute][cause] += calls * share
-        return failed
-
-
-def _failure(row: FailedRow) -> LaneFailure:
-    return LaneFailure(
-        rollout_id=row.rollout_id,
-        at=row.started_at,
-        subcategory=_SUBCATEGORIES[row.subcategory],
-        status=row.status,
-        ending=_ENDINGS[row.ending],
-        held=row.held,
-        key_source=_KEY_SOURCES[row.key_source],
-        injected=row.injected,
-    )
-
-
-# Hundreds of rows are read every two seconds: to look a member up takes a fifth of a call.
-_SUBCATEGORIES = {each.value: each for each in Subcategory}
-_ENDINGS = {None: None} | {each.value: each for each in Ending}
-_KEY_SOURCES = {None: None} | {each.value: each for each in KeySource}
+    return on_lane
 
 
 def _references(
@@ -374,10 +293,9 @@ def _references(
     found: dict[tuple[str, str | None], LastReference] = {}
     for row in series:  # the newest first
         place = row["upstream"], canonical(row["model"])
-        calls = orjson.loads(row["calls"])
-        if place in found or row["not_run"] is not None or not calls:
+        if place in found or row["not_run"] is not None or not row["calls"]:
             continue
-        last = calls[-1]
+        last = row["calls"][-1]
         cause = last.get("subcategory")
         found[place] = LastReference(
             at=last["ended_at"],
@@ -403,9 +321,23 @@ async def status_report(service: Service) -> LaneReport:
     cached: LaneReport | None = service.statuses.current(_ALL, version)
     if cached is None:
         lanes = await service.run(read_lanes, service.database, now)
-        cached = LaneReport(at=now, items=lanes[:LISTED], total=len(lanes))
+        listed = [
+            replace(each, key_from=key_from(service, each.place.key, own_key=each.own_key))
+            for each in lanes[:LISTED]
+        ]
+        cached = LaneReport(at=now, items=listed, total=len(lanes))
         service.statuses.store(_ALL, version, cached)
     return cached
+
+
+def key_from(service: Service, key: str | None, *, own_key: bool = False) -> str | None:
+    """Return the setting that a key is from, or `AGENTS_OWN`, by its digest.
+
+    None: no key was sent, or a setting had it (``own_key``) that has another one now.
+    """
+    if key is None or key in service.key_names:
+        return service.key_names.get(key or "")
+    return None if own_key else AGENTS_OWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -449,9 +381,10 @@ def _batch_episodes(database: Database, batch: str) -> list[BatchEpisode]:
     if span is None:
         return []
     begin, end = max(span[0], span[1] - _LONGEST_S), span[1]
-    rows = database.read(lane_rows, since=begin, now=end, overdue_s=OVERDUE_S)
+    upstreams = database.read(statistics.upstreams_of, batch)
+    tallies = database.lane_minutes.tallies(since=begin, until=end, upstreams=upstreams)
     found = []
-    for lane in lanes_of(replace(rows, open=(), overdue=()), end):
+    for lane in _lanes(database, LaneRows(tallies=tallies), end):
         if lane.place.server is not None:
             continue
         for episode in lane.episodes:
@@ -465,6 +398,19 @@ def _batch_episodes(database: Database, batch: str) -> list[BatchEpisode]:
                     )
                 )  # fmt: skip
     return sorted(found, key=lambda each: (-each.rollouts, each.since))[:_SHOWN]
+
+
+def _lanes(database: Database, rows: LaneRows, now: float) -> list[NamedLane]:
+    """Decide lanes' health; a lane is known that answered or that a rollout is registered for."""
+    registered = cache(partial(database.lane_minutes.names, now=now))
+
+    def known(place: LanePlace) -> bool:
+        models, upstreams = registered()
+        if place.upstream in upstreams or plain(place.model) in models:
+            return True
+        return database.lane_minutes.ever_answered(place)
+
+    return lanes_of(rows, now, known=known)
 
 
 def lane_counts(
@@ -489,31 +435,43 @@ def read_lanes(database: Database, now: float) -> list[NamedLane]:
     Raises:
         StoreError: the database is unavailable.
     """
-    rows = database.read(lane_rows, since=now - LOOKED_BACK_S, now=now, overdue_s=OVERDUE_S)
-    lanes = lanes_of(rows, now)
+    rows = database.lane_minutes.rows(since=now - LOOKED_BACK_S, now=now, overdue_s=OVERDUE_S)
+    lanes = _lanes(database, rows, now)
     known_from = now - LOOKED_BACK_S + _FIRST_S
-    if not any(lane.fails and _lasts_since(lane.episodes) < known_from for lane in lanes):
+    early = [lane for lane in lanes if lane.fails and (lane.health.since or now) < known_from]
+    if not early:
         return lanes
-    rows = database.read(lane_rows, since=now - _LONGEST_S, now=now, overdue_s=OVERDUE_S)
-    begins = {lane.place: _lasts_since(lane.episodes) for lane in lanes_of(rows, now)}
-    return [_since_earlier(lane, begins.get(lane.place, math.inf), known_from) for lane in lanes]
+    upstreams = {lane.place.upstream for lane in early}
+    whole = database.lane_minutes.tallies(since=now - _LONGEST_S, until=now, upstreams=upstreams)
+    for lane in early:
+        tallies = whole.get(lane.place, ())
+        explained = _explained(rows)(lane.place)
+        health = lane_health(weighed(tallies, explained=explained), now)
+        if health.since is not None and health.since < (lane.health.since or now):
+            episodes = (*lane.episodes[:-1], lane.episodes[-1]._replace(since=health.since))
+            lanes[lanes.index(lane)] = replace(
+                lane,
+                health=replace(
+                    lane.health, since=health.since, answered_at=health.answered_at,
+                    episodes=episodes,
+                ),
+            )  # fmt: skip
+    return lanes
+
+
+def last_lanes(database: Database, upstream: str, until: float) -> list[NamedLane]:
+    """Read the lanes of an upstream as they were at a time, from the hour before it.
+
+    Raises:
+        StoreError: the database is unavailable.
+    """
+    tallies = database.lane_minutes.tallies(
+        since=until - LOOKED_BACK_S, until=until - 1, upstreams=[upstream]
+    )
+    return _lanes(database, LaneRows(tallies=tallies), until)
 
 
 _FIRST_S = 600.0  # of what is looked at: what fails from then on may have failed before
-
-
-def _lasts_since(episodes: Sequence[Episode]) -> float:
-    return episodes[-1].since if episodes and episodes[-1].until is None else math.inf
-
-
-def _since_earlier(lane: NamedLane, begin: float, known_from: float) -> NamedLane:
-    """Return a lane that fails from the first on with the true begin of that."""
-    since = _lasts_since(lane.episodes)
-    if since >= known_from or begin >= since:
-        return lane
-    episodes = (*lane.episodes[:-1], lane.episodes[-1]._replace(since=begin))
-    health = replace(lane.health, since=begin, episodes=episodes)
-    return replace(lane, health=health, episodes=episodes)
 
 
 async def public_status(service: Service) -> dict[str, Any]:

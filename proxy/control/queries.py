@@ -280,6 +280,7 @@ class Service:
         refused_calls: counts agents' requests that were refused since the start, by code.
         on_final_verdict: called with each final verdict once, in one of all processes.
         pages_url: base URL of the pages, for links in alerts; None leaves them out.
+        key_names: the settings that the operator's keys are from, by the keys' digests.
     """
 
     database: Database
@@ -303,6 +304,7 @@ class Service:
     refused_calls: Callable[[], Mapping[str, int]] = dict
     on_final_verdict: Callable[[Verdict], object] = lambda _verdict: None
     pages_url: str | None = None
+    key_names: Mapping[str, str] = field(default_factory=dict)
 
     # State that outlives a call. Values of type Any are a subject's own.
     registered: set[str] = field(default_factory=set)

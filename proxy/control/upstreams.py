@@ -1,36 +1,35 @@
-"""Upstreams' failures, latency and keys over a window of time, and calls over time, from calls."""
+"""Upstreams' failures, latencies and keys over a window of time, and calls over time."""
 
 from __future__ import annotations
 
 import json
 import math
-from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, takewhile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
+from classifier.lane_health import LaneWord
+from classifier.logical_calls import canonical
 from classifier.records import Exchange
 from classifier.references import REFERENCE
+from proxy.control.health import NamedLane, key_from, last_lanes, status_report
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread, storage_unavailable
 from proxy.control.reports import CallTotals, call_totals
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.upstreams import normalised
-from proxy.store import statistics
+from proxy.store import lane_minutes, statistics
 from proxy.store.batches import CallSum, question_sums
 from proxy.store.calls import some_of
 from proxy.store.errors import StoreError
+from proxy.store.lane_minutes import KeyStep, Took, quantile
 from proxy.store.pace import WaitingCalls
-from proxy.store.statistics import Slice
 
 # --- figures of upstreams and their models -----------------------------------------------------
 
 
 _AGENTS_FAULT = "rejected_request"
-_FAILING = 0.5  # share of failed calls
-_FEWEST = 3  # failed calls
 _NO_KEY = "-"  # calls that sent none
 DRAWN = 8  # models and keys of an upstream that are followed over time, the busiest
 
@@ -39,7 +38,7 @@ Facts = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
-    """Seconds that answered calls took, over the ``calls`` of a sample; None if none did."""
+    """Seconds that ``calls`` answered calls took, to two digits; None if none did."""
 
     calls: int
     first_byte_p50_s: float | None
@@ -64,8 +63,8 @@ class CallStats:
     """The outcomes and latencies of some calls.
 
     ``refused`` are the agents' own bad requests, which say nothing about the provider;
-    ``error_rate`` is over the others, None if there are none. ``failing_since`` is the start
-    of the step (epoch seconds) from which on most calls failed, None if they do not fail now.
+    ``error_rate`` is over the others, None if there are none. ``failing_since`` (epoch seconds) is
+    the time since when their lanes are down, None if one is not.
     """
 
     calls: int
@@ -78,10 +77,10 @@ class CallStats:
 
 
 class KeyStats(NamedTuple):
-    """One key by its digest: sampled calls, and those that failed by the provider.
+    """One key by its digest: calls that asked a model, and those that failed by the provider.
 
-    ``failing_since`` is the begin (epoch seconds) of the failed calls in a row that the key ended
-    on, ``cause`` the last one's subcategory; both None if fewer than three did.
+    ``failing_since`` (epoch seconds) is since when its lanes are down, ``cause`` the cause;
+    both None if one is not. ``key_from`` is the setting that the key is from, or an agent.
     """
 
     key: str
@@ -89,15 +88,16 @@ class KeyStats(NamedTuple):
     failed: int
     failing_since: float | None
     cause: str | None
+    key_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpstreamStats:
     """One upstream over a window.
 
-    ``models`` are by name (None: no call said which), ``keys`` are of the sampled calls; both the
-    busiest first. ``points`` are consecutive steps; ``model_points`` and ``key_points`` the same
-    steps of the busiest models and keys.
+    ``models`` are by name (None: no call said which), ``keys`` are of calls that asked a model;
+    both the busiest first. ``points`` are consecutive steps; ``model_points`` and ``key_points``
+    the same steps of the busiest models and keys.
     """
 
     name: str
@@ -112,15 +112,11 @@ class UpstreamStats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Steps of ``step_s`` seconds from ``start`` to ``end``, in epoch seconds.
-
-    From ``fine_from`` on calls were counted in finer steps too.
-    """
+    """Steps of ``step_s`` seconds from ``start`` to ``end``, in epoch seconds."""
 
     start: float
     end: float
     step_s: int
-    fine_from: float
 
     @property
     def edges(self) -> range:
@@ -131,28 +127,35 @@ class Window:
 def upstream_stats(
     window: Window,
     rows: Sequence[Facts],
-    sampled: Sequence[Facts],
     *,
-    recent: Sequence[Facts],
+    keys: Sequence[KeyStep] = (),
+    taken: Sequence[Took] = (),
+    lanes: Sequence[NamedLane] = (),
+    key_names: Callable[[str], str | None] = lambda _key: None,
     origins: Mapping[str, str],
 ) -> list[UpstreamStats]:
     """Sum up calls by upstream, the busiest first.
 
     Arguments:
         rows: counts as of `proxy.store.statistics.usage`, each with ``at`` in epoch seconds.
-        sampled: some or all of the calls.
-        recent: the same counts in finer steps, from the window's ``fine_from`` on.
+        keys: counts by step and key.
+        taken: the seconds that answered calls took.
+        lanes: the health of lanes now.
+        key_names: the setting that a key is from, by its digest.
     """
-    calls = _weighed(window, rows, sampled)
-    finest = [*(row for row in rows if row["at"] < window.fine_from), *recent]
-    of_upstream, finest_of, sampled_of = (
-        _grouped(each, "upstream") for each in (rows, finest, calls)
-    )
+    of_upstream = _grouped(rows, "upstream")
+    steps: defaultdict[str, list[KeyStep]] = defaultdict(list)
+    for step in keys:
+        steps[step.upstream].append(step)
+    seconds: defaultdict[str, list[Took]] = defaultdict(list)
+    for took in taken:
+        seconds[took.upstream].append(took)
     ranked = sorted(of_upstream, key=lambda name: (-_total(of_upstream[name]), name))
     return [
         _upstream(
-            window, name, of_upstream[name], sampled_of[name], finest=finest_of[name],
-            origin=origins.get(name, ""),
+            window, name, of_upstream[name], steps[name], seconds[name],
+            [lane for lane in lanes if lane.place.upstream == name], key_names,
+            origins.get(name, ""),
         )
         for name in ranked
     ]  # fmt: skip
@@ -162,55 +165,48 @@ def _upstream(
     window: Window,
     name: str,
     rows: Sequence[Facts],
-    sampled: Sequence[Facts],
-    *,
-    finest: Sequence[Facts],
+    steps: Sequence[KeyStep],
+    taken: Sequence[Took],
+    lanes: Sequence[NamedLane],
+    key_names: Callable[[str], str | None],
     origin: str,
 ) -> UpstreamStats:
-    models, keys = _models(rows, finest, sampled), key_stats(sampled)
-    of_model, sampled_of = _grouped(rows, "model"), _grouped(sampled, "model")
-    of_key = _by_key(sampled)
+    of_model = _grouped(rows, "model")
+    of_key: defaultdict[str, list[KeyStep]] = defaultdict(list)
+    for step in steps:
+        of_key[step.key or _NO_KEY].append(step)
+    keys = sorted(
+        (_key_stats(key, theirs, lanes, key_names(key)) for key, theirs in of_key.items()),
+        key=lambda each: -each.calls,
+    )
+    ranked = sorted(of_model, key=lambda model: (-_total(of_model[model]), model or ""))
+    models = [
+        (model, _stats(of_model[model], _of_model(taken, model), _lanes_of_model(lanes, model)))
+        for model in ranked
+    ]
     return UpstreamStats(
         name=name,
         origin=origin,
-        stats=_stats(rows, finest, sampled),
+        stats=_stats(rows, taken, lanes),
         models=models,
         keys=keys,
-        points=_points(window, rows, sampled),
-        model_points=[
-            (model, _points(window, of_model[model], sampled_of[model]))
-            for model, _ in models[:DRAWN]
-        ],
-        key_points=[
-            (key, _points(window, [{**call, "calls": 1} for call in of_key[key]], of_key[key]))
-            for key, *_ in keys[:DRAWN]
-        ],
+        points=_points(window, rows, taken),
+        model_points=[(model, _points(window, of_model[model])) for model, _ in models[:DRAWN]],
+        key_points=[(key, _key_points(window, of_key[key])) for key, *_ in keys[:DRAWN]],
     )
 
 
-def _weighed(
-    window: Window, rows: Iterable[Facts], sampled: Sequence[Facts]
-) -> list[dict[str, Any]]:
-    """Add to sampled calls the step they began in, and the number of calls that each stands for."""
-    placed = [
-        {**call, "at": float(call["started_at"] // window.step_s * window.step_s)}
-        for call in sampled
-    ]
-    counted: Counter[float] = Counter()
-    for row in rows:
-        counted[row["at"]] += row["calls"]
-    taken = Counter(call["at"] for call in placed)
-    return [
-        {**call, "weight": max(1.0, counted[call["at"]] / taken[call["at"]])} for call in placed
-    ]
+def _of_model(taken: Sequence[Took], model: str | None) -> list[Took]:
+    """Return what calls to a model took: of the name that answered, else of one like it.
+
+    Calls are counted by the name that answered, and timed by the name that was asked for.
+    """
+    exact = [each for each in taken if each.model == model]
+    return exact or [each for each in taken if canonical(each.model) == canonical(model)]
 
 
-def _models(
-    rows: Sequence[Facts], finest: Sequence[Facts], sampled: Sequence[Facts]
-) -> list[tuple[str | None, CallStats]]:
-    of_model, finest_of, sampled_of = (_grouped(each, "model") for each in (rows, finest, sampled))
-    ranked = sorted(of_model, key=lambda name: (-_total(of_model[name]), name or ""))
-    return [(name, _stats(of_model[name], finest_of[name], sampled_of[name])) for name in ranked]
+def _lanes_of_model(lanes: Sequence[NamedLane], model: str | None) -> list[NamedLane]:
+    return [lane for lane in lanes if canonical(lane.place.model) == canonical(model)]
 
 
 def _grouped(rows: Iterable[Facts], by: str) -> defaultdict[Any, list[Facts]]:
@@ -224,7 +220,7 @@ def _total(rows: Iterable[Facts]) -> int:
     return sum(row["calls"] for row in rows)
 
 
-def _stats(rows: Sequence[Facts], finest: Sequence[Facts], sampled: Sequence[Facts]) -> CallStats:
+def _stats(rows: Sequence[Facts], taken: Sequence[Took], lanes: Sequence[NamedLane]) -> CallStats:
     failed: Counter[str] = Counter()
     for row in rows:
         if row["subcategory"] is not None:
@@ -235,18 +231,20 @@ def _stats(rows: Sequence[Facts], finest: Sequence[Facts], sampled: Sequence[Fac
         refused=refused,
         failed=dict(failed.most_common()),
         error_rate=ratio(failed.total() - refused, calls - refused),
-        failing_since=failing_since(finest),
+        failing_since=down_since(lanes),
         last_at=max(row["last_at"] for row in rows),
-        latencies=_latencies(sampled),
+        latencies=_latencies(taken),
     )
 
 
-def _latencies(sampled: Sequence[Facts]) -> Latencies:
-    answered = [call for call in sampled if call["subcategory"] is None]
-    first = _weighted(answered, "first_byte_s")
-    whole = _weighted(answered, "duration_s")
+def _latencies(taken: Iterable[Took]) -> Latencies:
+    first: Counter[float] = Counter()
+    whole: Counter[float] = Counter()
+    for each in taken:
+        first.update(each.first_byte_s)
+        whole.update(each.duration_s)
     return Latencies(
-        calls=len(answered),
+        calls=max(first.total(), whole.total()),
         first_byte_p50_s=quantile(first, 0.5),
         first_byte_p95_s=quantile(first, 0.95),
         duration_p50_s=quantile(whole, 0.5),
@@ -254,116 +252,80 @@ def _latencies(sampled: Sequence[Facts]) -> Latencies:
     )
 
 
-def _weighted(calls: Iterable[Facts], name: str) -> list[tuple[float, float]]:
-    return [(call[name], call["weight"]) for call in calls if call[name] is not None]
-
-
-def _points(window: Window, rows: Sequence[Facts], sampled: Sequence[Facts]) -> list[UpstreamPoint]:
-    of_step, sampled_of = _grouped(rows, "at"), _grouped(sampled, "at")
+def _points(
+    window: Window, rows: Sequence[Facts], taken: Sequence[Took] = ()
+) -> list[UpstreamPoint]:
+    of_step = _grouped(rows, "at")
+    took_in: defaultdict[float, list[Took]] = defaultdict(list)
+    for each in taken:
+        took_in[each.minute * _MINUTE // window.step_s * window.step_s].append(each)
     points = []
     for at in window.edges:
         failed: Counter[str] = Counter()
         for row in of_step[at]:
             if row["subcategory"] is not None:
                 failed[row["subcategory"]] += row["calls"]
-        taken = _latencies(sampled_of[at])
+        latencies = _latencies(took_in[at])
         points.append(
             UpstreamPoint(
                 at=at,
                 calls=_total(of_step[at]),
                 failed=dict(failed),
-                first_byte_p50_s=taken.first_byte_p50_s,
-                first_byte_p95_s=taken.first_byte_p95_s,
+                first_byte_p50_s=latencies.first_byte_p50_s,
+                first_byte_p95_s=latencies.first_byte_p95_s,
             )
         )
     return points
 
 
-def failing_since(rows: Iterable[Facts]) -> float | None:
-    """Return the begin of the step from which on most calls failed, in epoch seconds.
-
-    None if most calls of the last step were answered, or fewer than three failed since.
-    Steps without calls decide nothing.
-    """
-    served: Counter[float] = Counter()
-    failed: Counter[float] = Counter()
-    for row in rows:
-        if row["subcategory"] != _AGENTS_FAULT:
-            served[row["at"]] += row["calls"]
-            failed[row["at"]] += row["calls"] * (row["subcategory"] is not None)
-    since, count = None, 0
-    for at in sorted(served, reverse=True):
-        if failed[at] < _FAILING * served[at]:
-            break
-        since, count = at, count + failed[at]
-    return since if count >= _FEWEST else None
+def _key_points(window: Window, steps: Iterable[KeyStep]) -> list[UpstreamPoint]:
+    by_step = {step.step * window.step_s: step for step in steps}
+    points = []
+    for at in window.edges:
+        step = by_step.get(at)
+        calls, failed = (0, {}) if step is None else (step.calls, step.failed)
+        points.append(UpstreamPoint(at=at, calls=calls, failed=failed))
+    return points
 
 
-def refined(upstream: UpstreamStats, fine: Sequence[Facts]) -> UpstreamStats:
-    """Return an upstream with the finer step from which on it and its models fail.
-
-    Arguments:
-        fine: counts in finer steps around ``failing_since``.
-    """
-    of_model = _grouped(fine, "model")
-    return replace(
-        upstream,
-        stats=_refined(upstream.stats, fine),
-        models=[(name, _refined(stats, of_model[name])) for name, stats in upstream.models],
+def _key_stats(
+    key: str, steps: Iterable[KeyStep], lanes: Sequence[NamedLane], source: str | None
+) -> KeyStats:
+    calls = failed = 0
+    for step in steps:
+        calls += step.calls
+        failed += sum(step.failed.values()) - step.failed.get(_AGENTS_FAULT, 0)
+    theirs = [lane for lane in lanes if lane.place.key == key]
+    since = down_since(theirs)
+    down = [lane for lane in theirs if lane.health.since == since]
+    return KeyStats(
+        key=key,
+        calls=calls,
+        failed=failed,
+        failing_since=since,
+        cause=None if since is None else down[0].health.cause,
+        key_from=source,
     )
 
 
-def _refined(stats: CallStats, fine: Sequence[Facts]) -> CallStats:
-    since = None if stats.failing_since is None else failing_since(fine)
-    return stats if since is None else replace(stats, failing_since=since)
+def down_since(lanes: Iterable[NamedLane]) -> float | None:
+    """Return since when lanes are down, all of those that have a word; None if one is not.
 
-
-def quantile(values: Iterable[tuple[float, float]], share: float) -> float | None:
-    """Return the value below which this share of the weight lies; None without values.
-
-    Arguments:
-        values: pairs of a value and its weight.
+    It is the time of the last that went down, in epoch seconds: from then on none answered.
     """
-    ordered = sorted(values)
-    if not ordered:
+    known = [
+        lane.health
+        for lane in lanes
+        if lane.place.server is None and lane.health.word is not LaneWord.UNKNOWN
+    ]
+    if not known or any(each.word is not LaneWord.DOWN for each in known):
         return None
-    sums = list(accumulate(weight for _, weight in ordered))
-    return ordered[min(len(ordered) - 1, bisect_left(sums, share * sums[-1] + 1e-9))][0]
+    return max(each.since or 0.0 for each in known)
 
 
 def ratio(part: int, whole: int) -> float | None:
     """Divide a part by its whole; None if the whole is 0."""
     return part / whole if whole else None
-
-
-def key_stats(calls: Iterable[Facts]) -> list[KeyStats]:
-    """Return each key's calls and failures, most calls first."""
-    stats = [_key_stats(key, calls) for key, calls in _by_key(calls).items()]
-    return sorted(stats, key=lambda each: -each.calls)
-
-
-def _by_key(calls: Iterable[Facts]) -> defaultdict[str, list[Facts]]:
-    by_key: defaultdict[str, list[Facts]] = defaultdict(list)
-    for call in calls:
-        by_key[call["key_digest"] or _NO_KEY].append(call)
-    return by_key
-
-
-def _key_stats(key: str, calls: Sequence[Facts]) -> KeyStats:
-    served = sorted(
-        (call for call in calls if call["subcategory"] != _AGENTS_FAULT),
-        key=lambda call: call["started_at"],
-        reverse=True,
-    )
-    streak = list(takewhile(lambda call: call["subcategory"] is not None, served))
-    dead = len(streak) >= _FEWEST and key != _NO_KEY
-    return KeyStats(
-        key=key,
-        calls=len(calls),
-        failed=sum(call["subcategory"] is not None for call in served),
-        failing_since=streak[-1]["started_at"] if dead else None,
-        cause=streak[0]["subcategory"] if dead else None,
-    )
 
 
 # --- timeline of a batch's calls ---------------------------------------------------------------
@@ -477,8 +439,8 @@ def _reference_call(
 
 HOUR_S = 3600
 LONGEST_S = 31 * 24 * HOUR_S
-SAMPLED = 4000  # inference calls that latencies and keys stand on, at most
-_SLICES = 4  # of a step, from each of which some of them are taken
+TIMED_S = 24 * HOUR_S
+"""The longest window of which latencies are known: they are added up by minute and lane."""
 _STEPS = 48  # in a window, roughly
 _MINUTE = 60
 
@@ -487,16 +449,18 @@ UpstreamFacts = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowReport:
-    """All upstreams called in a window; ``sampled`` calls of ``calls`` gave latencies and keys.
+    """All upstreams called in a window: ``calls`` have ended, ``asked`` of them asked a model.
 
-    ``questions`` are the proxy's own calls among them, by upstream.
+    ``questions`` are the proxy's own calls among them, by upstream. ``open`` calls to each upstream
+    are in flight, the oldest since a time (epoch seconds).
     """
 
     window: Window
     items: Sequence[UpstreamStats]
     calls: int
-    sampled: int
+    asked: int
     questions: Mapping[str, CallTotals]
+    open: Mapping[str, tuple[int, float]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the response to `GET /upstreams`."""
@@ -505,7 +469,9 @@ class WindowReport:
             "until": self.window.end,
             "step_s": self.window.step_s,
             "calls": self.calls,
-            "sampled_calls": self.sampled,
+            "asked": self.asked,
+            "sampled_calls": None,
+            "open": {name: calls for name, (calls, _) in self.open.items()},
             "items": [
                 {**_item(each), "questions": _questions(self.questions.get(each.name))}
                 for each in self.items
@@ -525,23 +491,39 @@ async def upstream_report(
         Refusal: 422 for a begin in the future or over 31 days ago, or an end before it.
     """
     window = _window(since, until, service.now())
+    span = {"since": window.start, "until": window.end}
     rows = await _counted(service, window.start, window.end, window.step_s)
-    recent = []
-    if window.step_s > _MINUTE:
-        recent = await _counted(service, window.fine_from, window.end, _MINUTE)
-    sampled = await service.read(statistics.samples, _slices(window, rows))
-    asked = await service.read(question_sums, since=window.start, until=window.end)
+    keys = await service.read(lane_minutes.key_steps, **span, step_s=window.step_s)
+    timed = window.end - window.start <= TIMED_S + window.step_s
+    taken = await service.read(lane_minutes.took, **span) if timed else []
+    asked = await service.read(question_sums, **span)
+    lanes = (await status_report(service)).items
     origins = {name: each.origin if each.url else "" for name, each in service.upstreams.items()}
+    own = {lane.place.key for lane in lanes if lane.own_key}
     items = await run_in_thread(
-        upstream_stats, window, rows, sampled, recent=recent, origins=origins
-    )
+        upstream_stats, window, rows, keys=keys, taken=taken, lanes=lanes, origins=origins,
+        key_names=lambda key: None
+        if key == _NO_KEY
+        else key_from(service, key, own_key=key in own),
+    )  # fmt: skip
     return WindowReport(
         window=window,
-        items=[await _dated(service, item, window) for item in items],
+        items=items,
         calls=sum(item.stats.calls for item in items),
-        sampled=len(sampled),
+        asked=sum(step.calls for step in keys),
         questions=await service.run(_totals_of_questions, service.prices, asked),
+        open=_in_flight(lanes),
     )
+
+
+def _in_flight(lanes: Iterable[NamedLane]) -> dict[str, tuple[int, float]]:
+    """Count the calls in flight by upstream, with the time since when the oldest is."""
+    found: dict[str, tuple[int, float]] = {}
+    for lane in lanes:
+        if lane.open_since is not None:
+            calls, since = found.get(lane.place.upstream, (0, lane.open_since))
+            found[lane.place.upstream] = (calls + lane.open, min(since, lane.open_since))
+    return found
 
 
 async def waiting_calls(service: Service) -> dict[str, list[WaitingCalls]]:
@@ -559,17 +541,15 @@ def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[st
     return {name: call_totals(prices, parts) for name, parts in by_upstream.items()}
 
 
-_DAY = 86_400
-LOOKED_BACK_S = 7 * _DAY  # for upstreams that failed and were not called since
-_LOOKED_AT_S = 600
+LOOKED_BACK_S = 7 * 86_400  # for upstreams that failed and were not called since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """An upstream that failed when it was last called, and was not called since.
+    """An upstream whose lanes were down when it was last called, and that was not called since.
 
-    ``since`` is the begin of the step, in epoch seconds, from which on most calls failed;
-    ``failed`` counts those by subcategory.
+    ``since`` is when the first failed call after the last answered one began, in epoch seconds;
+    ``failed`` counts the failed calls by subcategory that its lanes' words were decided by.
     """
 
     upstream: str
@@ -581,45 +561,34 @@ class Outage:
 async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
     """Return the outages that a report's window does not hold: only an answer ends one."""
     begin, end = report.window.start - LOOKED_BACK_S, report.window.start
-    seen = {row["upstream"] for row in await _counted(service, begin, end, _DAY)}
+    last = await service.read(lane_minutes.last_minutes, since=begin, until=end)
+    called = {item.name for item in report.items}
     outages = []
-    for name in sorted(seen - {item.name for item in report.items}):
-        rows = await _counted(service, begin, end, _LOOKED_AT_S, upstream=name)
-        since = failing_since(rows)
+    for name in sorted(last.keys() - called):
+        lanes = await service.run(last_lanes, service.database, name, (last[name] + 1) * _MINUTE)
+        since = down_since(lanes)
         if since is not None:
-            outages.append(_outage(name, since, rows))
+            outages.append(_outage(name, since, lanes))
     return outages
 
 
-def _outage(upstream: str, since: float, rows: Iterable[Facts]) -> Outage:
-    during = [row for row in rows if row["at"] >= since]
+def _outage(upstream: str, since: float, lanes: Sequence[NamedLane]) -> Outage:
     failed: Counter[str] = Counter()
-    for row in during:
-        if row["subcategory"] is not None:
-            failed[row["subcategory"]] += row["calls"]
+    for lane in lanes:
+        if lane.place.server is None:
+            failed.update(lane.failed)
     return Outage(
         upstream=upstream,
         since=since,
-        last_at=max(row["last_at"] for row in during),
+        last_at=max(lane.last_at or since for lane in lanes),
         failed=dict(failed.most_common()),
     )
 
 
-async def _dated(service: Service, stats: UpstreamStats, window: Window) -> UpstreamStats:
-    """Date the begin of a failure to the minute, if minutes were not counted then."""
-    since = stats.stats.failing_since
-    if since is None or since >= window.fine_from or window.step_s <= _MINUTE:
-        return stats
-    around = (since - window.step_s, since + window.step_s)
-    return refined(stats, await _counted(service, *around, _MINUTE, upstream=stats.name))
-
-
 async def _counted(
-    service: Service, since: float, until: float, step_s: int, *, upstream: str | None = None
+    service: Service, since: float, until: float, step_s: int
 ) -> list[UpstreamFacts]:
-    rows = await service.read(
-        statistics.usage, since=since, until=until, step_s=step_s, upstream=upstream
-    )
+    rows = await service.read(statistics.usage, since=since, until=until, step_s=step_s)
     return [{**row, "at": float(row["step"] * step_s)} for row in rows]
 
 
@@ -633,21 +602,7 @@ def _window(since: float | None, until: float | None, now: float) -> Window:
     step_s = round_step((ended - began) / _STEPS, at_least=_MINUTE)
     # A call that begins now is within; one that begins at a chosen end is not.
     end = (math.floor(now / step_s) + 1 if ended == now else math.ceil(ended / step_s)) * step_s
-    fine_from = end - 2 * step_s if step_s > _MINUTE else float(end)
-    return Window(
-        start=math.floor(began / step_s) * step_s, end=end, step_s=step_s, fine_from=fine_from
-    )
-
-
-def _slices(window: Window, rows: Sequence[UpstreamFacts]) -> list[Slice]:
-    """Return the slices of time of a sample. A few calls are all taken."""
-    if sum(row["calls"] for row in rows) <= SAMPLED:
-        return [Slice(window.start, window.end, SAMPLED)]
-    steps = sorted({row["at"] for row in rows})
-    length, most = window.step_s / _SLICES, max(1, SAMPLED // (_SLICES * len(steps)))
-    return [
-        Slice(at + n * length, at + (n + 1) * length, most) for at in steps for n in range(_SLICES)
-    ]
+    return Window(start=math.floor(began / step_s) * step_s, end=end, step_s=step_s)
 
 
 def _item(upstream: UpstreamStats) -> dict[str, Any]:
@@ -659,8 +614,11 @@ def _item(upstream: UpstreamStats) -> dict[str, Any]:
         "keys": [
             {
                 "key": each.key,
-                "sampled_calls": each.calls,
-                "sampled_failed": each.failed,
+                "key_from": each.key_from,
+                "calls": each.calls,
+                "failed": each.failed,
+                "sampled_calls": None,
+                "sampled_failed": None,
                 "failing_since": each.failing_since,
             }
             for each in upstream.keys
@@ -683,4 +641,5 @@ def _questions(totals: CallTotals | None) -> dict[str, Any]:
 def _flat_stats(stats: CallStats) -> dict[str, Any]:
     flat = asdict(stats)
     latencies = flat.pop("latencies")
-    return {**flat, "sampled_calls": latencies.pop("calls"), **latencies}
+    timed = latencies.pop("calls")
+    return {**flat, "timed_calls": timed, "sampled_calls": None, **latencies}

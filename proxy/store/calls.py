@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, union
@@ -14,6 +15,7 @@ from proxy.store.closings import reopen
 from proxy.store.connections import Commit, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
 from proxy.store.events import exchange_failed
+from proxy.store.lane_minutes import LaneCounter
 from proxy.store.rows import exchange_of, exchange_row, open_exchange_of, open_row
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
@@ -28,9 +30,11 @@ from proxy.store.tables import (
 )
 
 _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may have been pruned
+_ID = EXCHANGE_COLUMNS.index("id")
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
 _NO_ANSWER = 300  # statuses from here on
 _Row = tuple[Any, ...]
+_as_commit = partial(tuple.__new__, Commit)  # with each commit: no call of Python's own
 
 
 class Calls:
@@ -48,6 +52,7 @@ class Calls:
         self._forget()
         self._known_since = 0.0
         self._open_ids: set[str] = set()
+        self._lanes = LaneCounter()
 
     def write(self, batch: CommitBatch, *, worker: str) -> None:
         """Commit one batch; all of it is durable when this returns.
@@ -59,9 +64,14 @@ class Calls:
         try:
             self._write(batch, worker)
         except DatabaseUnavailable as error:
+            self._lanes.forget()
             self._on_unavailable(error)
             raise
+        except RowRejected:
+            self._lanes.forget()
+            raise
         except (ValueError, TypeError, OverflowError) as error:
+            self._lanes.forget()
             raise RowRejected(reason(error)) from error
 
     def _forget(self) -> None:
@@ -72,29 +82,32 @@ class Calls:
         if len(recorded) > 1:  # the last one of an id stands
             recorded = list({each.id: each for each in recorded}.values())
         begun = _begun(batch) if batch.opened else ()
-        if batch.late and recorded:  # before they are written: what fails then is tried again
+        if batch.late:  # before they are written: what fails then is tried again
             with self._connections.writing() as connection:
                 reopen(connection, recorded)
+                counted = _on_record(connection, recorded)  # their commit may have been made
         new: dict[str, float] = {}  # rollouts that this process has not written, and since when
-        for each in (*recorded, *begun) if begun else recorded:
-            if each.rollout_id not in known and each.rollout_id not in gaps:  # it makes its own
-                new[each.rollout_id] = each.timing.started_at
-        rows: list[_Row] = []
+        rows = [*map(exchange_row, recorded)]
         events: list[_Row] = []
         closed: list[_Row] = []
         for each in recorded:
-            rows.append(exchange_row(each))
+            if each.rollout_id not in known and each.rollout_id not in gaps:  # it makes its own
+                new[each.rollout_id] = each.timing.started_at
             if each.cause is not None:
                 events.append(exchange_failed(each))
             if each.id in open_ids:
                 closed.append((each.id,))
+        for each in begun:
+            if each.rollout_id not in known and each.rollout_id not in gaps:
+                new.setdefault(each.rollout_id, each.timing.started_at)
+        fresh = [row for row in rows if row[_ID] not in counted] if batch.late else rows
         self._connections.commits.commit(
-            Commit(
+            _as_commit((
                 tuple(new.items()) if new else (),
                 _gap_rows(gaps) if gaps else (),
                 [open_row(each, worker) for each in begun] if begun else (),
-                rows, events, closed,
-            )
+                rows, events, closed, self._lanes.add(fresh),
+            ))
         )  # fmt: skip
         if new:
             self._remember(new)
@@ -112,6 +125,7 @@ class Calls:
     def forget_rollouts(self) -> None:
         """Write every rollout again with its next call: the database may have been replaced."""
         self._forget()
+        self._lanes.forget()
 
     def expire_rollouts(self, now: float) -> None:
         """Do so once an hour: rollouts may have been pruned."""
@@ -253,6 +267,14 @@ def _begun(batch: CommitBatch) -> Sequence[Exchange]:
     """Return the calls that began, each once, and did not end with the same commit."""
     ended = {each.id for each in batch.recorded}
     return list({each.id: each for each in batch.opened if each.id not in ended}.values())
+
+
+def _on_record(connection: Connection, recorded: Iterable[Exchange]) -> set[str]:
+    """Return the ids of those calls that are in the database, ended."""
+    ids = {each.id: each.rollout_id for each in recorded}
+    each = exchanges.c
+    query = select(each.id).where(each.rollout_id.in_(set(ids.values())), each.id.in_(ids))
+    return set(connection.execute(query).scalars())
 
 
 def _gap_rows(gaps: Mapping[str, Gap]) -> list[tuple[str, float, int]]:

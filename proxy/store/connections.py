@@ -18,12 +18,11 @@ from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 from sqlalchemy.util import LRUCache
 
 from proxy.store.errors import translated
-from proxy.store.tables import EXCHANGE_COLUMNS
 
 # --- group commits as rows ---------------------------------------------------------------------
 
 
-Rows = Sequence[tuple[Any, ...]]
+Rows = Sequence[Sequence[Any]]
 
 EVENTS_CHANNEL = "truezero_events"  # PostgreSQL notifies on it when events were written
 ROLLOUT_COLUMNS = ("id", "created_at")
@@ -36,7 +35,7 @@ class Commit(NamedTuple):
     """Rows by the statement that takes them, in their order; no key stands twice in one of them.
 
     ``rollouts`` are those that may be new, ``gaps`` add up on theirs, ``closed`` are ids of
-    calls in flight that have ended.
+    calls in flight that have ended, ``lanes`` sums that replace those of their slot.
     """
 
     rollouts: Rows = ()
@@ -45,6 +44,7 @@ class Commit(NamedTuple):
     recorded: Rows = ()
     events: Rows = ()
     closed: Rows = ()
+    lanes: Rows = ()
 
 
 class CommitWriter(Protocol):
@@ -64,10 +64,12 @@ class CommitWriter(Protocol):
         ...
 
 
-def replaced(keys: Sequence[str]) -> str:
-    """Return the clause that replaces an exchange written again: all columns but its keys."""
-    changed = (name for name in EXCHANGE_COLUMNS if name not in keys)
-    return "DO UPDATE SET " + ", ".join(f"{name} = excluded.{name}" for name in changed)
+def replaced(columns: Sequence[str], keys: Sequence[str]) -> str:
+    """Return the clause that replaces a row written again: all columns but its keys."""
+    changed = (name for name in columns if name not in keys)
+    return f"({', '.join(keys)}) DO UPDATE SET " + ", ".join(
+        f"{name} = excluded.{name}" for name in changed
+    )
 
 
 # --- connections -------------------------------------------------------------------------------

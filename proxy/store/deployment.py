@@ -18,8 +18,10 @@ from classifier.breakers import at as breaker_at
 from proxy.store.budgets import settle_dead
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import decode_state
+from proxy.store.lane_minutes import add_ended
 from proxy.store.rows import lost_row
 from proxy.store.tables import (
+    EXCHANGE_COLUMNS,
     Row,
     add,
     as_json,
@@ -213,8 +215,12 @@ def _claimed(connection: Connection, dead: Sequence[str]) -> list[str]:
 def _bury(connection: Connection, dead: Sequence[str]) -> None:
     """Turn the calls that dead workers left open into lost exchanges; end their series."""
     theirs = open_calls.c.worker.in_(dead)
-    for row in connection.execute(select(open_calls).where(theirs)).mappings().all():
-        add(connection, exchanges, lost_row(row))
+    lost = [
+        made
+        for row in connection.execute(select(open_calls).where(theirs)).mappings().all()
+        if add(connection, exchanges, made := lost_row(row))
+    ]
+    add_ended(connection, (tuple(map(made.get, EXCHANGE_COLUMNS)) for made in lost))
     connection.execute(delete(open_calls).where(theirs))
     settle_dead(connection, dead)
     left = reference_series.c.worker.in_(dead) & reference_series.c.ended_at.is_(None)

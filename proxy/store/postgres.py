@@ -34,7 +34,7 @@ from proxy.store.connections import (
     replaced,
 )
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason, refuse_encoding
-from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS, metadata
+from proxy.store.tables import EXCHANGE_COLUMNS, LANE_COLUMNS, LANE_KEY, OPEN_COLUMNS, metadata
 
 # --- LISTEN, in a thread of its own ------------------------------------------------------------
 # Calls listeners when any replica wrote events.
@@ -292,14 +292,13 @@ STATEMENTS = {
     "rollouts": _insert("rollouts", ROLLOUT_COLUMNS, "(id) DO NOTHING"),
     "gaps": _insert("rollouts", GAP_COLUMNS, ADD_UP),
     "opened": _insert("open_calls", OPEN_COLUMNS, "(id) DO NOTHING"),
-    "recorded": _insert(
-        "exchanges", EXCHANGE_COLUMNS, f"({', '.join(_EXCHANGE_KEY)}) {replaced(_EXCHANGE_KEY)}"
-    ),
+    "recorded": _insert("exchanges", EXCHANGE_COLUMNS, replaced(EXCHANGE_COLUMNS, _EXCHANGE_KEY)),
     # Joined to the lock, so that no event is numbered before the lock is held.
     "events": f"{_insert('events', EVENT_COLUMNS)} CROSS JOIN"
     f" (SELECT pg_advisory_xact_lock({Lock.EVENTS.key()}) OFFSET 0) AS held",
     "closed": "DELETE FROM open_calls WHERE id IN"
     " (SELECT row->>0 FROM jsonb_array_elements(%s::jsonb) AS row)",
+    "lanes": _insert("lane_minutes", LANE_COLUMNS, replaced(LANE_COLUMNS, LANE_KEY)),
 }
 
 

@@ -35,7 +35,7 @@ from proxy.store.errors import (
     reason,
     translated,
 )
-from proxy.store.tables import EXCHANGE_COLUMNS, OPEN_COLUMNS
+from proxy.store.tables import EXCHANGE_COLUMNS, LANE_COLUMNS, LANE_KEY, OPEN_COLUMNS
 
 # --- turns to write, among the threads of one process ------------------------------------------
 # SQLite lets one connection write at a time and has the others look again after 1, 2, 5 and up to
@@ -295,17 +295,17 @@ class SqliteCommitWriter:
 
     @staticmethod
     def _commit(connection: sqlite3.Connection, rows: Commit) -> None:
-        rollouts, gaps, opened, recorded, events, closed = rows
-        if len(recorded) == 1 and not (closed or events or rollouts or opened or gaps):
-            # By itself a transaction: two statements less, for which threads would wait as well.
-            connection.execute(_RECORD, recorded[0])
-            return
+        rollouts, gaps, opened, recorded, events, closed, lanes = rows
         connection.execute("BEGIN IMMEDIATE")
         try:
-            for statement, several in zip(_IN_ORDER, rows, strict=True):
-                if several:
-                    connection.executemany(statement, several)
-            connection.execute("COMMIT")
+            if not (closed or events or rollouts or opened or gaps):
+                connection.executemany(_RECORD, recorded)
+                connection.executemany(_COUNT, lanes)
+            else:
+                for statement, several in zip(_IN_ORDER, rows, strict=True):
+                    if several:
+                        connection.executemany(statement, several)
+            connection.commit()
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # the database may have done so itself
                 connection.execute("ROLLBACK")
@@ -359,11 +359,10 @@ STATEMENTS = {
     "rollouts": _insert("rollouts", ROLLOUT_COLUMNS, "(id) DO NOTHING"),
     "gaps": _insert("rollouts", GAP_COLUMNS, ADD_UP),
     "opened": _insert("open_calls", OPEN_COLUMNS, "(id) DO NOTHING"),
-    "recorded": _insert(
-        "exchanges", EXCHANGE_COLUMNS, f"({', '.join(_EXCHANGE_KEY)}) {replaced(_EXCHANGE_KEY)}"
-    ),
+    "recorded": _insert("exchanges", EXCHANGE_COLUMNS, replaced(EXCHANGE_COLUMNS, _EXCHANGE_KEY)),
     "events": _insert("events", EVENT_COLUMNS),
     "closed": "DELETE FROM open_calls WHERE id = ?",
+    "lanes": _insert("lane_minutes", LANE_COLUMNS, replaced(LANE_COLUMNS, LANE_KEY)),
 }
-_RECORD = STATEMENTS["recorded"]
+_RECORD, _COUNT = STATEMENTS["recorded"], STATEMENTS["lanes"]
 _IN_ORDER = tuple(STATEMENTS[part] for part in Commit._fields)

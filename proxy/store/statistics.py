@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -17,7 +17,6 @@ from sqlalchemy import (
     Integer,
     Select,
     and_,
-    bindparam,
     case,
     cast,
     func,
@@ -131,6 +130,13 @@ def call_span(connection: Connection, batch: str) -> tuple[float, float] | None:
     query = select(func.min(each.minute), func.max(each.minute))
     row = connection.execute(query.where(each.batch == batch, each.calls > 0)).one()
     return None if row[0] is None else (row[0] * _MINUTE, (row[1] + 1) * _MINUTE)
+
+
+def upstreams_of(connection: Connection, batch: str) -> list[str]:
+    """List the upstreams that a batch's ended calls went to."""
+    each = call_usage.c
+    query = select(each.upstream).distinct().where(each.batch == batch, each.calls > 0)
+    return list(connection.execute(query).scalars())
 
 
 def calls_over_time(connection: Connection, batch: str, *, step_s: int) -> tuple[int, list[Facts]]:
@@ -355,21 +361,10 @@ def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
 
 
 # --- upstreams and models ----------------------------------------------------------------------
-# Calls over time, and a sample of inference calls for quantiles.
+# Calls over time.
 
 
 _BATCHES = union_all(select(batches.c.batch), select(literal("")))
-_MODEL = func.coalesce(exchanges.c.answered_model, exchanges.c.model).label("model")
-_INFERENCE = exchanges.c.kind == "inference"
-_SAMPLED = ("upstream", "key_digest", "subcategory", "started_at", "first_byte_s", "duration_s")
-_SAMPLE = (
-    select(_MODEL, *(exchanges.c[name] for name in _SAMPLED))
-    .where(_INFERENCE)
-    .where(exchanges.c.started_at >= bindparam("since"))
-    .where(exchanges.c.started_at < bindparam("until"))
-    .order_by(exchanges.c.started_at.desc())
-    .limit(bindparam("most"))
-)
 
 
 def usage(
@@ -378,14 +373,12 @@ def usage(
     since: float,
     until: float,
     step_s: int,
-    upstream: str | None = None,
 ) -> list[Facts]:
     """Count ended calls by step, upstream, model and subcategory.
 
     Arguments:
         since: began in its minute or later, and before ``until``, in epoch seconds.
         step_s: whole minutes, in seconds.
-        upstream: only calls to it.
 
     Returns:
         Rows of ``step`` (times ``step_s`` is epoch seconds), ``upstream``, ``model`` (that
@@ -404,8 +397,6 @@ def usage(
         .group_by(*by)
         .having(total > 0)
     )
-    if upstream is not None:
-        query = query.where(calls.upstream == upstream)
     return [_row(row) for row in connection.execute(query).all()]
 
 
@@ -419,25 +410,3 @@ def _row(row: Sequence[Any]) -> Facts:
         "calls": int(calls),
         "last_at": float(last * _MINUTE),
     }
-
-
-class Slice(NamedTuple):
-    """Up to ``most`` calls that began from ``since`` to before ``until`` (epoch seconds)."""
-
-    since: float
-    until: float
-    most: int
-
-
-def samples(connection: Connection, slices: Iterable[Slice]) -> list[Facts]:
-    """List ended inference calls of each slice, the newest of it first.
-
-    Returns:
-        Rows of ``upstream``, ``model``, ``key_digest``, ``subcategory``, ``started_at``,
-        ``first_byte_s``, ``duration_s``.
-    """
-    return [
-        dict(row)
-        for each in slices
-        for row in connection.execute(_SAMPLE, each._asdict()).mappings()
-    ]

@@ -197,6 +197,30 @@ exchanges = Table(
     sqlite_with_rowid=False,
 )
 
+# What was counted of each lane's calls by minute (`lane_minutes.py`). A slot is some ten minutes of
+# one process, whose sums are replaced whole; a lane's minute is the sum over slots and servers.
+lane_minutes = Table(
+    "lane_minutes",
+    metadata,
+    Column("minute", _COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
+    Column("upstream", _text(64), primary_key=True),
+    Column("model", _text(200), primary_key=True),  # as it was asked for; empty: none was named
+    Column("key_digest", _text(16), primary_key=True),  # empty: no key was sent
+    Column("server", _text(64), primary_key=True),  # that answered; empty: none was named
+    Column("slot", BigInteger, primary_key=True, autoincrement=False),
+    Column("answered", _COUNT, nullable=False),  # calls
+    Column("failures", _COUNT, nullable=False),  # failed calls, without rejected requests
+    Column("others", _COUNT, nullable=False),  # rejected requests, and calls that agents left
+    Column("first_failed_at", Float),
+    Column("last_failed_at", Float),
+    Column("last_answered_at", Float, nullable=False),  # 0: none was
+    Column("own_key", Boolean, nullable=False),  # a setting of the operator's has the key
+    Column("failed", Text, nullable=False),  # JSON: failures by cause
+    Column("votes", Text, nullable=False),  # JSON: seconds that calls took, and rollouts
+    Index("lane_minutes_lane", "upstream", "model", "key_digest", "minute"),
+    sqlite_with_rowid=False,
+)
+
 # Calls in flight; what a dead process leaves here becomes `lost`.
 open_calls = Table(
     "open_calls",
@@ -440,6 +464,8 @@ ENTRY_COLUMNS = (
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
 # Fields of `Verdict` that have a column of their own beside its JSON.
 VERDICT_COLUMNS = tuple(each.name for each in declared(Verdict) if each.name in verdicts.columns)
+LANE_COLUMNS: tuple[str, ...] = tuple(column.name for column in lane_minutes.columns)
+LANE_KEY = LANE_COLUMNS[:6]
 OPEN_COLUMNS: tuple[str, ...] = tuple(column.name for column in open_calls.columns)
 
 

@@ -252,6 +252,7 @@ async def _upstreams(
         "upstreams",
         report=report,
         outages=outages,
+        open={} if chosen.until is not None else report.open,
         waiting={} if chosen.until is not None else await waiting_calls(context.service),
         lanes={
             name: [each.to_dict() for each in lanes if each.place.upstream == name]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import random
 import sys
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,13 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from classifier.lane_health import (
-    LaneFailure,
+    Failures,
     LaneHealth,
+    LaneTally,
     LaneWord,
-    failures_by_minute,
-    lane_failures,
+    RolloutCalls,
     lane_health,
-    minutes_of,
+    vote_of,
+    weighed,
 )
 from classifier.records import Ending, KeySource
 from classifier.verdicts import Subcategory
@@ -143,43 +143,59 @@ class _Lane:
     """The calls of one lane, so that a moment looks only at those which it may tell apart."""
 
     def __init__(self, calls: Sequence[SimulatedCall]) -> None:
-        self._calls = calls  # oldest first
-        self._starts = [call.at for call in calls]
         self._longest_s = max(call.ended_at - call.at for call in calls)
-        self._answered = [(call.at, call.rollout_id) for call in calls if call.fault is None]
-        self._minutes = [int(at // 60) for at, _ in self._answered]
-        self._failed = [_failure(call, call.fault) for call in calls if call.fault is not None]
-        self._failed_starts = [failed.at for failed in self._failed]
+        minutes: defaultdict[int, list[SimulatedCall]] = defaultdict(list)
+        for call in calls:
+            minutes[int(call.at // 60)].append(call)
+        self._whole = {minute: _tally(minute, theirs) for minute, theirs in minutes.items()}
+        self._minutes = minutes
 
     def health(self, now: float, *, since: float) -> LaneHealth:
         """Return its health at a moment, by the calls that began from ``since`` on."""
-        # Of those that began before `settled`, each has ended; the few since then are looked at.
-        settled = max(since, now - self._longest_s)
-        begin, end = bisect_left(self._answered, (since,)), bisect_left(self._answered, (settled,))
-        first, last = (bisect_left(self._failed_starts, at) for at in (since, settled))
-        answered, failed = self._answered[begin:end], self._failed[first:last]
-        minutes, pending = Counter(self._minutes[begin:end]), Counter[int]()
-        at, until = bisect_left(self._starts, settled), bisect_right(self._starts, now)
-        for call in self._calls[at:until]:
-            if call.ended_at > now:
-                pending[int(call.at // 60)] += 1
-            elif call.fault is None:
-                answered.append((call.at, call.rollout_id))
-                minutes[int(call.at // 60)] += 1
-            else:
-                failed.append(_failure(call, call.fault))
-        failures = failures_by_minute(lane_failures(failed, answered))
-        return lane_health(minutes_of(minutes, failures, pending=pending), now)
+        # Of minutes that ended before `settled` each call has ended; those since are looked at.
+        settled = int(max(since, now - self._longest_s) // 60)
+        tallies = [
+            tally for minute, tally in self._whole.items() if since // 60 <= minute < settled
+        ]
+        pending: defaultdict[int, set[str]] = defaultdict(set)
+        for minute in range(settled, int(now // 60) + 1):
+            begun = [call for call in self._minutes.get(minute, ()) if call.at <= now]
+            ended = [call for call in begun if call.ended_at <= now]
+            if ended:
+                tallies.append(_tally(minute, ended))
+            pending[minute].update(call.rollout_id for call in begun if call.ended_at > now)
+        in_flight = {minute: len(rollouts) for minute, rollouts in pending.items() if rollouts}
+        return lane_health(weighed(tallies, pending=in_flight), now)
 
 
-def _failure(call: SimulatedCall, fault: Fault) -> LaneFailure:
-    return LaneFailure(
-        rollout_id=call.rollout_id,
-        at=call.at,
-        subcategory=fault.subcategory,
-        status=fault.status,
-        ending=fault.ending,
-        key_source=OWN,
+def _tally(minute: int, calls: Sequence[SimulatedCall]) -> LaneTally:
+    answered: Counter[str] = Counter()
+    failed: defaultdict[str, dict[str, Failures]] = defaultdict(dict)
+    causes: Counter[str] = Counter()
+    for call in calls:
+        name = call.rollout_id
+        if call.fault is None:
+            answered[name] += 1
+            continue
+        cause, status, ending = call.fault
+        causes[cause] += 1
+        outage = vote_of(
+            cause, status=status, ending=ending, held=None, key_source=OWN, injected=False
+        )
+        if outage is not None:
+            before = failed[name].get(cause)
+            first, count = (call.at, 0) if before is None else (before.first, before.calls)
+            outage = outage or (before is not None and before.outage)
+            failed[name][cause] = Failures(count + 1, outage, first, call.at)
+    return LaneTally(
+        minute=minute,
+        calls=len(calls),
+        answered=answered.total(),
+        failed=causes,
+        last_answered_at=max((call.at for call in calls if call.fault is None), default=None),
+        own_key=True,
+        failing={name: RolloutCalls(answered.pop(name, 0), of) for name, of in failed.items()},
+        answering=answered,
     )
 
 

@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from classifier.lane_health import (
-    LaneFailure,
+    Failures,
     LaneHealth,
     LaneMinute,
+    LaneTally,
     LaneWord,
     LastReference,
+    RolloutCalls,
     episodes,
-    lane_failures,
     lane_health,
+    merged,
+    vote_of,
+    weighed,
 )
 from classifier.records import Ending, KeySource
 from classifier.verdicts import Subcategory
@@ -25,10 +29,15 @@ LAST = int(NOW // 60) - 1
 
 
 def minutes(*counts: tuple[float, float], cause: str = "provider_error") -> list[LaneMinute]:
-    """Consecutive minutes until the last whole one, each answered and failed calls."""
+    """Consecutive minutes until the last whole one, each with votes for answers and failures."""
     first = LAST + 1 - len(counts)
     return [
-        LaneMinute(minute=first + n, answered=answered, failed={cause: failed} if failed else {})
+        LaneMinute(
+            minute=first + n,
+            answered=answered,
+            failed={cause: failed} if failed else {},
+            answers=int(answered),
+        )
         for n, (answered, failed) in enumerate(counts)
     ]
 
@@ -61,14 +70,14 @@ def test_a_word_needs_a_floor_of_calls_and_a_share_beyond_doubt(
 def test_a_failing_lane_says_since_when_by_what_and_of_how_many() -> None:
     found = health((30, 0), (30, 0), (2, 28), (0, 30))
     assert (found.word, found.cause, found.since) == ("down", "provider_error", (LAST - 1) * 60.0)
-    assert (found.failures, found.calls) == (58, 60)
+    assert (found.failures, found.votes) == (58, 60)
     assert found.share_low is not None
     assert 0.8 < found.share_low < 58 / 60
 
 
 def test_a_failing_lane_says_since_its_first_failures_though_few_left_a_doubt() -> None:
     found = health((30, 0), (0, 1), (0, 2), (0, 5))
-    assert (found.since, found.failures, found.calls) == ((LAST - 2) * 60.0, 8, 8)
+    assert (found.since, found.failures, found.votes) == ((LAST - 2) * 60.0, 8, 8)
     assert health((30, 0), (29, 1), (0, 5)).since == LAST * 60.0, "one of thirty is as usual"
 
 
@@ -93,7 +102,7 @@ def test_it_is_over_once_answers_in_a_row_cannot_be_chance() -> None:
 
 def test_an_outage_lasts_until_an_answer_ends_it_however_long_nobody_calls() -> None:
     old = lane_health(minutes((30, 0), (0, 30)), NOW + 3000)
-    assert (old.word, old.last_at) == ("down", LAST * 60.0)
+    assert old.word == "down"
     assert lane_health(minutes((30, 0)), NOW + 3000).word == "unknown", "answers grow old"
 
 
@@ -106,67 +115,123 @@ def test_a_reference_that_failed_after_the_last_call_keeps_a_lane_from_being_hea
     assert health((0, 30), reference=answered).reference == answered
 
 
-# --- whose failure it is ---
+# --- votes: whose failure it is ---
 
 
-def failure(n: int, rollout: str = "", **facts: Any) -> LaneFailure:
-    said: dict[str, Any] = {"subcategory": Subcategory.PROVIDER_ERROR, "status": 503} | facts
-    return LaneFailure(rollout_id=rollout or f"r{n}", at=NOW + n, **said)
-
-
-BETWEEN = [(NOW + 2.5, "other")]
-
-
-@pytest.mark.parametrize(
-    "facts",
-    [
-        {"injected": True},
-        {"held": True, "ending": Ending.TIMED_OUT},
-        {"subcategory": Subcategory.REJECTED_REQUEST, "status": 400},
-    ],
-)
-def test_what_the_agents_or_the_runner_caused_counts_never(facts: dict[str, Any]) -> None:
-    assert lane_failures([failure(n, **facts) for n in range(10)], []) == []
-
-
-def test_an_outage_counts_unless_one_rollout_has_it_alone_while_others_are_answered() -> None:
-    alone = [failure(n, "one") for n in range(5)]
-    assert lane_failures(alone, []) == alone
-    assert lane_failures(alone, [(NOW + 2.5, "one")]) == alone
-    assert lane_failures(alone, BETWEEN) == []
-    both = [failure(n, f"r{n % 2}") for n in range(4)]
-    assert lane_failures(both, BETWEEN) == both
+OUTAGE: dict[str, Any] = {
+    "status": 503, "ending": Ending.COMPLETE, "held": None, "key_source": KeySource.AGENT,
+    "injected": False,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    "facts",
+    ("subcategory", "facts", "vote"),
     [
-        {"subcategory": Subcategory.RATE_LIMIT, "status": 429},
-        {"subcategory": Subcategory.MODEL_NOT_FOUND, "status": 404},
-        {"subcategory": Subcategory.AUTH, "status": 401, "key_source": KeySource.AGENT},
-        {"status": 500},
+        ("provider_error", {}, True),
+        ("provider_error", {"status": None, "ending": Ending.CUT_UPSTREAM}, True),
+        ("provider_error", {"status": 500}, False),
+        ("rate_limit", {"status": 429}, False),
+        ("model_not_found", {"status": 404}, False),
+        ("auth", {"status": 401}, False),
+        ("auth", {"status": 401, "key_source": KeySource.OPERATOR}, True),
+        ("quota", {"status": 429, "key_source": KeySource.ADDED}, True),
+        ("provider_error", {"injected": True}, None),
+        ("provider_error", {"held": True, "ending": Ending.TIMED_OUT}, None),
+        ("rejected_request", {"status": 400}, None),
     ],
 )
-def test_what_an_agent_can_bring_about_counts_once_three_rollouts_fail_alike(
-    facts: dict[str, Any],
+def test_a_failure_votes_by_who_can_bring_it_about(
+    subcategory: str, facts: dict[str, Any], vote: bool | None
 ) -> None:
-    two = [failure(n, f"r{n % 2}", **facts) for n in range(20)]
-    assert lane_failures(two, []) == []
-    three = [failure(n, f"r{n % 3}", **facts) for n in range(21)]
-    assert lane_failures(three, BETWEEN) == three
+    assert vote_of(subcategory, **OUTAGE | facts) is vote
+
+
+def tally(
+    minute: int,
+    answering: dict[str, int] | None = None,
+    failing: dict[str, int] | None = None,
+    *,
+    cause: str = "provider_error",
+    outage: bool = True,
+    answered_s: float = 50.0,
+    failed_s: float = 10.0,
+) -> LaneTally:
+    """A minute in which rollouts were answered and failed so often; calls begin at two seconds."""
+    answered, failed = answering or {}, failing or {}
+    begin = minute * 60.0
+    return LaneTally(
+        minute=minute,
+        calls=sum(answered.values()) + sum(failed.values()),
+        answered=sum(answered.values()),
+        failed={cause: sum(failed.values())} if failed else {},
+        last_answered_at=begin + answered_s if answered else None,
+        answering={name: calls for name, calls in answered.items() if name not in failed},
+        failing={
+            name: RolloutCalls(
+                answered.get(name, 0),
+                {cause: Failures(calls, outage, begin + failed_s, begin + failed_s)},
+            )
+            for name, calls in failed.items()
+        },
+    )
+
+
+def votes(*tallies: LaneTally, **facts: Any) -> list[tuple[float, float]]:
+    return [(each.answered, each.failures) for each in weighed(tallies, **facts)]
+
+
+def test_a_rollout_has_one_vote_a_minute_however_many_calls_it_makes() -> None:
+    assert votes(tally(1, {"a": 500, "b": 1}, {"c": 90, "d": 1})) == [(2, 2)]
+    assert votes(tally(1, {"a": 3, "b": 1}, {"a": 1, "b": 1})) == [(1.25, 0.75)], "in parts"
+    assert [each.answers for each in weighed([tally(1, {"a": 500})])] == [500]
+
+
+def test_an_outage_votes_unless_one_rollout_has_it_alone_while_others_are_answered() -> None:
+    alone = [tally(n, failing={"one": 2}) for n in range(3)]
+    assert votes(*alone) == [(0, 1)] * 3
+    assert votes(*alone[:2], tally(2, {"one": 5}, {"one": 5})) == [(0, 1), (0, 1), (0.5, 0.5)]
+    others = [tally(n, {"other": 1}, {"one": 2}) for n in range(3)]
+    assert votes(*others) == [(1, 0)] * 3
+    before = [tally(0, {"other": 1}, {"one": 2}, answered_s=5.0), *alone[1:]]
+    assert votes(*before) == [(1, 1), (0, 1), (0, 1)], "it was answered before the first failed"
+    assert votes(*(tally(n, {"x": 1}, {f"r{n % 2}": 1}) for n in range(4))) == [(1, 1)] * 4
+
+
+def test_what_an_agent_can_bring_about_votes_once_three_rollouts_fail_alike() -> None:
+    def failing(*names: str) -> LaneTally:
+        return tally(1, {"x": 1}, dict.fromkeys(names, 20), cause="rate_limit", outage=False)
+
+    assert votes(failing("a", "b")) == [(1, 0)]
+    assert votes(failing("a", "b", "c")) == [(1, 3)]
 
 
 def test_a_burst_weighs_little_beside_the_few_failures_of_others() -> None:
-    limit: dict[str, Any] = {"subcategory": Subcategory.RATE_LIMIT, "status": 429}
-    burst = [failure(n, "burst", **limit) for n in range(50)]
-    few = [failure(60, "a", **limit), failure(61, "b", **limit)]
-    assert len(lane_failures([*burst, *few], [])) == 3
+    facts: dict[str, Any] = {"cause": "rate_limit", "outage": False}
+    burst = [tally(n, failing={"burst": 9}, **facts) for n in range(6)]
+    few = tally(6, failing={"burst": 9, "a": 1, "b": 1}, **facts)
+    assert sum(failed for _, failed in votes(*burst, few)) == 3
 
 
-def test_the_operators_dead_key_counts_from_one_rollout_on() -> None:
-    dead: dict[str, Any] = {"subcategory": Subcategory.AUTH, "status": 401}
-    own = [failure(n, "one", key_source=KeySource.OPERATOR, **dead) for n in range(4)]
-    assert lane_failures(own, []) == own
+def test_a_failure_beside_which_a_reference_was_answered_does_not_vote() -> None:
+    both = tally(1, failing={"a": 1, "b": 1})
+    assert votes(both) == [(0, 2)]
+    assert votes(both, explained=lambda name, _failures: name == "a") == [(0, 1)]
+
+
+def test_rows_of_several_processes_and_servers_add_up_and_a_rollout_counts_once() -> None:
+    one, other = tally(1, {"a": 1, "b": 2}), tally(1, {"b": 1, "c": 1}, {"a": 1, "d": 4})
+    both = merged([one, other])
+    assert (both.calls, both.answered, both.failed) == (10, 5, {"provider_error": 5})
+    assert votes(both) == [(2.5, 1.5)]
+    assert merged([both, both]).calls == 20
+
+
+def test_it_fails_since_the_first_failed_call_after_the_last_answered_one() -> None:
+    begun = tally(1, {"a": 1, "b": 1}, {"c": 1}, answered_s=20.0, failed_s=21.5)
+    found = lane_health(
+        weighed([begun, *(tally(n, failing={"a": 1, "c": 1}) for n in (2, 3))]), 240
+    )
+    assert (found.word, found.since, found.answered_at) == ("down", 81.5, 80.0)
 
 
 # --- measured on a simulated clock ---

@@ -106,12 +106,17 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
             "since (UTC)": "" if lane.since is None else moment(lane.since),
             "cause": escape("; ".join(_reasons(lane))),
             "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
+            "in flight": f"{lane.open:,d}" if lane.open else "",
             "waiting": f"{lane.waiting:,d}" if lane.waiting else "",
+            "key from": escape(lane.key_from or ""),
         }
         for lane in lanes
     ]
-    columns = ("upstream · model · key", "health", "since (UTC)", "cause", "failed", "waiting")
-    dispensable = ("waiting", "since (UTC)", "failed")
+    columns = (
+        "upstream · model · key", "health", "since (UTC)", "cause", "failed", "in flight",
+        "waiting", "key from",
+    )  # fmt: skip
+    dispensable = ("waiting", "in flight", "since (UTC)", "key from", "failed")
     what = "calls within the last hour"
     print_list(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
@@ -119,6 +124,8 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
 def _reasons(lane: models.LaneStatus) -> list[str]:
     """Return why a lane has its word."""
     reasons = [] if lane.cause is None else [lane.cause]
+    if lane.cause is None and lane.word == "unknown":
+        reasons += list(lane.failed)
     if lane.word == "unknown":
         denied = lane.reference is not None and lane.reference.answered is False
         reasons.append("its reference call failed" if denied else "too few calls to tell")

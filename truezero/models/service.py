@@ -45,7 +45,10 @@ class Problem(BaseModel):
 
 
 class UpstreamCalls(BaseModel):
-    """The statistics of some calls; latencies are of answered calls in the sample, in seconds."""
+    """The statistics of some calls.
+
+    Latencies are seconds to two digits, null for windows of more than a day.
+    """
 
     calls: int = Field(description="ended calls")
     refused: int = Field(
@@ -56,12 +59,13 @@ class UpstreamCalls(BaseModel):
         description="share of the calls that were not refused; null where there are none"
     )
     failing_since: float | None = Field(
-        description="from when on most calls failed, to the minute; null where they do not now"
+        description="since when all their lanes with a word are down; null where one is not"
     )
     last_at: float = Field(
         description="minute in which the last of them began, in seconds since the epoch"
     )
-    sampled_calls: int = Field(description="answered calls that the latencies stand on")
+    timed_calls: int = Field(description="answered calls that the latencies are of")
+    sampled_calls: None = gone("`timed_calls`")
     first_byte_p50_s: float | None = Field(description="median seconds to the first byte")
     first_byte_p95_s: float | None = Field(description="95th percentile of the same")
     duration_p50_s: float | None = Field(description="median seconds to the end")
@@ -75,14 +79,19 @@ class UpstreamModel(UpstreamCalls):
 
 
 class UpstreamKey(BaseModel):
-    """One key, as a salted digest, and how many sampled calls it made."""
+    """One key, as a salted digest, and the calls that asked a model with it."""
 
     key: str = Field(description="salted digest")
-    sampled_calls: int = Field(description="of the sample")
-    sampled_failed: int = Field(description="of them, failed by the provider")
+    key_from: str | None = Field(
+        None, description="the setting that it is from, or `an agent's own`; null: not known"
+    )
+    calls: int = Field(description="ended calls that asked a model")
+    failed: int = Field(description="of them, failed by the provider")
+    sampled_calls: None = gone("`calls`")
+    sampled_failed: None = gone("`failed`")
     failing_since: float | None = Field(
         default=None,
-        description="begin of the failed calls in a row that the key ended on; null below three",
+        description="since when all its lanes with a word are down; null where one is not",
     )
 
 
@@ -119,14 +128,18 @@ class UpstreamItem(UpstreamCalls):
 class UpstreamReport(BaseModel):
     """`GET /upstreams`: the busiest first; times in seconds since the epoch.
 
-    Latencies and keys stand on a sample of up to 4,000 inference calls, spread over the window.
+    Every call is counted. Latencies and keys are of calls that asked a model for an answer.
     """
 
     since: float = Field(description="begin of the first step")
     until: float = Field(description="end of the last step")
     step_s: int = Field(description="seconds of one step")
     calls: int = Field(description="ended calls that began in the window")
-    sampled_calls: int = Field(description="inference calls that latencies and keys stand on")
+    asked: int = Field(description="of them, those that asked a model for an answer")
+    open: dict[str, int] = Field(
+        default_factory=dict, description="calls in flight now, by upstream"
+    )
+    sampled_calls: None = gone("`asked`")
     items: list[UpstreamItem] = Field(description="the busiest first")
 
 
@@ -198,8 +211,9 @@ class ReferenceResult(BaseModel):
 class LaneStatus(BaseModel):
     """The health of one lane. The short form has `upstream` to `cause`, without `key` and `server`.
 
-    A degraded lane fails for more than 5 % of its calls, a down one for more than half, both beyond
-    doubt (Wilson's lower bound). An unknown one has too few calls.
+    Rollouts are weighed, not calls: each has one vote a minute. A degraded lane fails for more than
+    5 % of the votes, a down one for more than half, both beyond doubt (Wilson's lower bound). An
+    unknown one has too few.
     """
 
     upstream: str = Field(description="its name in a base URL")
@@ -208,18 +222,33 @@ class LaneStatus(BaseModel):
     server: str | None = Field(
         None, description="provider, region or engine that answers name; null: all of them"
     )
+    key_from: str | None = Field(
+        None, description="the setting that the key is from, or `an agent's own`; null: not known"
+    )
     word: Known[LaneWord] = Field(description="`healthy`, `degraded`, `down` or `unknown`")
-    since: float | None = Field(description="from when on it fails; null where it does not")
+    since: float | None = Field(
+        description="when the first failed call after the last answered one began; null: no failing"
+    )
+    answered_at: float | None = Field(None, description="when its last answered call began")
     cause: str | None = Field(description="most frequent subcategory of its failures since then")
-    calls: int = Field(0, description="calls that were weighed; what agents caused is left out")
+    calls: int = Field(
+        0, description="ended calls since `weighed_from`, within the hour where that is null"
+    )
     failed: dict[str, int] = Field(
-        default_factory=dict, description="of them, failed ones by subcategory"
+        default_factory=dict,
+        description="of them, failed ones by subcategory, without rejected requests",
+    )
+    votes: float = Field(0.0, description="votes of rollouts since then, one a minute at most")
+    failed_votes: float = Field(
+        0.0, description="of them, those for a failure that the agent did not cause"
     )
     failed_share_low: float | None = Field(
-        None, description="lower bound of the failed share, at 97.5 %"
+        None, description="lower bound of the share of failed votes, at 97.5 %"
     )
-    weighed_from: float | None = Field(None, description="when the first of them began")
-    last_at: float | None = Field(None, description="minute of its last call")
+    weighed_from: float | None = Field(None, description="the minute of the first vote")
+    last_at: float | None = Field(None, description="when its last ended call began")
+    open: int = Field(0, description="calls in flight")
+    open_since: float | None = Field(None, description="when the oldest of them began")
     waiting: int = Field(
         0, description="calls in flight for over 30 s and three times the lane's p99"
     )

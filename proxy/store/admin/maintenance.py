@@ -22,6 +22,7 @@ from proxy.store import schema
 from proxy.store.batch_versions import lock, note_changed
 from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
+from proxy.store.lane_minutes import delete_before
 from proxy.store.references import delete_series
 from proxy.store.tables import (
     batch_runs,
@@ -124,6 +125,7 @@ class _Pruning:
         self._step(_delete_breakers)
         self._step(_delete_runs, self._before)
         self._step(delete_series, self._before)
+        self._step(delete_before, self._before)
         self._step(_delete_nothings)
 
     def _due(self, active_batches: frozenset[str]) -> Iterator[list[str]]:

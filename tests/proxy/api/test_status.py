@@ -97,6 +97,6 @@ def test_pages_say_why_a_lane_is_unknown(services: Callable[..., Service]) -> No
     failing(service, rollouts=3)
     status = service.http.get("/status", headers=PAGE).text
     assert '<b class="quiet">unknown</b>' in status
-    assert "3 of 3 calls failed: too few to tell" in status
+    assert "3 of 3 calls failed (provider_error), too few to tell" in status
     upstreams = service.http.get("/ui/upstreams").text
     assert '<b class="quiet">unknown</b>: too few calls in the last hour to tell.' in upstreams

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from classifier.records import Ending, KeySource
 from proxy.control.alerts import BATCH, BREAKER, BUDGET, UPSTREAM, AlertSnapshot, current_alerts
 from proxy.control.queries import Service as ControlService
 from proxy.store.database import Database
@@ -69,18 +71,24 @@ async def test_an_open_breaker_names_its_lane_cause_and_rollouts(
     assert BREAKER in after, "one probe is let in: it is not closed"
 
 
-async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(
+COUNTS: dict[str, Any] = {
+    "injected": False, "held": None, "key_source": KeySource.OPERATOR, "ending": Ending.COMPLETE,
+}  # fmt: skip
+
+
+async def test_an_upstream_fails_once_its_lanes_are_down_for_two_minutes(
     service: Service, control: ControlService
 ) -> None:
     now = time.time() // 60 * 60 + 30
     seconds_ago = [30, 90, 150, 210]
 
     def write(failing: bool) -> None:
-        like = FULL if failing else ANSWERED
+        like = replace(FULL, **COUNTS) if failing else replace(ANSWERED, **COUNTS)
         calls = [
             replace(
                 like,
                 id=f"{failing:d}{number}{copy}",
+                rollout_id=f"r{number}-{copy}",
                 timing=replace(FULL.timing, started_at=now - ago),
             )
             for number, ago in enumerate(seconds_ago)
@@ -93,12 +101,13 @@ async def test_an_upstream_fails_once_most_calls_have_for_two_minutes(
     write(failing=True)
     snapshot = await current_alerts(at_that_time)
     (found,) = [each for each in snapshot.conditions if each.kind == UPSTREAM]
-    assert (found.subject, found.at) == (FULL.upstream, (now - 210) // 60 * 60)
+    assert (found.subject, found.at) == (FULL.upstream, now - 210)
     assert found.data["error_rate"] == 1.0
     assert found.data["calls"] == 8
     assert found.data["url"] == "https://truezero.example/base/ui/upstreams"
     write(failing=False)
-    assert UPSTREAM not in told(await current_alerts(at_that_time))
+    later = replace(control, now=lambda: now)
+    assert UPSTREAM not in told(await current_alerts(later))
 
 
 @pytest.mark.postgres_smoke

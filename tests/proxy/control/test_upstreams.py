@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -9,8 +9,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from classifier.records import Ending, Exchange, Timing
-from proxy.control import upstreams
+from classifier.records import Cause, Ending, Exchange, Timing
+from classifier.verdicts import Subcategory
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import (
     DRAWN,
@@ -18,21 +18,20 @@ from proxy.control.upstreams import (
     Window,
     WindowReport,
     build_timeline,
-    failing_since,
-    quantile,
-    refined,
+    quiet_outages,
     upstream_report,
     upstream_stats,
 )
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
+from proxy.store.lane_minutes import KeyStep, Took, quantile
 from proxy.store.tables import CommitBatch
 from tests.proxy.api.test_routes import Service
 from tests.proxy.store.records import FULL
 
-# --- Figures of upstreams, computed from counts over time and a sample of calls -------------------
+# --- Figures of upstreams, computed from counts over time -----------------------------------------
 
-WINDOW = Window(start=0.0, end=300.0, step_s=60, fine_from=300.0)
+WINDOW = Window(start=0.0, end=300.0, step_s=60)
 
 
 def row(at: float, calls: int = 1, cause: str | None = None, **facts: Any) -> dict[str, Any]:
@@ -42,28 +41,20 @@ def row(at: float, calls: int = 1, cause: str | None = None, **facts: Any) -> di
     }  # fmt: skip
 
 
-def call(at: float = 0.0, **facts: Any) -> dict[str, Any]:
-    return {
-        "upstream": "openai", "model": "gpt-5", "subcategory": None, "duration_s": 1.0,
-        "first_byte_s": 0.5, "started_at": at, "key_digest": "k1", **facts,
-    }  # fmt: skip
+def took(minute: int, whole_s: dict[float, int], first_s: dict[float, int] | None = None) -> Took:
+    return Took(minute, "openai", "gpt-5", first_s or {}, whole_s)
 
 
-def stats(
-    rows: Sequence[dict[str, Any]], sampled: Sequence[dict[str, Any]] = (), **how: Any
-) -> list[UpstreamStats]:
-    return upstream_stats(WINDOW, rows, sampled, **{"recent": [], "origins": {}, **how})
+def stats(rows: Sequence[dict[str, Any]], **how: Any) -> list[UpstreamStats]:
+    return upstream_stats(WINDOW, rows, **{"origins": {}, **how})
 
 
-def test_a_quantile_is_of_the_weight_not_of_the_values() -> None:
-    def even(values: Iterable[float]) -> list[tuple[float, float]]:
-        return [(value, 1.0) for value in values]
-
-    assert quantile(even([3.0, 1.0, 2.0]), 0.5) == 2.0
-    assert quantile(even([5.0]), 0.95) == 5.0
-    assert quantile([], 0.5) is None
-    assert quantile([(1.0, 9.0), (7.0, 1.0)], 0.5) == 1.0
-    assert quantile([(1.0, 1.0), (7.0, 9.0)], 0.5) == 7.0
+def test_a_quantile_is_of_counted_values() -> None:
+    assert quantile({1.0: 1, 2.0: 1, 3.0: 1}, 0.5) == 2.0
+    assert quantile({5.0: 1}, 0.95) == 5.0
+    assert quantile({}, 0.5) is None
+    assert quantile({1.0: 9, 7.0: 1}, 0.5) == 1.0
+    assert quantile({1.0: 1, 7.0: 9}, 0.5) == 7.0
 
 
 def test_the_agents_own_bad_requests_say_nothing_about_the_provider() -> None:
@@ -84,15 +75,15 @@ def test_rates_and_latencies_of_nothing_are_unknown() -> None:
     assert found.stats.latencies.duration_p95_s is None
 
 
-def test_latencies_are_of_answered_calls_and_weigh_what_they_stand_for() -> None:
-    sampled = [
-        call(5.0, duration_s=2.0, first_byte_s=0.2),
-        call(65.0, duration_s=9.0, first_byte_s=None),
-        call(66.0, duration_s=90.0, subcategory="provider_error"),
-    ]
-    (found,) = stats([row(0, 1), row(60, 99)], sampled)
-    taken = found.stats.latencies
-    assert (taken.calls, taken.duration_p50_s, taken.first_byte_p95_s) == (2, 9.0, 0.2)
+def test_latencies_are_of_the_calls_whose_seconds_are_known() -> None:
+    taken = [took(0, {2.0: 1}, {0.2: 1}), took(1, {9.0: 99})]
+    (found,) = stats([row(0, 1), row(60, 99)], taken=taken)
+    latencies = found.stats.latencies
+    assert (latencies.calls, latencies.duration_p50_s, latencies.first_byte_p95_s) == (
+        100,
+        9.0,
+        0.2,
+    )
 
 
 def test_upstreams_and_models_come_with_the_busiest_first() -> None:
@@ -110,7 +101,7 @@ def test_upstreams_and_models_come_with_the_busiest_first() -> None:
 
 
 def test_each_step_has_a_point_also_without_calls() -> None:
-    (found,) = stats([row(60, 4), row(60, 2, "auth")], [call(70.0, first_byte_s=0.3)])
+    (found,) = stats([row(60, 4), row(60, 2, "auth")], taken=[took(1, {1.0: 1}, {0.3: 1})])
     assert [point.at for point in found.points] == [0, 60, 120, 180, 240]
     assert [(point.calls, point.failed) for point in found.points[:2]] == [
         (0, {}),
@@ -121,69 +112,30 @@ def test_each_step_has_a_point_also_without_calls() -> None:
 
 
 def test_keys_are_counted_with_their_failures() -> None:
-    calls = [
-        call(), call(key_digest="k2"), call(key_digest="k2", subcategory="auth"),
-        call(key_digest=None), call(key_digest="k2", subcategory="rejected_request"),
+    keys = [
+        KeyStep(0, "openai", "k1", 1, {"rejected_request": 1}), KeyStep(1, "openai", None, 1, {}),
+        KeyStep(0, "openai", "k2", 2, {"auth": 1}), KeyStep(1, "openai", "k2", 1, {}),
     ]  # fmt: skip
-    (found,) = stats([row(0, 5)], calls)
+    (found,) = stats([row(0, 5)], keys=keys)
     assert [each[:3] for each in found.keys] == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
     assert {each.failing_since for each in found.keys} == {None}
-
-
-def test_a_key_is_dead_from_the_first_of_the_failures_it_ended_on() -> None:
-    def failed(at: float, cause: str | None) -> dict[str, Any]:
-        return call(key_digest="k2", subcategory=cause, started_at=at)
-
-    calls = [
-        failed(5, "quota"), failed(1, "auth"), failed(2, None), failed(3, "auth"),
-        failed(6, "rejected_request"), failed(4, "auth"),
+    assert [(point.calls, point.failed) for point in found.key_points[0][1][:2]] == [
+        (2, {"auth": 1}), (1, {}),
     ]  # fmt: skip
-    (found,) = stats([row(0, 6)], calls)
-    assert [each[3:] for each in found.keys] == [(3, "quota")]
-    (answered,) = stats([row(0, 7)], [*calls, failed(7, None)])
-    assert [each[3:] for each in answered.keys] == [(None, None)]
-    keyless = [{**each, "key_digest": None} for each in calls]
-    (found,) = stats([row(0, 6)], keyless)
-    assert [each[3:] for each in found.keys] == [(None, None)]
-
-
-@pytest.mark.parametrize(
-    ("rows", "since"),
-    [
-        ([row(0, 9), row(60, 3, "auth"), row(120, 1, "auth")], 60),
-        ([row(0, 9), row(60, 2, "auth")], None),  # too few
-        ([row(0, 9, "auth"), row(60, 9)], None),  # it is over
-        ([row(0, 9, "auth"), row(60, 9), row(60, 8, "quota")], None),  # most are answered
-        ([row(0, 9, "quota"), row(180, 1), row(180, 1, "quota")], 0),  # nothing in between
-        ([row(0, 9), row(60, 9, "rejected_request")], None),  # the agents' own
-        ([row(0, 3, "auth"), row(60, 9, "rejected_request")], 0),
-        ([], None),
-    ],
-)
-def test_it_fails_since_most_calls_do(rows: list[dict[str, Any]], since: float | None) -> None:
-    assert failing_since(rows) == since
-
-
-def test_the_minute_of_a_failure_is_taken_from_the_finer_counts() -> None:
-    window = Window(start=0.0, end=7200.0, step_s=1800, fine_from=3600.0)
-    rows = [row(0, 90), row(3600, 90), row(3600, 80, "auth")]
-    fine = [row(3600, 90), row(4020, 80, "auth")]
-    (found,) = upstream_stats(window, rows, (), recent=fine, origins={})
-    assert found.stats.failing_since == 4020
-    assert found.models[0][1].failing_since == 4020
-    earlier = [row(0, 40), row(0, 50, "auth"), row(1800, 9, "auth"), row(3600, 9, "auth")]
-    (found,) = upstream_stats(window, earlier, (), recent=[row(3600, 9, "auth")], origins={})
-    assert found.stats.failing_since == 0
-    found = refined(found, [row(0, 40), row(840, 50, "auth"), row(1800, 9, "auth")])
-    assert found.stats.failing_since == found.models[0][1].failing_since == 840
-    assert refined(found, [row(0, 40)]).stats.failing_since == 840, "nothing finer is known"
 
 
 # --------------------------------------------------------------------------------------------------
-# Upstreams over a window: every call is counted, however many; latencies are of a sample
+# Upstreams over a window: every call is counted, however many
 
 NOW = 1_800_000_000.0  # a whole number of hours
-ANSWERED = replace(FULL, status=200, cause=None, answered_model=None, ending=Ending.COMPLETE)
+ANSWERED = replace(
+    FULL, status=200, cause=None, answered_model=None, ending=Ending.COMPLETE, injected=False,
+    held=None,
+)  # fmt: skip
+DOWN = replace(
+    ANSWERED, status=503,
+    cause=Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule="status.503"),
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -212,9 +164,10 @@ async def counted_report(control: ControlService) -> tuple[WindowReport, int]:
     asked: list[str] = []
 
     def counted(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if "call_usage." in statement or "exchanges.upstream" in statement:
+        if "call_usage." in statement or "FROM lane_minutes" in statement:
             asked.append(statement)  # not those of the service's own rounds
 
+    control.statuses.clear()
     event.listen(Engine, "after_cursor_execute", counted)
     try:
         report = await upstream_report(control, NOW - 86_400)
@@ -234,7 +187,7 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
         recorded_call(name, ago_s=name, model=f"m{n}", key_digest=f"key-{n}") for n, name in named
     ))  # fmt: skip
     report, of_many = await counted_report(at_noon)
-    assert of_many == of_one == 4, "statements"
+    assert of_many == of_one == 4, "statements: counts, keys, seconds, and the lanes"
     (item,) = report.items
     busiest = [(f"{{}}{n}", many - n) for n in range(1, DRAWN + 1)]
     for prefix, parts in (("m", item.model_points), ("key-", item.key_points)):
@@ -244,39 +197,39 @@ async def test_the_busiest_models_and_keys_are_followed_without_another_statemen
             assert [point.at for point in points] == [point.at for point in item.points]
 
 
-async def test_all_calls_are_counted_and_few_statements_ask_for_them(
-    service: Service, at_noon: ControlService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(upstreams, "SAMPLED", 400)
+async def test_all_calls_are_counted(service: Service, at_noon: ControlService) -> None:
     write(service, *(recorded_call(n, ago_s=n * 8.0) for n in range(1000)))
-    report, asked = await counted_report(at_noon)
+    report, _ = await counted_report(at_noon)
     (item,) = report.items
-    assert (report.calls, item.stats.calls) == (1000, 1000)
-    assert 0 < report.sampled <= 400
+    assert (report.calls, item.stats.calls, report.asked) == (1000, 1000, 1000)
+    assert [key.calls for key in item.keys] == [1000]
+    assert item.stats.latencies.calls == 1000
     assert item.stats.latencies.first_byte_p50_s == 0.25
     assert sum(point.calls for point in item.points) == 1000
     assert len(item.points) <= 50
-    assert asked < 60, "statements"
 
 
-async def test_few_calls_are_all_looked_at(service: Service, at_noon: ControlService) -> None:
-    write(service, *(recorded_call(n, ago_s=n) for n in range(1, 60)))
-    report = await upstream_report(at_noon)
-    assert (report.calls, report.sampled) == (59, 59)
-
-
-@pytest.mark.postgres_smoke
-async def test_a_failure_is_dated_to_the_minute_however_long_the_window(
+async def test_an_upstream_fails_since_its_first_failed_call_after_the_last_answered_one(
     service: Service, at_noon: ControlService
 ) -> None:
-    began_s = 5 * 3600 + 17 * 60  # ago
-    answered = [recorded_call(n, ago_s=began_s + 60 * n) for n in range(1, 50)]
-    failed = [recorded_call(n, ago_s=began_s - 300 * n, like=FULL) for n in range(64)]
+    """Nor does the window that is looked at change it."""
+    answered = [recorded_call(n, ago_s=900.25 + 10 * n) for n in range(1, 50)]
+    failed = [
+        recorded_call(n, 890.75 - 10 * n, DOWN, rollout_id=f"r{n % 4}", key_source=None)
+        for n in range(64)
+    ]
     write(service, *answered, *(replace(each, id="f" + each.id) for each in failed))
-    for window_s in (6 * 3600, 24 * 3600, 7 * 86_400):
+    for window_s in (1200, 6 * 3600, 7 * 86_400):
         (item,) = (await upstream_report(at_noon, NOW - window_s)).items
-        assert item.stats.failing_since == NOW - began_s, window_s
-        assert item.stats.failed == {"quota": 64}
+        assert item.stats.failing_since == NOW - 890.75, window_s
+        assert item.models[0][1].failing_since == NOW - 890.75
+        (key,) = item.keys
+        assert (key.failing_since, key.cause) == (NOW - 890.75, "provider_error")
+    days_later = replace(at_noon, now=lambda: NOW + 2 * 86_400)
+    report = await upstream_report(days_later)
+    (outage,) = await quiet_outages(days_later, report)
+    assert (outage.since, outage.last_at) == (NOW - 890.75, NOW - 260.75)
+    assert outage.failed == {"provider_error": 28}, "in the last five minutes of its calls"
 
 
 async def test_a_range_holds_what_began_within_it(

@@ -120,7 +120,7 @@ def test_the_named_columns_exist() -> None:
 
 
 def test_an_exchange_written_again_keeps_its_key_and_replaces_the_rest() -> None:
-    clause = replaced(("rollout_id", "id"))
+    clause = replaced(EXCHANGE_COLUMNS, ("rollout_id", "id"))
     assert "rollout_id = " not in clause
     assert clause.count("excluded.") == len(EXCHANGE_COLUMNS) - 2
 

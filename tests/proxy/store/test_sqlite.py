@@ -51,7 +51,7 @@ def test_a_commit_is_written_whole_or_not_at_all(file: Path, opened: Connections
     opened.close()
 
 
-def test_a_commit_of_one_call_alone_is_one_statement(file: Path, opened: Connections) -> None:
+def test_a_commit_of_one_call_alone_is_whole_or_nothing(file: Path, opened: Connections) -> None:
     opened.commits.commit(Commit(rollouts=[(FULL.rollout_id, 1.0)]))
     with pytest.raises(RowRejected):
         opened.commits.commit(Commit(recorded=[(*exchange_row(FULL)[:-1], object())]))
@@ -66,7 +66,7 @@ def test_a_commit_of_one_call_alone_is_one_statement(file: Path, opened: Connect
     assert driven is not None
     driven.set_trace_callback(said.append)
     opened.commits.commit(Commit(recorded=[exchange_row(FULL)]))
-    assert {each.split()[0] for each in said} == {"INSERT"}  # its triggers' as well
+    assert {each.split()[0] for each in said} == {"BEGIN", "INSERT", "COMMIT"}  # triggers too
     assert (count(file, "exchanges"), count(file, "call_usage")) == (1, 1)
     opened.commits.commit(Commit(recorded=[exchange_row(FULL)], closed=[(FULL.id,)]))
     assert said[-1] == "COMMIT"

@@ -16,7 +16,7 @@ from classifier.records import Ending, Exchange, Kind, Timing
 from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.events import store_states
-from proxy.store.statistics import Slice, causes, causes_over_time, samples, usage
+from proxy.store.statistics import causes, causes_over_time, usage
 from proxy.store.tables import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
 from tests.proxy.store.test_verdicts import verdict
@@ -101,7 +101,7 @@ def test_rollouts_are_counted_by_health_in_batches_and_without_one(filled: Datab
     assert filled.read(statistics.counts, 6.0).verdicts == expected
 
 
-# --- Calls are counted by upstream and model over time, and sampled slice by slice ----------------
+# --- Calls are counted by upstream and model over time -------------------------------------------
 
 
 def call(name: str, at: float, like: Exchange = BARE, **facts: object) -> Exchange:
@@ -142,17 +142,9 @@ def test_calls_are_counted_by_step_upstream_answering_model_and_cause(
         (2, "v", None, None): (1, 120.0),
         (3, "u", "gpt-5", None): (1, 180.0),
     }
-    some = upstream_usage_filled.read(usage, since=61.0, until=120.0, step_s=3600, upstream="u")
-    assert [(row["step"], row["calls"]) for row in some] == [(0, 2)]
+    some = upstream_usage_filled.read(usage, since=61.0, until=120.0, step_s=3600)
+    assert [(row["step"], row["calls"]) for row in some if row["upstream"] == "u"] == [(0, 2)]
     assert upstream_usage_filled.read(usage, since=240.0, until=1000.0, step_s=60) == []
-
-
-def test_a_sample_takes_the_newest_of_each_slice(upstream_usage_filled: Database) -> None:
-    taken = upstream_usage_filled.read(samples, [Slice(60.0, 120.0, 2), Slice(120.0, 999.0, 9)])
-    assert [(call["started_at"], call["model"]) for call in taken] == [
-        (119.9, "gpt-5"), (61.0, "gpt-5"), (121.0, None), (120.0, "gpt-5-2025"),
-    ]  # fmt: skip
-    assert taken[0]["first_byte_s"] == 0.5
 
 
 def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
@@ -168,7 +160,6 @@ def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
         event.listen(Engine, "before_cursor_execute", note)
         try:
             database.read(usage, since=60.0, until=1000.0, step_s=60)
-            database.read(samples, [Slice(60.0, 120.0, 2)])
         finally:
             event.remove(Engine, "before_cursor_execute", note)
     with closing(sqlite3.connect(tmp_path / "t.db")) as file:
@@ -179,7 +170,6 @@ def test_sqlite_reads_only_the_calls_of_the_window(tmp_path: Path) -> None:
             for row in file.execute(f"EXPLAIN QUERY PLAN {text}", values)
         ]
     assert "SEARCH call_usage USING PRIMARY KEY (batch=? AND minute>? AND minute<?)" in plans
-    assert "SEARCH exchanges USING INDEX exchanges_started (started_at>? AND started_at<?)" in plans
 
 
 # --- Causes are counted by lane and batch, and over time ------------------------------------------

@@ -39,7 +39,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def fail(client: Client, provider: Provider) -> None:
     provider.plays(OVERLOADED)
     for n in range(6):
-        with client.batch("b").rollout(f"t{n}") as rollout:
+        with client.batch("b", upstream="openai").rollout(f"t{n}") as rollout:
             call(rollout.env["OPENAI_BASE_URL"])
 
 
@@ -84,7 +84,7 @@ def lane(word: str, **facts: str) -> models.LaneStatus:
 def test_an_unknown_lane_says_why() -> None:
     few = lane("unknown").model_copy(update={"calls": 3, "failed": {"provider_error": 3}})
     assert lane_line(few).endswith(
-        "openai · gpt-5: unknown, too few calls to tell (3 of 3 calls failed)"
+        "openai · gpt-5: unknown, provider_error, too few calls to tell (3 of 3 calls failed)"
     )
     reference = models.ReferenceResult(at=0.0, answered=False, subcategory="auth")
     denied = few.model_copy(update={"calls": 9, "failed": {}, "reference": reference})

@@ -32,7 +32,7 @@ def test_a_problem_keeps_the_fields_it_does_not_know() -> None:
 
 CALLS = {
     "calls": 0, "refused": 0, "failed": {}, "error_rate": None, "failing_since": None,
-    "last_at": 1.0, "sampled_calls": 0, "first_byte_p50_s": None, "first_byte_p95_s": None,
+    "last_at": 1.0, "timed_calls": 0, "first_byte_p50_s": None, "first_byte_p95_s": None,
     "duration_p50_s": None, "duration_p95_s": None,
 }  # fmt: skip
 

@@ -1,0 +1,696 @@
+"""The table `lane_minutes`: counts of each lane's calls by minute.
+
+The recorder adds calls up in memory, for some ten minutes (a slot), and writes the sums of those
+lanes and minutes that a commit brings calls of with that commit. A slot has rows of its own, which
+are replaced whole, so that a commit that is written twice counts once and several processes add up.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from binascii import crc32
+from collections import Counter, _count_elements, defaultdict  # type: ignore[attr-defined]
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from operator import itemgetter
+from typing import Any, NamedTuple
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    delete,
+    func,
+    select,
+    text,
+    tuple_,
+)
+
+from classifier.fingerprints import plain
+from classifier.lane_health import (
+    NAMED_ANSWERING,
+    NAMED_FAILING,
+    Failures,
+    LaneTally,
+    RolloutCalls,
+    merged,
+    vote_of,
+)
+from classifier.records import RESERVED, Ending, KeySource, Kind
+from classifier.references import REFERENCE
+from classifier.verdicts import Subcategory
+from proxy.store.connections import Connections
+from proxy.store.statistics import floor_of
+from proxy.store.tables import (
+    EXCHANGE_COLUMNS,
+    FAILED,
+    LANE_COLUMNS,
+    exchanges,
+    insert_into,
+    lane_minutes,
+    open_calls,
+    reference_failures,
+    reference_series,
+    rollouts,
+)
+
+OTHER = "other"
+"""The name of a model, a key or a server that is one too many."""
+UNKNOWN_NAMES = 200
+"""Lanes of a minute that were never answered and have an agent's own key; further ones are one."""
+SERVERS = 16
+"""Servers of a lane that are told apart in one minute."""
+_SLOT = 10  # minutes
+_MINUTES = 20_000  # of lanes, that one slot holds
+_KNOWN = 10_000  # lanes that were answered, remembered
+_MINUTE = 60
+
+ANSWERING = (Kind.INFERENCE.value, Kind.CONTINUATION.value)
+"""Kinds of calls that ask a model for an answer, and are calls of a lane."""
+_REJECTED = Subcategory.REJECTED_REQUEST.value
+_OWN_KEYS = (KeySource.OPERATOR.value, KeySource.ADDED.value)
+_COMPLETE = Ending.COMPLETE.value
+_P99 = 0.99
+_INT_KEYS = orjson.OPT_NON_STR_KEYS
+_dumps = orjson.dumps
+_TOOK = "f%.1e d%.1e"
+_count = _count_elements  # adds up in C, where a Counter would take forty instructions
+
+
+def _values(*names: str) -> itemgetter[Any]:
+    return itemgetter(*map(EXCHANGE_COLUMNS.index, names))
+
+
+_of_answer = _values("rollout_id", "started_at", "first_byte_s", "duration_s")
+# What the lane of a call depends on, and whether it was answered.
+_signature = _values(
+    "upstream", "model", "key_digest", "served_by", "system_fingerprint", "kind", "ending",
+    "subcategory", "attribution_source",
+)  # fmt: skip
+_of_failure = _values("status", "ending", "held", "key_source", "injected")
+_key_source = itemgetter(EXCHANGE_COLUMNS.index("key_source"))
+# Places in a row of `lane_minutes`.
+(_ANSWERED, _FAILURES, _OTHERS, _FIRST_FAILED, _LAST_FAILED, _LAST_ANSWERED, _FAILED, _VOTES) = map(
+    LANE_COLUMNS.index, (
+        "answered", "failures", "others", "first_failed_at", "last_failed_at", "last_answered_at",
+        "failed", "votes",
+    )
+)  # fmt: skip
+_Lane = tuple[str, str, str]  # upstream, model, key
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+class _Minute:
+    """The calls of one lane and server that began in one minute, as far as this slot has them.
+
+    ``row`` is that of `lane_minutes`, in which numbers are kept up to date and JSON is not.
+    Rollouts are known by the CRC of their ids. ``answering`` counts answered calls; ``failing`` has
+    by cause the number of failures, whether one is an outage, and the starts of the first and the
+    last. ``took`` counts seconds to two digits, to the first byte (f) and to the end (d).
+    """
+
+    __slots__ = ("answering", "failed", "failing", "parts", "row", "took")
+
+    def __init__(self, place: Sequence[Any], slot: int, *, own_key: bool) -> None:
+        self.row: list[Any] = [*place, slot, 0, 0, 0, None, None, 0.0, own_key, "{}", ""]
+        self.failed: dict[str, int] = {}
+        self.answering: dict[int, int] = {}
+        self.failing: dict[int, dict[str, list[Any]]] = {}
+        self.took: dict[str, int] = {}
+        self.parts = (self.took, self.answering)
+
+    def fail(self, cause: str, rollout: str, at: float, outage: bool | None) -> None:
+        """Count a failed call; ``outage`` is as `vote_of` returns it."""
+        row = self.row
+        self.failed[cause] = self.failed.get(cause, 0) + 1
+        row[_OTHERS if cause == _REJECTED else _FAILURES] += 1
+        row[_FIRST_FAILED] = at if row[_FIRST_FAILED] is None else min(row[_FIRST_FAILED], at)
+        row[_LAST_FAILED] = at if row[_LAST_FAILED] is None else max(row[_LAST_FAILED], at)
+        if outage is None or rollout in RESERVED:
+            return
+        name = crc32(rollout.encode())
+        if name not in self.failing:
+            self.failing[name] = {}
+        of = self.failing[name].setdefault(cause, [0, 0, at, at])
+        of[:] = of[0] + 1, of[1] or int(outage), min(of[2], at), max(of[3], at)
+
+    def written(self) -> list[Any]:
+        """Bring the row up to date, and return it."""
+        row = self.row
+        if self.failed or len(self.answering) > NAMED_ANSWERING:
+            row[_FAILED], row[_VOTES] = orjson.dumps(self.failed).decode(), self._votes()
+        else:
+            row[_VOTES] = _dumps(self.parts, None, _INT_KEYS).decode()
+        return row
+
+    def _votes(self) -> str:
+        answering, failing = self.answering, self.failing
+        more: dict[str, int] = {}
+        for causes in islice(failing.values(), NAMED_FAILING, None):
+            for cause in causes:
+                more[cause] = more.get(cause, 0) + 1
+        few = dict(islice(failing.items(), NAMED_FAILING)) if more else failing
+        others = answering.keys() - few.keys() if few else answering
+        names = [*islice(others, NAMED_ANSWERING)]
+        named = dict(zip(names, map(answering.get, names), strict=True))
+        answered = dict(zip(few, map(answering.get, few), strict=True))
+        parts = (self.took, named, few, answered, len(others) - len(named), more)
+        return _dumps(parts, None, _INT_KEYS).decode()
+
+
+_WRITTEN = _Minute.written
+
+
+class LaneCounter:
+    """Adds up the calls of one process. Its owner calls it from one thread at a time."""
+
+    def __init__(self, *, slot_minutes: float = _SLOT) -> None:
+        self._slot_minutes = slot_minutes
+        self._known: set[_Lane] = set()  # that were answered, or have a key of the operator's
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin a new slot: after a commit that failed, whose calls will come again."""
+        self._slot = secrets.randbits(62)
+        self._ends: float | None = None
+        self._minutes: dict[tuple[Any, ...], _Minute] = {}
+        self._answers: dict[tuple[float, tuple[Any, ...]], _Minute] = {}
+        self._unknown: defaultdict[int, set[_Lane]] = defaultdict(set)
+        self._servers: defaultdict[Any, set[str]] = defaultdict(set)
+
+    def add(self, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+        """Add ended calls, as the values of EXCHANGE_COLUMNS.
+
+        Returns:
+            The sums that have changed, as rows of `lane_minutes`.
+        """
+        answers = self._answers
+        changed: set[_Minute] = set()
+        for row in rows:
+            rollout, at, first_byte_s, duration_s = _of_answer(row)
+            try:
+                minute = answers[at // _MINUTE, _signature(row)]
+            except KeyError:
+                begun = self._begin(row, changed)
+                answers = self._answers
+                if begun is None:
+                    continue
+                minute = begun
+            changed.add(minute)
+            sums = minute.row
+            sums[_ANSWERED] += 1
+            sums[_LAST_ANSWERED] = max(sums[_LAST_ANSWERED], at)
+            _count(minute.answering, (crc32(rollout.encode()),))
+            try:
+                took = (_TOOK % (first_byte_s, duration_s)).split()
+            except TypeError:  # one is not known
+                took = (_TOOK % (first_byte_s or 0, duration_s or 0)).split()
+            _count(minute.took, took)
+        return [*map(_WRITTEN, changed)]
+
+    def _begin(self, row: Sequence[Any], changed: set[_Minute]) -> _Minute | None:
+        """Return the minute of a call that was answered; count one that was not."""
+        rollout, at, *_ = _of_answer(row)
+        *_, kind, ending, cause, _source = signature = _signature(row)
+        if kind not in ANSWERING or rollout == REFERENCE:
+            return None
+        if not changed:  # what had changed is written
+            self._roll(at // _MINUTE)
+        minute = self._minute(int(at // _MINUTE), signature, row)
+        if cause is None and ending == _COMPLETE:
+            self._answers[at // _MINUTE, signature] = minute
+            return minute
+        changed.add(minute)
+        if cause is None:
+            minute.row[_OTHERS] += 1
+            return None
+        status, ending, held, key_source, injected = _of_failure(row)
+        outage = vote_of(
+            cause, status=status, ending=ending, held=held, key_source=key_source, injected=injected
+        )
+        minute.fail(cause, rollout, at, outage)
+        return None
+
+    def _minute(self, at: int, signature: tuple[Any, ...], row: Sequence[Any]) -> _Minute:
+        """Return the minute of a lane; a name that is one too many is counted as `OTHER`."""
+        upstream, model, key, served_by, fingerprint, _kind, _ending, cause, _source = signature
+        lane, server = (upstream, model or "", key or ""), served_by or fingerprint or ""
+        own_key = _key_source(row) in _OWN_KEYS
+        if lane not in self._known:
+            unknown = self._unknown[at]
+            if own_key or cause is None:
+                if len(self._known) >= _KNOWN:
+                    self._known.clear()
+                self._known.add(lane)
+            elif lane not in unknown and len(unknown) >= UNKNOWN_NAMES:
+                lane = (upstream, OTHER, "")
+            else:
+                unknown.add(lane)
+        if server:
+            servers = self._servers[at, lane]
+            if server not in servers and len(servers) >= SERVERS:
+                server = OTHER
+            servers.add(server)
+        place = (at, *lane, server)
+        minute = self._minutes.get(place)
+        if minute is None:
+            minute = self._minutes[place] = _Minute(place, self._slot, own_key=own_key)
+        return minute
+
+    def _roll(self, at: float) -> None:
+        if self._ends is not None and (at >= self._ends or len(self._minutes) >= _MINUTES):
+            self.forget()
+        if self._ends is None:
+            self._ends = at + self._slot_minutes
+
+
+def add_ended(connection: Connection, rows: Iterable[Sequence[Any]]) -> None:
+    """Count ended calls that no recorder has counted, as the values of EXCHANGE_COLUMNS."""
+    counted = LaneCounter(slot_minutes=math.inf).add(rows)
+    if made := [dict(zip(LANE_COLUMNS, row, strict=True)) for row in counted]:
+        connection.execute(insert_into(connection.dialect.name, lane_minutes), made)
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+_NAMED_S = 6 * 3600.0
+_SUMS = 50_000  # minutes of lanes with several rows, whose sums are remembered
+_OVERLAP_S = 60.0  # of clocks, and of registrations under way
+_OVERDUE = 500
+_REFERENCES = 200
+_ASKED_AFTER_S = 600.0  # the failures before a series that it was asked because of
+_EACH = lane_minutes.c
+_CALLS = _EACH.answered + _EACH.failures + _EACH.others
+_WITHIN = and_(_EACH.minute >= bindparam("since"), _EACH.minute <= bindparam("until"))
+_HOUR = select(lane_minutes).where(_WITHIN)
+
+
+class LanePlace(NamedTuple):
+    """A lane, or one of its servers; None: no model was named, no key sent, all servers."""
+
+    upstream: str
+    model: str | None
+    key: str | None
+    server: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The lane as people read it: ``openai · gpt-5 · key-3f9a``."""
+        upstream, model, key, server = self
+        return " · ".join(filter(None, (upstream, model or "no model named", key, server)))
+
+
+class OpenRow(NamedTuple):
+    """Calls of a lane in flight that began in one minute, and how many rollouts they are of."""
+
+    upstream: str
+    model: str | None
+    key: str | None
+    minute: int
+    calls: int
+    rollouts: int
+    oldest_at: float
+
+
+class OverdueRow(NamedTuple):
+    """A call that has been in flight for a while."""
+
+    upstream: str
+    model: str | None
+    key: str | None
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaneRows:
+    """The rows that lanes are judged by.
+
+    ``tallies`` has a lane's minutes, oldest first, those of its servers apart too. ``explained``
+    are rollouts whose failures a reference question was answered beside: upstream, the model as it
+    was asked, the name of the rollout, and from when until when the failures began. ``p99_s`` is
+    known for lanes with an overdue call.
+    """
+
+    tallies: dict[LanePlace, list[LaneTally]]
+    open: Sequence[OpenRow] = ()
+    overdue: Sequence[OverdueRow] = ()
+    series: Sequence[dict[str, Any]] = ()
+    explained: Sequence[tuple[str, str, str, float, float]] = ()
+    p99_s: Mapping[tuple[str, str | None, str | None], float] = field(default_factory=dict)
+
+
+class Names(NamedTuple):
+    """Models and upstreams that rollouts are registered for; models as `plain` spells them."""
+
+    models: frozenset[str]
+    upstreams: frozenset[str]
+
+
+class LaneMinutes:
+    """Reads the table `lane_minutes`. Rows that have not changed are not decoded again."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._decoded: dict[tuple[Any, ...], tuple[Any, LaneTally]] = {}
+        self._sums: dict[Any, tuple[list[LaneTally], LaneTally]] = {}
+        self._registered: tuple[float, Names] = (0.0, Names(frozenset(), frozenset()))
+
+    def rows(self, *, since: float, now: float, overdue_s: float) -> LaneRows:
+        """Read the calls that began from ``since`` to ``now`` (epoch seconds), and those in flight.
+
+        Arguments:
+            overdue_s: calls in flight for longer are listed, up to 500, the oldest first.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        with self._connections.reading() as connection:
+            overdue = _overdue(connection, now - overdue_s)
+            series = _series(connection, since)
+            return LaneRows(
+                tallies=self._tallies(connection, _HOUR, since, now),
+                open=_open(connection),
+                overdue=overdue,
+                series=series,
+                explained=_explained(connection, series),
+                p99_s=_p99_s(connection, {row[:3] for row in overdue}, since, now),
+            )
+
+    def tallies(
+        self, *, since: float, until: float, upstreams: Collection[str] | None = None
+    ) -> dict[LanePlace, list[LaneTally]]:
+        """Read the calls of lanes that began in a time (epoch seconds), of some upstreams or all.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        query = select(lane_minutes).where(_WITHIN)
+        if upstreams is not None:
+            query = query.where(_EACH.upstream.in_(upstreams))
+        with self._connections.reading() as connection:
+            return self._tallies(connection, query, since, until)
+
+    def ever_answered(self, place: LanePlace) -> bool:
+        """Return True if a lane has answered anybody, as far back as is known.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        lane = (place.upstream, place.model or "", place.key or "")
+        named = tuple_(_EACH.upstream, _EACH.model, _EACH.key_digest) == tuple_(*lane)
+        query = select(_EACH.minute).where(named, _EACH.answered > 0).limit(1)
+        with self._connections.reading() as connection:
+            return connection.execute(query).first() is not None
+
+    def names(self, *, now: float) -> Names:
+        """Return the models and upstreams that rollouts of the last hours are registered for.
+
+        Only rollouts are read that were registered since the last time, six hours back at first.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        read_to, known = self._registered
+        since = max(read_to - _OVERLAP_S, now - _NAMED_S)
+        each = rollouts.c
+        query = (
+            select(each.model, each.fallbacks, each.upstream)
+            .distinct()
+            .where(each.created_at >= since, each.registered)
+        )
+        with self._connections.reading() as connection:
+            rows = connection.execute(query).all()
+        models = {
+            plain(name) or ""
+            for model, fallbacks, _ in rows
+            for name in (model or "", *(fallbacks or "").splitlines())
+        }
+        names = Names(
+            known.models | (models - {""}), known.upstreams | {row[2] for row in rows if row[2]}
+        )
+        self._registered = (now, names)
+        return names
+
+    def _tallies(
+        self, connection: Connection, query: Any, since: float, until: float
+    ) -> dict[LanePlace, list[LaneTally]]:
+        known, decoded = self._decoded, {}
+        lanes: defaultdict[LanePlace, defaultdict[int, list[LaneTally]]]
+        lanes = defaultdict(lambda: defaultdict(list))
+        given = {"since": math.floor(since / _MINUTE), "until": math.floor(until / _MINUTE)}
+        places: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        for row in map(tuple, connection.execute(query, given).all()):
+            key = row[:6]
+            held = known.get(key)
+            if held is None or held[0] != row:
+                held = row, _tally(row)
+            decoded[key] = held
+            theirs = places.get(key[1:5])
+            if theirs is None:
+                _, upstream, model, digest, server, _ = key
+                place = LanePlace(upstream, model or None, digest or None)
+                theirs = (lanes[place],)
+                if server:
+                    theirs = (*theirs, lanes[place._replace(server=server)])
+                places[key[1:5]] = theirs
+            for minutes in theirs:
+                minutes[key[0]].append(held[1])
+        if query is _HOUR:
+            self._decoded = decoded
+        return {
+            place: [self._merged(place, minutes[minute]) for minute in sorted(minutes)]
+            for place, minutes in lanes.items()
+        }
+
+    def _merged(self, place: LanePlace, tallies: list[LaneTally]) -> LaneTally:
+        """Add up rows of the same minute, unless they were the same the last time."""
+        if len(tallies) == 1:
+            return tallies[0]
+        key = (place, tallies[0].minute)
+        before = self._sums.get(key)
+        if before is None or before[0] != tallies:
+            if len(self._sums) > _SUMS:
+                self._sums.clear()
+            before = self._sums[key] = tallies, merged(tallies)
+        return before[1]
+
+
+def _tally(row: Sequence[Any]) -> LaneTally:
+    (
+        minute, _upstream, _model, _key, _server, _slot, answered, failures, others,
+        first_failed_at, last_failed_at, last_answered_at, own_key, failed, votes,
+    ) = row  # fmt: skip
+    _took, answering, *more = orjson.loads(votes)
+    failing, answered_of, more_answering, more_failing = more or ({}, {}, 0, {})
+    return LaneTally(
+        minute=minute, calls=answered + failures + others, answered=answered,
+        failed=orjson.loads(failed),
+        first_failed_at=first_failed_at, last_failed_at=last_failed_at,
+        last_answered_at=last_answered_at or None, own_key=bool(own_key),
+        answering=answering,
+        failing={
+            name: RolloutCalls(
+                answered_of[name] or 0,
+                {
+                    cause: Failures(calls, bool(outage), first, last)
+                    for cause, (calls, outage, first, last) in causes.items()
+                },
+            )
+            for name, causes in failing.items()
+        },
+        more_answering=more_answering, more_failing=more_failing,
+    )  # fmt: skip
+
+
+def _open(connection: Connection) -> list[OpenRow]:
+    each = open_calls.c
+    minute = floor_of(connection, each.started_at / _MINUTE).label("minute")
+    by = (each.upstream, each.model, each.key_digest, minute)
+    counts = (func.count(), func.count(each.rollout_id.distinct()), func.min(each.started_at))
+    query = select(*by, *counts).where(each.kind.in_(ANSWERING)).group_by(*by)
+    return [OpenRow._make(row) for row in connection.execute(query)]
+
+
+def _overdue(connection: Connection, before: float) -> list[OverdueRow]:
+    each = open_calls.c
+    query = (
+        select(each.upstream, each.model, each.key_digest, each.started_at)
+        .where(each.kind.in_(ANSWERING), each.started_at < before)
+        .order_by(each.started_at)
+        .limit(_OVERDUE)
+    )
+    return [OverdueRow._make(row) for row in connection.execute(query)]
+
+
+def _series(connection: Connection, since: float) -> list[dict[str, Any]]:
+    each = reference_series.c
+    query = (
+        select(each.id, each.upstream, each.model, each.started_at, each.ended_at, each.calls,
+               each.not_run)
+        .where(each.started_at > since, each.ended_at.is_not(None))
+        .order_by(each.started_at.desc())
+        .limit(_REFERENCES)
+    )  # fmt: skip
+    return [
+        {**row, "calls": orjson.loads(row["calls"])} for row in connection.execute(query).mappings()
+    ]
+
+
+def _explained(
+    connection: Connection, series: Sequence[Mapping[str, Any]]
+) -> list[tuple[str, str, str, float, float]]:
+    """Return the failures beside which a series was asked, all of whose questions were answered."""
+    answered = {
+        row["id"]: row
+        for row in series
+        if row["not_run"] is None and row["calls"] and all(x["answered"] for x in row["calls"])
+    }
+    if not answered:
+        return []
+    each = reference_failures.c
+    query = select(each.series_id, each.rollout_id).where(each.series_id.in_(answered))
+    return [
+        (row["upstream"], row["model"], name_of(rollout), row["started_at"] - _ASKED_AFTER_S,
+         row["ended_at"])
+        for series_id, rollout in connection.execute(query)
+        for row in (answered[series_id],)
+    ]  # fmt: skip
+
+
+def name_of(rollout_id: str) -> str:
+    """Return the name of a rollout in the votes of a lane."""
+    return str(crc32(rollout_id.encode()))
+
+
+def _p99_s(
+    connection: Connection,
+    lanes: Collection[tuple[str, str | None, str | None]],
+    since: float,
+    until: float,
+) -> dict[tuple[str, str | None, str | None], float]:
+    """Return the 99th percentile of the seconds that a lane's answers took."""
+    if not lanes:
+        return {}
+    named = {
+        (upstream, model or "", key or ""): (upstream, model, key) for upstream, model, key in lanes
+    }
+    place = (_EACH.upstream, _EACH.model, _EACH.key_digest)
+    query = select(*place, _EACH.votes).where(_WITHIN, tuple_(*place).in_(named))
+    given = {"since": math.floor(since / _MINUTE), "until": math.floor(until / _MINUTE)}
+    seconds: defaultdict[Any, Counter[float]] = defaultdict(Counter)
+    for *lane, votes in connection.execute(query, given):
+        seconds[named[tuple(lane)]].update(_seconds(votes)[1])
+    return {lane: quantile(counts, _P99) or 0.0 for lane, counts in seconds.items()}
+
+
+def quantile(counts: Mapping[float, int], share: float) -> float | None:
+    """Return the value below which this share of counted values lies; None without any."""
+    total, seen = sum(counts.values()), 0
+    for value in sorted(counts):
+        seen += counts[value]
+        if seen >= share * total - 1e-9:
+            return value
+    return None
+
+
+# --- lanes over a window of time ---------------------------------------------------------------
+
+
+class KeyStep(NamedTuple):
+    """Ended calls by one key in one step (times its seconds since the epoch); failures by cause."""
+
+    step: int
+    upstream: str
+    key: str | None
+    calls: int
+    failed: Mapping[str, int]
+
+
+def key_steps(connection: Connection, *, since: float, until: float, step_s: int) -> list[KeyStep]:
+    """Count the calls by each key that began in a time (epoch seconds), by whole minutes."""
+    step = (_EACH.minute // (step_s // _MINUTE)).label("step")
+    by = (step, _EACH.upstream, _EACH.key_digest, _EACH.failed)
+    query = select(*by, func.sum(_CALLS), func.count()).where(*_in(since, until)).group_by(*by)
+    calls: Counter[tuple[int, str, str]] = Counter()
+    failed: defaultdict[tuple[int, str, str], Counter[str]] = defaultdict(Counter)
+    for at, upstream, key, causes, count, rows in connection.execute(query):
+        place = (int(at), upstream, key)
+        calls[place] += int(count)
+        if causes != "{}":  # of as many rows that failed alike
+            for cause, failures in orjson.loads(causes).items():
+                failed[place][cause] += failures * rows
+    return [
+        KeyStep(at, upstream, key or None, count, failed[at, upstream, key])
+        for (at, upstream, key), count in calls.items()
+    ]
+
+
+class Took(NamedTuple):
+    """The seconds that answered calls of one minute took, to two digits, and how many calls did."""
+
+    minute: int
+    upstream: str
+    model: str | None
+    first_byte_s: Mapping[float, int]
+    duration_s: Mapping[float, int]
+
+
+def took(connection: Connection, *, since: float, until: float) -> list[Took]:
+    """List the seconds that calls took which began in a time (epoch seconds)."""
+    query = select(_EACH.minute, _EACH.upstream, _EACH.model, _EACH.votes).where(*_in(since, until))
+    return [
+        Took(minute, upstream, model or None, *_seconds(votes))
+        for minute, upstream, model, votes in connection.execute(query)
+    ]
+
+
+def _seconds(votes: str) -> tuple[dict[float, int], dict[float, int]]:
+    """Return how many calls took so many seconds to the first byte, and to the end."""
+    first: dict[float, int] = {}
+    whole: dict[float, int] = {}
+    for name, calls in orjson.loads(votes)[0].items():
+        if (value := float(name[1:])) > 0:  # 0 is not known
+            (first if name[0] == "f" else whole)[value] = calls
+    return first, whole
+
+
+def last_minutes(connection: Connection, *, since: float, until: float) -> dict[str, int]:
+    """Return the last minute of a time (epoch seconds) in which each upstream was called."""
+    query = select(_EACH.upstream, func.max(_EACH.minute)).where(*_in(since, until))
+    rows = connection.execute(query.group_by(_EACH.upstream))
+    return dict(map(tuple, rows))
+
+
+def _in(since: float, until: float) -> tuple[ColumnElement[bool], ...]:
+    return _EACH.minute >= math.floor(since / _MINUTE), _EACH.minute < math.ceil(until / _MINUTE)
+
+
+def delete_before(connection: Connection, before: float) -> None:
+    """Delete what began before a time, in epoch seconds."""
+    connection.execute(delete(lane_minutes).where(_EACH.minute < math.floor(before / _MINUTE)))
+
+
+def struck(
+    connection: Connection, batch: str, place: tuple[str, str | None], since: float, until: float
+) -> int:
+    """Count a batch's rollouts with a failed call on an upstream and model that began in a time.
+
+    Arguments:
+        since, until: epoch seconds.
+    """
+    each = exchanges.c
+    query = (
+        select(func.count(each.rollout_id.distinct()))
+        .join_from(exchanges, rollouts, rollouts.c.id == each.rollout_id)
+        .where(text(FAILED), each.started_at >= since, each.started_at < until)
+        .where(rollouts.c.batch == batch, each.upstream == place[0], each.kind.in_(ANSWERING))
+        .where(each.model.is_not_distinct_from(place[1]), each.subcategory.is_not(None))
+    )
+    return connection.scalar(query) or 0
