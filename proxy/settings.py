@@ -546,7 +546,7 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         """Return the names of the variables that the real keys are from, by upstream."""
         upstreams = self.allow_list()
         return {
-            name: f"TRUEZERO_KEY_{name.upper()}"
+            name: f"TRUEZERO_KEY_{name.upper().replace('-', '_')}"
             if name in self.keys
             else upstreams[name].key_env or ""
             for name in self.real_keys(environment)

@@ -413,6 +413,17 @@ def ask_reference(client: Client, upstream: str, model: str) -> DoctorCheck:
     return check(name, "; ".join([asked, *_ended(series.calls[-1]), _evidence(series)]))
 
 
+def key_sources(client: Client) -> Iterator[DoctorCheck]:
+    """Say which setting each key is from that a lane was called with in the last hour."""
+    try:
+        lanes = client.status().items
+    except ServiceError as error:
+        yield _fail("keys in use", str(error))
+        return
+    for key, source in {lane.key: lane.key_from for lane in lanes if lane.key}.items():
+        yield _ok(key, f"from {source}" if source else "from a setting that has another key now")
+
+
 def _held_key(upstream: str) -> str:
     return f"TRUEZERO_KEY_{upstream.upper().replace('-', '_')}"
 
@@ -495,3 +506,4 @@ def examine(
         if wanted.ask:
             for upstream, model in wanted.models:
                 yield ask_reference(client, upstream, model)
+        yield from key_sources(client)

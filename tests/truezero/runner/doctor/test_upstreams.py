@@ -119,3 +119,17 @@ def test_an_upstream_that_is_down_is_the_proxys_word(tmp_path: Path) -> None:
         found = look(client, OPENAI)["openai key"]
     assert found.health == "failed"
     assert "upstream_unreachable" in found.told
+
+
+def test_each_key_in_use_says_which_setting_it_is_from(tmp_path: Path) -> None:
+    with serving(tmp_path, KEY_OPENAI="sk-operator") as service:
+        service.call("by-the-operator").raise_for_status()
+        service.call("by-an-agent", authorization="Bearer sk-own").raise_for_status()
+        lanes = service.get("/status")["items"]
+        sources = {lane["key"]: f"from {lane['key_from']}" for lane in lanes}
+        assert sorted(sources.values()) == ["from TRUEZERO_KEY_OPENAI", "from an agent's own"]
+        with Client(str(service.http.base_url)) as client:
+            found = look(client)
+        assert {key: found[key].told for key in sources} == sources
+        shown = service.http.get("/ui/upstreams").text
+        assert "TRUEZERO_KEY_OPENAI" in shown
