@@ -338,7 +338,7 @@ def test_upstreams_show_how_they_do_now(service: Service) -> None:
     said = words(page(service, "/ui/upstreams"))
     assert re.search(r"openai http://127.0.0.1:\d+ .*all models 4 50% ", said)
     assert "1 rate limit" in said
-    assert re.search(r"key-\w+ 4 calls, 2 failed", said)
+    assert re.search(r"key-\w+ \(an agent.+?s own\) 4 calls, 2 failed", said)
 
 
 # --- lists ------------------------------------------------------------
