@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any, NamedTuple
 
 from classifier.lane_health import LaneWord
@@ -498,6 +499,10 @@ async def upstream_report(
     taken = await service.read(lane_minutes.took, **span) if timed else []
     asked = await service.read(question_sums, **span)
     lanes = (await status_report(service)).items
+    seen = {lane.place.upstream for lane in lanes}
+    if any(row["upstream"] not in seen for row in rows):
+        earlier = await _when_last_called(service, but=seen, **span)
+        lanes = [*lanes, *chain.from_iterable(earlier.values())]
     origins = {name: each.origin if each.url else "" for name, each in service.upstreams.items()}
     own = {lane.place.key for lane in lanes if lane.own_key}
     items = await run_in_thread(
@@ -561,15 +566,25 @@ class Outage:
 async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
     """Return the outages that a report's window does not hold: only an answer ends one."""
     begin, end = report.window.start - LOOKED_BACK_S, report.window.start
-    last = await service.read(lane_minutes.last_minutes, since=begin, until=end)
     called = {item.name for item in report.items}
+    earlier = await _when_last_called(service, but=called, since=begin, until=end)
     outages = []
-    for name in sorted(last.keys() - called):
-        lanes = await service.run(last_lanes, service.database, name, (last[name] + 1) * _MINUTE)
+    for name, lanes in earlier.items():
         since = down_since(lanes)
         if since is not None:
             outages.append(_outage(name, since, lanes))
     return outages
+
+
+async def _when_last_called(
+    service: Service, *, but: Collection[str], since: float, until: float
+) -> dict[str, list[NamedLane]]:
+    """Return the lanes of other upstreams as they were at their last call within a time."""
+    last = await service.read(lane_minutes.last_minutes, since=since, until=until)
+    return {
+        name: await service.run(last_lanes, service.database, name, (last[name] + 1) * _MINUTE)
+        for name in sorted(last.keys() - but)
+    }
 
 
 def _outage(upstream: str, since: float, lanes: Sequence[NamedLane]) -> Outage:

@@ -38,6 +38,7 @@ def test_a_process_in_trouble_goes_on_saying_that_it_lives(
 
 
 def _seen_at(database: Path) -> float:
+    """When the process was last seen; 0.0 as long as it was not."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        (seen_at,) = connection.execute("SELECT seen_at FROM workers").fetchone()
-    return float(seen_at)
+        row = connection.execute("SELECT seen_at FROM workers").fetchone()
+    return float(row[0]) if row else 0.0

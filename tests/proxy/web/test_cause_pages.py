@@ -21,7 +21,7 @@ from proxy.web.cause_pages import LISTED, MODELS
 from proxy.web.format import local
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_upstreams import NOW, recorded_call, write
+from tests.proxy.control.test_upstreams import DOWN, NOW, recorded_call, write
 from tests.proxy.store.records import FULL
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.web.test_pages import BROWSER, DEAD, LIMITED, PROMPT, page, play, words
@@ -251,19 +251,22 @@ def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> st
     return page(service, "/ui/upstreams", **query)
 
 
+QUOTA = replace(DOWN, status=402, cause=FULL.cause)
+
+
 def test_a_failing_upstream_says_since_when(
     service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answered = [recorded_call(n, ago_s=3000 + n) for n in range(9)]
     failed = [
-        recorded_call(100 + n, ago_s=2760 - n, like=FULL, answered_model=None) for n in range(5)
+        recorded_call(100 + n, ago_s=2760 - n, like=QUOTA, rollout_id=f"r{n}") for n in range(5)
     ]
     write(service, *answered, *failed)
     said = words(shown(service, monkeypatch, window=3600))
     assert "failing since 07:14" in said
     assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
     assert "All 14 calls" in said
-    assert "are from 14 inference calls;" in said
+    assert "are of the 14 calls that asked a model" in said
     assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
 
 
@@ -287,7 +290,7 @@ def test_an_outage_stays_until_an_answer_ends_it(
 ) -> None:
     answered = [recorded_call(n, ago_s=9000 + n) for n in range(9)]
     failed = [
-        recorded_call(100 + n, ago_s=8000 - n, like=FULL, answered_model=None) for n in range(5)
+        recorded_call(100 + n, ago_s=8000 - n, like=QUOTA, rollout_id=f"r{n}") for n in range(5)
     ]
     write(service, *answered, *failed)
     for window in (900, 3600):

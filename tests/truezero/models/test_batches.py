@@ -28,7 +28,7 @@ LATER = dict.fromkeys(
     (
         "exclusion_bias", "exclusion_p", "exclusion_fisher_p", "calls", "tokens_known_calls",
         "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
-        "validity_across", "unearned",
+        "validity_across", "unearned", "as_of",
         "score_ci", "pass_at", "outdated", "retried_after_score_total", "retry_total", "zeros",
         "own_failures",
     )
