@@ -116,4 +116,4 @@ def test_a_rollout_that_its_harness_ended_is_undecided(
     assert (verdict["health"], verdict["attributed_to"]) == ("undecided", "operator")
     assert verdict["warnings"] == ["refused_by_harness"]
     page = httpx.get(f"{service.url}/ui/rollouts/{rollout}", follow_redirects=True).text
-    assert "No verdict is possible: the harness itself refused a call" in page
+    assert "evidence is missing (the harness itself refused a call" in page

@@ -801,13 +801,19 @@ def test_a_dead_key_is_told_with_its_upstream_and_since_when(
 ) -> None:
     for fresh in serving(tmp_path, seeded=False):
         for number in range(6):
+            placed = {"id": f"rollout-{number}", "upstream": "openai"}
+            httpx.post(f"{fresh.url}/rollouts", json=placed).raise_for_status()
             fresh.calls(f"rollout-{number}", answers.FAILURES[Api.CHAT][Fault.AUTH], key="sk-dead")
         calls = httpx.get(f"{fresh.url}/rollouts/rollout-0/exchanges").json()["items"]
         key = calls[0]["key_digest"]
         page = reader(fresh.url).opens("/ui/upstreams")
-        lane = page.get_by_text(f"openai · gpt-5-mini · {key} has been down since").first
+        lane = page.get_by_text(
+            f"openai · gpt-5-mini · {key} (an agent's own) has been down since"
+        ).first
         expect(lane).to_be_in_viewport()
-        expect(page.locator("#main")).to_contain_text(f"{key} 6 calls, 6 failed, dead: auth since")
+        expect(page.locator("#main")).to_contain_text(
+            f"{key} (an agent's own) 6 calls, 6 failed, dead: auth since"
+        )
         page.goto("about:blank")
 
 
@@ -857,7 +863,7 @@ def test_the_proof_opens_beside_the_list_and_follows_the_keys(shown: Shown, read
     page.keyboard.press("j")
     page.keyboard.press("o")
     expect(panel.locator("h2.id")).to_have_text(names[0])
-    expect(panel).to_contain_text("No call of this agent succeeded")
+    expect(panel).to_contain_text("does not count: the key was refused")
     calls = panel.locator(".calls ol > li.evidence")
     assert calls.count() > 0
     expect(calls.first).to_contain_text("401 auth")

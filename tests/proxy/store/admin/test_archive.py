@@ -267,8 +267,7 @@ def lived(database: Database, history: list[tuple[str, Any, Any]]) -> None:
         elif what == "report":
             seen = {"status": "success", "rewards": {"reward": given_}}
             database.rollouts.report(owner, as_json(seen), now=now)
-        elif what == "judge":
-            row = database.rollouts.row(owner) or {"batch": "b", "created_at": now}
+        elif what == "judge" and (row := database.rollouts.row(owner)) is not None:
             database.verdicts.store(
                 verdict(owner, batch=row["batch"], provisional=given_, began_at=row["created_at"])
             )
