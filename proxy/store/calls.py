@@ -100,13 +100,15 @@ class Calls:
         for each in begun:
             if each.rollout_id not in known and each.rollout_id not in gaps:
                 new.setdefault(each.rollout_id, each.timing.started_at)
-        fresh = [row for row in rows if row[_ID] not in counted] if batch.late else rows
         self._connections.commits.commit(
             _as_commit((
                 tuple(new.items()) if new else (),
                 _gap_rows(gaps) if gaps else (),
                 [open_row(each, worker) for each in begun] if begun else (),
-                rows, events, closed, self._lanes.add(fresh),
+                rows, events, closed,
+                self._lanes.add(
+                    [row for row in rows if row[_ID] not in counted] if batch.late else rows
+                ),
             ))
         )  # fmt: skip
         if new:

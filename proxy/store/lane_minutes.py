@@ -85,11 +85,12 @@ def _values(*names: str) -> itemgetter[Any]:
     return itemgetter(*map(EXCHANGE_COLUMNS.index, names))
 
 
-_of_answer = _values("rollout_id", "started_at", "first_byte_s", "duration_s")
-# What the lane of a call depends on, and whether it was answered.
+_took = _values("first_byte_s", "duration_s")
+_AT = EXCHANGE_COLUMNS.index("started_at")
+# What the lane of a call depends on, whether it was answered, and whose it is.
 _signature = _values(
     "upstream", "model", "key_digest", "served_by", "system_fingerprint", "kind", "ending",
-    "subcategory", "attribution_source",
+    "subcategory", "rollout_id",
 )  # fmt: skip
 _of_failure = _values("status", "ending", "held", "key_source", "injected")
 _key_source = itemgetter(EXCHANGE_COLUMNS.index("key_source"))
@@ -113,9 +114,10 @@ class _Minute:
     Rollouts are known by the CRC of their ids. ``answering`` counts answered calls; ``failing`` has
     by cause the number of failures, whether one is an outage, and the starts of the first and the
     last. ``took`` counts seconds to two digits, to the first byte (f) and to the end (d).
+    ``plain`` is true while nothing failed and all answered rollouts are named.
     """
 
-    __slots__ = ("answering", "failed", "failing", "parts", "row", "took")
+    __slots__ = ("answering", "failed", "failing", "parts", "plain", "row", "took")
 
     def __init__(self, place: Sequence[Any], slot: int, *, own_key: bool) -> None:
         self.row: list[Any] = [*place, slot, 0, 0, 0, None, None, 0.0, own_key, "{}", ""]
@@ -124,10 +126,11 @@ class _Minute:
         self.failing: dict[int, dict[str, list[Any]]] = {}
         self.took: dict[str, int] = {}
         self.parts = (self.took, self.answering)
+        self.plain = True
 
     def fail(self, cause: str, rollout: str, at: float, outage: bool | None) -> None:
         """Count a failed call; ``outage`` is as `vote_of` returns it."""
-        row = self.row
+        row, self.plain = self.row, False
         self.failed[cause] = self.failed.get(cause, 0) + 1
         row[_OTHERS if cause == _REJECTED else _FAILURES] += 1
         row[_FIRST_FAILED] = at if row[_FIRST_FAILED] is None else min(row[_FIRST_FAILED], at)
@@ -140,13 +143,20 @@ class _Minute:
         of = self.failing[name].setdefault(cause, [0, 0, at, at])
         of[:] = of[0] + 1, of[1] or int(outage), min(of[2], at), max(of[3], at)
 
+    def answers_of(self, rollout: str) -> _Answers:
+        """Return where answered calls of a rollout are counted."""
+        name = crc32(rollout.encode())
+        if name not in self.answering and len(self.answering) >= NAMED_ANSWERING:
+            self.plain = False
+        return self, self.row, self.answering, (name,), self.took
+
     def written(self) -> list[Any]:
         """Bring the row up to date, and return it."""
         row = self.row
-        if self.failed or len(self.answering) > NAMED_ANSWERING:
-            row[_FAILED], row[_VOTES] = orjson.dumps(self.failed).decode(), self._votes()
-        else:
+        if self.plain:
             row[_VOTES] = _dumps(self.parts, None, _INT_KEYS).decode()
+        else:
+            row[_FAILED], row[_VOTES] = orjson.dumps(self.failed).decode(), self._votes()
         return row
 
     def _votes(self) -> str:
@@ -165,6 +175,8 @@ class _Minute:
 
 
 _WRITTEN = _Minute.written
+# A minute, its row, `answering`, the rollout's name alone, and `took`: all that a call adds to.
+_Answers = tuple[_Minute, list[Any], dict[int, int], tuple[int], dict[str, int]]
 
 
 class LaneCounter:
@@ -180,7 +192,7 @@ class LaneCounter:
         self._slot = secrets.randbits(62)
         self._ends: float | None = None
         self._minutes: dict[tuple[Any, ...], _Minute] = {}
-        self._answers: dict[tuple[float, tuple[Any, ...]], _Minute] = {}
+        self._answers: dict[tuple[float, tuple[Any, ...]], _Answers] = {}
         self._unknown: defaultdict[int, set[_Lane]] = defaultdict(set)
         self._servers: defaultdict[Any, set[str]] = defaultdict(set)
 
@@ -191,42 +203,42 @@ class LaneCounter:
             The sums that have changed, as rows of `lane_minutes`.
         """
         answers = self._answers
-        changed: set[_Minute] = set()
+        changed: dict[_Minute, None] = {}
         for row in rows:
-            rollout, at, first_byte_s, duration_s = _of_answer(row)
+            at = row[_AT]
             try:
-                minute = answers[at // _MINUTE, _signature(row)]
+                minute, sums, answering, rollout, seconds = answers[at // _MINUTE, _signature(row)]
             except KeyError:
                 begun = self._begin(row, changed)
                 answers = self._answers
                 if begun is None:
                     continue
-                minute = begun
-            changed.add(minute)
-            sums = minute.row
+                minute, sums, answering, rollout, seconds = begun
+            changed[minute] = None
             sums[_ANSWERED] += 1
             sums[_LAST_ANSWERED] = max(sums[_LAST_ANSWERED], at)
-            _count(minute.answering, (crc32(rollout.encode()),))
+            _count(answering, rollout)
             try:
-                took = (_TOOK % (first_byte_s, duration_s)).split()
+                _count(seconds, (_TOOK % _took(row)).split())
             except TypeError:  # one is not known
-                took = (_TOOK % (first_byte_s or 0, duration_s or 0)).split()
-            _count(minute.took, took)
+                _count(seconds, (_TOOK % tuple(took or 0 for took in _took(row))).split())
         return [*map(_WRITTEN, changed)]
 
-    def _begin(self, row: Sequence[Any], changed: set[_Minute]) -> _Minute | None:
-        """Return the minute of a call that was answered; count one that was not."""
-        rollout, at, *_ = _of_answer(row)
-        *_, kind, ending, cause, _source = signature = _signature(row)
+    def _begin(self, row: Sequence[Any], changed: dict[_Minute, None]) -> _Answers | None:
+        """Return where a call that was answered is counted; count one that was not."""
+        at = row[_AT]
+        *_, kind, ending, cause, rollout = signature = _signature(row)
         if kind not in ANSWERING or rollout == REFERENCE:
             return None
         if not changed:  # what had changed is written
             self._roll(at // _MINUTE)
         minute = self._minute(int(at // _MINUTE), signature, row)
         if cause is None and ending == _COMPLETE:
-            self._answers[at // _MINUTE, signature] = minute
-            return minute
-        changed.add(minute)
+            if len(self._answers) >= _MINUTES:
+                self._answers.clear()
+            answers = self._answers[at // _MINUTE, signature] = minute.answers_of(rollout)
+            return answers
+        changed[minute] = None
         if cause is None:
             minute.row[_OTHERS] += 1
             return None
@@ -239,7 +251,7 @@ class LaneCounter:
 
     def _minute(self, at: int, signature: tuple[Any, ...], row: Sequence[Any]) -> _Minute:
         """Return the minute of a lane; a name that is one too many is counted as `OTHER`."""
-        upstream, model, key, served_by, fingerprint, _kind, _ending, cause, _source = signature
+        upstream, model, key, served_by, fingerprint, _kind, _ending, cause, _rollout = signature
         lane, server = (upstream, model or "", key or ""), served_by or fingerprint or ""
         own_key = _key_source(row) in _OWN_KEYS
         if lane not in self._known:

@@ -18,7 +18,7 @@ _FILLED_S = 7200.0
 _READ = (
     "kind", "rollout_id", "upstream", "model", "key_digest", "served_by", "system_fingerprint",
     "started_at", "subcategory", "status", "ending", "first_byte_s", "duration_s", "held",
-    "key_source", "injected", "attribution_source",
+    "key_source", "injected",
 )  # fmt: skip
 
 
