@@ -284,6 +284,7 @@ class Exchange:
     )
     output_reads_as: Subcategory | None = None  # the failure that a short text tells of
     held_s: float | None = None  # it waited before it was sent; None where none has to
+    billed_as: str | None = None  # a tier or paid tools, which the price of its tokens leaves out
     traceparent: str | None = field(default=None, metadata=IN_MEMORY)  # the agent's own (W3C)
 
     @property

@@ -164,7 +164,7 @@ def call_reservations(
         settle=settle,
         refused=refused,
         watch=lambda ended: recorder.add_observer(lambda result: ended(result.ended)),
-        cost=prices.cost,
+        cost=prices.by_tokens,
         price=prices.of_tokens,
         new_id=new_id,
     )

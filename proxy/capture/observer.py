@@ -54,7 +54,7 @@ class ResponseHead:
 
     ``headers`` have lower-case names; ``first_byte_s`` is in seconds since the call began;
     ``stated_usage`` are the counts that headers state, ``served_by`` and ``fallback`` who
-    answered, as they say.
+    answered, as they say, ``tier`` the service tier, None for the standard one.
     """
 
     status: int | None = None  # None: no response came
@@ -64,6 +64,7 @@ class ResponseHead:
     stated_usage: Mapping[str, float] | None = None
     served_by: str | None = None
     fallback: bool | None = None
+    tier: str | None = None
 
     def take(self, by_name: Mapping[bytes, bytes]) -> None:
         """Take what the headers say, by name."""
@@ -73,6 +74,7 @@ class ResponseHead:
             self.stated_usage = usage.in_headers(by_name)
             self.served_by = dialect.served_by(by_name)
             self.fallback = dialect.fallback(by_name)
+            self.tier = dialect.tier(by_name)
 
 
 NO_HEAD = ResponseHead()
@@ -220,6 +222,7 @@ def finished_exchange(
         reading.weight_version,
         state, payloads.inferred, digest, tells,
         None,  # a call that waited for its turn adds how long
+        reading.billed_as if head.tier is None else dialect.billed_as(reading, head.tier),
         None if request.traceparent is None else _trace(request.traceparent),
     )  # fmt: skip
     return Exchange(*(request_fields + answered + checked))

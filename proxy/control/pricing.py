@@ -82,7 +82,16 @@ class PriceTable:
         return uses_tokens(exchange) and (_costs(exchange) or self.cost(exchange) is not None)
 
     def cost(self, exchange: Exchange) -> float | None:
-        """Return the cost of one call: the provider's own figure, else by the table."""
+        """Return the cost of one call: the provider's own figure, else by the table.
+
+        None of one with a service tier or paid tools: the table has no price of these.
+        """
+        if exchange.usage.cost_usd is None and exchange.billed_as is not None:
+            return None
+        return self.by_tokens(exchange)
+
+    def by_tokens(self, exchange: Exchange) -> float | None:
+        """Return the same with the standard price of its tokens, however it is billed."""
         usage = exchange.usage
         if usage.cost_usd is not None:
             return usage.cost_usd

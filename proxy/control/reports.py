@@ -364,7 +364,8 @@ class CallTotals:
     """The totals of some calls; a total is None if no call states it.
 
     Of the ``calls``, ``failures`` failed, and ``billable`` used tokens, as far as is known: of
-    these ``tokens_known_calls`` are in the sums of tokens, ``cost_known_calls`` in ``cost_usd``.
+    these ``tokens_known_calls`` are in the sums of tokens, ``cost_known_calls`` in ``cost_usd``;
+    ``special_calls`` are not, for their tier or paid tools.
     ``seconds`` is the sum of the calls' durations.
     """
 
@@ -373,6 +374,7 @@ class CallTotals:
     billable_calls: int
     tokens_known_calls: int
     cost_known_calls: int
+    special_calls: int
     input_tokens: int | None
     output_tokens: int | None
     total_tokens: int | None
@@ -447,6 +449,7 @@ def call_totals(prices: PriceTable, parts: Sequence[CallSum]) -> CallTotals:
         billable_calls=sum(each.used for each in parts),
         tokens_known_calls=sum(each.counted for each in parts),
         cost_known_calls=sum(each.stated for each in parts) + sum(count for count, _ in calculated),
+        special_calls=sum(each.special for each in parts),
         input_tokens=sum_known(each.tokens.inputs for each in parts),
         output_tokens=sum_known(each.tokens.outputs for each in parts),
         total_tokens=sum_known(each.tokens.total for each in parts),

@@ -103,7 +103,7 @@ class CallSum(NamedTuple):
 
     ``group`` are the values asked for. ``used`` calls used tokens, as far as is known, of which
     ``counted`` say how many. ``stated_usd`` is what the providers of ``stated`` calls said that
-    they cost.
+    they cost; ``special`` others had a tier or paid tools of which no price is known.
     """
 
     group: tuple[str | None, ...]
@@ -117,6 +117,7 @@ class CallSum(NamedTuple):
     seconds: float | None
     stated: int
     stated_usd: float | None
+    special: int
     tokens: TokenSums
     to_price: UnpricedCalls
 
@@ -174,6 +175,7 @@ def _usage_sum(row: Sequence[Any], size: int) -> CallSum:
         seconds=seconds if timed else None,
         stated=calls if stated else 0,
         stated_usd=usd if stated else None,
+        special=calls if basis == schema.SPECIAL else 0,
         tokens=TokenSums(
             inputs if read else None, outputs if written else None, total if known else None
         ),
@@ -226,7 +228,8 @@ def _sums_of(
     inputs, outputs, cost = _sound(x.input_total), _sound(x.output_total), _sound(x.cost_usd)
     known = and_(inputs.is_not(None), outputs.is_not(None))
     stated = and_(used, cost.is_not(None))
-    priceable = and_(used, known, cost.is_(None))
+    special = and_(used, cost.is_(None), x.billed_as.is_not(None))
+    priceable = and_(used, known, cost.is_(None), x.billed_as.is_(None))
     total = func.coalesce(inputs + outputs, _sound(x.total_tokens))
     counted = and_(used, total.is_not(None))
     alone = case((and_(priceable, inputs > FLAT_TOKENS), x.id), else_=literal(""))
@@ -249,6 +252,7 @@ def _sums_of(
             func.sum(_sound(x.duration_s)),
             count(stated),
             func.sum(case((stated, cost))),
+            count(special),
             func.sum(inputs),
             func.sum(outputs),
             func.sum(total),
@@ -291,6 +295,6 @@ def _whole(row: Sequence[Any]) -> list[Any]:
 def _call_sum(row: Sequence[Any], size: int) -> CallSum:
     values = _whole(row)
     upstream, model, day, _alone, *sums = values[size:]
-    tokens, to_price = TokenSums(*sums[7:10]), UnpricedCalls(*sums[10:])
+    tokens, to_price = TokenSums(*sums[8:11]), UnpricedCalls(*sums[11:])
     group = tuple(values[:size])
-    return CallSum._make((group, upstream, model, day, *sums[:7], tokens, to_price))
+    return CallSum._make((group, upstream, model, day, *sums[:8], tokens, to_price))

@@ -4,7 +4,7 @@ Triggers add calls to `call_usage` and note in `unjudged` what changed. They see
 recorder's commits and their repetitions, spill files, imports, copies and deletions. SQLite runs
 them for each row, PostgreSQL once for all rows of a statement.
 
-These are as migration 0011 makes them. A migration that changes them drops and makes them anew.
+Migration 0027 made them as they are. One that changes them drops and makes them anew.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _DOLLAR = 2**30
 # (`PriceTable.holds`), and its calls are priced one by one.
 TIERS = (32_000, 100_000, 128_000, 199_999, 200_000, 256_000, 272_000, 512_000, 524_288)
 UNCOUNTED, UNUSED, STATED, UNKNOWN = "none", "unused", "stated", "unknown"
+SPECIAL = "special"  # its tier or paid tools have another price than the table's
 # What no call can have is unknown, as it is where a call is read (migration 0005): one that got
 # into the table in some other way must not make a sum overflow, and with it a commit fail.
 MOST_TOKENS, MOST_USD, MOST_S = 1_000_000_000, 1_000_000, 1_000_000_000
@@ -57,6 +58,7 @@ KEYS: Mapping[str, str] = {
     " WHEN {c}.subcategory IS NOT NULL AND ({c}.status IS NULL OR {c}.status >= 400)"
     f" THEN '{UNUSED}'"
     f" WHEN {_COST} IS NOT NULL THEN '{STATED}'"
+    f" WHEN {{c}}.billed_as IS NOT NULL THEN '{SPECIAL}'"
     f" WHEN {_READ} IS NULL OR {_WRITTEN} IS NULL THEN '{UNKNOWN}'"
     + "".join(f" WHEN {_READ} > {tier} THEN '{tier}'" for tier in reversed(TIERS))
     + " ELSE '0' END",
@@ -119,6 +121,21 @@ def usage_fill(dialect: str) -> str:
 def statements(dialect: str) -> tuple[str, ...]:
     """Return the statements that make the triggers."""
     return tuple(_sqlite() if dialect == "sqlite" else _postgresql())
+
+
+def removals(dialect: str) -> tuple[str, ...]:
+    """Return the statements that drop the triggers."""
+    made = [_NAMED.match(statement) for statement in statements(dialect)]
+    triggers = [(match[2], match[3]) for match in made if match and match[1] == "TRIGGER"]
+    functions = [match[2] for match in made if match and match[1] == "FUNCTION"]
+    own = [f" ON {table}" if dialect == "postgresql" else "" for _, table in triggers]
+    return (
+        *(f"DROP TRIGGER {name}{table}" for (name, _), table in zip(triggers, own, strict=True)),
+        *(f"DROP FUNCTION {name}()" for name in functions),
+    )
+
+
+_NAMED = re.compile(r"\s*CREATE (TRIGGER|FUNCTION) (\w+)(?:[^(]*? ON (\w+))?")
 
 
 def _kind(name: str) -> str:

@@ -192,6 +192,7 @@ exchanges = Table(
     Column("output_digest", _text(32)),
     Column("output_reads_as", _text(20)),
     Column("held_s", Float),
+    Column("billed_as", _text(20)),
     Index("exchanges_started", "started_at"),
     Index("exchanges_failed", "started_at", sqlite_where=text(FAILED)),
     sqlite_with_rowid=False,

@@ -49,8 +49,9 @@ class ResponseFacts:
     event came. ``response_id`` is the answer's own id; ``pending``, of one that can be fetched
     later, says whether it was still queued or in progress. ``served_by`` is the provider or region
     that the answer names, ``system_fingerprint`` as it states it, ``weight_version`` that of the
-    weights, or several, oldest first, with commas between them. ``text`` is that of a chat
-    completion without tool calls; of a stream its first piece.
+    weights, or several, oldest first, with commas between them. ``billed_as`` is a service tier
+    other than the standard one, or paid tools of the provider's own, as `billed_as` names them.
+    ``text`` is that of a chat completion without tool calls; of a stream its first piece.
     ``unreadable`` are the fields of counts and costs that no call can have.
     """
 
@@ -78,6 +79,7 @@ class ResponseFacts:
     served_by: str | None
     system_fingerprint: str | None
     weight_version: str | None
+    billed_as: str | None
     text: str | None
     unreadable: frozenset[str]
 
@@ -107,6 +109,7 @@ class ResponseFacts:
         self.served_by = None
         self.system_fingerprint = None
         self.weight_version = None
+        self.billed_as = None
         self.text = None
         self.unreadable = _NOTHING
 
@@ -147,6 +150,11 @@ class ResponseFacts:
         for item in items:
             if item and isinstance(item, str | list | dict):
                 self.output = self.content = True
+
+    def note_paid_tools(self, ran: object) -> None:
+        """Note that the provider ran tools that it charges for, where the value is not empty."""
+        if ran:
+            self.billed_as = _billed(_tier_in(self), tools=True)
 
     def note_reasoning(self, text: object) -> None:
         """Note that there is output where the value is a non-empty text or list."""
@@ -301,14 +309,16 @@ _FALLBACKS = (b"x-litellm-attempted-fallbacks", b"cf-aig-step", b"helicone-fallb
 # load balancer's choice.
 _PORTKEY = b"x-portkey-last-used-option-index"
 _FIRST = re.compile(rb"(?:config)?(?:\.?targets\[0\])*|0")
-HEADERS: frozenset[bytes] = frozenset((*_SERVED_BY, *_FALLBACKS, _PORTKEY))
+# ai.google.dev/gemini-api/docs/priority-inference: the tier that served the request.
+_TIER = b"x-gemini-service-tier"
+HEADERS: frozenset[bytes] = frozenset((*_SERVED_BY, *_FALLBACKS, _PORTKEY, _TIER))
 
 # Where SGLang's OpenAI-compatible answers state the version of their weights
 # (python/sglang/srt/utils/weight_versions.py; ``sglext``: sgl-project/sglang#40347). vLLM states it
 # with no answer yet (vllm-project/vllm#49040, #54443).
 _WEIGHED = ("metadata", "sglext")
 _LONGEST = 64  # characters of one version, and of several
-FIELDS: frozenset[str] = frozenset(("provider", "system_fingerprint", *_WEIGHED))
+FIELDS: frozenset[str] = frozenset(("provider", "system_fingerprint", "service_tier", *_WEIGHED))
 # "Google AI Studio", "Amazon Bedrock": openrouter.ai/docs/api-reference/overview (provider).
 _NAME = re.compile(r"[A-Za-z0-9.-]{1,24}(?: [A-Za-z0-9.-]{1,24}){0,2}")
 
@@ -336,6 +346,7 @@ def take_serving(reading: ResponseFacts, payload: Payload) -> None:
     if reading.system_fingerprint is None and isinstance(fingerprint, str):
         reading.system_fingerprint = word(fingerprint)
     take_provider(reading, payload.get("provider"))
+    take_tier(reading, payload.get("service_tier"))
     for place in _WEIGHED:
         take_weights(reading, payload.get(place))
 
@@ -370,3 +381,63 @@ def take_provider(reading: ResponseFacts, provider: object) -> None:
     """Take the name of a provider or region; blanks inside become hyphens."""
     if reading.served_by is None and isinstance(provider, str) and _NAME.fullmatch(provider):
         reading.served_by = word(provider.replace(" ", "-"))
+
+
+# --- how an answer is billed -------------------------------------------------------------------
+# A table of prices holds those of tokens at the standard tier. Of a tier no more is kept than one
+# of these words.
+
+
+_STANDARD: frozenset[str] = frozenset(
+    ("auto", "default", "standard", "standard_only", "on_demand", "unspecified", "normal",
+     "traffic_type_unspecified", "service_tier_unspecified")
+)  # fmt: skip
+_TIERS: Mapping[str, str] = {
+    "priority": "priority", "on_demand_priority": "priority", "flex": "flex",
+    "on_demand_flex": "flex", "batch": "batch", "scale": "scale", "reserved": "provisioned",
+    "provisioned": "provisioned", "provisioned_throughput": "provisioned", "fast": "fast",
+    "optimized": "fast",
+}  # fmt: skip
+
+
+def take_tier(reading: ResponseFacts, *stated: object) -> None:
+    """Take the service tier that an answer states; a later event states the one that served it.
+
+    Arguments:
+        stated: its words, of which one that is not standard decides; others are no texts.
+    """
+    words = [each.lower() for each in stated if isinstance(each, str) and each]
+    if words:
+        priced_apart = [each for each in words if each not in _STANDARD]
+        named = _TIERS.get(priced_apart[0], "other") if priced_apart else None
+        reading.billed_as = _billed(named, tools=_ran_tools(reading))
+
+
+def billed_as(reading: ResponseFacts, head: str | None) -> str | None:
+    """Name what a call is billed by beside the standard price of its tokens; None if nothing is.
+
+    A tier, ``tools`` for paid tools, or both with a plus between them.
+
+    Arguments:
+        head: the tier that a header states, which holds where the answer states no other.
+    """
+    return _billed(_tier_in(reading) or head, tools=_ran_tools(reading))
+
+
+def _billed(tier: str | None, *, tools: bool) -> str | None:
+    return "+".join([*([tier] if tier else []), *(["tools"] if tools else [])]) or None
+
+
+def _tier_in(reading: ResponseFacts) -> str | None:
+    return (reading.billed_as or "").removesuffix("tools").removesuffix("+") or None
+
+
+def _ran_tools(reading: ResponseFacts) -> bool:
+    return (reading.billed_as or "").endswith("tools")
+
+
+def tier(headers: Mapping[bytes, bytes]) -> str | None:
+    """Return the service tier that headers state, None for the standard one."""
+    reading = ResponseFacts()
+    take_tier(reading, headers.get(_TIER, b"").decode("latin-1"))
+    return reading.billed_as

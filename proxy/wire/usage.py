@@ -260,6 +260,26 @@ def cost(reading: ResponseFacts, usage: object) -> None:
             reading.unreadable |= {"cost_usd"}
 
 
+# Counts of a provider's own tools that it charges for. xAI: docs.x.ai/docs/guides/live-search.
+# Perplexity: docs.perplexity.ai, num_search_queries. Anthropic: types/server_tool_usage.py.
+TOOLS = frozenset(
+    ("num_sources_used", "num_server_side_tools_used", "num_search_queries", "server_tool_use")
+)
+_FREE = frozenset(("web_fetch_requests", "tool_search_requests"))
+
+
+def tools(reading: ResponseFacts, usage: Mapping[str, object]) -> None:
+    """Note that the provider ran tools that it charges for, where a count says so."""
+    for key in TOOLS.intersection(usage):
+        stated = usage[key]
+        counts = (
+            [number for name, number in stated.items() if name not in _FREE]
+            if isinstance(stated, dict)
+            else [stated]
+        )
+        reading.note_paid_tools(any(map(count, counts)))
+
+
 # Counts that ride in headers: Bedrock InvokeModel; LiteLLM's pass-through
 # (litellm/proxy/pass_through_endpoints/upstream_usage_headers.py).
 _HEADERS = {

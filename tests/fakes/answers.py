@@ -98,7 +98,7 @@ _CHAT_CALL = {
 }
 
 
-def _chat(message: Mapping[str, object], finish: str, model: str) -> Answer:
+def _chat(message: Mapping[str, object], finish: str, model: str, **stated: object) -> Answer:
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
     return whole(
         {
@@ -108,16 +108,17 @@ def _chat(message: Mapping[str, object], finish: str, model: str) -> Answer:
             "model": model,
             "choices": [choice],
             "usage": _CHAT_USAGE,
+            **stated,
         },
         200,
         ("x-request-id", "req_chat_1"),
     )
 
 
-def chat(model: str = "gpt-5") -> Answer:
-    """A whole chat completion with text."""
+def chat(model: str = "gpt-5", **stated: object) -> Answer:
+    """A whole chat completion with text, and what else it states."""
     message = {"role": "assistant", "content": "".join(TEXT), "refusal": None}
-    return _chat(message, "stop", model)
+    return _chat(message, "stop", model, **stated)
 
 
 def chat_tools(model: str = "gpt-5") -> Answer:

@@ -580,10 +580,17 @@ class UsageSums(BaseModel):
     billable_calls: int = Field(description="those that used tokens, as far as is known")
     tokens_known_calls: int = Field(description="of `billable_calls`, those with token counts")
     cost_known_calls: int = Field(description="of `billable_calls`, those in `cost_usd`")
+    special_calls: int = Field(
+        description="of `billable_calls`, those whose cost is unknown for a service tier that is "
+        "not the standard one or for paid tools (`billed_as` of an exchange)"
+    )
     input_tokens: int | None = Field(description="cached ones included")
     output_tokens: int | None = Field(description="reasoning included")
     total_tokens: int | None = Field(description="input and output, or as the provider says")
-    cost_usd: float | None = Field(description="US dollars")
+    cost_usd: float | None = Field(
+        description="US dollars; a lower bound where `cost_known_calls` is less than "
+        "`billable_calls`"
+    )
     seconds: float | None = Field(description="that the calls took, summed over calls at once")
 
 

@@ -591,6 +591,12 @@ class Exchange(BaseModel):
     total_tokens: int | None = Field(description="as the provider counts them")
     input_total: int | None = Field(description="all input, cache reads and writes included")
     output_total: int | None = Field(description="all output, reasoning included")
+    billed_as: str | None = Field(
+        default=None,
+        description="what the standard price of its tokens leaves out: a service tier (`priority`, "
+        "`flex`, `batch`, `scale`, `provisioned`, `fast`, `other`), `tools` that the provider "
+        "charges for, or both (`priority+tools`); its cost is null unless the provider states one",
+    )
     usage_source: str = Field(
         description="where counts came from: `provider`, `partial` (cut short), `header`, `absent`"
     )

@@ -13,19 +13,21 @@ from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined,
 
 # A ping is no content, though nothing is to be read in it. Nor is there in the end of a block, but
 # skimmed it would leave the text of a short stream unknown (`proxy.capture.answer_content`).
-_KEYS = rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|ping"
-_RELEVANT = re.compile(rb'"(?=[bcdeEfmMpt])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
+_KEYS = rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|server_tool_use|ping"
+_RELEVANT = re.compile(rb'"(?=[bcdeEfmMpst])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.
 _AFTER_REASONING = re.compile(
     rb'"(?=[bcdeEfmMpst])(?:(?:'
     + _KEYS
-    + rb'|text|text_delta|completion|server_tool_use|mcp_tool_use)"|'
+    + rb'|text|text_delta|completion|mcp_tool_use)"|'
     + FAILURE
     + rb")"
 )
 # All other blocks are output, but no call that the agent was asked to make: server_tool_use,
 # mcp_tool_use, and the results of both.
 _SPOKEN = (None, "text", "thinking", "redacted_thinking")
+# Tools that cost no more than the tokens they read: platform.claude.com, about-claude/pricing.
+_FREE = ("web_fetch", "tool_search_tool_regex", "tool_search_tool_bm25")
 # Of a content block or its delta; "data" is redacted thinking.
 _TEXTS = ("text", "partial_json")
 _REASONING = ("thinking", "data")
@@ -80,8 +82,13 @@ def _message(reading: ResponseFacts, message: Payload) -> None:
 
 def _take_usage(reading: ResponseFacts, counts: object) -> None:
     usage.take(reading, usage.ANTHROPIC, counts)
-    if isinstance(counts, dict) and counts.get("iterations"):
+    if not isinstance(counts, dict):
+        return
+    if counts.get("iterations"):
         usage.iterations(reading, counts)
+    dialect.take_tier(reading, counts.get("service_tier"), counts.get("speed"))
+    if counts.get("server_tool_use"):
+        usage.tools(reading, counts)
 
 
 def _block(reading: ResponseFacts, block: Payload, place: object) -> None:
@@ -89,6 +96,8 @@ def _block(reading: ResponseFacts, block: Payload, place: object) -> None:
         reading.add_tool_call(place if isinstance(place, int) else len(reading.calls))
     elif block and block.get("type") not in _SPOKEN:
         reading.output = reading.content = True
+        if block.get("type") == "server_tool_use":
+            reading.note_paid_tools(block.get("name") not in _FREE)
     _texts(reading, block)
 
 

@@ -7,7 +7,7 @@ import base64
 import orjson
 
 from proxy.wire import usage
-from proxy.wire.dialect import Dialect, Payload, ResponseFacts, joined, part, parts
+from proxy.wire.dialect import Dialect, Payload, ResponseFacts, joined, part, parts, take_tier
 
 _CALLS = ("tool_use", "toolUse")
 _TEXTS = ("text", "partial_json", "outputText", "generation", "completion")
@@ -23,6 +23,11 @@ def _converse(reading: ResponseFacts, payload: Payload, event: str | None) -> No
     reading.understood |= spoken or "stopReason" in payload
     reading.has_part |= spoken
     usage.take(reading, usage.CONVERSE, payload.get("usage"))
+    take_tier(
+        reading,
+        part(payload.get("serviceTier")).get("type"),
+        part(payload.get("performanceConfig")).get("latency"),
+    )
     reading.take_finish_reason(payload.get("stopReason"))
     place = payload.get("contentBlockIndex")
     _piece(reading, part(payload.get("delta")), place)

@@ -8,12 +8,26 @@ from __future__ import annotations
 import re
 
 from proxy.wire import usage
-from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined, name, part, parts
+from proxy.wire.dialect import (
+    FAILURE,
+    Dialect,
+    Payload,
+    ResponseFacts,
+    joined,
+    name,
+    part,
+    parts,
+    take_tier,
+)
 
 _RELEVANT = re.compile(
-    rb'"(?=[bdeEfmMp])(?:(?:finishReason|functionCall|error|promptFeedback)"|' + FAILURE + rb")"
+    rb'"(?=[bdeEfgmMp])(?:(?:finishReason|functionCall|groundingMetadata|error|promptFeedback)"|'
+    + FAILURE
+    + rb")"
 )
 _OUTPUTS = ("text", "inlineData", "fileData", "executableCode", "codeExecutionResult", "toolCall")
+# python-genai: types.py GroundingMetadata, of a search of the web, of maps or of other data.
+_GROUNDED = ("webSearchQueries", "imageSearchQueries", "retrievalQueries", "groundingChunks")
 _UNSPECIFIED = (0, "FINISH_REASON_UNSPECIFIED", "BLOCK_REASON_UNSPECIFIED")
 
 
@@ -25,7 +39,9 @@ def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
         reading.has_part |= "candidates" in payload or "promptFeedback" in payload
     reading.take_model(payload.get("modelVersion"))
     reading.take_id(payload.get("responseId"))
-    usage.take(reading, usage.GEMINI, payload.get("usageMetadata"))
+    counts = part(payload.get("usageMetadata"))
+    usage.take(reading, usage.GEMINI, counts)
+    take_tier(reading, counts.get("trafficType"), counts.get("serviceTier"))
     for candidate in parts(payload.get("candidates")):
         _candidate(reading, candidate)
     # A blocked prompt has no candidate and no finish reason; it is a response all the same.
@@ -39,6 +55,7 @@ def _candidate(reading: ResponseFacts, candidate: Payload) -> None:
     if reason not in _UNSPECIFIED:
         reading.take_finish_reason(reason)
     reading.note_items(candidate.get("logprobsResult"))
+    reading.note_paid_tools(any(map(part(candidate.get("groundingMetadata")).get, _GROUNDED)))
     for piece in parts(part(candidate.get("content")).get("parts")):
         if "functionCall" in piece:
             reading.add_tool_call(len(reading.calls))
@@ -86,6 +103,9 @@ _INTERACTION_ENDS = frozenset(("interaction.completed", "interaction.complete",
 _UNFINISHED = frozenset(("in_progress", "queued"))
 _STATUSES = _UNFINISHED | {"requires_action", "completed", "failed", "cancelled", "incomplete",
                            "budget_exceeded", "idle", "requires_continuation"}  # fmt: skip
+_PAID = frozenset(
+    ("google_search_call", "google_maps_call")
+)  # ai.google.dev/gemini-api/docs/pricing
 _MEDIA = frozenset(("image", "audio", "video", "document"))
 _INTERACTION_EVENTS = (
     rb'"(?=[bcdeEfimMstu])(?:(?:interaction\.(?:complete|completed|failed|cancelled|status_update)'
@@ -129,6 +149,7 @@ def _interaction(reading: ResponseFacts, interaction: Payload) -> None:
     reading.understood = True
     reading.take_model(interaction.get("model") or interaction.get("agent"))
     usage.take(reading, usage.INTERACTIONS, interaction.get("usage"))
+    take_tier(reading, interaction.get("service_tier"))
     for key in _STEPS:
         reading.has_part |= isinstance(interaction.get(key), list)
         for place, item in enumerate(parts(interaction.get(key))):
@@ -169,6 +190,7 @@ def _item(reading: ResponseFacts, item: object, place: object) -> None:
         reading.note_content(item.get("data") or item.get("uri"))
     elif kind.endswith("_call"):  # a tool of the provider's own
         reading.output = reading.content = True
+        reading.note_paid_tools(kind in _PAID)
 
 
 def _blamed(payload: Payload) -> Payload:

@@ -21,26 +21,32 @@ from proxy.wire.dialect import (
     part,
     parts,
     take_serving,
+    take_tier,
 )
 
 # Once output was seen: counts, an error, a finish reason, or a tool call's name.
 # "message" is how an error field without an error object says it (llama.cpp, vLLM); the other keys
 # are those of `FAILURE`.
 _CHAT_RELEVANT = re.compile(
-    rb'"(?=[bdeEfmMntux])'  # at which most quotes fail: half the time of a search
+    rb'"(?=[abdeEfmMntux])'  # at which most quotes fail: half the time of a search
     rb"(?:(?:usage|[eE]rr\w{0,12}|x_groq|timings|base_resp|[mM]essage|msg|detail|fault\w{0,8}"
     rb')"'
     rb"(?:: ?[^n ]|\s+:)"
-    rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:))'
+    rb'|(?:finish_reason|name)"(?:: ?"[^"]|\s+:)|annotations"\s*:\s*\[\s*\{)'
 )
 # The same, and the first text, while there was only reasoning.
 _CHAT_AFTER_REASONING = re.compile(
-    _CHAT_RELEVANT.pattern.replace(b"[bdeEfmMntux]", b"[abcdeEfmMnrtux]")
+    _CHAT_RELEVANT.pattern.replace(b"[abdeEfmMntux]", b"[abcdeEfmMnrtux]")
     + rb'|"(?:content|refusal|text)"\s*:\s*(?:"[^"]|\[)|"(?:audio|images)"'
 )
 _REASONING = ("reasoning_content", "reasoning", "thinking", "reasoning_details")
 _THOUGHTS = frozenset(("thinking", "redacted_thinking", "reasoning"))  # parts of a content list
 _CALLED = frozenset(("tool_calls", "function_call"))
+# platform.openai.com/docs/guides/tools-web-search: citations of a search model's answer;
+# console.groq.com/docs/compound: the tools that ran.
+_SEARCHED = frozenset(("annotations", "executed_tools"))
+_DONE = _CALLED | _SEARCHED
+_SELDOM_COUNTED = usage.COSTS | usage.TOOLS | {"cache_creation_input_tokens"}
 
 
 def _read_chat(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
@@ -66,10 +72,10 @@ def take_usage(reading: ResponseFacts, payload: Payload) -> None:
     counts = payload.get("usage")
     if isinstance(counts, dict):
         usage.take(reading, usage.OPENAI, counts)
-        if "cache_creation_input_tokens" in counts:
+        if not _SELDOM_COUNTED.isdisjoint(counts):
             _mould(reading, counts)
-        if not usage.COSTS.isdisjoint(counts):
             usage.cost(reading, counts)
+            usage.tools(reading, counts)
     elif "x_groq" in payload:  # console.groq.com/docs: the last chunk of a stream
         usage.take(reading, usage.OPENAI, part(payload["x_groq"]).get("usage"))
     elif "timings" in payload:
@@ -101,8 +107,9 @@ def _logprobs(reading: ResponseFacts, logprobs: object) -> None:
 def _message(reading: ResponseFacts, message: Payload, choice: Payload) -> None:
     if not reading.content:
         _note_output(reading, message)
-    if not _CALLED.isdisjoint(message):
+    if not _DONE.isdisjoint(message):
         _chat_calls(reading, message, choice.get("index"))
+        reading.note_paid_tools(any(map(message.get, _SEARCHED)))
 
 
 def _note_output(reading: ResponseFacts, message: Payload) -> None:
@@ -228,6 +235,9 @@ _UNFINISHED = frozenset(("queued", "in_progress"))
 # Items that ask the agent to do something; a web search or an MCP call was done already.
 _CALLS = frozenset(("function_call", "custom_tool_call", "computer_call", "local_shell_call",
                     "shell_call", "apply_patch_call"))  # fmt: skip
+# platform.openai.com/docs/pricing, built-in tools.
+_PAID = frozenset(("web_search_call", "file_search_call", "code_interpreter_call",
+                   "image_generation_call"))  # fmt: skip
 # What else a model leaves: a question for leave, what a conversation was made shorter to.
 _ITEMS = frozenset(("mcp_approval_request", "compaction", "compaction_summary"))
 _SAYS_NOTHING = frozenset(("reasoning", "message"))  # an item of this type may be empty
@@ -265,6 +275,7 @@ def _snapshot(reading: ResponseFacts, response: Payload) -> None:
     reading.take_model(response.get("model"))
     usage.take(reading, usage.OPENAI, response.get("usage"))
     usage.cost(reading, response.get("usage"))
+    take_tier(reading, response.get("service_tier"))
     for item in parts(response.get("output")):
         _responses_item(reading, item)
     reading.response_id = name(response.get("id")) or reading.response_id
@@ -288,6 +299,7 @@ def _responses_item(reading: ResponseFacts, item: Payload) -> None:
         reading.add_tool_call(name(item.get("call_id")) or name(item.get("id")) or kind)
     elif kind.endswith("_call") or kind in _ITEMS:
         reading.output = reading.content = True
+        reading.note_paid_tools(kind in _PAID)
     note = reading.note_reasoning if kind == "reasoning" else reading.note_content
     for key in ("content", "summary"):
         for piece in parts(item.get(key)):

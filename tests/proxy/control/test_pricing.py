@@ -225,3 +225,14 @@ def test_two_threads_that_load_the_table_at_once_both_have_all_of_it() -> None:
         [sys.executable, "-c", _BOTH], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.stdout == "1.25 gpt-5\n", done.stderr
+
+
+def test_a_tier_or_paid_tools_have_no_known_cost_unless_the_provider_states_it() -> None:
+    plain = call("openai", "gpt-5", input_total=1000, output_total=10)
+    for billed_as in ("priority", "flex", "tools"):
+        special = replace(plain, billed_as=billed_as)
+        assert cost(special) is None, billed_as
+        assert TABLE.total([plain, special]) is None
+        stated = replace(special, usage=replace(special.usage, cost_usd=0.5))
+        assert cost(stated) == 0.5
+        assert TABLE.by_tokens(special) == cost(plain), "what a budget counts of it"

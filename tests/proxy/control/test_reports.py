@@ -357,6 +357,19 @@ def test_sums_are_those_of_the_calls_and_say_what_they_stand_on(usage_service: S
     assert (told["sum"]["billable_calls"], told["sum"]["cost_known_calls"]) == (6, 4)
 
 
+@pytest.mark.parametrize("by", ["role", "task"])  # from what is kept of calls, and from calls
+def test_a_tier_or_paid_tools_make_a_cost_a_lower_bound(usage_service: Service, by: str) -> None:
+    play(usage_service, "plain")
+    plain = usage_service.get("/batches/b/usage", by=by)["sum"]
+    play(usage_service, "priority", answers.chat(service_tier="priority"), task="t1")
+    told = usage_service.get("/batches/b/usage", by=by)["sum"]
+    assert (told["billable_calls"], told["cost_known_calls"], told["special_calls"]) == (2, 1, 1)
+    assert told["cost_usd"] == plain["cost_usd"]
+    (call,) = usage_service.get("/rollouts/priority/exchanges")["items"]
+    assert (call["billed_as"], call["cost_usd"]) == ("priority", None)
+    assert call["total_tokens"] is not None
+
+
 @pytest.mark.slow
 @pytest.mark.postgres_smoke
 def test_it_is_by_any_of_model_upstream_role_and_task(usage_service: Service) -> None:

@@ -40,7 +40,7 @@ FULL = Exchange(
     output_limit=4096, prompt_words=700, continues="x0", begun_elsewhere=False, written_call=True,
     fallback=False, served_by="DeepInfra", system_fingerprint="fp_1", weight_version="41,42",
     answer_state=AnswerState.READ, inferred=True, output_digest="01",
-    output_reads_as=Subcategory.QUOTA, held_s=1.25,
+    output_reads_as=Subcategory.QUOTA, held_s=1.25, billed_as="priority+tools",
 )  # fmt: skip
 BARE = Exchange(
     id="x2", rollout_id="r1", upstream="u", api="opaque", timing=Timing(started_at=1001.0)

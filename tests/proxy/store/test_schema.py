@@ -65,13 +65,14 @@ def test_a_call_is_counted_by_what_it_has_in_common(database: Database) -> None:
 
 def test_what_a_cost_stands_on_is_told_apart(database: Database) -> None:
     """As `usage` counts calls: those that used tokens, and within what one price holds for."""
-    used = replace(FULL, pending=None, cause=None)
+    used = replace(FULL, pending=None, cause=None, billed_as=None)
     unpriced = replace(FULL.usage, cost_usd=None)
     cases = {
         "none": replace(used, kind=Kind.PROBE),
         "unused": replace(used, cause=FULL.cause),
         "stated": replace(used, cause=FULL.cause, status=200),
         "unknown": replace(used, usage=replace(unpriced, output_total=None)),
+        "special": replace(used, usage=unpriced, billed_as="priority"),
         "0": replace(used, usage=replace(unpriced, input_total=32_000)),
         "32000": replace(used, usage=replace(unpriced, input_total=32_001)),
         "524288": replace(used, usage=replace(unpriced, input_total=1_000_000)),

@@ -6,6 +6,7 @@ at this one, those at steps between the two are refused.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +30,8 @@ _OF_ALL = ("health", "fingerprint")  # columns whose index across batches holds 
 _LISTED_BY = (
     "health", "subcategory", "fingerprint", "reward", "total_tokens", "cost_usd",
 )  # fmt: skip
+# What the triggers read of a column that migration 0027 adds, and makes them anew for.
+_OF_0027 = re.compile(r" WHEN \w+\.billed_as IS NOT NULL THEN 'special'")
 _USAGE_KEYS = {"model": 200, "upstream": 64, "role": 40, "cause": 20, "basis": 8}
 _USAGE_COUNTS = (
     "calls", "input_known_calls", "output_known_calls", "tokens_known_calls", "input_tokens",
@@ -225,7 +228,6 @@ def _add_totals() -> None:
     )  # fmt: skip
 
     op.create_index("rollouts_repeat", "rollouts", ["batch", "task", "repeat"])
-    for statement in (schema.usage_fill(dialect), schema.MARK_ALL, schema.NOTE_ALL):
-        op.execute(statement)
-    for statement in schema.statements(dialect):
-        op.execute(statement)
+    filled = (schema.usage_fill(dialect), schema.MARK_ALL, schema.NOTE_ALL)
+    for statement in (*filled, *schema.statements(dialect)):
+        op.execute(_OF_0027.sub("", statement))
