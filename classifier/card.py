@@ -99,6 +99,8 @@ class _CardRollout(NamedTuple):
     fallbacks: tuple[str, ...]
     agents: str
     references: tuple[tuple[str, str], ...]  # series of reference calls, and how each compares
+    tokens_unknown_calls: int
+    cost_unknown_calls: int
 
 
 class CardMaker:
@@ -160,8 +162,12 @@ class CardMaker:
             "agents": _tally(each.agents for each in judged),
             "references": _references(judged),
             "calls": self._ways.encode(self._stated.origins),
-            "tokens": _sums(judged, "input_tokens", "output_tokens", "total_tokens"),
-            "cost": _sums(judged, "cost_usd"),
+            "tokens": _sums(
+                judged,
+                ("input_tokens", "output_tokens", "total_tokens"),
+                sum(each.tokens_unknown_calls for each in judged),
+            ),
+            "cost": _sums(judged, ("cost_usd",), sum(each.cost_unknown_calls for each in judged)),
         }
         request_ids = self._ways.request_ids
         roots = {
@@ -230,6 +236,8 @@ def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
         rollout.fallbacks,
         rollout.agents or policy.agents,
         tuple((each.series, each.result.value) for each in verdict.references if each.result),
+        verdict.tokens_unknown_calls or 0,
+        verdict.cost_unknown_calls or 0,
     )
 
 
@@ -354,13 +362,14 @@ class _Ways:
         }
 
 
-def _sums(judged: Sequence[_CardRollout], *names: str) -> dict[str, Any]:
-    """Sum up what is known, and count the rollouts of which it is not."""
+def _sums(
+    judged: Sequence[_CardRollout], names: Sequence[str], unknown_calls: int
+) -> dict[str, Any]:
+    """Sum up what is known, beside the number of calls of which it is not."""
     sums: dict[str, Any] = {}
     for name in names:
-        values = [getattr(each.entry, name) for each in judged]
-        sums[name] = sum_known(values)
-        sums[f"{name}_unknown"] = sum(value is None for value in values)
+        sums[name] = sum_known(getattr(each.entry, name) for each in judged)
+        sums[f"{name}_unknown"] = unknown_calls
     return sums
 
 

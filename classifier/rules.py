@@ -668,6 +668,8 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
         total_tokens=None if unfetched else totals.all_tokens(exchanges),
         tool_calls=totals.tool_calls(exchanges),
         cost_usd=totals.cost_usd(exchanges),
+        tokens_unknown_calls=totals.tokens_unknown_calls(rollout.exchanges),
+        cost_unknown_calls=totals.cost_unknown_calls(rollout.exchanges),
         lost_s=time.lost_s,
         scoreable=_scoreable(weighed, excluded_by),
         doomed=not weighed.doubtful and _doomed(facts_left),

@@ -79,6 +79,8 @@ def judge_by_seed(facts: Evidence) -> Verdict:
         total_tokens=totals.all_tokens(facts.exchanges),
         tool_calls=totals.tool_calls(facts.exchanges),
         cost_usd=totals.cost_usd(facts.exchanges),
+        tokens_unknown_calls=totals.tokens_unknown_calls(rollout.exchanges),
+        cost_unknown_calls=totals.cost_unknown_calls(rollout.exchanges),
         lost_s=totals.lost_s(facts.calls),
         scoreable="yes" if health is Health.HEALTHY else "no",
         provisional=facts.outcome is None or facts.any(CallState.PENDING),

@@ -125,12 +125,13 @@ def cost_usd(exchanges: Iterable[Exchange]) -> float | None:
     return sum_known(x.usage.cost_usd for x in exchanges)
 
 
-def using_tokens(exchanges: Iterable[Exchange]) -> list[Exchange]:
+def using_tokens(exchanges: Iterable[Exchange], *, every_role: bool = False) -> list[Exchange]:
     """Return the agent's ended calls that used tokens, unless it is known that they did not.
 
-    Of these the sums of tokens and cost are to be made, so far as each says how many it used.
+    Of these the sums of tokens are to be made, so far as each says how many it used; that of the
+    cost is made of the calls of every role.
     """
-    counted = [x for x in exchanges if x.role == "agent" and x.ending is not None]
+    counted = [x for x in exchanges if (every_role or x.role == "agent") and x.ending is not None]
     ended = [x for x in counted if not x.pending and uses_tokens(x)]
     return [*ended, *unfetched(counted)]
 
@@ -160,6 +161,23 @@ def tokens_known(exchange: Exchange) -> bool:
     """Return True if the tokens of input and output are known, or their total."""
     read, written = _input_tokens(exchange.usage), output_tokens(exchange)
     return None not in (read, written) or exchange.usage.total_tokens is not None
+
+
+def tokens_unknown_calls(exchanges: Iterable[Exchange]) -> int:
+    """Count the agent's calls that used tokens and whose number is unknown."""
+    return sum(not tokens_known(x) for x in using_tokens(exchanges))
+
+
+def cost_unknown_calls(
+    exchanges: Iterable[Exchange], cost: Callable[[Exchange], float | None] | None = None
+) -> int:
+    """Count the calls of every role that used tokens and whose cost is unknown.
+
+    Arguments:
+        cost: the cost of a call in US dollars; without it what its provider stated.
+    """
+    calls = using_tokens(exchanges, every_role=True)
+    return sum((x.usage.cost_usd if cost is None else cost(x)) is None for x in calls)
 
 
 def lost_s(calls: Sequence[LogicalCall]) -> float | None:

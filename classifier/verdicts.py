@@ -241,6 +241,8 @@ class Verdict:
     total_tokens: int | None = None
     tool_calls: int | None = None
     cost_usd: float | None = None
+    tokens_unknown_calls: int | None = None  # that used tokens; None: not counted
+    cost_unknown_calls: int | None = None  # the same, of every role
     lost_s: float | None = None
     scoreable: str = "yes"
     doomed: bool = False

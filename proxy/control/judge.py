@@ -664,6 +664,7 @@ def _judge(
     return replace(
         verdict,
         cost_usd=service.prices.total(rollout.exchanges),
+        cost_unknown_calls=totals.cost_unknown_calls(rollout.exchanges, service.prices.cost),
         late_calls=loaded.late_calls,
         judged_at=None if verdict.provisional else now,
     )
@@ -684,7 +685,7 @@ def _verdict_row(
         "unearned": is_unearned(verdict.validity) or None,
         "servings": _servings(verdict),
         "reward": reward_of(record),
-        **_counts_behind_sums(rollout, verdict, prices),
+        **_counts_behind_sums(rollout, prices),
         "lost_s": verdict.lost_s,
         "held_s": verdict.held_s,
         "price_table": None if verdict.cost_usd is None else prices.version,
@@ -714,16 +715,13 @@ def _servings(verdict: Verdict) -> str | None:
     return json.dumps(ways, separators=(",", ":")) if ways else None
 
 
-def _counts_behind_sums(
-    rollout: RolloutRecord, verdict: Verdict, prices: PriceTable
-) -> dict[str, int]:
+def _counts_behind_sums(rollout: RolloutRecord, prices: PriceTable) -> dict[str, int]:
     """Count the calls behind a verdict's sums: all that used tokens, and those in the sums."""
     calls = totals.using_tokens(rollout.exchanges)
-    priced = 0 if verdict.cost_usd is None else sum(prices.in_total(x) for x in calls)
     return {
         "summed_calls": len(calls),
         "tokens_known_calls": sum(map(totals.tokens_known, calls)),
-        "cost_known_calls": priced,
+        "cost_known_calls": sum(prices.cost(x) is not None for x in calls),
     }
 
 

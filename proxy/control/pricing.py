@@ -68,18 +68,12 @@ class PriceTable:
         return None if model is None else _table_name(self._url(upstream), model)
 
     def total(self, exchanges: Iterable[Exchange]) -> float | None:
-        """Sum the cost of calls, as `proxy.store.batches.call_sums` counts them.
+        """Sum the known cost of calls, as `proxy.store.batches.call_sums` counts them.
 
-        An empty answer costs its input. None if a call with output has no price.
+        It is a lower bound where `classifier.totals.cost_unknown_calls` counts any. None if no
+        call's cost is known.
         """
-        costs = [(each, self.cost(each)) for each in exchanges if uses_tokens(each)]
-        if any(cost is None and _costs(each) for each, cost in costs):
-            return None
-        return sum_known(cost for _, cost in costs)
-
-    def in_total(self, exchange: Exchange) -> bool:
-        """Return True if `total` counts the cost of this call as known."""
-        return uses_tokens(exchange) and (_costs(exchange) or self.cost(exchange) is not None)
+        return sum_known(self.cost(each) for each in exchanges if uses_tokens(each))
 
     def cost(self, exchange: Exchange) -> float | None:
         """Return the cost of one call: the provider's own figure, else by the table.
@@ -158,10 +152,6 @@ class PriceTable:
     def _url(self, name: str) -> str | None:
         known = BUILT_IN.get(name) or self._upstreams.get(name)
         return known.url if known else None
-
-
-def _costs(exchange: Exchange) -> bool:
-    return exchange.usage.cost_usd is not None or bool(exchange.usage.output_total)
 
 
 @cache

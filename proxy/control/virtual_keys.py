@@ -110,8 +110,9 @@ async def _spend(service: Service, rollout_id: str) -> float | None:
     calls = await rollouts.exchanges(service, rollout_id, limit=1)
     if not calls["items"]:
         return 0.0
-    cost: float | None = (await judge.verdict(service, rollout_id))["cost_usd"]
-    return cost
+    verdict = await judge.verdict(service, rollout_id)
+    cost: float | None = verdict["cost_usd"]
+    return None if verdict.get("cost_unknown_calls") else cost
 
 
 async def _facts(service: Service, rollout_id: str, *, spend: float | None) -> models.KeyFacts:

@@ -42,6 +42,8 @@ CONTRACT_VERDICT = [
     "total_tokens",
     "tool_calls",
     "cost_usd",
+    "tokens_unknown_calls",
+    "cost_unknown_calls",
     "lost_s",
     "scoreable",
     "doomed",

@@ -129,7 +129,8 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "validity": _found(summary),
         "tokens": _batch_tokens(summary),
         "cost": _with(
-            dollars(summary.cost_usd), _without(summary, summary.cost_known_calls, "a price")
+            _bound(summary, summary.cost_known_calls, dollars(summary.cost_usd)),
+            _without(summary, summary.cost_known_calls, "without a known price"),
         ),
         "time": _batch_time(summary),
         "rerun although scored": _first(
@@ -185,7 +186,8 @@ def _batch_tokens(summary: models.BatchSummary) -> str | None:
     if summary.total_tokens is None:
         return None
     told = f"{amount(summary.input_tokens)} in, {amount(summary.output_tokens)} out"
-    return _with(told, _without(summary, summary.tokens_known_calls, "counts"))
+    known = summary.tokens_known_calls
+    return _with(_bound(summary, known, told), _without(summary, known, "did not say"))
 
 
 def _batch_time(summary: models.BatchSummary) -> str | None:
@@ -206,7 +208,12 @@ def _without(summary: models.BatchSummary, known: int | None, what: str) -> str 
     """Say of how many calls a sum knows nothing; None if it knows all, or nobody counted."""
     if summary.calls is None or known is None or known >= summary.calls:
         return None
-    return f"{summary.calls - known} of {plural(summary.calls, 'call')} without {what}"
+    return f"{summary.calls - known} of {plural(summary.calls, 'call')} {what}"
+
+
+def _bound(summary: models.BatchSummary, known: int | None, told: str | None) -> str | None:
+    """Say of a sum that knows nothing of some calls that it is a lower bound."""
+    return f"at least {told}" if told and _without(summary, known, "") else told
 
 
 def _with(told: str | None, beside: str | None) -> str | None:

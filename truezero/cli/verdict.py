@@ -171,7 +171,15 @@ def _unseen(verdict: models.Verdict) -> str | None:
 def _tokens(verdict: models.Verdict) -> str | None:
     if verdict.total_tokens is None:
         return None
-    return f"{amount(verdict.input_tokens)} in, {amount(verdict.output_tokens)} out"
+    told = f"{amount(verdict.input_tokens)} in, {amount(verdict.output_tokens)} out"
+    if not verdict.tokens_unknown_calls:
+        return told
+    return f"at least {told}; {plural(verdict.tokens_unknown_calls, 'call')} did not say"
+
+
+def _cost(verdict: models.Verdict) -> str | None:
+    cost = dollars(verdict.cost_usd)
+    return f"at least {cost}" if cost and verdict.cost_unknown_calls else cost
 
 
 def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
@@ -181,7 +189,7 @@ def verdict_line(verdict: models.Verdict, error: str | None = None) -> str:
         error: the runner's error, shown if the rollout was not judged.
     """
     calls = plural(verdict.total_requests, "call")
-    known = (verdict.health, calls, _tokens(verdict), dollars(verdict.cost_usd))
+    known = (verdict.health, calls, _tokens(verdict), _cost(verdict))
     facts = ", ".join(filter(None, known))
     why = f": {error}" if verdict.health == "not_judged" and error else ""
     return visible(f"{verdict.rollout_id}: {sentence_of(verdict)} ({facts}){why}")

@@ -198,9 +198,19 @@ class Verdict(BaseModel):
     input_tokens: int | None = Field(description="input tokens, cached ones included")
     output_tokens: int | None = Field(description="output tokens, reasoning included")
     total_tokens: int | None = Field(description="input and output tokens")
+    tokens_unknown_calls: int | None = Field(
+        default=None,
+        description="calls by the agent that used tokens and did not say how many: the counts are "
+        "lower bounds where it is not 0; null if the verdict was stored before 0.3",
+    )
     tool_calls: int | None = Field(description="tool calls in the model's answers")
     cost_usd: float | None = Field(
-        description="US dollars; null where the price of a call is unknown"
+        description="US dollars, of calls of every role; null if no call's cost is known"
+    )
+    cost_unknown_calls: int | None = Field(
+        default=None,
+        description="calls of every role that used tokens and whose cost is unknown: `cost_usd` is "
+        "a lower bound where it is not 0; null if the verdict was stored before 0.3",
     )
     lost_s: float | None = Field(description="seconds spent on failed calls and waiting to retry")
     scoreable: str = Field(

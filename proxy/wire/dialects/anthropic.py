@@ -13,7 +13,10 @@ from proxy.wire.dialect import FAILURE, Dialect, Payload, ResponseFacts, joined,
 
 # A ping is no content, though nothing is to be read in it. Nor is there in the end of a block, but
 # skimmed it would leave the text of a short stream unknown (`proxy.capture.answer_content`).
-_KEYS = rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|server_tool_use|ping"
+_KEYS = (
+    rb"message_start|message_delta|message_stop|content_block_stop|error|tool_use|ping"
+    rb"|server_tool_use"
+)
 _RELEVANT = re.compile(rb'"(?=[bcdeEfmMpst])(?:(?:' + _KEYS + rb')"|' + FAILURE + rb")")
 # Behind thinking: a text block and its deltas, and what the provider runs by itself.
 _AFTER_REASONING = re.compile(

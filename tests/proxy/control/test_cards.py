@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -19,7 +20,8 @@ from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem, serving
 from tests.proxy.conftest import Services
-from tests.proxy.control.test_batches import play
+from tests.proxy.control.test_batches import CHAT, play
+from tests.proxy.web.test_pages import page, words
 from truezero.cli import app as command_line
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
@@ -258,3 +260,39 @@ def test_what_cannot_be_verified_is_said_with_exit_code_2(files: Path) -> None:
     missing = run("verify", files / "missing.json", "--export", files / "export.jsonl")
     assert missing.exit_code == 2
     assert "cannot read" in missing.output
+
+
+def test_unknown_tokens_and_cost_are_counted_in_calls_as_the_cost_tab_counts_them(
+    services: Services,
+) -> None:
+    service = services()
+    _play_three(service)  # one of them made no call that used tokens
+    silent = answers.whole({"choices": [{"message": {"content": "so"}}]})
+    service.http.post("/rollouts", json={"id": "left", "batch": "b", "task": "four"})
+    for answer in (answers.chat(), *[silent] * 4):
+        service.provider.plays(answer)
+        service.http.post(f"/r/left/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    service.http.post(
+        "/rollouts/left/outcome", json={"status": "success", "rewards": {"reward": 0}}
+    )
+    measured = service.get("/batches/b/card")["measured"]
+    whole, summary = service.get("/batches/b/usage")["sum"], service.get("/batches/b")
+    verdict = service.get("/rollouts/left/verdict")
+    unknown = {name: n for name, n in measured["tokens"].items() if name.endswith("_unknown")}
+    assert set(unknown.values()) == {4}
+    assert measured["cost"]["cost_usd_unknown"] == 4
+    assert (verdict["tokens_unknown_calls"], verdict["cost_unknown_calls"]) == (4, 4)
+    assert whole["billable_calls"] - whole["cost_known_calls"] == 4
+    assert summary["calls"] - summary["cost_known_calls"] == 4
+    costs = (measured["cost"]["cost_usd"], summary["cost_usd"], whole["cost_usd"])
+    assert costs == pytest.approx((whole["cost_usd"],) * 3, abs=1e-6)
+    tokens = (measured["tokens"]["total_tokens"], summary["total_tokens"], whole["total_tokens"])
+    assert len({*tokens}) == 1
+    pages = (page(service, "/ui/batches/b/card"), page(service, "/ui/batches/b?tab=cost"),
+             page(service, "/ui/batches/b"), page(service, "/ui/rollouts/left"))  # fmt: skip
+    assert "at least" in words(pages[0])
+    assert "(4 calls did not say); cost at least $" in words(pages[0])
+    for shown in pages[1:]:
+        assert "at least $" in words(shown)
+        assert re.search(r"4 of \d calls without a known price", words(shown))
+    assert "4 of 5 calls did not say" in words(pages[3]), "tokens"

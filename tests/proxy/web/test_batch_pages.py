@@ -59,7 +59,7 @@ def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Ser
     low, high = summary["score_ci"]
     assert f"0.000 {low:.3f} – {high:.3f}" in said
     assert "4 of 4 100%" in said
-    assert re.search(r"\$0\.\d+ over 3 of 4 calls", said)
+    assert re.search(r"at least \$0\.\d+ 1 of 4 calls without a known price", said)
     assert html.count('aria-label="Scores of this series, oldest first: 1.000, 0.000"') == 1
     assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")
 
@@ -336,8 +336,16 @@ def test_costs_say_how_many_calls_have_no_price(service: Service) -> None:
     play(service, "unpriced", answers.chat("nobody-knows"), model="nobody-knows")
     said = words(page(service, "/ui/batches/b", tab="cost"))
     usage = service.get("/batches/b/usage", by="model")
-    assert f"${usage['sum']['cost_usd']:.4f} over 1 of 2 calls, the rest without a price" in said
+    cost = f"at least ${usage['sum']['cost_usd']:.4f}"
+    assert f"{cost} 1 of 2 calls without a known price" in said
+    assert "paid tools" not in said.partition("By model")[0]
     assert re.search(r"nobody-knows – 1 of 1 1 0 ", said)
+    play(service, "priority", answers.chat(service_tier="priority"))
+    said = words(page(service, "/ui/batches/b", tab="cost"))
+    assert (
+        f"{cost} 2 of 3 calls without a known price 1 call had a priority tier or paid tools"
+        in said
+    )
     assert re.search(r"By role .* agent .* By upstream .* openai ", said)
 
 

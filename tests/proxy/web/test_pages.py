@@ -236,8 +236,8 @@ def test_sums_say_how_many_calls_they_know_nothing_of(service: Service) -> None:
     assert "without" not in words(page(service, "/ui/batches/b")).partition("Validity")[0]
     play(service, "uncounted", answers.whole({"choices": [{"message": {"content": "so"}}]}))
     shown = words(page(service, "/ui/batches/b"))
-    assert "1 of 2 calls without counts" in shown
-    assert "over 1 of 2 calls, the rest without a price" in shown
+    assert "1 of 2 calls did not say" in shown
+    assert "1 of 2 calls without a known price" in shown
 
 
 def test_pages_show_what_is_spent_of_a_limit(service: Service) -> None:

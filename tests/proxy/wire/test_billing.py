@@ -1,6 +1,6 @@
 """How a call is billed beside or instead of the price of its tokens, as its answer states it.
 
-service_tier: platform.openai.com/docs/api-reference/chat/object, docs.claude.com/en/api/service-tiers.
+service_tier: platform.openai.com, api-reference/chat/object; docs.claude.com, api/service-tiers.
 server_tool_use: anthropic-sdk-python, types/usage.py. groundingMetadata, trafficType: python-genai,
 types.py. serviceTier: botocore, bedrock-runtime/2023-09-30/service-2.json.
 """

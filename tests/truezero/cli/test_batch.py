@@ -25,8 +25,8 @@ def test_a_batch_counts_what_was_found_and_what_its_sums_stand_on(
     print_batch(models.BatchSummary.model_validate(summary), breaker)
     printed = capsys.readouterr().out
     assert "2 suspect, 1 invalid (2 starved, 1 engine_aborted)" in printed
-    assert "1 in, 2 out (1 of 8 calls without counts)" in printed
-    assert "unknown (8 of 8 calls without a price)" in printed
+    assert "at least 1 in, 2 out (1 of 8 calls did not say)" in printed
+    assert "unknown (8 of 8 calls without a known price)" in printed
     assert (
         "suspect across rollouts: gpt-5 was asked for; [x] answered (model_substituted)\n"
     ) in printed

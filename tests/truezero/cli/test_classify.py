@@ -80,7 +80,8 @@ def test_an_archive_is_judged_as_the_service_did(service: Service, folder: Path)
     by_archive, by_export = judged("full.jsonl"), judged("some.jsonl")
     assert by_archive == judged("-", given=Path("full.jsonl").read_bytes())
     for verdict in by_export.values():  # where the service adds what calls cost
-        verdict["cost_usd"] = by_archive[verdict["rollout_id"]]["cost_usd"]
+        of_archive = by_archive[verdict["rollout_id"]]
+        verdict |= {name: of_archive[name] for name in ("cost_usd", "cost_unknown_calls")}
     assert by_archive == by_export
     assert set(by_archive) == {"by-code", "by-words", "healthy"}
     for name, verdict in by_archive.items():

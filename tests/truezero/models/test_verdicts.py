@@ -21,7 +21,7 @@ RESULT: dict[str, Any] = _ANSWERS["GET /rollouts/{rollout_id}/result"]["response
 SINCE_0_2 = (
     "late_calls", "judged_at", "attributed_to", "corroborated", "validity", "validity_coverage",
     "roles", "provider_s", "agent_s", "excluded_by", "proof", "references", "held_s",
-    "sentence",
+    "sentence", "tokens_unknown_calls", "cost_unknown_calls",
 )  # fmt: skip
 
 
