@@ -81,11 +81,17 @@ def judge_by_seed(facts: Evidence) -> Verdict:
         cost_usd=totals.cost_usd(facts.exchanges),
         tokens_unknown_calls=totals.tokens_unknown_calls(rollout.exchanges),
         cost_unknown_calls=totals.cost_unknown_calls(rollout.exchanges),
-        lost_s=totals.lost_s(facts.calls),
+        lost_s=_lost_s(facts),
         scoreable="yes" if health is Health.HEALTHY else "no",
         provisional=facts.outcome is None or facts.any(CallState.PENDING),
     )
     return with_advice(_explained(verdict, counts), rollout, facts.policy)
+
+
+def _lost_s(facts: Evidence) -> float | None:
+    """Return the seconds of failed attempts and of the waits behind them, whatever else went on."""
+    spans = totals.lost_spans(facts.calls)
+    return None if spans is None else totals.covered(spans)
 
 
 def _explained(verdict: Verdict, counts: _SeedCounts) -> Verdict:

@@ -180,16 +180,6 @@ def cost_unknown_calls(
     return sum((x.usage.cost_usd if cost is None else cost(x)) is None for x in calls)
 
 
-def lost_s(calls: Sequence[LogicalCall]) -> float | None:
-    """Return the seconds the agent spent on failed attempts and on waiting to retry them.
-
-    Overlapping waits count once. None when there were failures and nothing is known of
-    how long any took.
-    """
-    spans = lost_spans(calls)
-    return None if spans is None else covered(spans)
-
-
 def lost_spans(calls: Sequence[LogicalCall]) -> list[Span] | None:
     """Return from when to when failed attempts and the waits behind them lasted, in epoch seconds.
 
@@ -246,15 +236,15 @@ _end = itemgetter(1)
 class TimeAccount:
     """Seconds that add up to a rollout's wall time; a moment in two of them counts in the first.
 
-    ``provider_s``: a call that did not fail was waited for. ``lost_s``: a failed one was, or the
-    next try of it. ``held_s``: a call waited at the proxy; None where none has to.
+    ``provider_s``: a call that did not fail was waited for. ``held_s``: a call waited at the proxy;
+    None where none has to. ``lost_s``: a failed call was waited for, or the next try of it.
     ``agent_s``: none of these; None before the outcome, or where when it began is not
     known. All are None if no call's duration is known.
     """
 
     provider_s: float | None = None
-    lost_s: float | None = None
     held_s: float | None = None
+    lost_s: float | None = None
     agent_s: float | None = None
 
 
@@ -276,21 +266,22 @@ def time_account(
     lost = lost_spans(calls)
     if lost is None:
         return TimeAccount()
-    waited = _within(_waited(calls), began_at, ended_at)
-    provider_s = covered(waited)
-    busy_s = covered([*waited, *_within(lost, began_at, ended_at)]) if lost else provider_s
-    lost_s = round(busy_s - provider_s, 6)
+    spans = _within(_waited(calls), began_at, ended_at)
+    busy_s = provider_s = covered(spans)
     held_s = None
     held = _held(calls, limit_reached)
     if held is not None:
-        spans = _within(held, began_at, ended_at)
-        both = covered([*waited, *_within(lost, began_at, ended_at), *spans])
-        held_s = round(both - busy_s, 6)
-        busy_s = both
+        spans = [*spans, *_within(held, began_at, ended_at)]
+        busy_s = covered(spans)
+        held_s = round(busy_s - provider_s, 6)
+    lost_s = 0.0
+    if lost:
+        before_s, busy_s = busy_s, covered([*spans, *_within(lost, began_at, ended_at)])
+        lost_s = round(busy_s - before_s, 6)
     agent_s = None
     if began_at is not None and ended_at is not None:
         agent_s = round(max(0.0, ended_at - began_at - busy_s), 6)
-    return TimeAccount(provider_s=provider_s, lost_s=lost_s, held_s=held_s, agent_s=agent_s)
+    return TimeAccount(provider_s=provider_s, held_s=held_s, lost_s=lost_s, agent_s=agent_s)
 
 
 def _held(calls: Iterable[LogicalCall], reached: LimitReached | None) -> list[Span] | None:

@@ -37,6 +37,13 @@ def test_a_turn_that_is_waited_for_is_neither_the_providers_time_nor_the_agents(
     assert verdict.agent_s == 100 - 45
 
 
+def test_a_next_try_that_waited_at_the_proxy_was_not_lost_meanwhile() -> None:
+    verdict = judged(*held("429[0-1] 200+tool[41-45] 429[50-51] 200[66-70]", 0.0, 38.0, 0.0, 14.0))
+    assert verdict.held_s == 38 + 14, "as its calls say"
+    assert verdict.lost_s == (41 - 38) + (16 - 14), "a failed answer, and the wait behind it"
+    assert (verdict.provider_s, verdict.agent_s) == (8, 100 - 52 - 5 - 8)
+
+
 def test_what_nobody_had_wait_is_unknown_and_not_zero() -> None:
     assert judged(*held("200+tool 200", None, None)).held_s is None
     assert judged(*held("200+tool 200", 0.0, 0.0)).held_s == 0

@@ -100,11 +100,11 @@ class BatchSummary(Exclusions):
     )
     lost_s: float | None = Field(
         default=None,
-        description="seconds of its rollouts that failed calls took, summed; null: none is known",
+        description="`lost_s` of its rollouts, summed: seconds lost to failures; null: unknown",
     )
     held_s: float | None = Field(
         default=None,
-        description="seconds of its rollouts that calls waited at the proxy, summed; null where "
+        description="`held_s` of its rollouts, summed: seconds waiting at the proxy; null where "
         "none has to",
     )
     diagnostics: dict[str, int] | None = Field(

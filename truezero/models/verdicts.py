@@ -212,7 +212,10 @@ class Verdict(BaseModel):
         description="calls of every role that used tokens and whose cost is unknown: `cost_usd` is "
         "a lower bound where it is not 0; null if the verdict was stored before 0.3",
     )
-    lost_s: float | None = Field(description="seconds spent on failed calls and waiting to retry")
+    lost_s: float | None = Field(
+        description="seconds in which a failed call, or the next try of it, was waited for, and "
+        "none was answered or waited at the proxy"
+    )
     scoreable: str = Field(
         description="whether the reward counts as a measurement: `yes`, `no` or `unknown`"
     )
@@ -250,8 +253,8 @@ class Verdict(BaseModel):
     )
     held_s: float | None = Field(
         default=None,
-        description="seconds that calls waited at the proxy, for their turn or for a limit; null "
-        "where none has to",
+        description="seconds in which a call waited at the proxy, for its turn or for a limit, and "
+        "none was answered meanwhile; null where none has to",
     )
     excluded_by: list[str] = Field(
         default_factory=list,
