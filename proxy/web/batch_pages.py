@@ -285,7 +285,8 @@ def _score(task: TaskTotal | None) -> float | None:
 
 def _compared_row(task: TaskChange) -> dict[str, Any]:
     row: dict[str, Any] = {
-        "task": task.task, "change": task.change.value, "difference": task.difference,
+        "task": task.task, "change": badges.CHANGES[task.change].label,
+        "difference": task.difference,
     }  # fmt: skip
     for side, total in (("a", task.a), ("b", task.b)):
         row[f"score_{side}"] = _score(total)

@@ -146,6 +146,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause", "rule")
 TIMES = ("since", "until", "failed_since", "failed_until")
 FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
+_FILED: Mapping[str, Sequence[str]] = {"reward": ("reward", "reported_reward")}  # of one cell
 _OWN = ("columns", "by", "file")
 
 router = page_router()
@@ -299,12 +300,15 @@ def shorter_query(view: RolloutsView, items: Sequence[tuple[str, str]]) -> str |
 async def rollouts_file(service: Service, views: Sequence[RolloutsView], ending: str) -> Response:
     """Answer with all rows of one list after another as a file, in the columns of the first.
 
+    The cell of a reward shows what was reported, too: in a file that is a column of its own.
+
     Raises:
         Refusal: 422 if no format's files end so.
     """
     named = file_format(ending)
     lists = [all_rollouts(service, view.form.parameters) for view in views]
-    return await file_response("rollouts", named, _chained(lists), ("id", *views[0].columns))
+    columns = [part for name in views[0].columns for part in _FILED.get(name, (name,))]
+    return await file_response("rollouts", named, _chained(lists), ("id", *dict.fromkeys(columns)))
 
 
 async def _chained(lists: Sequence[AsyncIterator[Rows]]) -> AsyncIterator[Rows]:

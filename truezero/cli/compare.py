@@ -113,8 +113,8 @@ def _difference(found: models.BatchComparison) -> str:
 def _label(change: str, found: models.BatchComparison) -> str:
     a, b = escape(found.a.batch), escape(found.b.batch)
     return {
-        "broken": "broken, lower in B",
-        "fixed": "fixed, higher in B",
+        "broken": "lower in B",
+        "fixed": "higher in B",
         "unmeasured_a": f"not measured in A, {a}",
         "unmeasured_b": f"not measured in B, {b}",
         "unmeasured_both": "measured in neither",

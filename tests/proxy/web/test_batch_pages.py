@@ -139,8 +139,11 @@ def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service
     rows = list(csv.reader(io.StringIO(service.http.get(f"{COMPARE}?{unescape(link[1])}").text)))
     assert [row[0] for row in rows[1:]] == order(text="a")
     assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
-    assert rows[1] == ["fake", "unmeasured_b", "1.0", "1", "1", "", "0", "1", ""]
-    assert service.http.get(COMPARE, params={**both, "file": "jsonl"}).status_code == 200
+    assert rows[1] == ["fake", "not measured in B", "1.0", "1", "1", "", "0", "1", ""]
+    file = service.http.get(COMPARE, params={**both, "file": "jsonl"}).text.splitlines()
+    told = {task["task"]: task["change"] for task in map(json.loads, file)}
+    assert told == {"up": "higher", "down": "lower", "same": "unchanged",
+                    "fake": "not measured in B"}, "the words of the page"  # fmt: skip
     page(service, COMPARE, status=422, **both, sort="age")
 
 

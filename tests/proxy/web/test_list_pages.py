@@ -100,7 +100,12 @@ def test_a_batchs_rollouts_sort_and_leave_as_a_file_in_their_order(service: Serv
         text = service.http.get(f"/ui/batches/b?{entities.unescape(to[1])}").text
         rows = list(csv.reader(io.StringIO(text)))
         assert [row[0] for row in rows[1:]] == listed(html), query
-        heads = [*USUAL[1:]] if "columns" not in query else ["task", "reward"]
+        shown = [*USUAL[1:]] if "columns" not in query else ["task", "reward"]
+        heads = [
+            part
+            for name in shown
+            for part in ((name,) if name != "reward" else (name, "reported_reward"))
+        ]
         assert rows[0] == ["id", *heads], query
 
 
@@ -185,10 +190,14 @@ def test_a_file_holds_exactly_the_view(service: Service) -> None:
     assert answer.headers["content-type"].startswith("text/csv")
     rows = list(csv.reader(io.StringIO(answer.text)))
     assert rows == [
-        ["id", "reward", "task"], ["won", "1.0", "t1"], ["lost", "0.0", "t2"], ["slow", "", "t4"],
-    ]  # fmt: skip
+        ["id", "reward", "reported_reward", "task"],
+        ["won", "1.0", "1.0", "t1"], ["lost", "0.0", "0.0", "t2"], ["slow", "", "0.0", "t4"],
+    ], "what the page shows as ~~0~~ null"  # fmt: skip
     lines = service.http.get(f"{AT}?{query}&file=jsonl").text.splitlines()
-    assert json.loads(lines[0]) == {"id": "won", "reward": 1.0, "task": "t1"}
+    won = {"id": "won", "reward": 1.0, "reported_reward": 1.0, "task": "t1"}
+    assert json.loads(lines[0]) == won
+    both = service.http.get(f"{AT}?columns=reported_reward,reward&batch=b&file=csv").text
+    assert both.splitlines()[0] == "id,reported_reward,reward"
     assert "File: " in page(service, AT, status=422, file="xlsx")
 
 
