@@ -85,6 +85,10 @@ def _head(summary: Mapping[str, Any]) -> str:
     scored, total = summary["scored"], summary["total"]
     share = format.percent(scored / total if total else None)
     measured = f"{scored:,} of {total:,} measured ({share})"
+    if own := summary.get("own_failures") or 0:
+        failures = "agent's own failure" if own == 1 else "agents' own failures"
+        parts = f"{scored - own:,} measured, {own:,} {failures}"
+        measured = f"{scored:,} of {total:,} count ({share}): {parts}"
     if summary["valid"]:
         return f"{measured}, and no retry was cherry-picked"
     worst, best = summary["score_worst"], summary["score_best"]

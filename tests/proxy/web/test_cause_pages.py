@@ -67,7 +67,7 @@ def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
     assert link is not None
     assert "/ui/rollouts/dead" in page(service, entities.unescape(link[1]))
     before = words(page(service, AT, since=local(now - 7200), until=since))
-    assert "No failures in this time" in before
+    assert "No rollout failed by a provider in this time" in before
     empty = service.http.get(f"{AT}?since=&until=", headers=BROWSER)
     assert (empty.status_code, empty.headers["location"]) == (303, AT), "they ask nothing"
     page(service, AT, status=422, since="soon")

@@ -15,6 +15,7 @@ from tests import forked
 from tests.fakes import answers
 from tests.fakes.answers import FAILURES, Api, Fault
 from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.web.test_pages import words
 from tests.truezero.cli.test_batches import environment
 
 SENTENCE = "no model answered: the agent's own failures; the zero counts"
@@ -116,7 +117,19 @@ def test_pages_do_not_say_that_a_model_was_reached(service: Service) -> None:
         assert "the agent&#39;s own failures; the zero counts" in page
         assert "The model was reached" not in page
         assert "output of the model was read" not in page
-    assert "agent&#39;s own failure" in service.http.get("/ui/batches/b").text
+    batch = service.http.get("/ui/batches/b").text
+    assert "agent&#39;s own failure" in batch
+    said = words(batch).replace("&#39;", "'")
+    assert "All 3 zeros count." in said
+    assert "over 4 that count" in said
+    assert "4 of 4 count (100%): 2 measured, 2 agents' own failures" in said
+    assert "4 of 4 count: 2 reached a model, 2 are agents' own failures" in said
+    assert "No failures" not in said
+    assert "No rollout failed by a provider. 2 failed by their own agents." in said
+    assert 'href="?tab=rollouts&amp;rule=own_failures"' in batch
+    causes = words(service.http.get("/ui/causes").text)
+    assert "No failures" not in causes
+    assert "No rollout failed by a provider" in causes
     listed = service.http.get("/ui/rollouts", params={"rule": "own_failures"}).text
     assert listed.count("agent&#39;s own failure") >= len(OWN)
     assert "/rollouts/won" not in listed
