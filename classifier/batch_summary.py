@@ -147,8 +147,14 @@ def summary_of(
     named: Named,
     excluded: Exclusion,
     across: Sequence[BatchFinding] = (),
+    *,
+    reward_range: tuple[float, float] | None = None,
 ) -> ScoredBatch:
-    """Summarise a batch from its sums."""
+    """Summarise a batch from its sums.
+
+    Arguments:
+        reward_range: the least and the greatest reward, as registered.
+    """
     diagnosed = {
         kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
     }
@@ -162,7 +168,7 @@ def summary_of(
         unearned=counts["unearned"],
     )
     return ScoredBatch(
-        scores=scores_of(counts, shapes, named.picked),
+        scores=scores_of(counts, shapes, named.picked, reward_range=reward_range),
         check=check,
         exclusion=excluded,
         summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
@@ -189,10 +195,18 @@ def summary_of(
     )
 
 
-def scores_of(counts: Counts, shapes: Shapes, picked: Iterable[str] = ()) -> Scores:
+def scores_of(
+    counts: Counts,
+    shapes: Shapes,
+    picked: Iterable[str] = (),
+    *,
+    reward_range: tuple[float, float] | None = None,
+) -> Scores:
     """Return the scores of a batch, as `batches.scores` computes them from its slots."""
     total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
     binary = not counts["other_scores"]
+    bounds = reward_range or (None if counts["beyond"] else (0.0, 1.0))
+    rest = (total - scored) * UNIT
     clusters = [
         Cluster(shape.kept, shape.score / UNIT, tasks)
         for shape, tasks in shapes.items()
@@ -205,8 +219,8 @@ def scores_of(counts: Counts, shapes: Shapes, picked: Iterable[str] = ()) -> Sco
         coverage=counts["scoreable"] / total if total else None,
         score_all=_mean(score, total),
         score_effective=_mean(score, scored),
-        score_worst=_mean(score, total),
-        score_best=_mean(score + (total - scored) * UNIT, total),
+        score_worst=_mean(score + rest * bounds[0], total) if bounds else None,
+        score_best=_mean(score + rest * bounds[1], total) if bounds else None,
         score_first=_mean(counts["score:first"], counts["first"]),
         score_retried=_mean(counts["score:filled"], counts["filled"]),
         retried=counts["retried"],
@@ -258,7 +272,7 @@ def declared_in(counts: Counts) -> list[str]:
     return [model for text in texts for model in text.splitlines()]
 
 
-def _mean(score: int, count: int) -> float | None:
+def _mean(score: float, count: int) -> float | None:
     return score / (count * UNIT) if count else None
 
 

@@ -104,7 +104,8 @@ class Scores:
 
     The score of ``scoreable`` slots counts, ``coverage`` is their share, ``scored`` of them
     have a reward. ``score_all`` counts an unscored slot 0, ``score_effective`` leaves it
-    out; ``score_worst`` and ``score_best`` count it 0 and 1. ``score_first`` looks at
+    out; ``score_worst`` and ``score_best`` count it the least and the greatest reward, 0 and 1
+    unless a range was registered; None if a reward lies outside. ``score_first`` looks at
     first attempts only, ``score_retried`` at slots that a later attempt fills.
     ``retried_after_score`` are slots that were retried although they had a score. A
     score over no slots is None. ``score_ci`` is the 95 % interval of ``score_effective`` over
@@ -216,14 +217,42 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def scores(batch: Sequence[TaskRepeat]) -> Scores:
-    """Compute the scores of these slots; rewards are assumed to lie between 0 and 1.
+class RewardSpan(NamedTuple):
+    """The least and the greatest reward that counts in a batch, and the range that was registered.
+
+    None is unknown: no reward counts, or no range was registered.
+    """
+
+    least: float | None = None
+    greatest: float | None = None
+    registered: tuple[float, float] | None = None
+
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """Return the least and the greatest possible reward; None if nobody can know them.
+
+        Without a registered range they are 0 and 1, unless a reward lies outside.
+        """
+        if self.registered is not None:
+            return self.registered
+        return (0.0, 1.0) if all(0 <= each <= 1 for each in _known(self[:2])) else None
+
+
+def scores(
+    batch: Sequence[TaskRepeat], *, reward_range: tuple[float, float] | None = None
+) -> Scores:
+    """Compute the scores of these slots.
 
     `batch_summary.scores_of` computes the same of a stored batch's totals.
+
+    Arguments:
+        reward_range: the least and the greatest reward, as registered.
     """
     known = _known(slot.counted.score for slot in batch)
     total, unscored = len(batch), len(batch) - len(known)
     scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
+    seen = RewardSpan(min(known, default=None), max(known, default=None), reward_range)
+    bounds = seen.bounds
     retried = [slot for slot in batch if len(slot.attempts) > 1]
     filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
     tasks = by_task(batch)
@@ -237,8 +266,8 @@ def scores(batch: Sequence[TaskRepeat]) -> Scores:
         coverage=scoreable / total if total else None,
         score_all=_mean([*known, *[0.0] * unscored]),
         score_effective=_mean(known),
-        score_worst=_mean([*known, *[0.0] * unscored]),
-        score_best=_mean([*known, *[1.0] * unscored]),
+        score_worst=_mean([*known, *[bounds[0]] * unscored]) if bounds else None,
+        score_best=_mean([*known, *[bounds[1]] * unscored]) if bounds else None,
         score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
         score_retried=_mean(_known(entry.score for entry in filled)),
         retried=len(retried),

@@ -101,6 +101,7 @@ class _CardRollout(NamedTuple):
     references: tuple[tuple[str, str], ...]  # series of reference calls, and how each compares
     tokens_unknown_calls: int
     cost_unknown_calls: int
+    reward_range: tuple[float, float] | None
 
 
 class CardMaker:
@@ -147,7 +148,8 @@ class CardMaker:
         """Return the card of what was added."""
         judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
         slots = batches.task_repeats(each.entry for each in judged)
-        scores = batches.scores(slots)
+        ranges = (each.reward_range for each in judged if each.reward_range is not None)
+        scores = batches.scores(slots, reward_range=next(ranges, None))
         repeats = (batches.repeat_of(slot) for slot in slots)
         found = exclusion(repeat for repeat in repeats if repeat is not None)
         check = _check(judged, slots, found)
@@ -238,6 +240,9 @@ def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
         tuple((each.series, each.result.value) for each in verdict.references if each.result),
         verdict.tokens_unknown_calls or 0,
         verdict.cost_unknown_calls or 0,
+        None
+        if rollout.reward_range is None
+        else (rollout.reward_range[0], rollout.reward_range[1]),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
+from sqlalchemy import Connection
 
 from classifier import breakers
 from classifier.batch_summary import (
@@ -17,7 +18,7 @@ from classifier.batch_summary import (
     exclusion_in,
     summary_of,
 )
-from classifier.batches import Scores
+from classifier.batches import RewardSpan, Scores
 from classifier.groups import TaskTotal
 from classifier.reruns import RerunCounts, opened_by
 from classifier.rollup import Counts, Shapes
@@ -37,9 +38,9 @@ from proxy.control.queries import (
 )
 from proxy.routing.errors import Refusal
 from proxy.store import batch_counts
-from proxy.store.batch_counts import ServedAlike, sum_up
+from proxy.store.batch_counts import ServedAlike, SummedBatch, sum_up
 from proxy.store.batch_versions import batch_versions
-from proxy.store.batches import BatchCursor, newest, outdated
+from proxy.store.batches import BatchCursor, newest, outdated, reward_span
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
 
@@ -59,6 +60,7 @@ class BatchState:
     counts: Counts
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
+    rewards: RewardSpan
 
     def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}`.
@@ -76,6 +78,9 @@ class BatchState:
             "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
+            "reward_least": self.rewards.least,
+            "reward_greatest": self.rewards.greatest,
+            "reward_range": self.rewards.registered,
             "zeros": asdict(self.summary.zeros),
             "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
@@ -170,6 +175,15 @@ async def mean_scores(service: Service, names: Sequence[str]) -> dict[str, float
             state = await computed(service, service.batch_states, name, version, _read)
             means[name] = state.value.summary.scores.score_effective
     return {name: mean for name, mean in means.items() if mean is not None}
+
+
+async def rewards(service: Service, batch: str) -> RewardSpan:
+    """Return the span of a batch's rewards.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    return (await _state(service, batch)).value.rewards
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
@@ -269,14 +283,20 @@ async def _state(service: Service, batch: str, *, fresh: bool = False) -> Comput
 
 
 def _read(service: Service, batch: str) -> BatchState:
-    summed = service.database.read(sum_up, batch)
+    summed, rewards = service.database.read(_of_one_snapshot, batch)
     if summed is None:
         raise unknown_batch(batch)
     counts = summed.counts
     exclusion = _tested(service, batch, counts, summed.shapes)
     across = _compared(summed.served, declared_in(counts))
-    scored = summary_of(counts, summed.shapes, summed.named, exclusion, across)
-    return BatchState(counts=counts, summary=scored, retry=summed.retry)
+    scored = summary_of(
+        counts, summed.shapes, summed.named, exclusion, across, reward_range=rewards.registered
+    )
+    return BatchState(counts=counts, summary=scored, retry=summed.retry, rewards=rewards)
+
+
+def _of_one_snapshot(connection: Connection, batch: str) -> tuple[SummedBatch | None, RewardSpan]:
+    return sum_up(connection, batch), reward_span(connection, batch)
 
 
 def _tested(service: Service, batch: str, counts: Counts, shapes: Shapes) -> Exclusion:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from classifier.batches import TaskRepeat, by_number, task_repeats
+from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
 from classifier.groups import Member, TaskTotal
 from proxy.control import batches
 from proxy.control.listing import reported_in, rollout_rows
@@ -205,7 +205,7 @@ class TaskOrder(StrEnum):
 
 
 class TaskKind(StrEnum):
-    """The tasks that a page lists."""
+    """The tasks that a page lists; ZERO and ONE have the least and the greatest possible score."""
 
     ALL = "all"
     GAPS = "gaps"
@@ -221,6 +221,7 @@ class TasksPage:
 
     ``counts`` are the tasks of each kind; ``number`` counts pages from 1; ``repeats``, ``measured``
     and ``score`` (the mean over tasks, None without any) are of all ``total`` tasks of the view.
+    ``rewards`` is the span of the batch's.
     """
 
     rows: Sequence[TaskRow]
@@ -231,6 +232,7 @@ class TasksPage:
     repeats: int
     measured: int
     score: float | None
+    rewards: RewardSpan
 
     @property
     def pages(self) -> int:
@@ -303,20 +305,26 @@ async def task_page(
         Refusal: 404 for a batch without rollouts.
     """
     totals = await batches.task_totals(service, batch)
-    view = tasks_in(totals, kind=kind, order=order, descending=descending, text=text)
+    rewards = await batches.rewards(service, batch)
+    view = tasks_in(
+        totals, rewards.bounds, kind=kind, order=order, descending=descending, text=text
+    )
     begin = (number - 1) * TASKS
     names = [each.task for each in view[begin : begin + TASKS]]
     tasks = await service.run(service.database.groups.of_tasks, batch, names)
     scored = [each.score for each in view if each.score is not None]
     return TasksPage(
         rows=[_row(name, tasks.members[name]) for name in names if name in tasks.members],
-        counts={each: sum(_is_of(each, task) for task in totals) for each in TaskKind},
+        counts={
+            each: sum(_is_of(each, task, rewards.bounds) for task in totals) for each in TaskKind
+        },
         number=number,
         size=TASKS,
         total=len(view),
         repeats=sum(each.repeats for each in view),
         measured=sum(each.measured for each in view),
         score=math.fsum(scored) / len(scored) if scored else None,
+        rewards=rewards,
     )
 
 
@@ -329,18 +337,30 @@ async def listed_tasks(
         Refusal: 404 for a batch without rollouts.
     """
     totals = await batches.task_totals(service, batch)
-    return tasks_in(totals, kind=kind, order=order, descending=descending, text=text)
+    bounds = (await batches.rewards(service, batch)).bounds
+    return tasks_in(totals, bounds, kind=kind, order=order, descending=descending, text=text)
 
 
 def tasks_in(
-    totals: Sequence[TaskTotal], *, kind: TaskKind, order: TaskOrder, descending: bool, text: str
+    totals: Sequence[TaskTotal],
+    bounds: tuple[float, float] | None,
+    *,
+    kind: TaskKind,
+    order: TaskOrder,
+    descending: bool,
+    text: str,
 ) -> list[TaskTotal]:
     """Return the tasks of a view in its order; exactly the task of that name comes first.
 
     Those without a score come last by score.
+
+    Arguments:
+        bounds: the least and the greatest possible reward; None: no task is of a kind by score.
     """
     wanted, value = text.strip().casefold(), _VALUES[order]
-    view = [each for each in totals if _is_of(kind, each) and wanted in each.task.casefold()]
+    view = [
+        each for each in totals if _is_of(kind, each, bounds) and wanted in each.task.casefold()
+    ]
     view.sort(key=lambda each: by_name(each.task))
     known = [each for each in view if value(each) is not None]
     known.sort(key=value, reverse=descending)
@@ -349,21 +369,18 @@ def tasks_in(
     return view
 
 
-def _is_of(kind: TaskKind, task: TaskTotal) -> bool:
+def _is_of(kind: TaskKind, task: TaskTotal, bounds: tuple[float, float] | None) -> bool:
     score = task.score
-    match kind:
-        case TaskKind.ALL:
-            return True
-        case TaskKind.GAPS:
-            return task.measured < task.repeats
-        case TaskKind.NONE:
-            return score is None
-        case TaskKind.ZERO:
-            return score is not None and score <= 0
-        case TaskKind.BETWEEN:
-            return score is not None and 0 < score < 1
-        case TaskKind.ONE:
-            return score is not None and score >= 1
+    if kind is TaskKind.ALL:
+        return True
+    if kind is TaskKind.GAPS:
+        return task.measured < task.repeats
+    if kind is TaskKind.NONE or score is None or bounds is None:
+        return kind is TaskKind.NONE and score is None
+    low, high = bounds
+    if kind is TaskKind.BETWEEN:
+        return low < score < high
+    return score <= low if kind is TaskKind.ZERO else score >= high
 
 
 _NUMBER = re.compile(r"(\d+)")

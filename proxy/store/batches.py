@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -22,9 +23,10 @@ from sqlalchemy import (
     tuple_,
 )
 
+from classifier.batches import RewardSpan
 from classifier.references import REFERENCE
 from proxy.store import schema
-from proxy.store.tables import batches, call_usage, exchanges, rollouts, unjudged
+from proxy.store.tables import batches, call_usage, exchanges, rollouts, unjudged, verdicts
 
 
 def outdated(connection: Connection, batch: str) -> int:
@@ -59,6 +61,17 @@ def newest(
         query.order_by(batches.c.last_at.desc(), batches.c.batch.desc()).offset(offset).limit(limit)
     )
     return connection.execute(query).mappings().all()
+
+
+def reward_span(connection: Connection, batch: str) -> RewardSpan:
+    """Return the least and the greatest reward that counts, and the registered range."""
+    seen = select(func.min(verdicts.c.reward), func.max(verdicts.c.reward)).where(
+        verdicts.c.batch == batch, verdicts.c.reward.is_not(None)
+    )
+    least, greatest = connection.execute(seen).one()
+    one = select(rollouts.c.reward_range).where(rollouts.c.batch == batch, rollouts.c.registered)
+    stated = connection.scalar(one.limit(1))
+    return RewardSpan(least, greatest, tuple(json.loads(stated)) if stated else None)
 
 
 # --- sums of a batch's calls -------------------------------------------------------------------

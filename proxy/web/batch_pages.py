@@ -128,9 +128,6 @@ _TASK_KINDS: Mapping[TaskKind, str] = {
     TaskKind.ALL: "all",
     TaskKind.GAPS: "lack a repeat",
     TaskKind.NONE: "not measured",
-    TaskKind.ZERO: "score 0",
-    TaskKind.BETWEEN: "between",
-    TaskKind.ONE: "score 1",
 }
 _COPIED = 500  # ids that a page holds to be copied; of more it has the command
 # The lists of a batch's rollouts if no filter is given: those not measured come first.
@@ -447,12 +444,21 @@ async def _tasks(
         text=text,
         number=number,
     )
+    rewards, bounds = page.rewards, page.rewards.bounds
+    span = bounds or (rewards.least or 0.0, rewards.greatest or 0.0)
     return {
-        "strips": [charts.strip(row) for row in page.rows],
+        "strips": [charts.strip(row, span) for row in page.rows],
+        "span": span,
+        "bounded": bounds is not None,
         "tasks": page,
         "view": view,
         "show": kind,
-        "kinds": _TASK_KINDS,
+        "kinds": {
+            **_TASK_KINDS,
+            TaskKind.ZERO: f"score {format.reward(span[0])}",
+            TaskKind.BETWEEN: "between",
+            TaskKind.ONE: f"score {format.reward(span[1])}",
+        },
         "labels": _TASK_COLUMNS,
         "files": list(list_pages.FILES),
     }

@@ -420,7 +420,7 @@ def difference(value: float | None, interval: Sequence[float] | None) -> Differe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One attempt in a heat strip: its score from 0 to ``_STEPS``, or the badge of a missing one.
+    """One attempt in a heat strip: its shade from 0 to ``_STEPS``, or the badge of a missing one.
 
     ``superseded``: another attempt counts in its place.
     """
@@ -448,19 +448,27 @@ NO_REWARD = Badge(
 )
 
 
-def strip(row: TaskRow) -> Strip:
-    """Lay out a task's repeats and attempts."""
+def strip(row: TaskRow, span: tuple[float, float] = (0.0, 1.0)) -> Strip:
+    """Lay out a task's repeats and attempts.
+
+    Arguments:
+        span: the least and the greatest reward, which have the first and the last shade.
+    """
     scores = [each.counted.score for each in row.slots if each.counted.score is not None]
     return Strip(
         task=row.task,
         score=sum(scores) / len(scores) if scores else None,
         measured=len(scores),
         repeats=len(row.slots),
-        cells=[[_cell(entry, slot, row.members) for entry in slot.attempts] for slot in row.slots],
+        cells=[
+            [_cell(entry, slot, row.members, span) for entry in slot.attempts] for slot in row.slots
+        ],
     )
 
 
-def _cell(entry: Entry, slot: TaskRepeat, members: Mapping[str, Member]) -> Cell:
+def _cell(
+    entry: Entry, slot: TaskRepeat, members: Mapping[str, Member], span: tuple[float, float]
+) -> Cell:
     member = members[entry.rollout_id]
     badge = None if entry.score is not None else _badge(member)
     words = badge.label if badge is not None else f"score {format.reward(entry.score)}"
@@ -469,18 +477,19 @@ def _cell(entry: Entry, slot: TaskRepeat, members: Mapping[str, Member]) -> Cell
     attempt = "" if len(slot.attempts) < 2 else f"attempt {entry.attempt or 0}, "
     return Cell(
         rollout_id=entry.rollout_id,
-        step=None if entry.score is None else _step(entry.score),
+        step=None if entry.score is None else _step(entry.score, span),
         badge=badge,
         superseded=superseded,
         label=f"{repeat}{attempt}{words}{', superseded' if superseded else ''}",
     )
 
 
-def _step(score: float) -> int:
-    """Return the shade of a score: 0 for 0 and less, the last for 1 and more."""
-    if score <= 0:
+def _step(score: float, span: tuple[float, float]) -> int:
+    """Return the shade of a score: 0 for the least and less, the last for the greatest and more."""
+    low, high = span
+    if score <= low:
         return 0
-    return max(1, min(_STEPS, int(score * _STEPS)))
+    return _STEPS if score >= high else max(1, int((score - low) / (high - low) * _STEPS))
 
 
 def _badge(member: Member) -> Badge:

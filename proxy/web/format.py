@@ -45,8 +45,10 @@ def percent(share: float | None) -> str:
 
 
 def score(value: float | None) -> str:
-    """Format as ``0.438``, three digits as on leaderboards."""
-    return UNKNOWN if value is None else f"{value:.3f}"
+    """Format as ``0.438``, three digits as on leaderboards; a large one as briefly as possible."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:.3f}" if abs(value) < 1e4 else f"{value:.4g}"
 
 
 def reward(value: float | None) -> str:

@@ -114,7 +114,13 @@ def _lane_line(batch: str, lane: models.BreakerLane) -> str:
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
     measured = f"{summary.scored} scored, {summary.scoreable} scoreable of {summary.total}"
-    bounds = f"between {score_words(summary.score_worst)} and {score_words(summary.score_best)}"
+    failures_as_0 = score_words(summary.score_all)
+    if summary.score_worst is not None:
+        worst, best = score_words(summary.score_worst), score_words(summary.score_best)
+        failures_as_0 += f"; the true score is between {worst} and {best}"
+    elif summary.reward_least is not None:
+        least, greatest = f"{summary.reward_least:g}", f"{summary.reward_greatest:g}"
+        failures_as_0 += f"; rewards from {least} to {greatest}, no range was registered"
     return {
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
         "rollouts": f"{summary.rollouts:,}, {running_in(summary):,} running, "
@@ -123,7 +129,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "unearned": unearned_line(summary),
         "own failures": _own_failures(summary.own_failures),
         "score": f"{score_words(summary.score_effective)} over measured tasks ({measured})",
-        "failures as 0": f"{score_words(summary.score_all)}; the true score is {bounds}",
+        "failures as 0": failures_as_0,
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
         "validity": _found(summary),

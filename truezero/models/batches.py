@@ -145,8 +145,18 @@ class BatchSummary(Exclusions):
         description="for 1, 2, 4, … repeats and the most that a task has; null without repeats, "
         "or where rewards are not 0 or 1",
     )
-    score_worst: float | None = Field(description="lower bound: the rest would all be 0")
-    score_best: float | None = Field(description="upper bound: the rest would all be 1")
+    score_worst: float | None = Field(
+        description="lower bound: the rest would all be 0, or the least of `reward_range`; null if "
+        "a reward lies outside of 0 to 1 and no range was registered"
+    )
+    score_best: float | None = Field(
+        description="upper bound: the rest would all be 1, or the greatest of `reward_range`"
+    )
+    reward_least: float | None = Field(default=None, description="least reward that counts")
+    reward_greatest: float | None = Field(default=None, description="greatest reward that counts")
+    reward_range: tuple[float, float] | None = Field(
+        default=None, description="least and greatest reward, as registered"
+    )
     score_first: float | None = Field(description="first attempts only")
     score_retried: float | None = Field(description="slots filled by a later attempt")
     retried: int = Field(description="slots with more than one attempt")

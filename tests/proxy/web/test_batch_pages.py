@@ -464,3 +464,35 @@ def test_the_command_on_an_empty_page_works_against_that_very_service(
     assert '"choices"' in done.stdout, done
     told = service.http.get("/rollouts/my-first-rollout/verdict", headers=signed_in).json()
     assert (told["health"], told["total_requests"]) == ("healthy", 1)
+
+
+def test_any_reward_is_a_reward(service: Service) -> None:
+    for n, reward in enumerate((-1.5, 0.5, 2.0, 1e12)):
+        play(service, f"r{n}", batch="wide", task=f"t{n}", reward=reward)
+    play(service, "dead", DEAD, batch="wide", task="dead")
+    summary = service.get("/batches/wide")
+    assert (summary["score_worst"], summary["score_best"]) == (None, None)
+    assert (summary["reward_least"], summary["reward_greatest"]) == (-1.5, 1e12)
+    said = words(page(service, "/ui/batches/wide"))
+    assert "Rewards seen -1.5 – 1e+12 no bounds: no range was registered" in said
+    assert "lies between" not in said
+    assert "000000000" not in said, "it would overflow its tile"
+    assert "seen -1.5 – 1e+12" in words(page(service, "/"))
+    tasks = words(page(service, "/ui/batches/wide", tab="tasks"))
+    assert "score 0" not in tasks
+    assert "least seen, -1.5 between greatest seen, 1e+12" in tasks
+    card = service.get("/batches/wide/card")["measured"]["score"]
+    assert (card["least"], card["most"]) == (None, None)
+
+
+def test_a_registered_range_of_rewards_bounds_the_score(service: Service) -> None:
+    for name, reward, answer in (("low", -1.0, None), ("high", 3.0, None), ("dead", 0.0, DEAD)):
+        play(service, name, answer, batch="b", task=name, reward=reward, reward_range=[-1, 3])
+    summary = service.get("/batches/b")
+    bounds = (summary["score_worst"], summary["score_best"])
+    assert bounds == pytest.approx((1 / 3, 5 / 3))
+    card = service.get("/batches/b/card")["measured"]["score"]
+    assert (card["least"], card["most"]) == pytest.approx(bounds, abs=1e-6)
+    tasks = words(page(service, "/ui/batches/b", tab="tasks"))
+    assert "score -1 1 score 3 1" in tasks
+    assert "score -1 between score 3" in tasks
