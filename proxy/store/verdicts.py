@@ -396,6 +396,24 @@ def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
     connection.execute(delete(unjudged).where(unjudged.c.rollout_id.in_(final)))
 
 
+def dequeue_unchanged(connection: Connection, ids: Collection[str]) -> None:
+    """Take rollouts under way off the queue whose provisional verdicts know all of their calls."""
+    ended = select(func.count()).where(
+        exchanges.c.rollout_id == verdicts.c.rollout_id, exchanges.c.ending.is_not(None)
+    )
+    current = (
+        select(verdicts.c.rollout_id)
+        .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+        .where(
+            verdicts.c.rollout_id.in_(ids),
+            verdicts.c.calls == ended.scalar_subquery(),
+            rollouts.c.outcome_at.is_(None),
+            rollouts.c.skipped.is_(None),
+        )
+    )
+    connection.execute(delete(unjudged).where(unjudged.c.rollout_id.in_(current)))
+
+
 _SAME_ROLLOUT = rollouts.c.id == unjudged.c.rollout_id
 _RUNNING = select(rollouts.c.id).where(_SAME_ROLLOUT, rollouts.c.outcome_at.is_(None))
 _NOTE_JUDGED = delete(unjudged).where(unjudged.c.rollout_id == bindparam("of"))

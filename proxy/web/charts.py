@@ -480,7 +480,7 @@ def _cell(
         step=None if entry.score is None else _step(entry.score, span),
         badge=badge,
         superseded=superseded,
-        label=f"{repeat}{attempt}{words}{', superseded' if superseded else ''}",
+        label=f"{repeat}{attempt}{words}{', another attempt counts' if superseded else ''}",
     )
 
 

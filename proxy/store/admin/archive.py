@@ -55,7 +55,7 @@ from proxy.store.tables import (
     rollouts,
     verdicts,
 )
-from proxy.store.verdicts import dequeue_judged
+from proxy.store.verdicts import dequeue_judged, dequeue_unchanged
 
 _CONFLICTS_KEPT = 10  # further ones are counted
 
@@ -272,7 +272,7 @@ def _fill_in(connection: Connection, judged: Sequence[str]) -> None:
 
 
 def _note_added(connection: Connection, added: Sequence[Row]) -> None:
-    """Note that the batches of these rollouts changed; the final verdicts among them stand.
+    """Note that the batches of these rollouts changed; verdicts that know all calls stand.
 
     A batch that is imported has ended: nobody starts further rollouts of it.
     """
@@ -281,7 +281,9 @@ def _note_added(connection: Connection, added: Sequence[Row]) -> None:
     known = sorted((row[place], row[created]) for row in added if row[place] is not None)
     note_changed(connection, dict(known))
     note_imported(connection, dict(known))
-    dequeue_judged(connection, [row[_OWNER_AT["rollout"]] for row in added])
+    ids = [row[_OWNER_AT["rollout"]] for row in added]
+    dequeue_judged(connection, ids)
+    dequeue_unchanged(connection, ids)
 
 
 def _new_rollouts(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +12,12 @@ from proxy.control import judge
 from proxy.control.judge import current_version
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal, TokenBucket
+from proxy.store.batches import outdated
+from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play
+from tests.proxy.store.admin.archives import exported, imported
 
 
 @pytest.fixture
@@ -123,3 +127,24 @@ def test_of_what_was_never_judged_a_part_is_and_what_ended_all(
         told = service.get("/batches/b")
         assert (told["rollouts"], told["outdated"]) == (6, waiting)
         assert (told["pending"], told["scored"]) == (5 - waiting, 1)
+
+
+def test_an_import_knows_what_was_judged_before(service: Service, tmp_path: Path) -> None:
+    for n in range(5):
+        service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
+        service.call(f"r{n}")
+    for _ in range(5):  # some are judged each time
+        service.get("/batches/b")
+    service.call("r4")
+
+    def told(url: str) -> int:
+        database = Database(url)
+        try:
+            return database.read(outdated, "b")
+        finally:
+            database.close()
+
+    assert told(service.database) == 1, "the one that was called since"
+    other = str(tmp_path / "other.db")
+    imported(other, exported(service.database))
+    assert told(other) == 1

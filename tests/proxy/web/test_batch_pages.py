@@ -225,9 +225,10 @@ def test_tasks_show_each_attempt_at_each_repeat(service: Service) -> None:
     play(service, "t-1-0", task="t", repeat=1, attempt=0)
     html = page(service, "/ui/batches/b", tab="tasks")
     assert "t 0.500 2 of 2" in words(html)
+    assert "pale: another attempt counts in its place" in words(html)
     cells = re.findall(r'<a class="(cell[^"]*)" href="/ui/rollouts/([^"]+)" title="([^"]+)"', html)
     assert cells == [
-        ("cell old", "t-0-0", "repeat 0, attempt 0, provider error, superseded"),
+        ("cell old", "t-0-0", "repeat 0, attempt 0, provider error, another attempt counts"),
         ("cell", "t-0-1", "repeat 0, attempt 1, score 1"),
         ("cell", "t-1-0", "repeat 1, score 0"),
     ]

@@ -1,4 +1,4 @@
-"""Drawings of runs: gaps stay gaps, zeros stay zeros, superseded attempts are told apart."""
+"""Drawings of runs: gaps stay gaps, zeros stay zeros, attempts that do not count are told apart."""
 
 from __future__ import annotations
 
@@ -95,10 +95,18 @@ def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:
     assert cells["half"].label == "repeat 1, score 0.5"
 
 
-def test_an_attempt_that_does_not_count_is_superseded() -> None:
+def test_an_attempt_in_whose_place_another_counts_is_pale() -> None:
     entries = [entry("first", "t", 0, None), entry("second", "t", 0, 1.0)._replace(attempt=1)]
     members = {each.rollout_id: Member(each) for each in entries}
     ((first, second),) = strip(TaskRow("t", task_repeats(entries), members)).cells
     assert (first.superseded, second.superseded) == (True, False)
-    assert first.label == "repeat 0, attempt 0, undecided, superseded"
+    assert first.label == "repeat 0, attempt 0, undecided, another attempt counts"
     assert second.label == "repeat 0, attempt 1, score 1"
+
+
+def test_a_later_attempt_at_what_had_a_score_is_the_pale_one() -> None:
+    entries = [entry("first", "t", 0, 0.0), entry("second", "t", 0, 1.0)._replace(attempt=1)]
+    members = {each.rollout_id: Member(each) for each in entries}
+    ((first, second),) = strip(TaskRow("t", task_repeats(entries), members)).cells
+    assert (first.superseded, second.superseded) == (False, True)
+    assert second.label == "repeat 0, attempt 1, score 1, another attempt counts"
