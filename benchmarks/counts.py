@@ -6,8 +6,9 @@ the figures are the same in every run, on however busy a machine, and a change o
 
 Counted is what runs in the service's threads, but for asyncio's own code: uvloop has that in C.
 Coroutines count as called each time they go on. Timers of the event loop stand almost still,
-since tracing makes everything some fifty times slower. Other versions of Python, uvicorn or
-SQLAlchemy give other figures: compare two states of the code in one environment.
+since tracing makes everything some fifty times slower, and so does the time of day, since the
+first call of a minute costs more than the next. Other versions of Python, uvicorn or SQLAlchemy
+give other figures: compare two states of the code in one environment.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from unittest.mock import patch
 
 import uvicorn
 
 from proxy.app import Application
+from proxy.clock import epoch_s
 from proxy.inbound.http import HttpProtocol
 from proxy.settings import load
 from proxy.store.database import Database
@@ -331,6 +335,13 @@ def _chunk(delta: dict[str, str], finish: str | None = None) -> bytes:
     return _framed(b"data: " + json.dumps(event).encode() + b"\n\n")
 
 
+def _time_stands_still() -> contextlib.AbstractContextManager[object]:
+    """Let the service's clock show one time for the duration of the block."""
+    now = epoch_s()
+    wall, monotonic = repeat(now).__next__, repeat(0.0).__next__
+    return patch.multiple(epoch_s, _wall=wall, _monotonic=monotonic, _ahead=now)
+
+
 def measure(times: int = 20) -> dict[str, Count]:
     """Count each of what ``main`` prints, so many times."""
     tracer = Tracer()
@@ -342,7 +353,11 @@ def measure(times: int = 20) -> dict[str, Count]:
 
         return runs
 
-    with tempfile.TemporaryDirectory() as folder, Service(Path(folder), tracer) as service:
+    with (
+        _time_stands_still(),
+        tempfile.TemporaryDirectory() as folder,
+        Service(Path(folder), tracer) as service,
+    ):
         runs: dict[str, Callable[[], None]] = {
             "exchange": service.exchange,
             "large": lambda: service.exchange(LARGE_BYTES),
