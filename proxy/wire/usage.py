@@ -236,7 +236,7 @@ def _take_other(reading: ResponseFacts, field: str, value: object) -> None:
         reading.unreadable |= {field}
 
 
-COSTS = frozenset(("cost", "cost_in_usd_ticks"))  # keys of which any may state one
+COSTS: frozenset[str] = frozenset(("cost", "cost_in_usd_ticks"))  # keys of which any may state one
 
 
 def cost(reading: ResponseFacts, usage: object) -> None:
@@ -262,7 +262,7 @@ def cost(reading: ResponseFacts, usage: object) -> None:
 
 # Counts of a provider's own tools that it charges for. xAI: docs.x.ai/docs/guides/live-search.
 # Perplexity: docs.perplexity.ai, num_search_queries. Anthropic: types/server_tool_usage.py.
-TOOLS = frozenset(
+TOOLS: frozenset[str] = frozenset(
     ("num_sources_used", "num_server_side_tools_used", "num_search_queries", "server_tool_use")
 )
 _FREE = frozenset(("web_fetch_requests", "tool_search_requests"))
