@@ -58,10 +58,11 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
     control: ControlService,
 ) -> None:
     fill(service, 1000)
-    read: list[int] = []
+    read: list[str] = []
 
-    def counted(*executed: object) -> None:
-        read.append(1)
+    def counted(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if "exchanges" in statement:  # not those of the service's own rounds
+            read.append(statement)
 
     event.listen(Engine, "after_cursor_execute", counted)
     try:
@@ -70,7 +71,7 @@ async def test_evidence_is_marked_and_only_what_is_listed_is_read_in_full(
         event.remove(Engine, "after_cursor_execute", counted)
     assert (len(page.calls), page.total, set(page.marked)) == (1000, 1000, {"z"})
     assert list(page.details) == ["z"]
-    assert len(read) < 40, "statements, whatever the number of calls"
+    assert 0 < len(read) < 10, "statements, whatever the number of calls"
     everything = await rollout_detail(control, "long", show=CallFilter.ALL, at=500)
     assert len(everything.details) == len(everything.listed.lines) == ITEMS
     assert everything.details["c00499"]["provider_request_id"] == "req_1"
