@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from classifier.batches import Scores
+from classifier.batches import Scores, reward_bounds
 from classifier.diagnostics import kinds
 from classifier.rollup import UNIT, Counts, Shapes, TaskProfile
 from classifier.statistics import (
@@ -205,7 +205,7 @@ def scores_of(
     """Return the scores of a batch, as `batches.scores` computes them from its slots."""
     total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
     binary = not counts["other_scores"]
-    bounds = reward_range or (None if counts["beyond"] else (0.0, 1.0))
+    bounds = reward_bounds(reward_range, beyond=bool(counts["beyond"]))
     rest = (total - scored) * UNIT
     clusters = [
         Cluster(shape.kept, shape.score / UNIT, tasks)

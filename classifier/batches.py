@@ -217,6 +217,16 @@ def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
 
+def reward_bounds(
+    registered: tuple[float, float] | None, *, beyond: bool
+) -> tuple[float, float] | None:
+    """Return the least and the greatest possible reward; None if nobody can know them.
+
+    Without a registered range they are 0 and 1, unless a reward lies ``beyond``.
+    """
+    return registered or (None if beyond else (0.0, 1.0))
+
+
 class RewardSpan(NamedTuple):
     """The least and the greatest reward that counts in a batch, and the range that was registered.
 
@@ -231,11 +241,10 @@ class RewardSpan(NamedTuple):
     def bounds(self) -> tuple[float, float] | None:
         """Return the least and the greatest possible reward; None if nobody can know them.
 
-        Without a registered range they are 0 and 1, unless a reward lies outside.
+        As `reward_bounds` says.
         """
-        if self.registered is not None:
-            return self.registered
-        return (0.0, 1.0) if all(0 <= each <= 1 for each in _known(self[:2])) else None
+        beyond = not all(0 <= each <= 1 for each in _known(self[:2]))
+        return reward_bounds(self.registered, beyond=beyond)
 
 
 def scores(
