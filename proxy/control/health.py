@@ -13,6 +13,7 @@ from typing import Any
 
 from classifier.fingerprints import plain
 from classifier.lane_health import (
+    MINUTE_S,
     Episode,
     Failures,
     LaneHealth,
@@ -37,7 +38,6 @@ OVERDUE_TIMES = 3  # a lane's p99
 LISTED = 200
 """Lanes that are listed at most, those that fail first."""
 _CACHED_S = 2.0  # a page, metrics and `--watch` ask at once
-_MINUTE = 60
 _ALL = ""  # no batch
 _SEVERITY = {
     LaneWord.DOWN: 0, LaneWord.DEGRADED: 1, LaneWord.HEALTHY: 2, LaneWord.UNKNOWN: 3,
@@ -225,7 +225,7 @@ def lanes_of(
 def _named_lane(
     place: LanePlace, health: LaneHealth, tallies: Sequence[LaneTally], in_flight: Sequence[OpenRow]
 ) -> NamedLane:
-    begin = 0.0 if health.weighed_from is None else health.weighed_from // _MINUTE
+    begin = 0.0 if health.weighed_from is None else health.weighed_from // MINUTE_S
     weighed_ones = [each for each in tallies if each.minute >= begin]
     failed: Counter[str] = Counter()
     for each in weighed_ones:
@@ -250,7 +250,7 @@ def _waiting(rows: LaneRows, now: float) -> defaultdict[LanePlace, Counter[int]]
         place = LanePlace(row.upstream, row.model, row.key)
         p99_s = rows.p99_s.get(place[:3], 0.0)
         if now - row.started_at > max(OVERDUE_S, OVERDUE_TIMES * p99_s):
-            late[place][int(row.started_at // _MINUTE)] += 1
+            late[place][int(row.started_at // MINUTE_S)] += 1
     return late
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from classifier.lane_health import LaneWord
+from classifier.lane_health import MINUTE_S, LaneWord
 from classifier.logical_calls import canonical
 from classifier.records import Exchange
 from classifier.references import REFERENCE
@@ -259,7 +259,7 @@ def _points(
     of_step = _grouped(rows, "at")
     took_in: defaultdict[float, list[Took]] = defaultdict(list)
     for each in taken:
-        took_in[each.minute * _MINUTE // window.step_s * window.step_s].append(each)
+        took_in[each.minute * MINUTE_S // window.step_s * window.step_s].append(each)
     points = []
     for at in window.edges:
         failed: Counter[str] = Counter()
@@ -443,7 +443,6 @@ LONGEST_S = 31 * 24 * HOUR_S
 TIMED_S = 24 * HOUR_S
 """The longest window of which latencies are known: they are added up by minute and lane."""
 _STEPS = 48  # in a window, roughly
-_MINUTE = 60
 
 UpstreamFacts = dict[str, Any]
 
@@ -582,7 +581,7 @@ async def _when_last_called(
     """Return the lanes of other upstreams as they were at their last call within a time."""
     last = await service.read(lane_minutes.last_minutes, since=since, until=until)
     return {
-        name: await service.run(last_lanes, service.database, name, (last[name] + 1) * _MINUTE)
+        name: await service.run(last_lanes, service.database, name, (last[name] + 1) * MINUTE_S)
         for name in sorted(last.keys() - but)
     }
 
@@ -614,7 +613,7 @@ def _window(since: float | None, until: float | None, now: float) -> Window:
     if until is not None and until <= began:
         raise Refusal(422, "invalid", "until: not after since")
     ended = now if until is None else min(until, now)
-    step_s = round_step((ended - began) / _STEPS, at_least=_MINUTE)
+    step_s = round_step((ended - began) / _STEPS, at_least=MINUTE_S)
     # A call that begins now is within; one that begins at a chosen end is not.
     end = (math.floor(now / step_s) + 1 if ended == now else math.ceil(ended / step_s)) * step_s
     return Window(start=math.floor(began / step_s) * step_s, end=end, step_s=step_s)

@@ -32,6 +32,7 @@ from sqlalchemy import (
 
 from classifier.fingerprints import plain
 from classifier.lane_health import (
+    MINUTE_S,
     NAMED_ANSWERING,
     NAMED_FAILING,
     Failures,
@@ -67,7 +68,6 @@ SERVERS = 16
 _SLOT = 10  # minutes
 _MINUTES = 20_000  # of lanes, that one slot holds
 _KNOWN = 10_000  # lanes that were answered, remembered
-_MINUTE = 60
 
 ANSWERING = (Kind.INFERENCE.value, Kind.CONTINUATION.value)
 """Kinds of calls that ask a model for an answer, and are calls of a lane."""
@@ -207,7 +207,7 @@ class LaneCounter:
         for row in rows:
             at = row[_AT]
             try:
-                minute, sums, answering, rollout, seconds = answers[at // _MINUTE, _signature(row)]
+                minute, sums, answering, rollout, seconds = answers[at // MINUTE_S, _signature(row)]
             except KeyError:
                 begun = self._begin(row, changed)
                 answers = self._answers
@@ -231,12 +231,12 @@ class LaneCounter:
         if kind not in ANSWERING or rollout == REFERENCE:
             return None
         if not changed:  # what had changed is written
-            self._roll(at // _MINUTE)
-        minute = self._minute(int(at // _MINUTE), signature, row)
+            self._roll(at // MINUTE_S)
+        minute = self._minute(int(at // MINUTE_S), signature, row)
         if cause is None and ending == _COMPLETE:
             if len(self._answers) >= _MINUTES:
                 self._answers.clear()
-            answers = self._answers[at // _MINUTE, signature] = minute.answers_of(rollout)
+            answers = self._answers[at // MINUTE_S, signature] = minute.answers_of(rollout)
             return answers
         changed[minute] = None
         if cause is None:
@@ -456,7 +456,7 @@ class LaneMinutes:
         known, decoded = self._decoded, {}
         lanes: defaultdict[LanePlace, defaultdict[int, list[LaneTally]]]
         lanes = defaultdict(lambda: defaultdict(list))
-        given = {"since": math.floor(since / _MINUTE), "until": math.floor(until / _MINUTE)}
+        given = {"since": math.floor(since / MINUTE_S), "until": math.floor(until / MINUTE_S)}
         places: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         for row in map(tuple, connection.execute(query, given).all()):
             key = row[:6]
@@ -523,7 +523,7 @@ def _tally(row: Sequence[Any]) -> LaneTally:
 
 def _open(connection: Connection) -> list[OpenRow]:
     each = open_calls.c
-    minute = floor_of(connection, each.started_at / _MINUTE).label("minute")
+    minute = floor_of(connection, each.started_at / MINUTE_S).label("minute")
     by = (each.upstream, each.model, each.key_digest, minute)
     counts = (func.count(), func.count(each.rollout_id.distinct()), func.min(each.started_at))
     query = select(*by, *counts).where(each.kind.in_(ANSWERING)).group_by(*by)
@@ -595,7 +595,7 @@ def _p99_s(
     }
     place = (_EACH.upstream, _EACH.model, _EACH.key_digest)
     query = select(*place, _EACH.votes).where(_WITHIN, tuple_(*place).in_(named))
-    given = {"since": math.floor(since / _MINUTE), "until": math.floor(until / _MINUTE)}
+    given = {"since": math.floor(since / MINUTE_S), "until": math.floor(until / MINUTE_S)}
     seconds: defaultdict[Any, Counter[float]] = defaultdict(Counter)
     for *lane, votes in connection.execute(query, given):
         seconds[named[tuple(lane)]].update(_seconds(votes)[1])
@@ -627,7 +627,7 @@ class KeyStep(NamedTuple):
 
 def key_steps(connection: Connection, *, since: float, until: float, step_s: int) -> list[KeyStep]:
     """Count the calls by each key that began in a time (epoch seconds), by whole minutes."""
-    step = (_EACH.minute // (step_s // _MINUTE)).label("step")
+    step = (_EACH.minute // (step_s // MINUTE_S)).label("step")
     by = (step, _EACH.upstream, _EACH.key_digest, _EACH.failed)
     query = select(*by, func.sum(_CALLS), func.count()).where(*_in(since, until)).group_by(*by)
     calls: Counter[tuple[int, str, str]] = Counter()
@@ -681,12 +681,12 @@ def last_minutes(connection: Connection, *, since: float, until: float) -> dict[
 
 
 def _in(since: float, until: float) -> tuple[ColumnElement[bool], ...]:
-    return _EACH.minute >= math.floor(since / _MINUTE), _EACH.minute < math.ceil(until / _MINUTE)
+    return _EACH.minute >= math.floor(since / MINUTE_S), _EACH.minute < math.ceil(until / MINUTE_S)
 
 
 def delete_before(connection: Connection, before: float) -> None:
     """Delete what began before a time, in epoch seconds."""
-    connection.execute(delete(lane_minutes).where(_EACH.minute < math.floor(before / _MINUTE)))
+    connection.execute(delete(lane_minutes).where(_EACH.minute < math.floor(before / MINUTE_S)))
 
 
 def struck(
