@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -18,6 +15,7 @@ from classifier.verdicts import OWN_FAILURES
 from tests.builders import calls, cause, exchange, rollout
 from tests.classifier.truth import TABLE
 from tests.classifier.truth_sequences import SEQUENCES
+from tests.opcodes import opcodes
 
 
 def test_a_rollout_without_calls_has_the_lane_of_its_registration() -> None:
@@ -275,28 +273,6 @@ def test_another_model_continues_only_what_ended_before_it_began() -> None:
     ):
         found = tail("200+tool@big[0-2] 200+tool@big[2-4] 503@big[4-9] " + answer)
         assert (found.continued, len(found.calls)) == (continued, 1), answer
-
-
-def opcodes(run: Callable[[], object]) -> int:
-    """Count the bytecode instructions of a call."""
-    count = 0
-
-    def inside(_frame: FrameType, event: str, _argument: object) -> Callable[..., Any]:
-        nonlocal count
-        count += event == "opcode"
-        return inside
-
-    def entered(frame: FrameType, _event: str, _argument: object) -> Callable[..., Any]:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return inside
-
-    before = sys.gettrace()
-    sys.settrace(entered)
-    try:
-        run()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 @pytest.mark.parametrize("calls", [20, pytest.param(40, marks=pytest.mark.slow)])

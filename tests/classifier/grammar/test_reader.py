@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Mapping
-from types import FrameType
 from typing import Any
 
 import pytest
@@ -18,6 +16,7 @@ from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error
 from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, STATE, Fresh
+from tests.opcodes import opcodes
 from tests.tables import each
 
 AUTH = Subcategory.AUTH
@@ -561,25 +560,6 @@ def test_no_text_makes_it_raise(message: str, names: list[str]) -> None:
 
 
 # -- bad input --------------------------------------------------------------------------------
-
-
-def opcodes(action: Callable[[], object]) -> int:
-    """Count the bytecode instructions of an action."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _arg: object) -> Any:
-        nonlocal count
-        frame.f_trace_opcodes = True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        action()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 def _nested(depth: int) -> Any:

@@ -14,10 +14,10 @@ from classifier.validity import CHECKS, examine, invalidates
 from classifier.validity.measurement import Measurement
 from classifier.verdicts import EVIDENCE, SEED, Coverage, Level, ValidityFinding
 from tests.builders import STARTED, rollout
-from tests.classifier.test_evidence import opcodes
 from tests.classifier.test_export import exported
 from tests.classifier.validity.judged import call
 from tests.classifier.validity.judged import record as judged_record
+from tests.opcodes import opcodes
 
 ABORTED = ValidityFinding(
     check="engine_aborted", level=Level.SUSPECT, calls=1, of=2, evidence=(), sentence=""

@@ -31,8 +31,8 @@ from proxy.store.lane_minutes import LaneRows, OpenRow, OverdueRow
 from proxy.store.tables import CommitBatch
 from proxy.store.tables import lane_minutes as lane_minutes_table
 from proxy.web.format import moment
-from tests.classifier.test_evidence import opcodes
 from tests.fakes.provider import Answer, Wait
+from tests.opcodes import opcodes
 from tests.proxy.api.test_routes import CHAT, Service
 from tests.proxy.store.records import FULL
 from tests.proxy.web.test_pages import page

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from sqlalchemy import Engine, event
@@ -17,6 +15,7 @@ from proxy.store.database import Database
 from proxy.store.listing import RolloutQuery
 from proxy.store.tables import CommitBatch, Registration, metadata
 from proxy.store.verdicts import LastChange
+from tests.opcodes import Counting
 from tests.proxy.store.records import FULL
 
 
@@ -133,29 +132,27 @@ class Turn:
     """What a thread does in its transactions that write: statements, and opcodes of Python."""
 
     def __init__(self, engine: Engine) -> None:
-        self.opcodes = 0
         self.statements: list[str] = []
-        self._tracer: Any = None
+        self._count = Counting()
         event.listen(engine, "begin", self._begin)
         event.listen(engine, "commit", self._end)
         event.listen(engine, "before_cursor_execute", self._hear)
 
+    @property
+    def opcodes(self) -> int:
+        """Of the last transaction."""
+        return self._count.opcodes
+
     def _begin(self, _connection: object) -> None:
-        self.opcodes = 0
         self.statements.clear()
-        self._tracer = sys.gettrace()
-        sys.settrace(self._trace)
+        self._count = Counting()
+        self._count.__enter__()
 
     def _end(self, _connection: object) -> None:
-        sys.settrace(self._tracer)
+        self._count.__exit__()
 
     def _hear(self, *heard: Any) -> None:
         self.statements.append(heard[2].split(maxsplit=1)[0])
-
-    def _trace(self, frame: FrameType, happens: str, _arg: object) -> Any:
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        self.opcodes += happens == "opcode"
-        return self._trace
 
 
 # Of both databases, locks of PostgreSQL included; each about a tenth above what it is.
