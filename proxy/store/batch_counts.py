@@ -66,7 +66,7 @@ from classifier.rollup import (
 )
 from classifier.sentences import told
 from classifier.verdicts import AttributedTo
-from proxy.store.tables import ENTRY_COLUMNS, JOINED, rollouts, verdicts
+from proxy.store.tables import ENTRY_COLUMNS, IDS, JOINED, rollouts, verdicts
 
 LINES = 100  # of a check
 RETRIES = 100  # rollouts to run again
@@ -181,7 +181,7 @@ def _some_of(connection: Connection, ids: Collection[str]) -> dict[str, CountedR
     return {each.entry.rollout_id: each for each in map(_rollout, rows)}
 
 
-_SOME = _any_rows().where(rollouts.c.id.in_(bindparam("ids", expanding=True)))
+_SOME = _any_rows().where(rollouts.c.id.in_(IDS))
 
 
 def kind_of_row(row: Mapping[Any, Any], place: Mapping[str, Any]) -> int:
@@ -247,9 +247,12 @@ def store_next_kinds(connection: Connection, after: str) -> str | None:
     return store_kinds(connection, verdicts.c.rollout_id > after, limit=_AT_ONCE)
 
 
-def forget_kinds(connection: Connection, *which: ColumnElement[bool]) -> None:
+def forget_kinds(connection: Connection, rollout_ids: Collection[str]) -> None:
     """Take the kinds off verdicts whose rows change in another way than by judging."""
-    connection.execute(update(verdicts).where(*which).values(counted=None))
+    connection.execute(_FORGET, {"ids": list(rollout_ids), "counted": None})
+
+
+_FORGET = update(verdicts).where(verdicts.c.rollout_id.in_(IDS))
 
 
 class _Details(NamedTuple):

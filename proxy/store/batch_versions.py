@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, case, delete, func, literal, select
+from sqlalchemy import Connection, case, delete, func, literal, select
 
 from proxy.store.connections import Lock, hold
-from proxy.store.tables import batches, insert_into, rollouts, unjudged
+from proxy.store.tables import IDS, batches, insert_into, rollouts, unjudged
 
 
 class BatchVersion(NamedTuple):
@@ -62,13 +62,12 @@ def _batches_of(connection: Connection, ids: Collection[str]) -> set[str | None]
     return set(connection.execute(_BATCHES, {"ids": list(ids)}).scalars())
 
 
-_IDS: Any = bindparam("ids", expanding=True)
-_BATCHES = select(rollouts.c.batch).where(rollouts.c.id.in_(_IDS)).distinct()
+_BATCHES = select(rollouts.c.batch).where(rollouts.c.id.in_(IDS)).distinct()
 
 
 @cache  # made once: to make it takes longer than to run it
 def _raise(dialect: str) -> Any:
-    of_some = (rollouts.c.id.in_(_IDS), rollouts.c.batch.is_not(None))
+    of_some = (rollouts.c.id.in_(IDS), rollouts.c.batch.is_not(None))
     return _raising(dialect, *of_some)
 
 

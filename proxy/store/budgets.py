@@ -12,13 +12,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, or_, select, update
 
 from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import Ending, LimitReached
 from proxy.budgets import LIMITS, Amounts, BudgetLimits, Reservation
 from proxy.store.connections import Connections
 from proxy.store.tables import (
+    IDS,
     Registration,
     Row,
     add,
@@ -62,10 +63,7 @@ class RegisteredLimits:
         self, connection: Connection, *, ids: Collection[str], batches: Collection[str | None]
     ) -> None:
         self._connection = connection
-        of_rollouts = (budgets.c.kind == ROLLOUT) & budgets.c.name.in_(ids)
-        of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches)
-        query = select(budgets.c.kind, budgets.c.name, budgets.c.declared)
-        rows = connection.execute(query.where(of_rollouts | of_batches))
+        rows = connection.execute(_DECLARED, {"ids": list(ids), "batches": list(batches)})
         self._stated = {(row.kind, row.name): _stated(row.declared) for row in rows}
         self._free: set[str | None] = set()  # batches without limits
         self._new: dict[tuple[str, str], dict[str, Any]] = {}
@@ -121,6 +119,12 @@ class RegisteredLimits:
         if self._new:
             added = insert_into(self._connection.dialect.name, budgets).on_conflict_do_nothing()
             self._connection.execute(added, [self._new[key] for key in sorted(self._new)])
+
+
+_DECLARED = select(budgets.c.kind, budgets.c.name, budgets.c.declared).where(
+    ((budgets.c.kind == ROLLOUT) & budgets.c.name.in_(IDS))
+    | ((budgets.c.kind == BATCH) & budgets.c.name.in_(bindparam("batches", expanding=True)))
+)
 
 
 # A service of 0.2 that runs beside this one reads them where a call meets a limit.

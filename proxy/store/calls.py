@@ -19,6 +19,7 @@ from proxy.store.lane_minutes import LaneCounter
 from proxy.store.rows import exchange_of, exchange_row, open_exchange_of, open_row
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
+    IDS,
     CommitBatch,
     Gap,
     Row,
@@ -289,8 +290,7 @@ def calls_of(
     connection: Connection, rollout_ids: Collection[str]
 ) -> dict[str, tuple[Exchange, ...]]:
     """Return rollouts' exchanges, calls in flight included, by the time they began."""
-    named = exchanges.c.rollout_id.in_(rollout_ids)
-    ended = connection.execute(_EXCHANGES.where(named)).all()
+    ended = connection.execute(_EXCHANGES_OF, {"ids": list(rollout_ids)}).all()
     calls: dict[str, list[Exchange]] = {rollout_id: [] for rollout_id in rollout_ids}
     for call in _merged(ended, _open_rows(connection, rollout_ids)):
         calls[call.rollout_id].append(call)
@@ -318,8 +318,10 @@ def _merged(ended: Iterable[Sequence[Any]], open_: Iterable[Row]) -> Iterable[Ex
 
 
 def _open_rows(connection: Connection, rollout_ids: Collection[str]) -> Sequence[Row]:
-    query = select(open_calls).where(open_calls.c.rollout_id.in_(rollout_ids))
-    return connection.execute(query).mappings().all()
+    return connection.execute(_OPEN_OF, {"ids": list(rollout_ids)}).mappings().all()
+
+
+_OPEN_OF = select(open_calls).where(open_calls.c.rollout_id.in_(IDS))
 
 
 def _agents_work(table: Table) -> tuple[ColumnElement[bool], ...]:
@@ -344,6 +346,7 @@ def _on(lane: Lane) -> tuple[ColumnElement[bool], ...]:
 _WORK = (Kind.INFERENCE.value, Kind.CONTINUATION.value, Kind.ACTIVITY.value)
 # As the driver gives them: `exchange_of` knows their types.
 _EXCHANGES = cast(Select[Any], select(*map(column, EXCHANGE_COLUMNS))).select_from(exchanges)
+_EXCHANGES_OF = _EXCHANGES.where(exchanges.c.rollout_id.in_(IDS))
 
 
 # --- outline: few columns of each call, for a page over thousands ------------------------------

@@ -9,15 +9,37 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Any
 
-from sqlalchemy import Connection, Integer, String, cast, delete, func, select, update
+from sqlalchemy import (
+    BindParameter,
+    Connection,
+    Integer,
+    String,
+    bindparam,
+    cast,
+    delete,
+    func,
+    select,
+    update,
+)
 
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
 from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections
 from proxy.store.deployment import is_dead
-from proxy.store.tables import closings, exchanges, insert_into, rollouts, server, verdicts, workers
+from proxy.store.tables import (
+    IDS,
+    closings,
+    exchanges,
+    insert_into,
+    rollouts,
+    server,
+    verdicts,
+    workers,
+)
 from proxy.store.verdicts import queue_for_judging
 
 _COUNTER = "closing"  # its row in the table `server`
@@ -74,7 +96,7 @@ class Closings:
     ) -> list[str]:
         """List the living workers, but for this one, that have not ended a rollout's calls."""
         with self._connections.reading() as connection:
-            rows = connection.execute(select(workers).order_by(workers.c.id)).mappings().all()
+            rows = connection.execute(_WORKERS).mappings().all()
         return [
             row["id"]
             for row in rows
@@ -95,18 +117,26 @@ class Closings:
         Arguments:
             gaps: how many workers did not say so; what they saw may be missing.
         """
-        first = (rollouts.c.id == rollout_id) & rollouts.c.closed_at.is_(None)
-        calls = select(func.count()).where(exchanges.c.rollout_id == rollout_id).scalar_subquery()
-        values = {"closed_at": now, "closed_calls": calls, "gaps": rollouts.c.gaps + gaps}
-        judged = select(verdicts.c.given_at, verdicts.c.calls).where(
-            verdicts.c.rollout_id == rollout_id, verdicts.c.provisional.is_(False)
-        )
+        own = {"of": rollout_id}
         with self._connections.writing() as connection, changing(connection, [rollout_id]):
-            if final := connection.execute(judged).one_or_none():
+            if final := connection.execute(_JUDGED, own).one_or_none():
                 known = {"closed_at": final.given_at, "closed_calls": final.calls}
-                connection.execute(update(rollouts).where(first).values(known))
-            elif connection.execute(update(rollouts).where(first).values(values)).rowcount:
+                connection.execute(_FIRST, own | known)
+            elif connection.execute(_FIRST_COUNTED, own | {"at": now, "more": gaps}).rowcount:
                 have_judged_anew(connection, [rollout_id])
+
+
+_WORKERS = select(workers).order_by(workers.c.id)
+_OF: BindParameter[str] = bindparam("of")
+_JUDGED = select(verdicts.c.given_at, verdicts.c.calls).where(
+    verdicts.c.rollout_id == _OF, verdicts.c.provisional.is_(False)
+)
+_FIRST = update(rollouts).where(rollouts.c.id == _OF, rollouts.c.closed_at.is_(None))
+_FIRST_COUNTED = _FIRST.values(
+    closed_at=bindparam("at"),
+    closed_calls=select(func.count()).where(exchanges.c.rollout_id == _OF).scalar_subquery(),
+    gaps=rollouts.c.gaps + bindparam("more", type_=Integer),
+)
 
 
 def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
@@ -115,21 +145,26 @@ def add_closing(connection: Connection, rollout_id: str, *, now: float) -> int:
     Who takes a number makes the next one wait until its transaction ends: numbers become
     visible in their order.
     """
-    dialect = connection.dialect.name
-    counted = insert_into(dialect, server).values(name=_COUNTER, value="1")
-    more = cast(cast(server.c.value, Integer) + 1, String)
-    counted = counted.on_conflict_do_update(index_elements=["name"], set_={"value": more})
-    number = int(connection.execute(counted.returning(server.c.value)).scalar_one())
-    row = {"rollout_id": rollout_id, "number": number, "at": now}
-    statement = insert_into(dialect, closings).values(**row)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=["rollout_id"], set_={"number": number, "at": now}
-        )
-    )
+    next_number, ended = _taking(connection.dialect.name)
+    number = int(connection.execute(next_number).scalar_one())
+    connection.execute(ended, {"rollout_id": rollout_id, "number": number, "at": now})
     if number % _SWEPT == 0:
         connection.execute(delete(closings).where(closings.c.at < now - _KEPT_S))
     return number
+
+
+@cache
+def _taking(dialect: str) -> tuple[Any, Any]:
+    """Return the statements that take the next number, and that give it to a rollout."""
+    counted = insert_into(dialect, server).values(name=_COUNTER, value="1")
+    more = cast(cast(server.c.value, Integer) + 1, String)
+    counted = counted.on_conflict_do_update(index_elements=["name"], set_={"value": more})
+    ended = insert_into(dialect, closings)
+    again = {"number": ended.excluded.number, "at": ended.excluded.at}
+    return (
+        counted.returning(server.c.value),
+        ended.on_conflict_do_update(index_elements=["rollout_id"], set_=again),
+    )
 
 
 def closing_of(connection: Connection, rollout_id: str) -> int | None:
@@ -165,6 +200,9 @@ def reopen(connection: Connection, missed: Iterable[Exchange]) -> None:
 
 def have_judged_anew(connection: Connection, rollout_ids: Sequence[str]) -> None:
     """Have rollouts judged anew whose final verdicts no longer hold."""
-    outdated = update(verdicts).where(verdicts.c.rollout_id.in_(rollout_ids))
-    connection.execute(outdated.values(provisional=True, calls=-1, counted=None))
+    outdated = {"provisional": True, "calls": -1, "counted": None}
+    connection.execute(_OUTDATED, {"ids": list(rollout_ids), **outdated})
     queue_for_judging(connection, rollout_ids)
+
+
+_OUTDATED = update(verdicts).where(verdicts.c.rollout_id.in_(IDS))

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select, update
 
 from classifier.breakers import BreakerState, Phase
 from classifier.breakers import at as breaker_at
@@ -134,8 +134,11 @@ def _delete_expired(connection: Connection, prefix: str, now: float) -> None:
 
 
 def _value(connection: Connection, name: str) -> str | None:
-    value: str | None = connection.scalar(select(server.c.value).where(server.c.name == name))
+    value: str | None = connection.scalar(_VALUE, {"of": name})
     return value
+
+
+_VALUE = select(server.c.value).where(server.c.name == bindparam("of"))
 
 
 # --- workers, and what dead ones leave behind --------------------------------------------------

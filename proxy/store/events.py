@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from classifier.breakers import BreakerState, Phase
 from classifier.groups import Group
@@ -112,9 +112,12 @@ def _write(
         "at": verdict["given_at"],
         "data": as_json(data),
     }
-    connection.execute(insert(events), row)
+    connection.execute(_INSERT, row)
     if connection.dialect.name != "sqlite":
         connection.execute(select(func.pg_notify(EVENTS_CHANNEL, "")))
+
+
+_INSERT = insert(events)  # made once: to make it takes longer than to run it
 
 
 def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
@@ -185,8 +188,12 @@ class Breakers:
 
 def states_of(connection: Connection, batch: str) -> list[BreakerState]:
     """Return the breakers of a batch, by lane, inside a transaction."""
-    query = select(breakers.c.state).where(breakers.c.batch == batch).order_by(breakers.c.lane)
-    return [decode_state(row[0]) for row in connection.execute(query)]
+    return [decode_state(row[0]) for row in connection.execute(_STATES, {"of": batch})]
+
+
+_STATES = (
+    select(breakers.c.state).where(breakers.c.batch == bindparam("of")).order_by(breakers.c.lane)
+)
 
 
 def store_states(connection: Connection, states: Iterable[BreakerState]) -> None:

@@ -235,10 +235,7 @@ def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
         row: ``rollout_id`` and ``batch`` of one that is not admitted, or the columns of a final
             verdict, which need not be stored yet.
     """
-    own = select(
-        rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at
-    ).where(rollouts.c.id == row["rollout_id"], rollouts.c.repeats.is_not(None))
-    found = connection.execute(own).one_or_none()
+    found = connection.execute(_IN_GROUP, {"of": row["rollout_id"]}).one_or_none()
     if found is None or found.batch is None or found.task is None:
         return None
     batch, task, created_at, outcome_at = found
@@ -255,6 +252,11 @@ def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
     if not now.settled or (before.settled and known):
         return None
     return replace(now, revision=before.revision + 1)
+
+
+_IN_GROUP = select(
+    rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at
+).where(rollouts.c.id == bindparam("of"), rollouts.c.repeats.is_not(None))
 
 
 def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:

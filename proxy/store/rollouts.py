@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import itemgetter
 from typing import Any
 
@@ -26,6 +27,7 @@ from proxy.store.events import states_of, store_states
 from proxy.store.groups import announce
 from proxy.store.tables import (
     BATCH_FACTS,
+    IDS,
     TERMS,
     Admit,
     PolicyTerms,
@@ -142,7 +144,7 @@ class _Work:
         """Write all that was taken; returns ids that another process registered otherwise."""
         lost = set()
         if self._fresh:
-            added = insert_into(self._connection.dialect.name, rollouts).on_conflict_do_nothing()
+            added = _insert_missing(self._connection.dialect.name)
             self._connection.execute(added, list(self._fresh.values()))
             for name, row in _rows(self._connection, self._fresh).items():
                 given = {key: self._fresh[name][key] for key in (*_ATTRIBUTES, *TERMS)}
@@ -186,9 +188,21 @@ _PLACE = frozenset({"batch", "task", "repeat"})  # of an attribute, as answers s
 
 def _rows(connection: Connection, ids: Iterable[str]) -> dict[str, Columns]:
     """Read rows by id, and block other writers of them until the transaction ends."""
-    query = select(rollouts).where(rollouts.c.id.in_(set(ids))).order_by(rollouts.c.id)
-    locked = connection.execute(query.with_for_update(key_share=True)).mappings()
+    locked = connection.execute(_LOCKED, {"ids": sorted(set(ids))}).mappings()
     return {row["id"]: dict(row) for row in locked}
+
+
+_LOCKED = (
+    select(rollouts)
+    .where(rollouts.c.id.in_(IDS))
+    .order_by(rollouts.c.id)
+    .with_for_update(key_share=True)
+)
+
+
+@cache
+def _insert_missing(dialect: str) -> Any:
+    return insert_into(dialect, rollouts).on_conflict_do_nothing()
 
 
 def _differs(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
@@ -197,9 +211,15 @@ def _differs(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:
 
 def policy_of(connection: Connection, batch: str) -> Mapping[str, str | None]:
     """Return the policy of a batch, which is its first rollout's; empty without one."""
-    query = select(*(rollouts.c[name] for name in TERMS)).where(rollouts.c.batch == batch)
-    first = query.order_by(rollouts.c.created_at, rollouts.c.id).limit(1)
-    return dict(connection.execute(first).mappings().one_or_none() or {})
+    return dict(connection.execute(_FIRST_TERMS, {"of": batch}).mappings().one_or_none() or {})
+
+
+_FIRST_TERMS = (
+    select(*(rollouts.c[name] for name in TERMS))
+    .where(rollouts.c.batch == bindparam("of"))
+    .order_by(rollouts.c.created_at, rollouts.c.id)
+    .limit(1)
+)
 
 
 def terms(standing: Mapping[str, str | None], policy: PolicyTerms) -> dict[str, str | None]:
@@ -218,10 +238,10 @@ def terms(standing: Mapping[str, str | None], policy: PolicyTerms) -> dict[str, 
 def fill_in(connection: Connection, attributes: Mapping[str, Mapping[str, Any]]) -> None:
     """Register rollouts that exist, with attributes by id; what is not final is then outdated."""
     rows = [{**row, "registered": True, "of": name} for name, row in attributes.items()]
-    connection.execute(update(rollouts).where(rollouts.c.id == bindparam("of")), rows)
+    connection.execute(_UPDATE, rows)
     outdated = verdicts.c.rollout_id.in_(list(attributes)), verdicts.c.provisional
     connection.execute(update(verdicts).where(*outdated).values(calls=-1))
-    forget_kinds(connection, verdicts.c.rollout_id.in_(list(attributes)))
+    forget_kinds(connection, attributes)
     _place_verdicts(connection, attributes)
 
 
@@ -260,9 +280,8 @@ class _Admissions:
         registration = prepared.registration
         skipped = self._decide(prepared)
         if skipped != self._before(registration.id):
-            own = rollouts.c.id == registration.id
-            self._connection.execute(update(rollouts).where(own).values(skipped=skipped))
-            forget_kinds(self._connection, verdicts.c.rollout_id == registration.id)
+            _update(self._connection, registration.id, skipped=skipped)
+            forget_kinds(self._connection, [registration.id])
         if skipped is not None and registration.repeats is not None:
             given = {"rollout_id": registration.id, "batch": registration.batch}
             announce(self._connection, {**given, "given_at": self._now})
@@ -360,7 +379,7 @@ class Rollouts:
                     early = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
                     connection.execute(early.values(provisional=True, calls=-1))
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now, gaps=gaps)
-                forget_kinds(connection, verdicts.c.rollout_id == rollout_id)
+                forget_kinds(connection, [rollout_id])
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)
@@ -432,11 +451,9 @@ class Rollouts:
         Calls in flight are included. Beside the columns there is ``change``, the last one that was
         not judged yet. Of however many rollouts it makes three queries.
         """
-        last = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
-        query = select(rollouts, last.scalar_subquery().label("change"))
+        named = {"ids": list(rollout_ids)}
         with self._connections.reading() as connection:
-            named = query.where(rollouts.c.id.in_(rollout_ids))
-            rows = {row["id"]: row for row in connection.execute(named).mappings()}
+            rows = {row["id"]: row for row in connection.execute(_WITH_CHANGE, named).mappings()}
             calls = calls_of(connection, rows) if rows else {}
         return {name: (row, record_of(row, calls[name])) for name, row in rows.items()}
 
@@ -483,10 +500,17 @@ class Rollouts:
 
 def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:
     """Read a rollout's row; ``locked`` blocks other writers of it until the transaction ends."""
-    query = select(rollouts).where(rollouts.c.id == rollout_id)
-    if locked:
-        query = query.with_for_update(key_share=True)
-    return connection.execute(query).mappings().one_or_none()
+    query = _OWN_LOCKED if locked else _OWN
+    return connection.execute(query, {"of": rollout_id}).mappings().one_or_none()
+
+
+_OWN = select(rollouts).where(rollouts.c.id == bindparam("of"))
+_OWN_LOCKED = _OWN.with_for_update(key_share=True)
+_LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
+_WITH_CHANGE = select(rollouts, _LAST_CHANGE.scalar_subquery().label("change")).where(
+    rollouts.c.id.in_(IDS)
+)
+_UPDATE = update(rollouts).where(rollouts.c.id == bindparam("of"))
 
 
 def _terms(
@@ -497,7 +521,7 @@ def _terms(
 
 
 def _update(connection: Connection, rollout_id: str, **values: Any) -> None:
-    connection.execute(update(rollouts).where(rollouts.c.id == rollout_id).values(**values))
+    connection.execute(_UPDATE, {"of": rollout_id, **values})
 
 
 def _revoke(connection: Connection, rollout_id: str, at: float) -> None:

@@ -12,8 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import PoolProxiedConnection
 
@@ -186,7 +187,7 @@ class PlacedFile:
 
 
 def _engine(
-    url: URL, begin: Callable[[Connection], None], place: PlacedFile, *, busy_s: float
+    url: URL, begin: Callable[[PoolProxiedConnection], None], place: PlacedFile, *, busy_s: float
 ) -> Engine:
     engine = create_engine(
         url,
@@ -195,25 +196,30 @@ def _engine(
         execution_options={"compiled_cache": COMPILED},
     )
 
-    # Not closures: SQLAlchemy refers to a listener weakly, which compiled ones refuse from 3.12 on.
-    event.listen(engine, "do_connect", partial(_refuse_gone, place))
+    # Not closures: SQLAlchemy refers to one weakly, which compiled ones refuse from 3.12 on.
     event.listen(engine, "connect", partial(_on_connect, place))
-    event.listen(engine, "begin", begin)
+    # No listeners to `do_connect` and `begin`: with one, each statement looks for six others.
+    dialect = engine.dialect
+    dialect.connect = partial(_connect, place, dialect.connect)  # type: ignore[method-assign]
+    dialect.do_begin = begin  # type: ignore[assignment, method-assign]
     return engine
 
 
-def _refuse_gone(place: PlacedFile, *_: object) -> None:
+def _connect(
+    place: PlacedFile, connect: Callable[..., DBAPIConnection], *args: Any, **named: Any
+) -> DBAPIConnection:
     if place.gone:
         raise sqlite3.OperationalError("the database file was moved or deleted")
+    return connect(*args, **named)
 
 
-def _begin(statement: str, connection: Connection) -> None:
-    connection.exec_driver_sql(statement)
+def _begin(statement: str, connection: PoolProxiedConnection) -> None:
+    cast(sqlite3.Connection, connection.driver_connection).execute(statement)
 
 
-def _begin_in_turn(turns: PriorityWriteLock, connection: Connection) -> None:
+def _begin_in_turn(turns: PriorityWriteLock, connection: PoolProxiedConnection) -> None:
     """Begin to write; while another process does, the recorder may find that out for itself."""
-    driven = cast(sqlite3.Connection, connection.connection.driver_connection)
+    driven = cast(sqlite3.Connection, connection.driver_connection)
     deadline = time.monotonic() + _BUSY_S
     while time.monotonic() < deadline:
         try:
@@ -228,7 +234,7 @@ def _begin_in_turn(turns: PriorityWriteLock, connection: Connection) -> None:
 
 
 def _on_connect(place: PlacedFile, connection: Any, _record: object) -> None:
-    # Transactions are begun by the `begin` listener, not by the driver's own guess.
+    # Transactions are begun by the dialect's `do_begin`, not by the driver's own guess.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode = WAL")

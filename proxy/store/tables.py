@@ -23,6 +23,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     text,
 )
 from sqlalchemy.types import TypeEngine
@@ -536,6 +537,10 @@ def add(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
     statement = statement.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
     added: bool = connection.execute(statement).rowcount == 1
     return added
+
+
+IDS: Any = bindparam("ids", expanding=True)
+"""The ids, a list, in statements that are made once: to make one takes longer than to run it."""
 
 
 def insert_into(dialect: str, table: Table) -> Any:

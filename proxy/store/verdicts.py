@@ -34,6 +34,7 @@ from proxy.store.events import (
 )
 from proxy.store.groups import OVER_AT, has_ended, note_settled, settled_by
 from proxy.store.tables import (
+    IDS,
     Feed,
     Row,
     batch_runs,
@@ -253,17 +254,12 @@ class Verdicts:
             above: the least reward, which is no pass.
             but: the rollout that is left out.
         """
-        query = (
-            select(verdicts.c.output_tokens)
-            .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
-            .where(rollouts.c.batch == batch, rollouts.c.task == task, rollouts.c.id != but)
-            .where(verdicts.c.reward > above, verdicts.c.output_tokens > 0)
-            .where(verdicts.c.provisional.is_(False), verdicts.c.unearned.is_not(True))
-            .order_by(rollouts.c.created_at.desc())
-            .limit(_PASSES)
-        )
+        given = {"task": task, "above": above, "but": but}
+        query = _PASSES_ALONE if batch is None else _PASSES_OF_BATCH
+        if batch is not None:
+            given["batch"] = batch
         with self._connections.reading() as connection:
-            return connection.execute(query).scalars().all()
+            return connection.execute(query, given).scalars().all()
 
     def evidence(self, rollout_ids: Collection[str]) -> dict[str, Row]:
         """Return what final verdicts stand on of other rollouts, by rollout.
@@ -273,12 +269,9 @@ class Verdicts:
             ``passes_tokens``; each None where a verdict stands on none, or is not final. And
             ``provisional`` of any verdict.
         """
-        final = verdicts.c.provisional.is_(False)
-        columns = (case((final, verdicts.c[name])).label(name) for name in _OF_FINAL)
-        of_any = (verdicts.c.rollout_id, verdicts.c.provisional)
-        query = select(*of_any, *columns).where(verdicts.c.rollout_id.in_(rollout_ids))
         with self._connections.reading() as connection:
-            return {row["rollout_id"]: row for row in connection.execute(query).mappings()}
+            rows = connection.execute(_EVIDENCE, {"ids": list(rollout_ids)}).mappings()
+            return {row["rollout_id"]: row for row in rows}
 
     def fingerprints(self) -> list[Row]:
         """List causes by how many rollouts they affect across batches, the most frequent first."""
@@ -322,6 +315,23 @@ def _final_query() -> Select[Any]:
 
 
 _FINAL = _final_query()  # made once: to make it takes longer than to ask it
+_IS_FINAL = verdicts.c.provisional.is_(False)
+_EVIDENCE = select(
+    verdicts.c.rollout_id,
+    verdicts.c.provisional,
+    *(case((_IS_FINAL, verdicts.c[name])).label(name) for name in _OF_FINAL),
+).where(verdicts.c.rollout_id.in_(IDS))
+_OUTPUT = (
+    select(verdicts.c.output_tokens)
+    .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)
+    .where(rollouts.c.task == bindparam("task"), rollouts.c.id != bindparam("but"))
+    .where(verdicts.c.reward > bindparam("above"), verdicts.c.output_tokens > 0)
+    .where(_IS_FINAL, verdicts.c.unearned.is_not(True))
+    .order_by(rollouts.c.created_at.desc())
+    .limit(_PASSES)
+)
+_PASSES_OF_BATCH = _OUTPUT.where(rollouts.c.batch == bindparam("batch"))
+_PASSES_ALONE = _OUTPUT.where(rollouts.c.batch.is_(None))
 
 
 def _keep(connection: Connection, row: Mapping[str, Any]) -> None:
@@ -380,12 +390,21 @@ def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -
 
 def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
     """Queue rollouts with a final verdict for judging again. Triggers queue only the others."""
-    query = select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(ids))
-    for rollout_id, batch in connection.execute(query.order_by(rollouts.c.id)).all():
+    for rollout_id, batch in connection.execute(_BATCHES_OF, {"ids": list(ids)}).all():
         row = {"rollout_id": rollout_id, "batch": batch, "change": randbits(62)}
-        noted = insert_into(connection.dialect.name, unjudged).values(**row)
-        again = noted.on_conflict_do_update(index_elements=["rollout_id"], set_=row)
-        connection.execute(again)
+        connection.execute(_queue(connection.dialect.name), row)
+
+
+_BATCHES_OF = (
+    select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(IDS)).order_by(rollouts.c.id)
+)
+
+
+@cache
+def _queue(dialect: str) -> Any:
+    noted = insert_into(dialect, unjudged)
+    again = {name: noted.excluded[name] for name in ("batch", "change")}
+    return noted.on_conflict_do_update(index_elements=["rollout_id"], set_=again)
 
 
 def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
