@@ -175,7 +175,7 @@ def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
         said = str(wanted.compile(compile_kwargs={"literal_binds": True}))
         with database._connections.reading() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}").all()
-        assert "INDEX rollouts_repeat (batch=? AND task=?)" in str(plan)
+        assert "(batch=? AND task=?)" in str(plan)  # of either index that begins so
 
 
 def test_the_group_that_a_verdict_settles_is_known_before_it_is_stored(database: Database) -> None:
