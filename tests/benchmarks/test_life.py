@@ -7,7 +7,7 @@ import pytest
 from benchmarks import life, machine
 from benchmarks.life import CALL, PLAIN, REGISTRATION, REPORT, Spent
 from benchmarks.run import build_tools
-from benchmarks.subjects import ROOT
+from benchmarks.subjects import ROOT, Stage
 from proxy.store.database import Database
 from tests.proxy.control.test_statements import REGISTRATION as REGISTRATION_STATEMENTS
 from tests.proxy.control.test_statements import REPORT as REPORT_STATEMENTS
@@ -41,7 +41,7 @@ def test_a_life_is_counted_and_measured(tmp_path_factory: pytest.TempPathFactory
     with machine.running([tools / "provider", str(port)], core=None) as provider:
         machine.wait_for_port(port, provider)
         counts = life.count_statements(file, port)
-        stage = life.Stage(provider_port=port, patience_s=60)
+        stage = Stage(provider_port=port, patience_s=60)
         measured = life.measure(stage, [ROOT], rounds=1, rollouts=3)
     assert counts == {
         PLAIN: 0, REGISTRATION: REGISTRATION_STATEMENTS, CALL: 0, REPORT: REPORT_STATEMENTS,

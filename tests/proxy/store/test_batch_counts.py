@@ -245,7 +245,7 @@ def pruned(of: History, draw: Any) -> None:
 def counted(of: History, draw: Any) -> None:
     """Leave verdicts without a kind, as those that another version changes; some get one again."""
     ids = [name for name in NAMES if draw(st.booleans())]
-    of.database.change(forget_kinds, verdicts.c.rollout_id.in_(ids))
+    of.database.change(forget_kinds, ids)
     if draw(st.booleans()):
         of.database.change(store_next_kinds, "")
 
