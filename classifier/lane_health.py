@@ -66,13 +66,30 @@ class Failures(NamedTuple):
     """The failed calls of one rollout with one cause in one minute that may be the lane's.
 
     ``outage``: an agent does not bring such a failure about by itself. ``first`` and ``last`` are
-    starts of calls, in seconds since the epoch.
+    starts of calls, in seconds since the epoch; ``seconds`` has a bit for each second of the minute
+    in which one began.
     """
 
     calls: int
     outage: bool
     first: float
     last: float
+    seconds: int = 0
+
+    def begins(self) -> Iterator[float]:
+        """Yield when its calls began: the first and the last exactly, others to the second."""
+        yield self.first
+        minute = self.first // MINUTE_S * MINUTE_S
+        between = self.seconds & ~(second_of(self.first) | second_of(self.last))
+        for second in range(MINUTE_S) if between else ():
+            if between >> second & 1:
+                yield minute + second
+        yield self.last
+
+
+def second_of(at: float) -> int:
+    """Return the bit of a time in `Failures.seconds`."""
+    return 1 << int(at % MINUTE_S)
 
 
 class RolloutCalls(NamedTuple):
@@ -102,10 +119,20 @@ class Alike(NamedTuple):
 
 
 def _alike(votes: Mapping[str, Vote], answered_at: float | None) -> Alike:
-    starts = [at for _, of in votes.values() for at in (of.first, of.last)]
-    later = [at for at in starts if answered_at is None or at > answered_at]
     total = sum(vote.part for vote in votes.values())
-    return Alike(votes, total, min(later or starts, default=None))
+    return Alike(votes, total, _begin((of for _, of in votes.values()), answered_at))
+
+
+def _begin(failures: Iterable[Failures], answered_at: float | None) -> float | None:
+    """Return when the first of these calls after an answered one began, else the first of all."""
+    first = after = math.inf
+    for of in failures:
+        first = min(first, of.first)
+        if answered_at is None or of.first > answered_at:
+            after = min(after, of.first)
+        elif of.last > answered_at:
+            after = min(after, *(at for at in of.begins() if at > answered_at))
+    return after if after < math.inf else first if first < math.inf else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +142,8 @@ class LaneTally:
     ``calls`` have ended; those that neither failed nor were answered were left by their agents.
     ``failed`` counts all failures by cause, whosever they are. ``answering`` and ``failing`` are
     rollouts by name, with their calls; ``more_answering`` and ``more_failing`` (by cause) count
-    rollouts beyond those. ``own_key``: a setting of the operator's has the key. Times are starts,
-    in seconds since the epoch.
+    rollouts beyond those, and ``more_seconds`` are theirs as of `Failures`. ``own_key``: a setting
+    of the operator's has the key. Times are starts, in seconds since the epoch.
     """
 
     minute: int
@@ -131,6 +158,7 @@ class LaneTally:
     failing: Mapping[str, RolloutCalls] = field(default_factory=dict)
     more_answering: int = 0
     more_failing: Mapping[str, int] = field(default_factory=dict)
+    more_seconds: Mapping[str, int] = field(default_factory=dict)
     _alike: dict[str, Alike] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def alike(self) -> Mapping[str, Alike]:
@@ -146,10 +174,17 @@ class LaneTally:
         return self._alike
 
     @property
-    def last_at(self) -> float:
-        """Start of the last call that was answered or failed, else of the minute."""
-        known = (self.last_failed_at, self.last_answered_at)
-        return max((at for at in known if at is not None), default=self.minute * 60.0)
+    def last_at(self) -> float | None:
+        """Start of the last call that was answered or failed; None if all were left."""
+        return _of(max, (self.last_failed_at, self.last_answered_at))
+
+    def more_failing_from(self, cause: str) -> float | None:
+        """Return what `Alike` has of the rollouts beyond those that are named, to the second."""
+        begin = self.minute * float(MINUTE_S)
+        seconds = self.more_seconds.get(cause, 0)
+        starts = [begin + second for second in range(MINUTE_S) if seconds >> second & 1]
+        later = [at for at in starts if at > (self.last_answered_at or 0.0)]
+        return min(later or starts, default=None)
 
 
 def vote_of(
@@ -186,11 +221,14 @@ def merged(tallies: Sequence[LaneTally]) -> LaneTally:
         return first
     failed: Counter[str] = Counter()
     more: Counter[str] = Counter()
+    more_seconds: dict[str, int] = {}
     answering: Counter[str] = Counter()
     failing: dict[str, RolloutCalls] = {}
     for each in tallies:
         failed.update(each.failed)
         more.update(each.more_failing)
+        for cause, seconds in each.more_seconds.items():
+            more_seconds[cause] = more_seconds.get(cause, 0) | seconds
         answering.update(each.answering)
         for name, calls in each.failing.items():
             failing[name] = _both(failing[name], calls) if name in failing else calls
@@ -210,6 +248,7 @@ def merged(tallies: Sequence[LaneTally]) -> LaneTally:
         failing=failing,
         more_answering=sum(each.more_answering for each in tallies),
         more_failing=more,
+        more_seconds=more_seconds,
     )
 
 
@@ -227,6 +266,7 @@ def _both(one: RolloutCalls, other: RolloutCalls) -> RolloutCalls:
             old.outage or new.outage,
             min(old.first, new.first),
             max(old.last, new.last),
+            old.seconds | new.seconds,
         )
     return RolloutCalls(one.answered + other.answered, failed)
 
@@ -316,7 +356,15 @@ def _shared(
         together = _limited(together, limit)
     for each, alike in together:
         if share := alike.total + each.more_failing.get(cause, 0):
-            yield each.minute, share, alike.failing_from
+            more_from = each.more_failing_from(cause)
+            yield each.minute, share, _earlier(alike.failing_from, more_from, each.last_answered_at)
+
+
+def _earlier(one: float | None, other: float | None, answered_at: float | None) -> float | None:
+    """Return the earlier of two times, of those after an answer if there are any."""
+    known = [at for at in (one, other) if at is not None]
+    later = [at for at in known if answered_at is None or at > answered_at]
+    return min(later or known, default=None)
 
 
 def _outages(tally: LaneTally, alike: Alike) -> Alike:
@@ -419,8 +467,9 @@ class LaneHealth:
 
     ``votes`` and ``failed``, those for a failure by cause, are of the time that was weighed, since
     ``weighed_from``; ``share_low`` is Wilson's lower bound of their share. ``since`` is when the
-    first failed call after the last answered one began, and ``cause`` the most frequent cause, None
-    if the lane does not fail; ``answered_at`` is when its last answered call began. ``waiting``
+    first failed call after the last answered one began, None if that is not known, and ``cause``
+    the most frequent cause; both None if the lane does not fail. ``answered_at`` is when its last
+    answered call began. ``waiting``
     calls are in flight for longer than the lane ever takes. ``episodes`` are the times in which it
     failed, oldest first.
     """
@@ -446,14 +495,17 @@ class LaneHealth:
 class Episode(NamedTuple):
     """A time in which a lane was not healthy; ``until`` is None while it lasts.
 
-    ``minute`` is that with which it was beyond doubt, which may be the one after ``since``.
+    ``since`` is when its first failed call began, None if that is not known, and ``answered_at``
+    when the last answered one before it did, None if none is known. ``minute`` is that with which
+    it was beyond doubt, which may be the one after ``since``.
     """
 
-    since: float
+    since: float | None
     until: float | None
     word: LaneWord
     cause: str
     minute: int
+    answered_at: float | None = None
 
 
 def lane_health(
@@ -566,19 +618,21 @@ def _episodes(known: Sequence[LaneMinute]) -> list[Episode]:
         if began is None:
             if not m.failed:
                 continue
-            began = _begin(known, sums, free, n)
+            began = _begin_of(known, sums, free, n)
             first = n if began is None else _first(known, sums, free, began, n)
         elif _recovered(known[began : n + 1]):
             since = _since(known, free, first)
-            found.append(_episode(known[first : n + 1], since, until=m.minute * MINUTE_S))
+            until = m.minute * float(MINUTE_S)
+            found.append(_episode(known[first : n + 1], known[: first + 1], since, until=until))
             began, free = None, n + 1
     if began is not None:
-        found.append(_episode(known[first:], _since(known, free, first), until=None))
+        since = _since(known, free, first)
+        found.append(_episode(known[first:], known[: first + 1], since, until=None))
     return found
 
 
-def _since(known: Sequence[LaneMinute], free: int, first: int) -> float:
-    """Return the start of the first failed call after the last answered one.
+def _since(known: Sequence[LaneMinute], free: int, first: int) -> float | None:
+    """Return the start of the first failed call after the last answered one, None if not known.
 
     An outage begins within a minute, most of whose calls may have been answered before.
 
@@ -592,11 +646,10 @@ def _since(known: Sequence[LaneMinute], free: int, first: int) -> float:
         if before.failing_from is None or before.failing_from < (before.last_answered_at or 0.0):
             break
         place -= 1
-    begin = known[place].failing_from
-    return known[place].minute * MINUTE_S if begin is None else begin
+    return known[place].failing_from
 
 
-def _begin(
+def _begin_of(
     known: Sequence[LaneMinute], sums: Sequence[tuple[float, float]], free: int, at: int
 ) -> int | None:
     """Return the place of the minute with which a failure begins that is beyond doubt.
@@ -663,7 +716,18 @@ def _recovered(since: Sequence[LaneMinute]) -> bool:
     return answered >= max(FEWEST_CALLS, needed)
 
 
-def _episode(within: Sequence[LaneMinute], since: float, *, until: float | None) -> Episode:
+def _episode(
+    within: Sequence[LaneMinute],
+    before: Sequence[LaneMinute],
+    since: float | None,
+    *,
+    until: float | None,
+) -> Episode:
+    """Return a time with what is known of it.
+
+    Arguments:
+        before: the minutes up to that with which it began.
+    """
     failed = _failed(within)
     during = [m for m in within if until is None or m.minute * MINUTE_S < until]
     return Episode(
@@ -672,4 +736,13 @@ def _episode(within: Sequence[LaneMinute], since: float, *, until: float | None)
         word=_word(sum(failed.values()), sum(m.votes for m in during)),
         cause=max(failed, key=lambda cause: (failed[cause], cause)),
         minute=within[0].minute,
+        answered_at=_answered_before(before, since),
     )
+
+
+def _answered_before(minutes: Sequence[LaneMinute], since: float | None) -> float | None:
+    """Return when the last answered call before a time began, as far as minutes tell."""
+    answered_at = _of(max, [each.last_answered_at for each in minutes])
+    if since is None or answered_at is None or answered_at > since:
+        return None
+    return answered_at

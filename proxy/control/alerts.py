@@ -14,7 +14,7 @@ from classifier.verdicts import Subcategory
 from proxy.budgets import LIMITS
 from proxy.control import batches, health
 from proxy.control.queries import Service, path_of, run_in_thread
-from proxy.control.upstreams import down_since, ratio, round_step
+from proxy.control.upstreams import all_down, ratio, round_step
 from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.batches import newest
@@ -92,8 +92,8 @@ async def _failing(service: Service, now: float) -> list[Condition]:
             lanes[lane.place.upstream].append(lane)
     conditions = []
     for name, theirs in lanes.items():
-        since = down_since(theirs)
-        if since is None or since > now - _FAILING_S:
+        down = all_down(theirs)
+        if down is None or (down.since or 0.0) > now - _FAILING_S:
             continue
         failed: Counter[str] = Counter()
         for lane in theirs:
@@ -101,13 +101,15 @@ async def _failing(service: Service, now: float) -> list[Condition]:
         calls = sum(lane.calls for lane in theirs)
         data = {
             "upstream": name,
-            "failing_since": since,
+            "failing_since": down.since,
+            "answered_at": down.answered_at,
             "calls": calls,
             "failed": dict(failed.most_common()),
             "error_rate": ratio(failed.total(), calls),
             **_link(service, "/ui/upstreams"),
         }
-        conditions.append(Condition(kind=UPSTREAM, subject=name, at=since, data=data))
+        at = now if down.since is None else down.since
+        conditions.append(Condition(kind=UPSTREAM, subject=name, at=at, data=data))
     return conditions
 
 
@@ -119,7 +121,10 @@ async def _lanes(service: Service, now: float) -> list[Condition]:
             data = lane.to_dict()
             conditions.append(_lane_condition(service, lane, lane.health.word.value, data))
         elif (last := lane.last_episode) is not None and (last.until or 0) > now - _RECOVERED_S:
-            data = {"since": last.since, "until": last.until, "cause": last.cause}
+            data = {
+                "since": last.since, "answered_at": last.answered_at, "until": last.until,
+                "cause": last.cause,
+            }  # fmt: skip
             conditions.append(_lane_condition(service, lane, "recovered", data))
     return conditions
 
@@ -131,7 +136,7 @@ def _lane_condition(
     return Condition(
         kind=f"{LANE}.{word}",
         subject=lane.name,
-        at=service.now() if episode is None else episode.until or episode.since,
+        at=(episode and (episode.until or episode.since)) or service.now(),
         data={**lane.place._asdict(), **data, **_link(service, "/status")},
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from classifier.lane_health import (
     LaneTally,
     LaneWord,
     LastReference,
+    episodes,
     lane_health,
     weighed,
 )
@@ -44,6 +46,14 @@ _SEVERITY = {
 }  # fmt: skip
 
 
+_TOO_FEW = "too few calls in the last hour to tell"
+_NONE_ENDED = "no call has ended in the last hour"
+_REFERENCE_FAILED = "a reference call failed after the last call"
+_AGENTS_ONLY = (
+    "only agents named it and it never answered; "
+    "register a rollout with its upstream or model to have it judged"
+)
+
 AGENTS_OWN = "an agent's own"
 """The source of a key that no setting has."""
 
@@ -55,7 +65,8 @@ class NamedLane:
     ``calls`` have ended since the health was weighed from, else within the hour; ``failed`` counts
     failed ones by cause, without rejected requests. ``open`` calls are in flight, the oldest since
     ``open_since``. ``key_from`` is the setting that the key is from, or `AGENTS_OWN`; None: no key
-    was sent, or it is not known.
+    was sent, or it is not known. ``agents_only``: it fails, but has no word, as it never answered
+    and nobody but agents named it.
     """
 
     place: LanePlace
@@ -67,6 +78,19 @@ class NamedLane:
     open_since: float | None = None
     own_key: bool = False
     key_from: str | None = None
+    agents_only: bool = False
+
+    @property
+    def reason(self) -> str | None:
+        """Return why it is unknown, in words; None of one that has a word."""
+        if self.health.word is not LaneWord.UNKNOWN:
+            return None
+        if self.agents_only:
+            return _AGENTS_ONLY
+        reference = self.health.reference
+        if reference is not None and reference.answered is False:
+            return _REFERENCE_FAILED
+        return _TOO_FEW if self.calls else _NONE_ENDED
 
     @property
     def name(self) -> str:
@@ -95,6 +119,7 @@ class NamedLane:
             **self.place._asdict(),
             "key_from": self.key_from,
             "word": health.word.value,
+            "reason": self.reason,
             "since": health.since,
             "answered_at": health.answered_at,
             "cause": health.cause,
@@ -162,6 +187,7 @@ def public_dict(report: LaneReport, names: Mapping[tuple[str, str | None], str])
             "model": model,
             "word": each.health.word.value,
             "since": each.health.since,
+            "answered_at": each.health.answered_at if each.fails else None,
             "cause": each.health.cause,
         }
         for (upstream, model), each in worst.items()
@@ -217,7 +243,7 @@ def lanes_of(
         said = lane.own_key or any(each.answered for each in whole)
         if lane.fails and not said and not known(place):
             health = replace(health, word=LaneWord.UNKNOWN, since=None, cause=None, episodes=())
-            lane = replace(lane, health=health)
+            lane = replace(lane, health=health, agents_only=True)
         found.append(lane)
     return sorted(found, key=_rank)
 
@@ -236,7 +262,7 @@ def _named_lane(
         health=health,
         calls=sum(each.calls for each in weighed_ones),
         failed=dict(failed.most_common()),
-        last_at=tallies[-1].last_at if tallies else None,
+        last_at=max((at for each in tallies if (at := each.last_at) is not None), default=None),
         open=sum(row.calls for row in in_flight),
         open_since=min((row.oldest_at for row in in_flight), default=None),
         own_key=any(each.own_key for each in tallies),
@@ -344,15 +370,17 @@ def key_from(service: Service, key: str | None, *, own_key: bool = False) -> str
 class BatchEpisode:
     """A time in which a lane was not healthy, and how many of a batch's rollouts it struck.
 
-    ``until`` is None where it lasted at the batch's last call.
+    ``until`` is None where it lasted at the batch's last call; ``since`` and ``answered_at`` are as
+    in `Episode`.
     """
 
     name: str
     word: LaneWord
-    since: float
+    since: float | None
     until: float | None
     cause: str
     rollouts: int
+    answered_at: float | None = None
 
 
 _LONGEST_S = 6 * 3600.0  # of a batch, up to its last call, that is looked at
@@ -384,24 +412,29 @@ def _batch_episodes(database: Database, batch: str) -> list[BatchEpisode]:
     upstreams = database.read(statistics.upstreams_of, batch)
     tallies = database.lane_minutes.tallies(since=begin, until=end, upstreams=upstreams)
     found = []
-    for lane in _lanes(database, LaneRows(tallies=tallies), end):
+    for lane in _lanes(database, LaneRows(tallies=tallies), begin, end):
         if lane.place.server is not None:
             continue
         for episode in lane.episodes:
             until = end if episode.until is None else episode.until
-            count = database.read(struck, batch, lane.place[:2], episode.since, until)
+            count = database.read(struck, batch, lane.place[:2], episode.since or begin, until)
             if count:
                 found.append(
                     BatchEpisode(
                         name=lane.name, word=episode.word, since=episode.since,
                         until=episode.until, cause=episode.cause, rollouts=count,
+                        answered_at=episode.answered_at,
                     )
                 )  # fmt: skip
-    return sorted(found, key=lambda each: (-each.rollouts, each.since))[:_SHOWN]
+    return sorted(found, key=lambda each: (-each.rollouts, each.since or 0.0))[:_SHOWN]
 
 
-def _lanes(database: Database, rows: LaneRows, now: float) -> list[NamedLane]:
-    """Decide lanes' health; a lane is known that answered or that a rollout is registered for."""
+def _lanes(database: Database, rows: LaneRows, begin: float, now: float) -> list[NamedLane]:
+    """Decide lanes' health; a lane is known that answered or that a rollout is registered for.
+
+    Arguments:
+        begin: of what was read, in epoch seconds.
+    """
     registered = cache(partial(database.lane_minutes.names, now=now))
 
     def known(place: LanePlace) -> bool:
@@ -410,7 +443,81 @@ def _lanes(database: Database, rows: LaneRows, now: float) -> list[NamedLane]:
             return True
         return database.lane_minutes.ever_answered(place)
 
-    return lanes_of(rows, now, known=known)
+    lanes = lanes_of(rows, now, known=known)
+    return _with_beginnings(database, lanes, rows, begin, now)
+
+
+# --- since when --------------------------------------------------------------------------------
+# What failed from the begin of what was read may have failed before.
+
+
+_FIRST_S = 600.0  # of what was read
+
+
+def _with_beginnings(
+    database: Database, lanes: Sequence[NamedLane], rows: LaneRows, begin: float, now: float
+) -> list[NamedLane]:
+    """Return lanes with the begin of what had begun before they were read, as far as is known."""
+    explained, longer = _explained(rows), min(begin, now - _LONGEST_S)
+    told = []
+    for lane in lanes:
+        first = lane.episodes[0] if lane.episodes else None
+        if first is None or (first.answered_at is not None and not _is_early(first, begin)):
+            told.append(lane)
+            continue
+        begun = _begun(database, lane.place, first)
+        if _is_early(first, begin) and (begun.answered_at or 0.0) > begin - _FIRST_S:
+            # It was answered now and then, so that votes say when it began.
+            upstream = [lane.place.upstream]
+            read = database.lane_minutes.tallies(since=longer, until=now, upstreams=upstream)
+            minutes = weighed(read.get(lane.place, ()), explained=explained(lane.place))
+            begun = _covering(episodes(minutes), first)
+            if _is_early(begun, longer):
+                begun = begun._replace(since=None, answered_at=None)
+        told.append(_begun_as(lane, begun))
+    return told
+
+
+def _is_early(episode: Episode, begin: float) -> bool:
+    return episode.minute * MINUTE_S < begin + _FIRST_S
+
+
+def _covering(longer: Iterable[Episode], episode: Episode) -> Episode:
+    """Return the episode that another is the end of, else that itself."""
+    for each in longer:
+        if each.minute <= episode.minute < (each.until or math.inf) / MINUTE_S:
+            return each
+    return episode
+
+
+def _begun(database: Database, place: LanePlace, episode: Episode) -> Episode:
+    """Return an episode since the first failure after the last answer before it.
+
+    When that was is not known of a server, of names that are counted as one, and where counts from
+    before the first failure are deleted.
+    """
+    unknown = episode._replace(since=None)
+    if episode.since is None or place.server is not None or place.is_several:
+        return unknown
+    found = database.lane_minutes.beginning(place, before=episode.since)
+    starts = [at for each in weighed(found.tallies) if (at := each.failing_from) is not None]
+    starts = [at for at in (*starts, episode.since) if at > (found.answered_at or 0.0)]
+    if found.answered_at is None and min(starts) < found.counted_from + _FIRST_S:
+        return unknown
+    return episode._replace(since=min(starts), answered_at=found.answered_at)
+
+
+def _begun_as(lane: NamedLane, first: Episode) -> NamedLane:
+    """Return a lane whose first episode began as another says."""
+    begun = lane.episodes[0]._replace(since=first.since, answered_at=first.answered_at)
+    health = replace(lane.health, episodes=(begun, *lane.episodes[1:]))
+    if lane.fails and len(lane.episodes) == 1:
+        answered_at = lane.health.answered_at or first.answered_at
+        health = replace(health, since=first.since, answered_at=answered_at)
+    return replace(lane, health=health)
+
+
+# --- lanes from the database -------------------------------------------------------------------
 
 
 def lane_counts(
@@ -435,28 +542,9 @@ def read_lanes(database: Database, now: float) -> list[NamedLane]:
     Raises:
         StoreError: the database is unavailable.
     """
-    rows = database.lane_minutes.rows(since=now - LOOKED_BACK_S, now=now, overdue_s=OVERDUE_S)
-    lanes = _lanes(database, rows, now)
-    known_from = now - LOOKED_BACK_S + _FIRST_S
-    early = [lane for lane in lanes if lane.fails and (lane.health.since or now) < known_from]
-    if not early:
-        return lanes
-    upstreams = {lane.place.upstream for lane in early}
-    whole = database.lane_minutes.tallies(since=now - _LONGEST_S, until=now, upstreams=upstreams)
-    for lane in early:
-        tallies = whole.get(lane.place, ())
-        explained = _explained(rows)(lane.place)
-        health = lane_health(weighed(tallies, explained=explained), now)
-        if health.since is not None and health.since < (lane.health.since or now):
-            episodes = (*lane.episodes[:-1], lane.episodes[-1]._replace(since=health.since))
-            lanes[lanes.index(lane)] = replace(
-                lane,
-                health=replace(
-                    lane.health, since=health.since, answered_at=health.answered_at,
-                    episodes=episodes,
-                ),
-            )  # fmt: skip
-    return lanes
+    begin = now - LOOKED_BACK_S
+    rows = database.lane_minutes.rows(since=begin, now=now, overdue_s=OVERDUE_S)
+    return _lanes(database, rows, begin, now)
 
 
 def last_lanes(database: Database, upstream: str, until: float) -> list[NamedLane]:
@@ -465,13 +553,9 @@ def last_lanes(database: Database, upstream: str, until: float) -> list[NamedLan
     Raises:
         StoreError: the database is unavailable.
     """
-    tallies = database.lane_minutes.tallies(
-        since=until - LOOKED_BACK_S, until=until - 1, upstreams=[upstream]
-    )
-    return _lanes(database, LaneRows(tallies=tallies), until)
-
-
-_FIRST_S = 600.0  # of what is looked at: what fails from then on may have failed before
+    begin = until - LOOKED_BACK_S
+    tallies = database.lane_minutes.tallies(since=begin, until=until - 1, upstreams=[upstream])
+    return _lanes(database, LaneRows(tallies=tallies), begin, until)
 
 
 async def public_status(service: Service) -> dict[str, Any]:

@@ -37,6 +37,16 @@ DRAWN = 8  # models and keys of an upstream that are followed over time, the bus
 Facts = Mapping[str, Any]
 
 
+class Down(NamedTuple):
+    """The time since when lanes are all down, None if that is not known, and their last answer.
+
+    Both in epoch seconds, as calls began; ``answered_at`` is None if no answer is known.
+    """
+
+    since: float | None
+    answered_at: float | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latencies:
     """Seconds that ``calls`` answered calls took, to two digits; None if none did."""
@@ -64,15 +74,15 @@ class CallStats:
     """The outcomes and latencies of some calls.
 
     ``refused`` are the agents' own bad requests, which say nothing about the provider;
-    ``error_rate`` is over the others, None if there are none. ``failing_since`` (epoch seconds) is
-    the time since when their lanes are down, None if one is not.
+    ``error_rate`` is over the others, None if there are none. ``down`` is None if one of their
+    lanes is not down.
     """
 
     calls: int
     refused: int
     failed: Mapping[str, int]
     error_rate: float | None
-    failing_since: float | None
+    down: Down | None
     last_at: float
     latencies: Latencies
 
@@ -80,14 +90,14 @@ class CallStats:
 class KeyStats(NamedTuple):
     """One key by its digest: calls that asked a model, and those that failed by the provider.
 
-    ``failing_since`` (epoch seconds) is since when its lanes are down, ``cause`` the cause;
-    both None if one is not. ``key_from`` is the setting that the key is from, or an agent.
+    ``down`` and its ``cause`` are None if one of its lanes is not down. ``key_from`` is the setting
+    that the key is from, or an agent.
     """
 
     key: str
     calls: int
     failed: int
-    failing_since: float | None
+    down: Down | None
     cause: str | None
     key_from: str | None = None
 
@@ -232,7 +242,7 @@ def _stats(rows: Sequence[Facts], taken: Sequence[Took], lanes: Sequence[NamedLa
         refused=refused,
         failed=dict(failed.most_common()),
         error_rate=ratio(failed.total() - refused, calls - refused),
-        failing_since=down_since(lanes),
+        down=all_down(lanes),
         last_at=max(row["last_at"] for row in rows),
         latencies=_latencies(taken),
     )
@@ -297,22 +307,22 @@ def _key_stats(
         calls += step.calls
         failed += sum(step.failed.values()) - step.failed.get(_AGENTS_FAULT, 0)
     theirs = [lane for lane in lanes if lane.place.key == key]
-    since = down_since(theirs)
-    down = [lane for lane in theirs if lane.health.since == since]
+    down = all_down(theirs)
+    last = [lane for lane in theirs if down is not None and lane.health.since == down.since]
     return KeyStats(
         key=key,
         calls=calls,
         failed=failed,
-        failing_since=since,
-        cause=None if since is None else down[0].health.cause,
+        down=down,
+        cause=last[0].health.cause if last else None,
         key_from=source,
     )
 
 
-def down_since(lanes: Iterable[NamedLane]) -> float | None:
+def all_down(lanes: Iterable[NamedLane]) -> Down | None:
     """Return since when lanes are down, all of those that have a word; None if one is not.
 
-    It is the time of the last that went down, in epoch seconds: from then on none answered.
+    It is the time of the last that went down: from then on none answered.
     """
     known = [
         lane.health
@@ -321,7 +331,9 @@ def down_since(lanes: Iterable[NamedLane]) -> float | None:
     ]
     if not known or any(each.word is not LaneWord.DOWN for each in known):
         return None
-    return max(each.since or 0.0 for each in known)
+    times = [each.since for each in known if each.since is not None]
+    answers = [each.answered_at for each in known if each.answered_at is not None]
+    return Down(max(times, default=None), max(answers, default=None))
 
 
 def ratio(part: int, whole: int) -> float | None:
@@ -552,13 +564,13 @@ LOOKED_BACK_S = 7 * 86_400  # for upstreams that failed and were not called sinc
 class Outage:
     """An upstream whose lanes were down when it was last called, and that was not called since.
 
-    ``since`` is when the first failed call after the last answered one began, in epoch seconds;
     ``failed`` counts the failed calls by subcategory that its lanes' words were decided by.
+    ``last_at`` is when its last call began, in epoch seconds.
     """
 
     upstream: str
-    since: float
-    last_at: float
+    down: Down
+    last_at: float | None
     failed: Mapping[str, int]
 
 
@@ -569,9 +581,9 @@ async def quiet_outages(service: Service, report: WindowReport) -> list[Outage]:
     earlier = await _when_last_called(service, but=called, since=begin, until=end)
     outages = []
     for name, lanes in earlier.items():
-        since = down_since(lanes)
-        if since is not None:
-            outages.append(_outage(name, since, lanes))
+        down = all_down(lanes)
+        if down is not None:
+            outages.append(_outage(name, down, lanes))
     return outages
 
 
@@ -586,15 +598,15 @@ async def _when_last_called(
     }
 
 
-def _outage(upstream: str, since: float, lanes: Sequence[NamedLane]) -> Outage:
+def _outage(upstream: str, down: Down, lanes: Sequence[NamedLane]) -> Outage:
     failed: Counter[str] = Counter()
     for lane in lanes:
         if lane.place.server is None:
             failed.update(lane.failed)
     return Outage(
         upstream=upstream,
-        since=since,
-        last_at=max(lane.last_at or since for lane in lanes),
+        down=down,
+        last_at=max((lane.last_at for lane in lanes if lane.last_at is not None), default=None),
         failed=dict(failed.most_common()),
     )
 
@@ -633,7 +645,7 @@ def _item(upstream: UpstreamStats) -> dict[str, Any]:
                 "failed": each.failed,
                 "sampled_calls": None,
                 "sampled_failed": None,
-                "failing_since": each.failing_since,
+                **_flat_down(each.down),
             }
             for each in upstream.keys
         ],
@@ -654,6 +666,19 @@ def _questions(totals: CallTotals | None) -> dict[str, Any]:
 
 def _flat_stats(stats: CallStats) -> dict[str, Any]:
     flat = asdict(stats)
-    latencies = flat.pop("latencies")
+    latencies, last_at = flat.pop("latencies"), flat.pop("last_at")
     timed = latencies.pop("calls")
-    return {**flat, "timed_calls": timed, "sampled_calls": None, **latencies}
+    del flat["down"]
+    return {
+        **flat,
+        **_flat_down(stats.down),
+        "last_at": last_at,
+        "timed_calls": timed,
+        "sampled_calls": None,
+        **latencies,
+    }
+
+
+def _flat_down(down: Down | None) -> dict[str, Any]:
+    since, answered_at = (None, None) if down is None else down
+    return {"failing": down is not None, "failing_since": since, "answered_at": answered_at}

@@ -39,6 +39,7 @@ from classifier.lane_health import (
     LaneTally,
     RolloutCalls,
     merged,
+    second_of,
     vote_of,
 )
 from classifier.records import RESERVED, Ending, KeySource, Kind
@@ -58,6 +59,7 @@ from proxy.store.tables import (
     reference_series,
     rollouts,
 )
+from proxy.store.tables import server as named_values
 
 OTHER = "other"
 """The name of a model, a key or a server that is one too many."""
@@ -112,9 +114,8 @@ class _Minute:
 
     ``row`` is that of `lane_minutes`, in which numbers are kept up to date and JSON is not.
     Rollouts are known by the CRC of their ids. ``answering`` counts answered calls; ``failing`` has
-    by cause the number of failures, whether one is an outage, and the starts of the first and the
-    last. ``took`` counts seconds to two digits, to the first byte (f) and to the end (d).
-    ``plain`` is true while nothing failed and all answered rollouts are named.
+    by cause the fields of `Failures`. ``took`` counts seconds to two digits, to the first byte (f)
+    and to the end (d). ``plain`` is true while nothing failed and all answered rollouts are named.
     """
 
     __slots__ = ("answering", "failed", "failing", "parts", "plain", "row", "took")
@@ -140,8 +141,12 @@ class _Minute:
         name = crc32(rollout.encode())
         if name not in self.failing:
             self.failing[name] = {}
-        of = self.failing[name].setdefault(cause, [0, 0, at, at])
-        of[:] = of[0] + 1, of[1] or int(outage), min(of[2], at), max(of[3], at)
+        of = self.failing[name].setdefault(cause, [0, 0, at, at, 0])
+        count, before, first, last, seconds = of
+        of[:] = (
+            count + 1, before or int(outage), min(first, at), max(last, at),
+            seconds | second_of(at),
+        )  # fmt: skip
 
     def answers_of(self, rollout: str) -> _Answers:
         """Return where answered calls of a rollout are counted."""
@@ -161,10 +166,11 @@ class _Minute:
 
     def _votes(self) -> str:
         answering, failing = self.answering, self.failing
-        more: dict[str, int] = {}
+        more: dict[str, tuple[int, int]] = {}
         for causes in islice(failing.values(), NAMED_FAILING, None):
-            for cause in causes:
-                more[cause] = more.get(cause, 0) + 1
+            for cause, of in causes.items():
+                rollouts_, seconds = more.get(cause, (0, 0))
+                more[cause] = rollouts_ + 1, seconds | of[4]
         few = dict(islice(failing.items(), NAMED_FAILING)) if more else failing
         others = answering.keys() - few.keys() if few else answering
         names = [*islice(others, NAMED_ANSWERING)]
@@ -297,6 +303,7 @@ _SUMS = 50_000  # minutes of lanes with several rows, whose sums are remembered
 _OVERLAP_S = 60.0  # of clocks, and of registrations under way
 _OVERDUE = 500
 _REFERENCES = 200
+_FIRST_ROWS = 200  # of a lane that began to fail
 _ASKED_AFTER_S = 600.0  # the failures before a series that it was asked because of
 _EACH = lane_minutes.c
 _CALLS = _EACH.answered + _EACH.failures + _EACH.others
@@ -317,6 +324,11 @@ class LanePlace(NamedTuple):
         """The lane as people read it: ``openai · gpt-5 · key-3f9a``."""
         upstream, model, key, server = self
         return " · ".join(filter(None, (upstream, model or "no model named", key, server)))
+
+    @property
+    def is_several(self) -> bool:
+        """True of the names that are one too many, which are counted as one."""
+        return self.model == OTHER and self.key is None
 
 
 class OpenRow(NamedTuple):
@@ -356,6 +368,19 @@ class LaneRows:
     series: Sequence[dict[str, Any]] = ()
     explained: Sequence[tuple[str, str, str, float, float]] = ()
     p99_s: Mapping[tuple[str, str | None, str | None], float] = field(default_factory=dict)
+
+
+class Beginning(NamedTuple):
+    """The first minutes in which a lane failed after the last in which it was answered.
+
+    That is among them where it is known. ``answered_at`` is when the lane was answered last. What
+    it did before ``counted_from`` is not known, as counts are deleted or were added to `OTHER`; 0:
+    all is known.
+    """
+
+    tallies: Sequence[LaneTally]
+    answered_at: float | None
+    counted_from: float
 
 
 class Names(NamedTuple):
@@ -420,6 +445,34 @@ class LaneMinutes:
         query = select(_EACH.minute).where(named, _EACH.answered > 0).limit(1)
         with self._connections.reading() as connection:
             return connection.execute(query).first() is not None
+
+    def beginning(self, place: LanePlace, *, before: float) -> Beginning:
+        """Read the last answer of a lane before a time, in epoch seconds, and what failed then on.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        lane = (place.upstream, place.model or "", place.key or "")
+        theirs = tuple_(_EACH.upstream, _EACH.model, _EACH.key_digest) == tuple_(*lane)
+        last = (
+            select(_EACH.minute, _EACH.last_answered_at)
+            .where(theirs, _EACH.minute <= math.floor(before / MINUTE_S))
+            .where(_EACH.answered > 0, _EACH.last_answered_at < before)
+            .order_by(_EACH.minute.desc(), _EACH.last_answered_at.desc())
+            .limit(1)
+        )
+        with self._connections.reading() as connection:
+            minute, answered_at = connection.execute(last).one_or_none() or (0, None)
+            query = (
+                select(lane_minutes)
+                .where(_WITHIN, theirs)
+                .where((_EACH.minute == minute) | (_EACH.failures > 0))
+                .order_by(_EACH.minute)
+                .limit(_FIRST_ROWS)
+            )
+            tallies = self._tallies(connection, query, minute * MINUTE_S, before)
+            counted_from = _counted_from(connection, place.upstream, before)
+        return Beginning(tallies.get(place, ()), answered_at, counted_from)
 
     def names(self, *, now: float) -> Names:
         """Return the models and upstreams that rollouts of the last hours are registered for.
@@ -511,13 +564,15 @@ def _tally(row: Sequence[Any]) -> LaneTally:
             name: RolloutCalls(
                 answered_of[name] or 0,
                 {
-                    cause: Failures(calls, bool(outage), first, last)
-                    for cause, (calls, outage, first, last) in causes.items()
+                    cause: Failures(calls, bool(outage), first, last, seconds)
+                    for cause, (calls, outage, first, last, seconds) in causes.items()
                 },
             )
             for name, causes in failing.items()
         },
-        more_answering=more_answering, more_failing=more_failing,
+        more_answering=more_answering,
+        more_failing={cause: rollouts_ for cause, (rollouts_, _) in more_failing.items()},
+        more_seconds={cause: seconds for cause, (_, seconds) in more_failing.items()},
     )  # fmt: skip
 
 
@@ -684,9 +739,40 @@ def _in(since: float, until: float) -> tuple[ColumnElement[bool], ...]:
     return _EACH.minute >= math.floor(since / MINUTE_S), _EACH.minute < math.ceil(until / MINUTE_S)
 
 
+KEPT_FROM = "lanes kept from"
+"""The name in the table `server` of the time, in epoch seconds, before which calls are not counted
+any more: what lanes did then is not known."""
+
+
+_KEPT_FROM = select(named_values.c.value).where(named_values.c.name == KEPT_FROM)
+_CAPPED_MINUTES = 60  # before a lane's first failure, in which it may have been one name too many
+
+
+def _counted_from(connection: Connection, upstream: str, before: float) -> float:
+    """Return from when on the calls of an upstream's lanes are counted apart, in epoch seconds."""
+    minute = math.floor(before / MINUTE_S)
+    together = (_EACH.upstream == upstream, _EACH.model == OTHER, _EACH.key_digest == "")
+    lately = (_EACH.minute > minute - _CAPPED_MINUTES, _EACH.minute <= minute)
+    capped = connection.scalar(select(func.max(_EACH.minute)).where(*together, *lately))
+    kept_from = float(connection.scalar(_KEPT_FROM) or 0.0)
+    return kept_from if capped is None else max(kept_from, capped * float(MINUTE_S))
+
+
 def delete_before(connection: Connection, before: float) -> None:
     """Delete what began before a time, in epoch seconds."""
-    connection.execute(delete(lane_minutes).where(_EACH.minute < math.floor(before / MINUTE_S)))
+    old = delete(lane_minutes).where(_EACH.minute < math.floor(before / MINUTE_S))
+    if connection.execute(old).rowcount:
+        note_kept_from(connection, before)
+
+
+def note_kept_from(connection: Connection, at: float) -> None:
+    """Store that calls before a time, in epoch seconds, are not counted, or not any more."""
+    noted = insert_into(connection.dialect.name, named_values).values(
+        name=KEPT_FROM, value=repr(at)
+    )
+    connection.execute(
+        noted.on_conflict_do_update(index_elements=["name"], set_={"value": repr(at)})
+    )
 
 
 def struck(

@@ -21,6 +21,7 @@ from classifier.lane_health import (
     LaneWord,
     RolloutCalls,
     lane_health,
+    second_of,
     vote_of,
     weighed,
 )
@@ -185,8 +186,9 @@ def _tally(minute: int, calls: Sequence[SimulatedCall]) -> LaneTally:
         if outage is not None:
             before = failed[name].get(cause)
             first, count = (call.at, 0) if before is None else (before.first, before.calls)
+            seconds = second_of(call.at) | (before.seconds if before else 0)
             outage = outage or (before is not None and before.outage)
-            failed[name][cause] = Failures(count + 1, outage, first, call.at)
+            failed[name][cause] = Failures(count + 1, outage, first, call.at, seconds)
     return LaneTally(
         minute=minute,
         calls=len(calls),

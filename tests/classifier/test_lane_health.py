@@ -29,7 +29,10 @@ LAST = int(NOW // 60) - 1
 
 
 def minutes(*counts: tuple[float, float], cause: str = "provider_error") -> list[LaneMinute]:
-    """Consecutive minutes until the last whole one, each with votes for answers and failures."""
+    """Consecutive minutes until the last whole one, each with votes for answers and failures.
+
+    Answers begin three seconds into a minute, failures five.
+    """
     first = LAST + 1 - len(counts)
     return [
         LaneMinute(
@@ -37,6 +40,8 @@ def minutes(*counts: tuple[float, float], cause: str = "provider_error") -> list
             answered=answered,
             failed={cause: failed} if failed else {},
             answers=int(answered),
+            failing_from=(first + n) * 60.0 + 5 if failed else None,
+            last_answered_at=(first + n) * 60.0 + 3 if answered else None,
         )
         for n, (answered, failed) in enumerate(counts)
     ]
@@ -69,7 +74,11 @@ def test_a_word_needs_a_floor_of_calls_and_a_share_beyond_doubt(
 
 def test_a_failing_lane_says_since_when_by_what_and_of_how_many() -> None:
     found = health((30, 0), (30, 0), (2, 28), (0, 30))
-    assert (found.word, found.cause, found.since) == ("down", "provider_error", (LAST - 1) * 60.0)
+    assert (found.word, found.cause, found.since) == (
+        "down",
+        "provider_error",
+        (LAST - 1) * 60.0 + 5,
+    )
     assert (found.failures, found.votes) == (58, 60)
     assert found.share_low is not None
     assert 0.8 < found.share_low < 58 / 60
@@ -77,8 +86,8 @@ def test_a_failing_lane_says_since_when_by_what_and_of_how_many() -> None:
 
 def test_a_failing_lane_says_since_its_first_failures_though_few_left_a_doubt() -> None:
     found = health((30, 0), (0, 1), (0, 2), (0, 5))
-    assert (found.since, found.failures, found.votes) == ((LAST - 2) * 60.0, 8, 8)
-    assert health((30, 0), (29, 1), (0, 5)).since == LAST * 60.0, "one of thirty is as usual"
+    assert (found.since, found.failures, found.votes) == ((LAST - 2) * 60.0 + 5, 8, 8)
+    assert health((30, 0), (29, 1), (0, 5)).since == (LAST - 1) * 60.0 + 5, "after the answers"
 
 
 def test_calls_in_flight_are_not_all_failing_because_failures_end_first() -> None:
@@ -97,7 +106,7 @@ def test_it_is_over_once_answers_in_a_row_cannot_be_chance() -> None:
     assert health(*partial, (6, 0)).word == "degraded", "a third fails: six answers say little"
     assert health(*partial, (30, 0)).word == "healthy"
     (was,) = episodes(minutes(*outage, (5, 0)))
-    assert (was.since, was.until, was.word) == ((LAST - 2) * 60.0, LAST * 60.0, "down")
+    assert (was.since, was.until, was.word) == ((LAST - 2) * 60.0 + 5, LAST * 60.0, "down")
 
 
 def test_an_outage_lasts_until_an_answer_ends_it_however_long_nobody_calls() -> None:
@@ -232,6 +241,32 @@ def test_it_fails_since_the_first_failed_call_after_the_last_answered_one() -> N
         weighed([begun, *(tally(n, failing={"a": 1, "c": 1}) for n in (2, 3))]), 240
     )
     assert (found.word, found.since, found.answered_at) == ("down", 81.5, 80.0)
+
+
+def test_failures_on_both_sides_of_the_last_answer_are_told_apart_to_the_second() -> None:
+    seconds = sum(1 << second for second in (5, 20, 30, 50))
+    both = Failures(4, True, 65.25, 110.75, seconds)
+    assert list(both.begins()) == [65.25, 80, 90, 110.75]
+    begun = LaneTally(
+        minute=1, calls=9, answered=5, failed={"provider_error": 4}, last_answered_at=70.5,
+        answering={"a": 5}, failing={"b": RolloutCalls(0, {"provider_error": both})},
+    )  # fmt: skip
+    later = [tally(n, failing={"b": 1, "c": 1}) for n in (2, 3)]
+    found = lane_health(weighed([begun, *later]), 240)
+    assert (found.since, found.answered_at) == (80, 70.5)
+    assert [each.answered_at for each in found.episodes] == [70.5]
+
+
+def test_rollouts_beyond_the_named_say_since_when_too() -> None:
+    most = LaneTally(
+        minute=1, calls=100, answered=60, failed={"provider_error": 40}, last_answered_at=80.0,
+        answering={"a": 60}, failing={"b": RolloutCalls(0, {"provider_error": Failures(
+            1, True, 61.0, 61.0, 2)})}, more_failing={"provider_error": 39},
+        more_seconds={"provider_error": 1 << 2 | 1 << 25 | 1 << 40},
+    )  # fmt: skip
+    found = lane_health(weighed([most, tally(2, failing={"b": 1, "c": 1})]), 180)
+    assert found.since == 85.0
+    assert merged([most, most]).more_seconds == most.more_seconds
 
 
 # --- measured on a simulated clock ---

@@ -103,7 +103,8 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
         {
             "upstream · model · key": escape(lane_name(lane)),
             "health": f"[{_WORD_STYLE.get(lane.word, 'dim')}]{lane.word}[/]",
-            "since (UTC)": "" if lane.since is None else moment(lane.since),
+            "since (UTC)": _if_failing(lane, lane.since),
+            "last answered (UTC)": _if_failing(lane, lane.answered_at),
             "cause": escape("; ".join(_reasons(lane))),
             "failed": f"{sum(lane.failed.values()):,d} of {lane.calls:,d}",
             "in flight": f"{lane.open:,d}" if lane.open else "",
@@ -113,10 +114,12 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
         for lane in lanes
     ]
     columns = (
-        "upstream · model · key", "health", "since (UTC)", "cause", "failed", "in flight",
-        "waiting", "key from",
+        "upstream · model · key", "health", "since (UTC)", "last answered (UTC)", "cause", "failed",
+        "in flight", "waiting", "key from",
     )  # fmt: skip
-    dispensable = ("waiting", "in flight", "since (UTC)", "key from", "failed")
+    dispensable = (
+        "waiting", "in flight", "last answered (UTC)", "since (UTC)", "key from", "failed",
+    )  # fmt: skip
     what = "calls within the last hour"
     print_list(columns, rows, dispensable, what, more=False, foldable=("cause",))
 
@@ -126,10 +129,18 @@ def _reasons(lane: models.LaneStatus) -> list[str]:
     reasons = [] if lane.cause is None else [lane.cause]
     if lane.cause is None and lane.word == "unknown":
         reasons += list(lane.failed)
-    if lane.word == "unknown":
-        denied = lane.reference is not None and lane.reference.answered is False
-        reasons.append("its reference call failed" if denied else "too few calls to tell")
-    return reasons
+    return reasons if lane.reason is None else [*reasons, lane.reason]
+
+
+def _fails(lane: models.LaneStatus) -> bool:
+    return lane.word in ("degraded", "down")
+
+
+def _if_failing(lane: models.LaneStatus, at: float | None) -> str:
+    """Return a time of a lane that fails, to the second."""
+    if not _fails(lane):
+        return ""
+    return "not known" if at is None else moment(at)
 
 
 def lane_name(lane: models.LaneStatus) -> str:

@@ -58,8 +58,12 @@ class UpstreamCalls(BaseModel):
     error_rate: float | None = Field(
         description="share of the calls that were not refused; null where there are none"
     )
+    failing: bool = Field(False, description="all their lanes with a word are down")
     failing_since: float | None = Field(
-        description="since when all their lanes with a word are down; null where one is not"
+        description="if so, since when, to the second; null where it is longer than is kept"
+    )
+    answered_at: float | None = Field(
+        None, description="if so, when the last answered call began; null: no answer is known"
     )
     last_at: float = Field(
         description="minute in which the last of them began, in seconds since the epoch"
@@ -89,9 +93,12 @@ class UpstreamKey(BaseModel):
     failed: int = Field(description="of them, failed by the provider")
     sampled_calls: None = gone("`calls`")
     sampled_failed: None = gone("`failed`")
+    failing: bool = Field(False, description="all its lanes with a word are down")
     failing_since: float | None = Field(
-        default=None,
-        description="since when all its lanes with a word are down; null where one is not",
+        None, description="if so, since when, to the second; null where it is longer than is kept"
+    )
+    answered_at: float | None = Field(
+        None, description="if so, when the last answered call began; null: no answer is known"
     )
 
 
@@ -213,7 +220,7 @@ class LaneStatus(BaseModel):
 
     Rollouts are weighed, not calls: each has one vote a minute. A degraded lane fails for more than
     5 % of the votes, a down one for more than half, both beyond doubt (Wilson's lower bound). An
-    unknown one has too few.
+    unknown one has a `reason`.
     """
 
     upstream: str = Field(description="its name in a base URL")
@@ -226,8 +233,10 @@ class LaneStatus(BaseModel):
         None, description="the setting that the key is from, or `an agent's own`; null: not known"
     )
     word: Known[LaneWord] = Field(description="`healthy`, `degraded`, `down` or `unknown`")
+    reason: str | None = Field(None, description="why it is unknown, in words; else null")
     since: float | None = Field(
-        description="when the first failed call after the last answered one began; null: no failing"
+        description="if it fails: when the first failed call after the last answered one began; "
+        "null where that is longer ago than is kept"
     )
     answered_at: float | None = Field(None, description="when its last answered call began")
     cause: str | None = Field(description="most frequent subcategory of its failures since then")

@@ -26,6 +26,7 @@ from proxy.control_plane import _ROUTES
 from proxy.relay import admission
 from proxy.settings import load
 from proxy.store.database import Database
+from proxy.store.lane_minutes import Names
 from proxy.store.tables import DERIVED, metadata
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -85,6 +86,7 @@ class Service:
             time.sleep(0.005)
         empty(self.database)
         self.app._database.calls.forget_rollouts()
+        self.app._database.lane_minutes._registered = (0.0, Names(frozenset(), frozenset()))
         self.app._access._states.clear()
         self.app.control_plane().service.exclusions.clear()
         self.app.control_plane().service.statuses.clear()

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.proxy.api.test_routes import Service, problem
+from tests.fakes import answers
+from tests.proxy.api.test_routes import CHAT, Service, problem
 from tests.proxy.control.test_batches import DOWN, play
+from truezero.cli.status import lane_line
 from truezero.models import StatusReport
 
 PAGE = {"accept": "text/html"}
@@ -97,6 +99,30 @@ def test_pages_say_why_a_lane_is_unknown(services: Callable[..., Service]) -> No
     failing(service, rollouts=3)
     status = service.http.get("/status", headers=PAGE).text
     assert '<b class="quiet">unknown</b>' in status
-    assert "3 of 3 calls failed (provider_error), too few to tell" in status
+    few = "too few calls in the last hour to tell"
+    assert f"3 of 3 calls failed (provider_error), {few}" in status
     upstreams = service.http.get("/ui/upstreams").text
-    assert '<b class="quiet">unknown</b>: too few calls in the last hour to tell.' in upstreams
+    assert f'<b class="quiet">unknown</b>: {few}.' in upstreams
+
+
+def test_every_surface_says_that_only_agents_named_a_lane(
+    services: Callable[..., Service],
+) -> None:
+    """Six failures are enough to tell: what lacks is somebody who vouches for the name."""
+    service = services()
+    service.provider.plays(answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR])
+    for n in range(6):
+        path = f"/r/unregistered-{n}/openai{CHAT}"
+        service.http.post(path, json={"model": "made-up", "messages": []})
+    report = StatusReport.model_validate(service.get("/status"))
+    (lane,) = report.items
+    reason = (
+        "only agents named it and it never answered; "
+        "register a rollout with its upstream or model to have it judged"
+    )
+    assert (lane.word, lane.reason, lane.since) == ("unknown", reason, None)
+    assert lane_line(lane).endswith(f"unknown, provider_error, {reason} (6 of 6 calls failed)")
+    status = service.http.get("/status", headers=PAGE).text
+    assert f"{reason.capitalize()}." in status
+    assert f"6 of 6 calls failed (provider_error), {reason}" in status
+    assert f'<b class="quiet">unknown</b>: {reason}.' in service.http.get("/ui/upstreams").text

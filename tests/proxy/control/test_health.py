@@ -156,6 +156,7 @@ def test_a_lane_that_only_an_agent_names_is_listed_without_a_word(service: Servi
     write(service, *some(4, 60, dead))
     (lane,) = lanes(service).values()
     assert (lane.health.word, lane.calls, lane.failed) == ("unknown", 4, {"auth": 4})
+    assert lane.reason is not None and lane.reason.startswith("only agents named it")
     write(service, *some(20, 61, dead))
     assert words(service) == {"openai · made-up · key-x": "unknown"}
     service.http.post("/rollouts", json={"id": "named", "model": "openai/Made-Up"})
@@ -262,7 +263,7 @@ async def test_the_public_form_names_no_key_count_or_name_of_ones_own(
         "at": NOW,
         "items": [
             {"upstream": "openai", "model": "gpt-5", "word": "healthy", "since": None,
-             "cause": None}
+             "answered_at": None, "cause": None}
         ],
     }  # fmt: skip
 

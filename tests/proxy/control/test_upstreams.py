@@ -14,6 +14,7 @@ from classifier.verdicts import Subcategory
 from proxy.control.queries import Service as ControlService
 from proxy.control.upstreams import (
     DRAWN,
+    Down,
     UpstreamStats,
     Window,
     WindowReport,
@@ -70,7 +71,7 @@ def test_the_agents_own_bad_requests_say_nothing_about_the_provider() -> None:
 
 def test_rates_and_latencies_of_nothing_are_unknown() -> None:
     (found,) = stats([row(0, 3, "rejected_request")])
-    assert (found.stats.error_rate, found.stats.failing_since) == (None, None)
+    assert (found.stats.error_rate, found.stats.down) == (None, None)
     assert found.stats.latencies.first_byte_p50_s is None
     assert found.stats.latencies.duration_p95_s is None
 
@@ -118,7 +119,7 @@ def test_keys_are_counted_with_their_failures() -> None:
     ]  # fmt: skip
     (found,) = stats([row(0, 5)], keys=keys)
     assert [each[:3] for each in found.keys] == [("k2", 3, 1), ("k1", 1, 0), ("-", 1, 0)]
-    assert {each.failing_since for each in found.keys} == {None}
+    assert {each.down for each in found.keys} == {None}
     assert [(point.calls, point.failed) for point in found.key_points[0][1][:2]] == [
         (2, {"auth": 1}), (1, {}),
     ]  # fmt: skip
@@ -221,14 +222,14 @@ async def test_an_upstream_fails_since_its_first_failed_call_after_the_last_answ
     write(service, *answered, *(replace(each, id="f" + each.id) for each in failed))
     for window_s in (1200, 6 * 3600, 7 * 86_400):
         (item,) = (await upstream_report(at_noon, NOW - window_s)).items
-        assert item.stats.failing_since == NOW - 890.75, window_s
-        assert item.models[0][1].failing_since == NOW - 890.75
+        down = Down(NOW - 890.75, NOW - 910.25)
+        assert item.stats.down == item.models[0][1].down == down, window_s
         (key,) = item.keys
-        assert (key.failing_since, key.cause) == (NOW - 890.75, "provider_error")
+        assert (key.down, key.cause) == (down, "provider_error")
     days_later = replace(at_noon, now=lambda: NOW + 2 * 86_400)
     report = await upstream_report(days_later)
     (outage,) = await quiet_outages(days_later, report)
-    assert (outage.since, outage.last_at) == (NOW - 890.75, NOW - 260.75)
+    assert (outage.down, outage.last_at) == (down, NOW - 260.75)
     assert outage.failed == {"provider_error": 28}, "in the last five minutes of its calls"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 from alembic import op
 
-from proxy.store.lane_minutes import add_ended
+from proxy.store.lane_minutes import add_ended, note_kept_from
 from proxy.store.tables import EXCHANGE_COLUMNS
 
 revision = "0026"
@@ -59,7 +59,11 @@ def upgrade() -> None:
 def _fill(connection: sa.Connection) -> None:
     # The counting is the service's own: it adds to these rows.
     calls = sa.table("exchanges", *map(sa.column, _READ))
-    recent = sa.select(*calls.c).where(calls.c.started_at >= time.time() - _FILLED_S)
+    begin = time.time() - _FILLED_S
+    recent = sa.select(*calls.c).where(calls.c.started_at >= begin)
     unread = dict.fromkeys(EXCHANGE_COLUMNS)
     rows = connection.execute(recent).mappings()
     add_ended(connection, (tuple((unread | dict(row)).values()) for row in rows))
+    earlier = sa.select(calls.c.started_at).where(calls.c.started_at < begin).limit(1)
+    if connection.execute(earlier).first() is not None:
+        note_kept_from(connection, begin)
