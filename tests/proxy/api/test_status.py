@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from proxy.web.format import clock
 from tests.fakes import answers
 from tests.proxy.api.test_routes import CHAT, Service, problem
 from tests.proxy.control.test_batches import DOWN, play
@@ -100,7 +101,9 @@ def test_pages_say_why_a_lane_is_unknown(services: Callable[..., Service]) -> No
     status = service.http.get("/status", headers=PAGE).text
     assert '<b class="quiet">unknown</b>' in status
     few = "too few calls in the last hour to tell"
-    assert f"3 of 3 calls failed (provider_error), {few}" in status
+    (lane,) = service.get("/status")["items"]
+    weighed = f"since {clock(lane['weighed_from'], 60)}"
+    assert f"3 of 3 calls {weighed} failed (provider_error), {few}" in status
     upstreams = service.http.get("/ui/upstreams").text
     assert f'<b class="quiet">unknown</b>: {few}.' in upstreams
 
@@ -124,5 +127,7 @@ def test_every_surface_says_that_only_agents_named_a_lane(
     assert lane_line(lane).endswith(f"unknown, provider_error, {reason} (6 of 6 calls failed)")
     status = service.http.get("/status", headers=PAGE).text
     assert f"{reason.capitalize()}." in status
-    assert f"6 of 6 calls failed (provider_error), {reason}" in status
+    assert lane.weighed_from is not None
+    since = clock(lane.weighed_from, 60)
+    assert f"6 of 6 calls since {since} failed (provider_error), {reason}" in status
     assert f'<b class="quiet">unknown</b>: {reason}.' in service.http.get("/ui/upstreams").text
