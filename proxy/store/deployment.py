@@ -157,12 +157,14 @@ class Workers:
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
         self._began_at: dict[str, float] = {}  # of the workers of this process
+        self._rowless: dict[str, float] = {}  # workers with calls but no row, and since when
 
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
         """Record that a worker lives; calls left open by dead ones become `lost`.
 
         A worker whose own heartbeat is late takes no other's silence for death yet: the database
-        may have been away.
+        may have been away. One without a row was buried alive, or could not write one: a heartbeat
+        would make one.
         """
         row = {"id": worker, "host": host, "pid": os.getpid(), "seen_at": now}
         with self._connections.writing() as connection:
@@ -183,11 +185,20 @@ class Workers:
                 began_at = self._began_at.get(worker, -math.inf)
                 if len(dead) == len(known) and last_seen_at < began_at:
                     note_outage(connection, until=began_at)
+            rowless = set(connection.execute(_CALLING).scalars()) - known.keys() - {worker}
+            since = self._rowless if awake else {}
+            self._rowless = {name: since.get(name, now) for name in rowless}
+            gone = [name for name, at in self._rowless.items() if now - at > _STALE_S]
+            if gone:
+                _bury(connection, gone)
 
     def retire(self, worker: str) -> None:
         """Remove a worker that stops; calls it still had open are lost."""
         with self._connections.writing() as connection:
             _bury(connection, [worker])
+
+
+_CALLING = select(open_calls.c.worker).distinct()
 
 
 def is_dead(worker: Row, host: str, silent_at: float) -> bool:

@@ -188,6 +188,23 @@ def test_what_a_dead_process_had_open_is_lost(database: Database) -> None:
     assert database.calls.in_flight("r1") == 0
 
 
+def test_what_a_process_without_a_row_had_open_is_lost(database: Database, other: Database) -> None:
+    """It was taken for dead while it stood still, went on, and died before its next heartbeat."""
+    database.calls.write(CommitBatch(opened=[replace(BARE, id="gone")]), worker="gone")
+    database.calls.write(CommitBatch(opened=[replace(BARE, id="alive")]), worker="late")
+
+    def endings() -> dict[str, Ending | None]:
+        return {each.id: each.ending for each in exchanges_of(database)}
+
+    for now in (100.0, 105.0, 110.0, 115.0, 120.0, 125.0):
+        database.heartbeat("me", host="here", now=now)
+    assert endings() == {"gone": None, "alive": None}, "not so soon"
+    other.heartbeat("late", host="there", now=126.0)
+    for now in (130.0, 135.0):
+        database.heartbeat("me", host="here", now=now)
+    assert endings() == {"gone": Ending.LOST, "alive": None}
+
+
 def test_who_was_away_itself_takes_nobody_for_dead(database: Database) -> None:
     """After a database that was away for a minute, all its workers were silent for a minute."""
     for worker in ("a", "b"):
