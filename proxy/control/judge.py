@@ -576,14 +576,25 @@ def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: fl
     )
 
 
-async def settle_references(service: Service, rollout_id: str) -> None:
-    """Have the reference calls asked that an ended rollout's verdict hangs on, and wait for them.
+async def settled_result(service: Service, rollout_id: str) -> dict[str, Any]:
+    """Return an ended rollout's record once the references that its verdict hangs on were asked.
 
     Until what ends later has ended, the verdict is provisional.
     """
     if service.asks_references:
-        failures = await service.run(_to_ask_about, service, rollout_id)
+        failures, record = await service.run(_asked_or_result, service, rollout_id)
+        if record is not None:
+            return record
         await service.ask_references(failures, _REFERENCES_S)
+    return await result(service, rollout_id)
+
+
+def _asked_or_result(
+    service: Service, rollout_id: str
+) -> tuple[list[Exchange], dict[str, Any] | None]:
+    """Return the failed calls to ask about, else the record: one way to a thread is enough."""
+    failures = _to_ask_about(service, rollout_id)
+    return failures, None if failures else _result(service, rollout_id)
 
 
 def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:

@@ -309,38 +309,48 @@ async def close_calls(service: Service, rollout_id: str, number: int) -> int:
     Raises:
         Refusal: 503 while the database is unavailable.
     """
-    closed_here = await service.close_here(rollout_id, number)
-    silent = await _unconfirmed(service, rollout_id, number)
-    if silent or not closed_here:
-        log.error(
-            "the calls of an ended rollout were not confirmed as closed by %s",
-            plural(len(silent) + (not closed_here), "process", "processes"),
-        )
-    return len(silent) + (not closed_here)
+    return await _close(service, rollout_id, number)
 
 
 async def freeze(service: Service, rollout_id: str, number: int) -> None:
     """Close a rollout and store that; a process that did not confirm is a gap."""
-    gaps = await close_calls(service, rollout_id, number)
-    await service.run(service.database.closings.closed, rollout_id, now=service.now(), gaps=gaps)
+    await _close(service, rollout_id, number, stored=True)
 
 
-async def _unconfirmed(service: Service, rollout_id: str, number: int) -> list[str]:
-    """Wait for the other processes; return those that did not confirm in time."""
-    host, loop = socket.gethostname(), asyncio.get_running_loop()
+async def _close(service: Service, rollout_id: str, number: int, *, stored: bool = False) -> int:
+    """End calls as `close_calls` does; ``stored`` stores that they have ended."""
+    closed_here = await service.close_here(rollout_id, number)
+    loop = asyncio.get_running_loop()
     deadline = loop.time() + _CONFIRMED_WITHIN_S
     while True:
-        silent = await service.run(
-            service.database.closings.unconfirmed,
-            rollout_id,
-            number,
-            worker=service.worker,
-            host=host,
-            now=service.now(),
-        )
-        if not silent or loop.time() > deadline:
-            return silent
+        over = loop.time() > deadline
+        look = partial(_confirmed, closed_here=closed_here, over=over, stored=stored)
+        gaps = await service.run(look, service, rollout_id, number)
+        if gaps is not None:
+            break
         await asyncio.sleep(_ASK_S)
+    if gaps:
+        log.error(
+            "the calls of an ended rollout were not confirmed as closed by %s",
+            plural(gaps, "process", "processes"),
+        )
+    return gaps
+
+
+def _confirmed(
+    service: Service, rollout_id: str, number: int, *, closed_here: bool, over: bool, stored: bool
+) -> int | None:
+    """Return how many processes have not confirmed; None while others may, until it is ``over``."""
+    closings = service.database.closings
+    silent = closings.unconfirmed(
+        rollout_id, number, worker=service.worker, host=socket.gethostname(), now=service.now()
+    )
+    if silent and not over:
+        return None
+    gaps = len(silent) + (not closed_here)
+    if stored:
+        closings.closed(rollout_id, now=service.now(), gaps=gaps)
+    return gaps
 
 
 # --- outcomes and reads ------------------------------------------------------------------------
@@ -413,7 +423,7 @@ async def report(
     _check_reported(rollout_id, reported, outcome)
     if reported.closing is not None:
         await freeze(service, rollout_id, reported.closing)
-        await judge.settle_references(service, rollout_id)
+        return await judge.settled_result(service, rollout_id)
     return await judge.result(service, rollout_id)
 
 
