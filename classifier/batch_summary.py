@@ -73,10 +73,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZeroCounts:
-    """The zeros that were reported, and those that measure nothing, by the reason for it.
-
-    As `batches.reported_zeros` finds them in slots.
-    """
+    """The zeros that were reported, and those that measure nothing, by the reason for it."""
 
     reported: int = 0
     not_measured: int = 0
@@ -202,7 +199,12 @@ def scores_of(
     *,
     reward_range: tuple[float, float] | None = None,
 ) -> Scores:
-    """Return the scores of a batch, as `batches.scores` computes them from its slots."""
+    """Return the scores of a batch.
+
+    Arguments:
+        picked: names of slots that were run again although they had a score.
+        reward_range: the least and the greatest reward, as registered.
+    """
     total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
     binary = not counts["other_scores"]
     bounds = reward_bounds(reward_range, beyond=bool(counts["beyond"]))

@@ -5,7 +5,6 @@ No gap is filled with a guess: an unmeasured slot is left out, or counted at bot
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from classifier.diagnostics import Diagnostic, OwnFailureInfo
 from classifier.fingerprints import Lane
 from classifier.results import Result, takes_rewards
-from classifier.statistics import Interval, PassAt, Repeat, TaskRewards, pass_at, score_interval
+from classifier.statistics import Interval, PassAt, Repeat
 from classifier.verdicts import Health, ValidityFinding, is_unearned
 
 # Where a runner puts the one number that counts, in order of preference.
@@ -209,10 +208,6 @@ def slot_name(entry: Entry) -> str:
     return entry.task if entry.repeat is None else f"{entry.task} (repeat {entry.repeat})"
 
 
-def _mean(values: Sequence[float]) -> float | None:
-    return sum(values) / len(values) if values else None
-
-
 def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
 
@@ -247,55 +242,6 @@ class RewardSpan(NamedTuple):
         return reward_bounds(self.registered, beyond=beyond)
 
 
-def scores(
-    batch: Sequence[TaskRepeat], *, reward_range: tuple[float, float] | None = None
-) -> Scores:
-    """Compute the scores of these slots.
-
-    `batch_summary.scores_of` computes the same of a stored batch's totals.
-
-    Arguments:
-        reward_range: the least and the greatest reward, as registered.
-    """
-    known = _known(slot.counted.score for slot in batch)
-    total, unscored = len(batch), len(batch) - len(known)
-    scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
-    seen = RewardSpan(min(known, default=None), max(known, default=None), reward_range)
-    bounds = seen.bounds
-    retried = [slot for slot in batch if len(slot.attempts) > 1]
-    filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
-    tasks = by_task(batch)
-    tried = [
-        TaskRewards(tuple(_known(slot.counted.score for slot in each)), len(each)) for each in tasks
-    ]
-    return Scores(
-        total=total,
-        scoreable=scoreable,
-        scored=len(known),
-        coverage=scoreable / total if total else None,
-        score_all=_mean([*known, *[0.0] * unscored]),
-        score_effective=_mean(known),
-        score_worst=_mean([*known, *[bounds[0]] * unscored]) if bounds else None,
-        score_best=_mean([*known, *[bounds[1]] * unscored]) if bounds else None,
-        score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
-        score_retried=_mean(_known(entry.score for entry in filled)),
-        retried=len(retried),
-        retried_after_score=tuple(slot.name for slot in retried if scored_before(slot)),
-        score_ci=score_interval(task.rewards for task in tried),
-        pass_at=pass_at(tried),
-    )
-
-
-def by_task(batch: Sequence[TaskRepeat]) -> list[list[TaskRepeat]]:
-    """Group slots by task, the oldest first; one without a task is alone."""
-    tasks: dict[tuple[bool, str], list[TaskRepeat]] = {}
-    for slot in batch:
-        task = slot.counted.task
-        key = (False, slot.name) if task is None else (True, task)
-        tasks.setdefault(key, []).append(slot)
-    return list(tasks.values())
-
-
 def scored_before(slot: TaskRepeat) -> bool:
     """Return True if a slot was run again although it had a score."""
     return any(attempt.score is not None for attempt in slot.attempts[:-1])
@@ -319,25 +265,6 @@ def repeat_of(slot: TaskRepeat) -> Repeat | None:
 def _route(lane: str) -> str:
     """Return a lane's upstream and model; a batch of thousands has few lanes."""
     return Lane.read(lane).route
-
-
-class ReportedZeros(NamedTuple):
-    """The repeats that the runner scored 0: how many, and those that measure nothing."""
-
-    reported: int
-    not_measured: tuple[Entry, ...]
-
-    @property
-    def by_cause(self) -> dict[str, int]:
-        """Count what measures nothing by `unmeasured_by`, the most frequent first."""
-        causes = Counter(map(unmeasured_by, self.not_measured))
-        return dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
-
-
-def reported_zeros(batch: Iterable[TaskRepeat]) -> ReportedZeros:
-    """Find the zeros of a batch; a repeat that is not finished is none yet."""
-    zeros = [entry for slot in batch if (entry := zero_of(slot)) is not None]
-    return ReportedZeros(len(zeros), tuple(entry for entry in zeros if entry.score is None))
 
 
 def zero_of(slot: TaskRepeat) -> Entry | None:

@@ -1,35 +1,26 @@
-"""The measurement card of a batch: what its score stands on, computed from its export alone.
+"""The measurement card of a batch: its summary, rendered.
 
-Clock, host and path have no part in it: another machine makes the same card of the same export.
+A service renders the summary that its pages show; of the batch's export anybody makes the same.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from classifier import batches, codec
-from classifier.__main__ import records_of
-from classifier.batch_summary import Check, Excused, NamedSlots, check_of
-from classifier.batches import Entry, Scores, TaskRepeat
-from classifier.canonical_json import canonical_json, digest_of, record_digest, rounded, split
-from classifier.records import Exchange, Kind, RolloutRecord
-from classifier.results import result
-from classifier.rules import judge
-from classifier.statistics import Exclusion, exclusion
-from classifier.totals import sum_known
-from classifier.validity.serving import ServingGroup, Way, compare_ways
+from classifier import codec
+from classifier.batch_summary import ScoredBatch
+from classifier.canonical_json import canonical_json, rounded
+from classifier.exported_batch import ExportedBatch
+from classifier.rollup import Counts
 from classifier.verdicts import EVIDENCE, Policy
+from classifier.whole_batch import Answering, AnsweringModel, Registered
 
-T = TypeVar("T")
-CARD = "urn:truezero:measurement-card:v1"
+CARD = "urn:truezero:measurement-card:v2"
 SELF_REPORTED = "self-reported"
 PROVIDER_REQUEST_IDS = "provider request ids"
-GONE = ("calls", "leaves")  # of the roots: 0.2's Merkle root; null for one release
-_INFERENCE = (Kind.INFERENCE, Kind.CONTINUATION)
 # What a card cannot show, in words: it is printed with every card.
 DOES_NOT_PROVE = (
     "that the batch is all that was run: other batches may have been left unpublished",
@@ -88,122 +79,90 @@ class Stated:
 _POLICY = ("name", "agents", "validity", "max_steps", "budget", "content_filter", "stall_s")
 
 
-class _CardRollout(NamedTuple):
-    """The part of a judged rollout that a card counts."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The figures that a card shows of a batch.
 
-    began_at: float
-    entry: Entry
-    attributed_to: str | None
-    findings: tuple[tuple[str, str], ...]  # check and level
-    servings: tuple[Way, ...]
-    fallbacks: tuple[str, ...]
-    agents: str
-    references: tuple[tuple[str, str], ...]  # series of reference calls, and how each compares
-    tokens_unknown_calls: int
-    cost_unknown_calls: int
-    reward_range: tuple[float, float] | None
+    ``answering`` counts rollouts by the models that answered them, ``registered`` by those that
+    their registrations name; ``began`` is when the first and the last rollout began, in epoch
+    seconds.
+    """
+
+    counts: Counts
+    summary: ScoredBatch
+    answering: Answering
+    registered: Mapping[Registered, int]
+    began: tuple[float, float] | None
 
 
-class CardMaker:
-    """Makes a batch's card of its export, one rollout after another."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """The facts that only the whole export shows; None where it was not read.
 
-    def __init__(self, stated: Stated) -> None:
-        self._stated = stated
-        self._digests = bytearray()  # one after another: of each record 32 bytes, and no object
-        self._judged: list[_CardRollout] = []
-        self._ways = _Ways()
-        self._shared: dict[Any, Any] = {}  # of texts that rollouts have in common, one each
+    ``digest`` is its SHA-256 digest in hex. Of its ``calls`` to models ``request_ids`` have a
+    provider's request id.
+    """
 
-    def add(self, records: Sequence[Mapping[str, Any]]) -> None:
-        """Add the records of whole rollouts.
+    digest: str | None = None
+    calls: int | None = None
+    request_ids: int | None = None
 
-        Raises:
-            ValueError: a record cannot be read or has no canonical form.
-        """
-        self._digests += b"".join(map(record_digest, records))
-        for rollout in records_of(records):
-            self._judged.append(self._slim(_card_rollout(rollout, self._stated.policy)))
-            for exchange in rollout.exchanges:
-                if exchange.kind in _INFERENCE and not exchange.injected:
-                    self._ways.add(exchange)
-
-    def _slim(self, judged: _CardRollout) -> _CardRollout:
-        entry = judged.entry
-        return judged._replace(
-            entry=entry._replace(
-                task=self._once(entry.task),
-                fingerprint=self._once(entry.fingerprint),
-                lane=self._once(entry.lane),
-            ),
-            findings=self._once(judged.findings),
-            servings=self._once(judged.servings),
-            agents=self._once(judged.agents),
-        )
-
-    def _once(self, value: T) -> T:
-        kept: T = self._shared.setdefault(value, value)
-        return kept
-
-    def card(self) -> dict[str, Any]:
-        """Return the card of what was added."""
-        judged = sorted(self._judged, key=lambda each: (each.began_at, each.entry.rollout_id))
-        slots = batches.task_repeats(each.entry for each in judged)
-        ranges = (each.reward_range for each in judged if each.reward_range is not None)
-        scores = batches.scores(slots, reward_range=next(ranges, None))
-        repeats = (batches.repeat_of(slot) for slot in slots)
-        found = exclusion(repeat for repeat in repeats if repeat is not None)
-        check = _check(judged, slots, found)
-        measured = {
-            "score": _score(scores),
-            "zeros": _zeros(slots, judged),
-            "exclusion": {"bias": found.bias, "p": found.p, "fisher_p": found.fisher_p},
-            "retried_after_score": list(scores.retried_after_score),
-            "valid": check.valid,
-            "problems": {"total": check.total, "first": list(check.lines[:_PROBLEMS])},
-            "validity": _validity(judged),
-            "agents": _tally(each.agents for each in judged),
-            "references": _references(judged),
-            "calls": self._ways.encode(self._stated.origins),
-            "tokens": _sums(
-                judged,
-                ("input_tokens", "output_tokens", "total_tokens"),
-                sum(each.tokens_unknown_calls for each in judged),
-            ),
-            "cost": _sums(judged, ("cost_usd",), sum(each.cost_unknown_calls for each in judged)),
+    def encode(self) -> codec.Json:
+        """Encode them as they stand on the card."""
+        known = PROVIDER_REQUEST_IDS if self.request_ids else SELF_REPORTED
+        return {
+            "export": self.digest,
+            "exported_calls": self.calls,
+            "request_ids": self.request_ids,
+            "provenance": None if self.request_ids is None else known,
         }
-        request_ids = self._ways.request_ids
-        roots = {
-            "export": digest_of(split(self._digests)),
-            **dict.fromkeys(GONE),
-            "request_ids": request_ids,
-            "provenance": PROVIDER_REQUEST_IDS if request_ids else SELF_REPORTED,
+
+
+_UNREAD = Roots()
+_PROBLEMS = 20  # of thousands, these are named
+
+
+def render(stated: Stated, measured: Measured, roots: Roots = _UNREAD) -> dict[str, Any]:
+    """Return the card of a batch."""
+    called = {model.upstream for model in measured.answering}
+    origins = {name: host for name, host in stated.origins.items() if name in called}
+    card: dict[str, Any] = rounded(
+        {
+            "type": CARD,
+            "stated": {**stated.encode(), "origins": origins},
+            "measured": _measured(measured, stated),
+            "roots": roots.encode(),
+            "does_not_prove": list(DOES_NOT_PROVE),
         }
-        card: dict[str, Any] = rounded(
-            {
-                "type": CARD,
-                "stated": {**self._stated.encode(), "origins": self._ways.origins(self._stated)},
-                "measured": measured,
-                "roots": roots,
-                "does_not_prove": list(DOES_NOT_PROVE),
-            }
-        )
-        return card
+    )
+    return card
 
 
 def card_of(export: Iterable[Mapping[str, Any]], stated: Stated) -> dict[str, Any]:
-    """Make the card of a batch, reading its export once.
+    """Make the card of a batch of its export, with the export's digest.
 
     Arguments:
-        export: the records of the batch's export, those of one rollout together.
+        export: its records, those of one rollout together.
 
     Raises:
         ValueError: a record cannot be read or has no canonical form, or those of a rollout are
             not together.
     """
-    maker = CardMaker(stated)
-    for records in _by_rollout(export):
-        maker.add(records)
-    return maker.card()
+    return card_of_batch(ExportedBatch.of(export, stated.policy), stated)
+
+
+def card_of_batch(batch: ExportedBatch, stated: Stated) -> dict[str, Any]:
+    """Make the card of a batch whose export was read."""
+    whole = batch.whole()
+    measured = Measured(
+        counts=whole.counts,
+        summary=whole.summary(reward_range=batch.reward_range),
+        answering=whole.answering,
+        registered=batch.registered,
+        began=batch.began,
+    )
+    roots = Roots(digest=batch.digest, calls=batch.calls, request_ids=batch.request_ids)
+    return render(stated, measured, roots)
 
 
 def card_bytes(card: Mapping[str, Any]) -> bytes:
@@ -211,86 +170,74 @@ def card_bytes(card: Mapping[str, Any]) -> bytes:
     return canonical_json(card)
 
 
-# --- what is counted ---
+# --- figures -----------------------------------------------------------------------------------
 
 
-def _by_rollout(export: Iterable[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
-    """Yield the records of an export's rollouts, those of each together."""
-    ended: set[str] = set()
-    for owner, group in groupby(export, key=lambda r: r.get("rollout_id") or r.get("id")):
-        if owner in ended:
-            raise ValueError(f"records of rollout {owner!r} are not together")
-        ended.add(str(owner))
-        yield list(group)
-
-
-def _card_rollout(rollout: RolloutRecord, policy: Policy) -> _CardRollout:
-    """Judge a rollout; its reward is what was reported, also if it does not count."""
-    verdict, outcome = judge(rollout, policy=policy), rollout.outcome
-    reported = None if outcome is None else batches.reward_in(outcome.rewards, outcome.eval)
-    entry = Entry.of(result(rollout, verdict))
-    return _CardRollout(
-        rollout.began_at or 0.0,
-        entry._replace(reward=reported, lane=verdict.lane),
-        verdict.attributed_to and verdict.attributed_to.value,
-        tuple((finding.check, finding.level.value) for finding in verdict.validity),
-        verdict.servings,
-        rollout.fallbacks,
-        rollout.agents or policy.agents,
-        tuple((each.series, each.result.value) for each in verdict.references if each.result),
-        verdict.tokens_unknown_calls or 0,
-        verdict.cost_unknown_calls or 0,
-        None
-        if rollout.reward_range is None
-        else (rollout.reward_range[0], rollout.reward_range[1]),
-    )
-
-
-def _check(judged: Sequence[_CardRollout], slots: Sequence[TaskRepeat], found: Exclusion) -> Check:
-    lines = [line for slot in slots for line in batches.problems(slot.counted, slot.name)]
-    lines += [batches.picked(slot.name) for slot in slots if batches.scored_before(slot)]
-    ways: dict[Way, set[ServingGroup]] = {}
-    for each in judged:
-        for way in each.servings:
-            ways.setdefault(way, set()).add(ServingGroup(1, (each.entry.rollout_id,)))
-    declared = [name for each in judged for name in each.fallbacks]
-    return check_of(
-        lines,
-        _counted(slots),
-        found,
-        compare_ways(ways, declared=declared),
-        excused=Excused(sum(map(batches.excused, slots)), len(slots)),
-        unearned=sum(bool(each.entry.unearned) for each in judged),
-    )
-
-
-_PROBLEMS = 20  # of thousands, these are named
-
-
-def _counted(slots: Iterable[TaskRepeat]) -> dict[str, NamedSlots]:
-    """Name what counts in spite of a finding, by the finding's level."""
-    names: dict[str, list[str]] = {}
-    for slot in slots:
-        if (level := batches.counted_with(slot)) is not None:
-            names.setdefault(level, []).append(batches.counted_check(slot.counted))
-    return {level: NamedSlots(checks, len(checks)) for level, checks in names.items()}
-
-
-def _zeros(slots: Sequence[TaskRepeat], judged: Iterable[_CardRollout]) -> dict[str, Any]:
-    zeros = batches.reported_zeros(slots)
-    whose = {each.entry.rollout_id: each.attributed_to for each in judged}
+def _measured(measured: Measured, stated: Stated) -> codec.Json:
+    summary, counts = measured.summary, measured.counts
+    calls = summary.calls
+    first_at, last_at = measured.began or (None, None)
     return {
-        "reported": zeros.reported,
-        "not_measured": len(zeros.not_measured),
-        "by_cause": zeros.by_cause,
-        "by_whom": _tally(whose[entry.rollout_id] or "unknown" for entry in zeros.not_measured),
+        "rollouts": counts["rollouts"],
+        "first_at": first_at,
+        "last_at": last_at,
+        "score": _score(summary),
+        "zeros": {
+            "reported": summary.zeros.reported,
+            "not_measured": summary.zeros.not_measured,
+            "by_cause": summary.zeros.by_cause,
+        },
+        "exclusion": {
+            "bias": summary.exclusion.bias,
+            "p": summary.exclusion.p,
+            "fisher_p": summary.exclusion.fisher_p,
+        },
+        "retried_after_score": list(summary.scores.retried_after_score),
+        "retried_after_score_total": counts["picked"],
+        "valid": summary.check.valid,
+        "problems": {
+            "total": summary.check.total,
+            "first": list(summary.check.lines[:_PROBLEMS]),
+        },
+        "validity": summary.validity,
+        "validity_checks": summary.validity_checks,
+        "agents": _agents(measured.registered, stated.policy),
+        "models": {
+            "registered": _registered(measured.registered),
+            "answered": _answered(measured.answering, stated.origins),
+        },
+        "calls": {
+            "total": calls,
+            "tokens_known_calls": summary.tokens_known_calls,
+            "cost_known_calls": summary.cost_known_calls,
+        },
+        "tokens": _sums(
+            summary,
+            ("input_tokens", "output_tokens", "total_tokens"),
+            _without(calls, summary.tokens_known_calls),
+        ),
+        "cost": _sums(summary, ("cost_usd",), _without(calls, summary.cost_known_calls)),
     }
 
 
-def _score(scores: Scores) -> dict[str, Any]:
+def _sums(
+    summary: ScoredBatch, names: Iterable[str], unknown_calls: int | None
+) -> dict[str, float | None]:
+    """Return sums of what is known, each beside the number of calls that are not in it."""
+    sums: dict[str, float | None] = {}
+    for name in names:
+        sums[name] = getattr(summary, name)
+        sums[f"{name}_unknown"] = unknown_calls
+    return sums
+
+
+def _score(summary: ScoredBatch) -> codec.Json:
+    scores = summary.scores
     return {
         "repeats": scores.total,
+        "scoreable": scores.scoreable,
         "measured": scores.scored,
+        "own_failures": summary.own_failures,
         "coverage": scores.coverage,
         "score": scores.score_effective,
         "interval": scores.score_ci,
@@ -301,81 +248,42 @@ def _score(scores: Scores) -> dict[str, Any]:
     }
 
 
-def _tally(values: Iterable[str | None]) -> dict[str, int]:
-    return dict(sorted(Counter(value for value in values if value is not None).items()))
+def _without(calls: int | None, known: int | None) -> int | None:
+    """Return how many calls do not say; None if that is not known."""
+    return None if calls is None else calls - (known or 0)
 
 
-def _validity(judged: Iterable[_CardRollout]) -> dict[str, dict[str, int]]:
-    """Count rollouts by check and level."""
-    found: dict[str, Counter[str]] = {}
-    for each in judged:
-        for check, level in each.findings:
-            found.setdefault(check, Counter())[level] += 1
-    return {check: dict(levels) for check, levels in found.items()}
+def _agents(registered: Mapping[Registered, int], policy: Policy) -> dict[str, int]:
+    """Count rollouts by how their agents are trusted."""
+    counts: Counter[str] = Counter()
+    for each, rollouts in registered.items():
+        counts[each.agents or policy.agents] += rollouts
+    return dict(sorted(counts.items()))
 
 
-def _references(judged: Iterable[_CardRollout]) -> dict[str, int]:
-    """Count series of reference calls by how failures compare with them; shared ones once each."""
-    return _tally(result for _, result in {pair for each in judged for pair in each.references})
+def _registered(registered: Mapping[Registered, int]) -> list[codec.Json]:
+    """List the models that registrations name, the most frequent first."""
+    counts: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
+    for each, rollouts in registered.items():
+        counts[each.model, each.fallbacks] += rollouts
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], repr(item[0])))
+    return [
+        {"model": model, "fallbacks": list(fallbacks), "rollouts": rollouts}
+        for (model, fallbacks), rollouts in ordered
+    ]
 
 
-class _Ways:
-    """Counts calls by who was asked, who answered and who served."""
+def _answered(answering: Answering, origins: Mapping[str, str]) -> list[codec.Json]:
+    """List the models that answered, the most frequent first."""
 
-    def __init__(self) -> None:
-        self.request_ids = 0
-        self._calls: Counter[tuple[str, ...]] = Counter()
-        self._failed: Counter[tuple[str, ...]] = Counter()
-        self._began: list[float] = []
-        self._ended: list[float] = []
+    def origin(model: AnsweringModel) -> str | None:
+        return None if model.upstream is None else origins.get(model.upstream)
 
-    def add(self, exchange: Exchange) -> None:
-        """Count a call."""
-        names = (exchange.model, exchange.answered_model, exchange.served_by)
-        way = (exchange.upstream, *(name or "" for name in names))
-        self._calls[way] += 1
-        self._failed[way] += exchange.failed
-        self.request_ids += exchange.provider_request_id is not None
-        began = exchange.timing.started_at
-        self._began = [min((*self._began, began))]
-        self._ended = [max((*self._ended, began + (exchange.timing.duration_s or 0)))]
-
-    def origins(self, stated: Stated) -> dict[str, str]:
-        """Return the hosts of the upstreams that were called; others are nobody's business."""
-        called = {upstream for upstream, *_ in self._calls}
-        return {name: host for name, host in stated.origins.items() if name in called}
-
-    def encode(self, origins: Mapping[str, str]) -> dict[str, Any]:
-        """Return the counts, the times of the first and the last call among them."""
-        return {
-            "total": self._calls.total(),
-            "failed": self._failed.total(),
-            "first_at": next(iter(self._began), None),
-            "last_at": next(iter(self._ended), None),
-            "by_model": [
-                {
-                    "upstream": upstream,
-                    "origin": origins.get(upstream),
-                    "asked": asked or None,
-                    "answered": answered or None,
-                    "served_by": served_by or None,
-                    "calls": calls,
-                    "failed": self._failed[upstream, asked, answered, served_by],
-                }
-                for (upstream, asked, answered, served_by), calls in sorted(self._calls.items())
-            ],
-        }
-
-
-def _sums(
-    judged: Sequence[_CardRollout], names: Sequence[str], unknown_calls: int
-) -> dict[str, Any]:
-    """Sum up what is known, beside the number of calls of which it is not."""
-    sums: dict[str, Any] = {}
-    for name in names:
-        sums[name] = sum_known(getattr(each.entry, name) for each in judged)
-        sums[f"{name}_unknown"] = unknown_calls
-    return sums
+    ordered = sorted(answering.items(), key=lambda item: (-item[1], repr(item[0])))
+    return [
+        {**model._asdict(), "origin": origin(model), "rollouts": rollouts}
+        for model, rollouts in ordered
+    ]
 
 
 # --- verification --------------------------------------------------------------------------------

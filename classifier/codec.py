@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_origin
 
 from classifier.declarations import declared, generated, is_record
-from classifier.diagnostics import Diagnostic, result_fields
+from classifier.diagnostics import REGISTRY, Diagnostic, result_fields
 from classifier.records import (
     Cause,
     Exchange,
@@ -417,9 +417,22 @@ def decode_rollout(source: Mapping[str, object]) -> RolloutRecord:
     return _read(RolloutRecord, _ROLLOUT, source)
 
 
+def decode_diagnostics(source: Mapping[str, object]) -> tuple[Diagnostic, ...]:
+    """Decode diagnostics by their result fields; ``CodecError`` names a wrong key."""
+    unknown = next((name for name in source if name not in REGISTRY), None)
+    if unknown is not None:
+        raise CodecError(f"diagnostics.{unknown}", "is unknown")
+    return tuple(_diagnostic_reader(kind)(name, source[name]) for name, kind in REGISTRY.items()
+                 if source.get(name) is not None)  # fmt: skip
+
+
+_diagnostic_reader = cache(_record_reader)
+
+
 __all__ = [
     "CodecError",
     "OutcomeError",
+    "decode_diagnostics",
     "decode_exchange",
     "decode_limit_reached",
     "decode_neighbours",

@@ -33,27 +33,12 @@ class Cluster(NamedTuple):
     tasks: int = 1
 
 
-def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
+def interval_of(clusters: Sequence[Cluster], *, binary: bool, bounded: bool) -> Interval | None:
     """Return the interval of the mean over all rewards; None if nothing tells its spread.
 
     Where rewards are 0 or 1 it is Wilson's, by the effective number of repeats (Kott and Carr
     1997; Franco et al. 2019, doi:10.1093/jssam/smy019); else Student's t with the variance of
     the mean between tasks (Liang and Zeger 1986).
-
-    Arguments:
-        tasks: the rewards that count of each task's repeats.
-    """
-    known = [list(rewards) for rewards in tasks if rewards]
-    every = [reward for rewards in known for reward in rewards]
-    return interval_of(
-        [Cluster(len(rewards), sum(rewards)) for rewards in known],
-        binary=_are_binary(every),
-        bounded=_within_0_and_1(every),
-    )
-
-
-def interval_of(clusters: Sequence[Cluster], *, binary: bool, bounded: bool) -> Interval | None:
-    """Return the same of rewards that are added up by task.
 
     Arguments:
         binary: every reward is 0 or 1.
@@ -288,28 +273,10 @@ class Zeros(NamedTuple):
     kept_other: int = 0
 
 
-def exclusion(repeats: Iterable[Repeat]) -> Exclusion:
-    """Test the exclusions of a batch: one comparison for each lane that had some."""
-    by_task: dict[str, list[Repeat]] = {}
-    for repeat in repeats:
-        by_task.setdefault(repeat.task, []).append(repeat)
-    tasks = [task for group in by_task.values() if (task := _task(group)) is not None]
-    return exclusion_of(tasks, _zeros(each for group in by_task.values() for each in group))
-
-
 def exclusion_of(tasks: Sequence[TaskMean], zeros: Zeros) -> Exclusion:
-    """Test the same where tasks and zeros are summed up already."""
+    """Test the exclusions of a batch: one comparison for each lane that had some."""
     both = any(zeros[:2]) and any(zeros[2:])
     return Exclusion(comparisons=_comparisons(tasks), fisher_p=fisher_p(*zeros) if both else None)
-
-
-def _task(repeats: Sequence[Repeat]) -> TaskMean | None:
-    """Return a task that was repeated and kept some; None for any other."""
-    scores = [each.score for each in repeats if each.score is not None]
-    if len(repeats) < 2 or not scores:
-        return None
-    lanes = frozenset(each.lane for each in repeats if each.excluded)
-    return TaskMean(math.fsum(scores) / len(scores), lanes)
 
 
 def _comparisons(tasks: Sequence[TaskMean]) -> tuple[ExclusionEffect, ...]:
@@ -396,14 +363,6 @@ def holm(p_values: Mapping[str | None, float]) -> dict[str | None, float]:
     return adjusted
 
 
-def _zeros(repeats: Iterable[Repeat]) -> Zeros:
-    counts = {True: [0, 0], False: [0, 0]}
-    for each in repeats:
-        if each.known is not None:
-            counts[each.excluded][each.known != 0] += 1
-    return Zeros(*counts[True], *counts[False])
-
-
 def fisher_p(a: int, b: int, c: int, d: int) -> float:
     """Return the two-sided p of Fisher's exact test on the table [[a, b], [c, d]].
 
@@ -431,13 +390,6 @@ def fisher_p(a: int, b: int, c: int, d: int) -> float:
 # The chance that at least one of k repeats of a task passes.
 
 
-class TaskRewards(NamedTuple):
-    """One task: the rewards of its repeats that count, and how many repeats it has."""
-
-    rewards: tuple[float, ...]
-    repeats: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassAt:
     """The estimate for one ``k``, the mean over ``tasks`` of the ``of`` tasks with so many repeats.
@@ -451,19 +403,6 @@ class PassAt:
     of: int
 
 
-def pass_at(tried: Iterable[TaskRewards]) -> tuple[PassAt, ...] | None:
-    """Estimate pass@k for 1, 2, 4, … and the most repeats that a task has.
-
-    None if no task was repeated, or where rewards are not 0 or 1: then nothing passes.
-    """
-    tasks = list(tried)
-    if any(reward not in (0.0, 1.0) for task in tasks for reward in task.rewards):
-        return None
-    return pass_at_of(
-        Passed(task.repeats, len(task.rewards), task.rewards.count(1.0)) for task in tasks
-    )
-
-
 class Passed(NamedTuple):
     """Tasks alike: their repeats, of these how many were measured and passed, how many tasks."""
 
@@ -474,7 +413,10 @@ class Passed(NamedTuple):
 
 
 def pass_at_of(tasks: Iterable[Passed]) -> tuple[PassAt, ...] | None:
-    """Estimate the same of tasks that are added up, whose rewards are all 0 or 1."""
+    """Estimate pass@k for 1, 2, 4, … and the most repeats that a task has.
+
+    None if no task was repeated. The rewards of the tasks are all 0 or 1.
+    """
     alike = list(tasks)
     most = max((each.repeats for each in alike), default=0)
     if most < 2:

@@ -53,6 +53,38 @@ def running(pending: int, rollouts: int, skipped: int, health: Mapping[str, int]
     return pending + unjudged(rollouts, skipped, health)
 
 
+def percent(share: float) -> str:
+    """Format as ``97.4%``, never rounded up."""
+    tenths = int(share * 1000)
+    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10}%"
+
+
+def measured_words(scored: int, repeats: int, own_failures: int = 0) -> str:
+    """Say how many repeats were measured: ``41 of 60 measured (68.3%)``.
+
+    Arguments:
+        scored: repeats with a score that counts.
+        own_failures: those of them that count although no model answered.
+    """
+    share = f" ({percent(scored / repeats)})" if repeats else ""
+    verb = "count" if own_failures else "measured"
+    return f"{scored:,} of {repeats:,} {verb}{share}"
+
+
+def sum_words(known: str | None, calls: int | None, unknown: int | None, why: str) -> str:
+    """Say what a sum is at least: ``at least 252 tokens; 4 of 5 calls did not say``.
+
+    Arguments:
+        known: the sum of what is known; None if nothing is.
+        calls: those that the sum is about, of which ``unknown`` are not in it; None: not counted.
+        why: the reason for which they are not.
+    """
+    if not calls or not unknown:
+        return known or "unknown"
+    least = "unknown" if known is None else f"at least {known}"
+    return f"{least}; {unknown:,} of {plural(calls, 'call')} {why}"
+
+
 def not_measurements(zeros: int) -> str:
     """Say that so many zeros are no measurements, behind their number."""
     return "is not a measurement" if zeros == 1 else "are not measurements"

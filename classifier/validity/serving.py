@@ -5,6 +5,7 @@ The last part compares the rollouts of one batch.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -306,6 +307,7 @@ def _changes(
 
 
 _LIMIT = 10
+_KEPT = 20  # ways of being served that are stored of one rollout
 # Upstream, model asked for, model that answered, provider or region, fingerprint; None is unknown.
 Way: TypeAlias = tuple[str | None, ...]
 _WAY = ("upstream", "model", "answered_model", "served_by", "system_fingerprint")  # of an exchange
@@ -361,6 +363,26 @@ class BatchFinding:
 def ways_of(answers: Iterable[Exchange]) -> list[Way]:
     """Return the ways in which some calls of a rollout were served, each once."""
     return list(tally(answers, *_WAY))
+
+
+def servings_text(ways: Iterable[Way]) -> str | None:
+    """Encode how main calls were served as JSON; equal text if they were served alike."""
+    kept = sorted(ways, key=repr)[:_KEPT]
+    return json.dumps(kept, separators=(",", ":")) if kept else None
+
+
+def read_servings(text: str) -> list[Way]:
+    """Return the ways of serving that a text names; ``ValueError`` if it names none."""
+    ways = json.loads(text)
+    if not isinstance(ways, list) or not all(map(_is_way, ways)):
+        raise ValueError(f"servings: {text!r} is none")
+    return [tuple(way) for way in ways]
+
+
+def _is_way(value: object) -> bool:
+    if not isinstance(value, list) or len(value) != len(_WAY):
+        return False
+    return all(each is None or isinstance(each, str) for each in value)
 
 
 def servings_of(rollout_id: str, answers: Iterable[Exchange]) -> list[Serving]:

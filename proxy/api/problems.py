@@ -5,9 +5,8 @@ Also the JSON answers of routes, and the parts of the application that routes de
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
@@ -189,29 +188,6 @@ async def json_answer(payload: Mapping[str, Any]) -> Response:
     """Serialize in a thread: a list of thousands would delay agents' bytes."""
     content = await run_in_thread(orjson.dumps, payload)
     return Response(content, media_type="application/json")
-
-
-# --- work that lasts ---------------------------------------------------------------------------
-
-
-CLIENT_GONE = 499  # nginx's status of a request whose client did not wait; nobody reads it
-
-
-async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T | None:
-    """Do work as long as the client waits for it; None if it left before, and the work stopped."""
-    working = asyncio.create_task(work)
-    leaving = asyncio.create_task(_left(request))
-    try:
-        await asyncio.wait((working, leaving), return_when=asyncio.FIRST_COMPLETED)
-        return working.result() if working.done() else None
-    finally:
-        leaving.cancel()
-        working.cancel()
-
-
-async def _left(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 # --- dependencies of routes, read from `app.state` ---------------------------------------------

@@ -13,7 +13,6 @@ from classifier.card import card_bytes
 from classifier.groups import MIN_VALID
 from proxy.api.gone import log_gone, refuse_card_events
 from proxy.api.problems import (
-    CLIENT_GONE,
     LIMITED,
     Authorized,
     CardPage,
@@ -26,7 +25,6 @@ from proxy.api.problems import (
     documented,
     json_answer,
     known_to,
-    while_connected,
 )
 from proxy.control import batches, budgets, cards, judge, live, reports, rollouts, virtual_keys
 from proxy.control.alerts import unexplained_calls
@@ -510,7 +508,6 @@ _CARD: dict[int | str, dict[str, Any]] = {
 )
 async def card(
     service: Service,
-    request: Request,
     page: CardPage,
     batch: Annotated[str, BATCH],
     harness: Annotated[
@@ -520,12 +517,11 @@ async def card(
 ) -> Response:
     """Get a batch's measurement card: what its score stands on.
 
-    Canonical JSON (RFC 8785), made of the batch's export alone: `truezero card verify` makes it
-    again offline. `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
+    Canonical JSON (RFC 8785): the batch's summary, rendered. `truezero card show --json` adds the
+    digest of the batch's export, `truezero card verify` makes the card again of it offline.
+    `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
     """
-    made = await while_connected(request, cards.card(service, batch, harness=harness))
-    if made is None:
-        return Response(status_code=CLIENT_GONE)
+    made = await cards.card(service, batch, harness=harness)
     shown = await run_in_thread(page, made, accept)
     if shown is not None:
         return shown

@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import orjson
 from sqlalchemy import Connection
 
 from classifier import breakers
@@ -23,7 +22,7 @@ from classifier.groups import TaskTotal
 from classifier.reruns import RerunCounts, opened_by
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
-from classifier.validity.serving import BatchFinding, ServingGroup, Way, compare_ways
+from classifier.whole_batch import Answering, answering_models, compare_served
 from proxy.control.judge import current_version
 from proxy.control.queries import (
     Computed,
@@ -38,7 +37,7 @@ from proxy.control.queries import (
 )
 from proxy.routing.errors import Refusal
 from proxy.store import batch_counts
-from proxy.store.batch_counts import ServedAlike, SummedBatch, sum_up
+from proxy.store.batch_counts import SummedBatch, sum_up
 from proxy.store.batch_versions import batch_versions
 from proxy.store.batches import BatchCursor, newest, outdated, reward_span
 from proxy.store.tables import Row
@@ -55,12 +54,16 @@ _SUMMARY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchState:
-    """A batch as it stands: its counts, its summary, and the first rollouts to run again."""
+    """A batch as it stands: its counts, its summary, and the first rollouts to run again.
+
+    ``answering`` counts its rollouts by the models that answered them.
+    """
 
     counts: Counts
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
     rewards: RewardSpan
+    answering: Answering
 
     def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
         """Return the response to `GET /batches/{id}`.
@@ -116,7 +119,7 @@ async def summary(service: Service, batch: str) -> dict[str, Any]:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state = await _state(service, batch)
+    state = await state_of(service, batch)
     return state.value.to_dict(batch, await service.read(outdated, batch), state.as_of)
 
 
@@ -126,7 +129,7 @@ async def check(service: Service, batch: str) -> dict[str, Any]:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await _state(service, batch, fresh=True)).value.check_to_dict(batch)
+    return (await state_of(service, batch, fresh=True)).value.check_to_dict(batch)
 
 
 async def overview(service: Service, batch: str) -> dict[str, Any]:
@@ -135,7 +138,7 @@ async def overview(service: Service, batch: str) -> dict[str, Any]:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state, as_of, _ = await _state(service, batch)
+    state, as_of, _ = await state_of(service, batch)
     return {
         "summary": state.to_dict(batch, await service.read(outdated, batch), as_of),
         "check": state.check_to_dict(batch),
@@ -149,7 +152,7 @@ async def objections(service: Service, batch: str) -> int:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    state = (await _state(service, batch)).value
+    state = (await state_of(service, batch)).value
     biased = sum(each.significant for each in state.summary.exclusion.comparisons)
     return biased + max(0, state.counts["lines"] - state.counts["pending"])
 
@@ -160,7 +163,7 @@ async def scores(service: Service, batch: str) -> Scores:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await _state(service, batch)).value.summary.scores
+    return (await state_of(service, batch)).value.summary.scores
 
 
 async def mean_scores(service: Service, names: Sequence[str]) -> dict[str, float]:
@@ -183,7 +186,7 @@ async def rewards(service: Service, batch: str) -> RewardSpan:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await _state(service, batch)).value.rewards
+    return (await state_of(service, batch)).value.rewards
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
@@ -276,7 +279,7 @@ async def fingerprints(service: Service) -> dict[str, Any]:
     return {"items": [dict(row) for row in rows]}
 
 
-async def _state(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:
+async def state_of(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:
     """Judge the changed rollouts of a batch, and sum it up if that is due."""
     version = await current_version(service, batch)
     return await computed(service, service.batch_states, batch, version, _read, fresh=fresh)
@@ -288,11 +291,17 @@ def _read(service: Service, batch: str) -> BatchState:
         raise unknown_batch(batch)
     counts = summed.counts
     exclusion = _tested(service, batch, counts, summed.shapes)
-    across = _compared(summed.served, declared_in(counts))
+    across = compare_served(summed.served, declared_in(counts))
     scored = summary_of(
         counts, summed.shapes, summed.named, exclusion, across, reward_range=rewards.registered
     )
-    return BatchState(counts=counts, summary=scored, retry=summed.retry, rewards=rewards)
+    return BatchState(
+        counts=counts,
+        summary=scored,
+        retry=summed.retry,
+        rewards=rewards,
+        answering=answering_models((each.servings, each.rollouts) for each in summed.served),
+    )
 
 
 def _of_one_snapshot(connection: Connection, batch: str) -> tuple[SummedBatch | None, RewardSpan]:
@@ -310,17 +319,6 @@ def _tested(service: Service, batch: str, counts: Counts, shapes: Shapes) -> Exc
         exclusion = exclusion_in(counts, tested)
         service.exclusions.store(batch, (zeros, tested), exclusion)
     return exclusion
-
-
-def _compared(served: Sequence[ServedAlike], declared: Sequence[str]) -> list[BatchFinding]:
-    """Compare how the rollouts of a batch were served."""
-    if len(served) < 2:  # nothing differs between them
-        return []
-    ways: dict[Way, list[ServingGroup]] = {}
-    for text, rollouts, examples in served:
-        for way in orjson.loads(text):
-            ways.setdefault(tuple(way), []).append(ServingGroup(rollouts, tuple(examples)))
-    return compare_ways(ways, declared=declared)
 
 
 def _lane(state: breakers.BreakerState) -> dict[str, Any]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit
 
-from classifier.card import CardMaker, Stated
-from proxy.control.listing import export_batch
+from classifier.card import Measured, Stated, render
+from proxy.control.batches import state_of
 from proxy.control.queries import Service, version
+from proxy.store.batches import registrations
 
 
 async def card(service: Service, batch: str, *, harness: str | None = None) -> dict[str, Any]:
-    """Make a batch's card of its export, as `classifier.card.card_of` does of the file.
+    """Render a batch's summary, as its page has it, as a card.
 
-    Agents' calls get their turn between some rollouts and the next.
+    Its export is not read, so the card has no digest of it.
 
     Arguments:
         harness: name and version of what ran the agents.
@@ -21,20 +22,27 @@ async def card(service: Service, batch: str, *, harness: str | None = None) -> d
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    maker = CardMaker(
-        Stated(
-            batch=batch,
-            truezero=version(),
-            classifier=version(),  # they are released together
-            policy=service.policy,
-            origins={
-                name: urlsplit(each.url).netloc
-                for name, each in service.upstreams.items()
-                if each.url is not None
-            },
-            harness=harness,
-        )
+    state = (await state_of(service, batch)).value
+    registered = await service.read(registrations, batch)
+    stated = Stated(
+        batch=batch,
+        truezero=version(),
+        classifier=version(),  # they are released together
+        policy=service.policy,
+        origins={
+            name: urlsplit(each.url).netloc
+            for name, each in service.upstreams.items()
+            if each.url is not None
+        },
+        harness=harness,
     )
-    async for records in await export_batch(service, batch):
-        await service.run(maker.add, records)
-    return await service.run(maker.card)
+    return render(
+        stated,
+        Measured(
+            counts=state.counts,
+            summary=state.summary,
+            answering=state.answering,
+            registered=registered.alike,
+            began=registered.began,
+        ),
+    )

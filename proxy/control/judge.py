@@ -31,6 +31,7 @@ from classifier.records import (
 from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import Silence, silence, with_advice
 from classifier.sentences import with_sentence
+from classifier.validity.serving import servings_text
 from classifier.validity.surroundings import least_reward, rewarded
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
 from proxy.control.pricing import PriceTable
@@ -405,6 +406,19 @@ def _counted(
     )
 
 
+def as_judged(rollout: RolloutRecord, calls: int) -> RolloutRecord:
+    """Return a rollout without the calls that ended after its final verdict was given.
+
+    Arguments:
+        calls: ended ones that the verdict saw.
+    """
+    ended = sorted((x for x in rollout.exchanges if x.ending), key=ended_at)
+    late = {x.id for x in ended[calls:]}
+    if not late:
+        return rollout
+    return replace(rollout, exchanges=tuple(x for x in rollout.exchanges if x.id not in late))
+
+
 def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
     """Return the reported outcome; a rollout that was not admitted was never set up."""
     if row["outcome"] and not closed:
@@ -424,7 +438,6 @@ _REFERENCES_S = 6.0  # how long the answer to an outcome waits for reference cal
 _ASKED_S = 60.0  # after an outcome, in which questions about it may end; then it is final
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
-_SERVINGS = 20  # ways of being served that are stored of one rollout
 
 
 async def verdict(
@@ -694,7 +707,7 @@ def _verdict_row(
         "unattributed_calls": rollout.unattributed_calls or None,
         "passes_tokens": rollout.passes_tokens,
         "unearned": is_unearned(verdict.validity) or None,
-        "servings": _servings(verdict),
+        "servings": servings_text(verdict.servings),
         "reward": reward_of(record),
         **_counts_behind_sums(rollout, prices),
         "lost_s": verdict.lost_s,
@@ -718,12 +731,6 @@ def _without_lost_rewards(final: Row) -> dict[str, Any]:
         return record
     stored = codec.decode_verdict(json.loads(final["verdict"]))
     return record | {"rewards": None, "error": record["error"] or why_unscored(stored)}
-
-
-def _servings(verdict: Verdict) -> str | None:
-    """Encode how main calls were served; equal text if they were served alike."""
-    ways = sorted(verdict.servings, key=repr)[:_SERVINGS]
-    return json.dumps(ways, separators=(",", ":")) if ways else None
 
 
 def _counts_behind_sums(rollout: RolloutRecord, prices: PriceTable) -> dict[str, int]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from sqlalchemy import ColumnElement
 
 from classifier import codec
+from classifier.exported_batch import COUNTED, REPEATS, encode_counted
 from proxy.control import judge
 from proxy.control.queries import (
     PAGE,
@@ -23,7 +24,7 @@ from proxy.control.queries import (
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import listing
-from proxy.store.batch_counts import reported_reward
+from proxy.store.batch_counts import as_counted, reported_reward
 from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
@@ -282,7 +283,7 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
 
 
 # --- export ------------------------------------------------------------------------------------
-# Rollouts, outcomes and exchanges: all that judging them again takes.
+# Rollouts, outcomes and exchanges: all that counting them, and judging them again, takes.
 
 
 async def export(
@@ -302,20 +303,6 @@ async def export(
     first: list[str] = await anext(pages, [])
     if not first and parameters.model_fields_set == {"batch"}:
         raise unknown_batch(", ".join(parameters.batch))
-    return _exported(service, first, pages)
-
-
-async def export_batch(service: Service, batch: str) -> AsyncIterator[list[dict[str, Any]]]:
-    """Export the rollouts of one batch, whatever its name, as `export` does, oldest first.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts.
-    """
-    query = RolloutQuery(filters={"batch": [batch]})
-    pages = _all(service, query, None, None, _ids, fresh=True)
-    first: list[str] = await anext(pages, [])
-    if not first:
-        raise unknown_batch(batch)
     return _exported(service, first, pages)
 
 
@@ -341,11 +328,18 @@ async def _exported(
 
 
 def _records(service: Service, rollout_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Encode rollouts, each with its outcome and its calls."""
+    """Encode rollouts, each with what it counts, its outcome and its calls."""
     records = []
+    counted = service.database.read(as_counted, rollout_ids)
     for loaded in judge.load_some(service, rollout_ids):
         rollout = loaded.rollout
-        records.append({"record": "rollout", **codec.encode_rollout(rollout)})
+        record = {"record": "rollout", **codec.encode_rollout(rollout)}
+        if (known := counted.get(rollout.id)) is not None:
+            record[REPEATS] = known.repeats
+            record[COUNTED] = encode_counted(known.rollout, version=known.version)
+            if known.calls is not None:
+                rollout = judge.as_judged(rollout, known.calls)
+        records.append(record)
         if rollout.outcome is not None:
             owner = {"record": "outcome", "rollout_id": rollout.id}
             records.append({**owner, **codec.encode_outcome(rollout.outcome)})

@@ -42,8 +42,8 @@ from sqlalchemy import cast as as_type
 from sqlalchemy.types import NULLTYPE
 
 from classifier import codec
-from classifier.batch_summary import Named, NamedSlots
-from classifier.batches import Entry, counted_check, picked, problems, reward_in, slot_name
+from classifier.batch_summary import Named
+from classifier.batches import Entry, reward_in
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.groups import TaskTotal
 from classifier.reruns import NEVER_STARTED
@@ -66,22 +66,10 @@ from classifier.rollup import (
 )
 from classifier.sentences import told
 from classifier.verdicts import AttributedTo
+from classifier.whole_batch import EXAMPLES, MOST, ServedAlike, named_of
 from proxy.store.tables import ENTRY_COLUMNS, IDS, JOINED, rollouts, verdicts
 
-LINES = 100  # of a check
-RETRIES = 100  # rollouts to run again
-EXAMPLES = 10  # ids that are named of rollouts served alike
-_COUNTED = 10  # slots named in one line
 _AT_ONCE = 500  # verdicts whose kinds one transaction stores
-_SERVINGS = 1000  # ways of being served that are compared, the most frequent ones
-
-
-class ServedAlike(NamedTuple):
-    """Rollouts served alike: how (JSON text), how many, and ids of the first of them."""
-
-    servings: str
-    rollouts: int
-    examples: Sequence[str]
 
 
 class SummedBatch(NamedTuple):
@@ -174,11 +162,46 @@ def all_of(connection: Connection, batch: str) -> list[CountedRollout]:
     return list(map(_rollout, rows))
 
 
-def _some_of(connection: Connection, ids: Collection[str]) -> dict[str, CountedRollout]:
+def some_of(connection: Connection, ids: Collection[str]) -> dict[str, CountedRollout]:
+    """Return some rollouts as they count, by their ids."""
     if not ids:
         return {}
     rows = connection.execute(_SOME, {"ids": list(ids)})
     return {each.entry.rollout_id: each for each in map(_rollout, rows)}
+
+
+class RolloutAsCounted(NamedTuple):
+    """A rollout as it counts, and what else its export says of it.
+
+    ``version`` is that of the rules that judged it, ``calls`` how many ended ones its final verdict
+    saw, ``repeats`` how many of them its registration says that its task is to have; each None if
+    there is none.
+    """
+
+    rollout: CountedRollout
+    version: str | None
+    calls: int | None
+    repeats: int | None
+
+
+def as_counted(connection: Connection, ids: Collection[str]) -> dict[str, RolloutAsCounted]:
+    """Return some rollouts as they count, by their ids, for an export."""
+    stands = and_(verdicts.c.provisional.is_(False), rollouts.c.outcome.is_not(None))
+    final = case((stands, verdicts.c.calls))
+    query = select(rollouts.c.id, verdicts.c.verdict, final, rollouts.c.repeats)
+    rows = connection.execute(query.select_from(JOINED).where(rollouts.c.id.in_(ids))).all()
+    counted = some_of(connection, ids)
+    return {
+        name: RolloutAsCounted(counted[name], _version(verdict), calls, repeats)
+        for name, verdict, calls, repeats in rows
+    }
+
+
+def _version(verdict: str | None) -> str | None:
+    try:
+        return None if verdict is None else str(orjson.loads(verdict)["classifier"])
+    except (ValueError, KeyError, TypeError):  # an archive may hold any
+        return None
 
 
 _SOME = _any_rows().where(rollouts.c.id.in_(IDS))
@@ -310,9 +333,9 @@ def _read(connection: Connection, batch: str) -> _CountedBatch:
     if sum(row.n for row in rows) + len(singly) != connection.scalar(count):
         waiting = connection.execute(_without_verdict(connection, batch, singly)).all()
         singly += _judged_without_kind(connection, batch, singly)
-    examples = _some_of(connection, {row.example for row in (*rows, *waiting)})
+    examples = some_of(connection, {row.example for row in (*rows, *waiting)})
     parts = {name: part_of([example]) for name, example in examples.items()}
-    others = sorted(_some_of(connection, singly).values(), key=_age)
+    others = sorted(some_of(connection, singly).values(), key=_age)
     return _CountedBatch(
         alike={
             row.counted: AlikeRollouts(rollouts=row.n, each=parts[row.example], sums=_sums(row))
@@ -570,15 +593,6 @@ def _without_task(connection: Connection, batch: str, read: _CountedBatch) -> Se
 # --- what a summary names ----------------------------------------------------------------------
 
 
-_MOST: Mapping[NoteKind, int] = {
-    NoteKind.PROBLEM: LINES,
-    NoteKind.PICKED: LINES,
-    NoteKind.INVALID: _COUNTED,
-    NoteKind.SUSPECT: _COUNTED,
-    NoteKind.RETRY: RETRIES,
-}
-
-
 class _Wanted:
     """The first rollouts of each note and of each way of being served, as they are found."""
 
@@ -605,7 +619,7 @@ class _Wanted:
 
     @staticmethod
     def _most(name: str) -> int:
-        return _MOST[name] if isinstance(name, NoteKind) else EXAMPLES
+        return MOST[name] if isinstance(name, NoteKind) else EXAMPLES
 
     @property
     def complete(self) -> bool:
@@ -635,14 +649,13 @@ class _Wanted:
             )
             for kind, notes in self._notes.items()
         }
-        return {kind: [*merged][: _MOST[kind]] for kind, merged in by_age.items()}
+        return {kind: [*merged][: MOST[kind]] for kind, merged in by_age.items()}
 
     def served(self) -> list[ServedAlike]:
         """Return how rollouts were served, the most frequent way first."""
         ordered = sorted(self._served.items(), key=lambda item: (-item[1], item[0]))
         return [
-            ServedAlike(text, n, self._examples.get(text, [])[:EXAMPLES])
-            for text, n in ordered[:_SERVINGS]
+            ServedAlike(text, n, self._examples.get(text, [])[:EXAMPLES]) for text, n in ordered
         ]
 
 
@@ -668,30 +681,9 @@ def _first(
 def _named(
     connection: Connection, first: Mapping[NoteKind, Sequence[Note]], counts: Counts
 ) -> Named:
-    slots = [first[kind] for kind in (NoteKind.PROBLEM, NoteKind.PICKED)]
-    counted = {kind: first[kind] for kind in (NoteKind.INVALID, NoteKind.SUSPECT)}
-    notes = [note for several in (*slots, *counted.values()) for note in several]
-    found = _some_of(connection, {note.rollout_id for note in notes})
-    entries = {name: each.entry for name, each in found.items()}
-    lines: list[str] = []
-    for note in heapq.merge(*slots, key=lambda note: (note.at, note.rollout_id)):
-        entry = entries[note.rollout_id]
-        if note.kind is NoteKind.PICKED:
-            lines.append(picked(slot_name(entry)))
-        else:
-            lines += problems(entry, slot_name(entry))
-    return Named(
-        lines=lines[:LINES],
-        picked=[slot_name(entries[note.rollout_id]) for note in first[NoteKind.PICKED]],
-        counted={
-            kind.value: NamedSlots(
-                [counted_check(entries[note.rollout_id]) for note in several],
-                counts[f"counted:{kind}"],
-            )
-            for kind, several in counted.items()
-            if several
-        },
-    )
+    kinds = (each for each in NoteKind if each is not NoteKind.RETRY)
+    found = some_of(connection, {note.rollout_id for kind in kinds for note in first[kind]})
+    return named_of(first, {name: each.entry for name, each in found.items()}, counts)
 
 
 def _retry(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from sqlalchemy import (
 
 from classifier.batches import RewardSpan
 from classifier.references import REFERENCE
+from classifier.whole_batch import Registered
 from proxy.store import schema
 from proxy.store.tables import batches, call_usage, exchanges, rollouts, unjudged, verdicts
 
@@ -72,6 +74,28 @@ def reward_span(connection: Connection, batch: str) -> RewardSpan:
     one = select(rollouts.c.reward_range).where(rollouts.c.batch == batch, rollouts.c.registered)
     stated = connection.scalar(one.limit(1))
     return RewardSpan(least, greatest, tuple(json.loads(stated)) if stated else None)
+
+
+class Registrations(NamedTuple):
+    """Rollouts by what their registrations name, and when the first and the last began."""
+
+    alike: Mapping[Registered, int]
+    began: tuple[float, float] | None
+
+
+def registrations(connection: Connection, batch: str) -> Registrations:
+    """Count the rollouts of a batch by their registered models, and how agents are trusted."""
+    r = rollouts.c
+    named = (r.model, r.fallbacks, r.agents)
+    counts = func.count(), func.min(r.created_at), func.max(r.created_at)
+    query = select(*named, *counts).where(r.batch == batch).group_by(*named)
+    alike: Counter[Registered] = Counter()
+    began: list[float] = []
+    for model, fallbacks, agents, number, first_at, last_at in connection.execute(query):
+        others = tuple(fallbacks.split("\n")) if fallbacks else ()
+        alike[Registered(model, others, agents)] += number
+        began += [first_at, last_at]
+    return Registrations(alike, (min(began), max(began)) if began else None)
 
 
 # --- sums of a batch's calls -------------------------------------------------------------------

@@ -17,7 +17,6 @@ from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
 from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
-from proxy.api.problems import CLIENT_GONE, while_connected
 from proxy.control import budgets, cards, dashboard, reports
 from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
@@ -38,7 +37,7 @@ from proxy.web.context import (
 from proxy.web.list_pages import RolloutsView
 from proxy.web.tables import TableView, read_table
 from truezero import models
-from truezero.printable import exclusion_words
+from truezero.printable import exclusion_words, measured_words
 
 # --- fitness to publish: the reasons against it, with counts ------------------------------------
 
@@ -82,13 +81,11 @@ def publication_check(summary: Mapping[str, Any], reruns: RerunCounts) -> Public
 
 
 def _head(summary: Mapping[str, Any]) -> str:
-    scored, total = summary["scored"], summary["total"]
-    share = format.percent(scored / total if total else None)
-    measured = f"{scored:,} of {total:,} measured ({share})"
-    if own := summary.get("own_failures") or 0:
+    scored, own = summary["scored"], summary.get("own_failures") or 0
+    measured = measured_words(scored, summary["total"], own)
+    if own:
         failures = "agent's own failure" if own == 1 else "agents' own failures"
-        parts = f"{scored - own:,} measured, {own:,} {failures}"
-        measured = f"{scored:,} of {total:,} count ({share}): {parts}"
+        measured = f"{measured}: {scored - own:,} measured, {own:,} {failures}"
     if summary["valid"]:
         return f"{measured}, and no retry was cherry-picked"
     worst, best = summary["score_worst"], summary["score_best"]
@@ -303,11 +300,8 @@ async def _rerun(context: Context, batch: Text) -> Response:
 
 
 @router.get("/ui/batches/{batch:path}/card")
-async def _card(context: Context, request: Request, batch: Name) -> Response:
-    made = await while_connected(request, cards.card(context.service, batch))
-    if made is None:
-        return Response(status_code=CLIENT_GONE)
-    return await run_in_thread(printable, made)
+async def _card(context: Context, batch: Name) -> Response:
+    return await run_in_thread(printable, await cards.card(context.service, batch))
 
 
 @router.get("/ui/batches/{batch:path}")

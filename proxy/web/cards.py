@@ -15,6 +15,7 @@ from typing import Any
 from fastapi import Response
 
 from proxy.web import format, render
+from truezero.printable import measured_words, sum_words
 
 _SVG = "image/svg+xml"
 
@@ -45,19 +46,30 @@ def _style() -> str:
 
 
 def _sentences(card: Mapping[str, Any]) -> dict[str, Any]:
-    score = card["measured"]["score"]
+    measured = card["measured"]
+    score, calls = measured["score"], measured["calls"]["total"]
     low, high = score["interval"] or (None, None)
+    tokens, cost = measured["tokens"], measured["cost"]
+    summed, spent = tokens["total_tokens"], cost["cost_usd"]
     return {
         "head": format.score(score["score"]),
         "interval": None if low is None else f"{low:.3f} to {high:.3f}",
         "measured_line": measured_line(card),
-    }
+        "tokens": sum_words(
+            None if summed is None else format.number(summed), calls,
+            tokens["total_tokens_unknown"], "did not say",
+        ),
+        "cost": sum_words(
+            None if spent is None else format.dollars(spent), calls,
+            cost["cost_usd_unknown"], "without a known price",
+        ),
+    }  # fmt: skip
 
 
 def measured_line(card: Mapping[str, Any]) -> str:
-    """Return how many of a card's repeats were measured: ``41 of 60 measured``."""
+    """Return how many of a card's repeats were measured: ``41 of 60 measured (68.3%)``."""
     score = card["measured"]["score"]
-    return f"{score['measured']:,} of {score['repeats']:,} measured"
+    return measured_words(score["measured"], score["repeats"], score["own_failures"])
 
 
 # --- badge ---------------------------------------------------------------------------------------
@@ -68,7 +80,7 @@ _GOOD, _DOUBTFUL = "#00634a", "#a33800"
 
 
 def badge(card: Mapping[str, Any]) -> str:
-    """Return a badge as SVG: ``truezero | 0.634, 41 of 60 measured``."""
+    """Return a badge as SVG: ``truezero | 0.634, 41 of 60 measured (68.3%)``."""
     score = card["measured"]["score"]["score"]
     text = f"{'no score' if score is None else f'{score:.3f}'}, {measured_line(card)}"
     left = round(len("truezero") * _LETTER + 2 * _PAD)

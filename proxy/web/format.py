@@ -15,6 +15,7 @@ from classifier.verdicts import (
     NO_REFERENCE,
     PROVOKED_SUSPECTED,
 )
+from truezero import printable
 from truezero.printable import plural
 
 UNKNOWN = "–"
@@ -38,10 +39,7 @@ def short(value: float | None) -> str:
 
 def percent(share: float | None) -> str:
     """Format as ``97.4%``, never rounded up to 100."""
-    if share is None:
-        return UNKNOWN
-    tenths = int(share * 1000)
-    return f"{tenths // 10}%" if tenths % 10 == 0 else f"{tenths / 10}%"
+    return UNKNOWN if share is None else printable.percent(share)
 
 
 def score(value: float | None) -> str:

@@ -1,16 +1,22 @@
-"""A batch summarised from all of its entries at once: what the summary from sums is held to."""
+"""A batch summarised from all of its entries at once: what the summary from sums is held to.
+
+Each figure is computed from the slots themselves, in the plainest way.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from math import fsum
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from classifier.batch_summary import Check, Excused, NamedSlots, ScoredBatch, check_of
 from classifier.batches import (
     Entry,
+    RewardSpan,
+    Scores,
     TaskRepeat,
     counted_check,
     counted_with,
@@ -19,11 +25,24 @@ from classifier.batches import (
     problems,
     repeat_of,
     scored_before,
-    scores,
     task_repeats,
+    unmeasured_by,
+    zero_of,
 )
 from classifier.diagnostics import Diagnostic, kinds
-from classifier.statistics import Exclusion, exclusion
+from classifier.statistics import (
+    Cluster,
+    Exclusion,
+    Interval,
+    PassAt,
+    Passed,
+    Repeat,
+    TaskMean,
+    Zeros,
+    exclusion_of,
+    interval_of,
+    pass_at_of,
+)
 from classifier.totals import sum_known
 from classifier.validity.serving import BatchFinding
 
@@ -129,3 +148,148 @@ def _found(entries: Iterable[str | None]) -> tuple[dict[str, int], dict[str, int
 def _diagnosed(diagnostics: Iterable[Diagnostic]) -> dict[type[Diagnostic], int]:
     counts = Counter(map(type, diagnostics))
     return {kind: counts[kind] for kind in kinds() if counts[kind]}
+
+
+# --- scores ---
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def scores(
+    batch: Sequence[TaskRepeat], *, reward_range: tuple[float, float] | None = None
+) -> Scores:
+    """Compute the scores of these slots.
+
+    Arguments:
+        reward_range: the least and the greatest reward, as registered.
+    """
+    known = _known(slot.counted.score for slot in batch)
+    total, unscored = len(batch), len(batch) - len(known)
+    scoreable = sum(slot.counted.scoreable == "yes" for slot in batch)
+    seen = RewardSpan(min(known, default=None), max(known, default=None), reward_range)
+    bounds = seen.bounds
+    retried = [slot for slot in batch if len(slot.attempts) > 1]
+    filled = [slot.counted for slot in retried if slot.counted is not slot.attempts[0]]
+    tasks = by_task(batch)
+    tried = [
+        TaskRewards(tuple(_known(slot.counted.score for slot in each)), len(each)) for each in tasks
+    ]
+    return Scores(
+        total=total,
+        scoreable=scoreable,
+        scored=len(known),
+        coverage=scoreable / total if total else None,
+        score_all=_mean([*known, *[0.0] * unscored]),
+        score_effective=_mean(known),
+        score_worst=_mean([*known, *[bounds[0]] * unscored]) if bounds else None,
+        score_best=_mean([*known, *[bounds[1]] * unscored]) if bounds else None,
+        score_first=_mean(_known(slot.attempts[0].score for slot in batch) if retried else known),
+        score_retried=_mean(_known(entry.score for entry in filled)),
+        retried=len(retried),
+        retried_after_score=tuple(slot.name for slot in retried if scored_before(slot)),
+        score_ci=score_interval(task.rewards for task in tried),
+        pass_at=pass_at(tried),
+    )
+
+
+def by_task(batch: Sequence[TaskRepeat]) -> list[list[TaskRepeat]]:
+    """Group slots by task, the oldest first; one without a task is alone."""
+    tasks: dict[tuple[bool, str], list[TaskRepeat]] = {}
+    for slot in batch:
+        task = slot.counted.task
+        key = (False, slot.name) if task is None else (True, task)
+        tasks.setdefault(key, []).append(slot)
+    return list(tasks.values())
+
+
+class ReportedZeros(NamedTuple):
+    """The repeats that the runner scored 0: how many, and those that measure nothing."""
+
+    reported: int
+    not_measured: tuple[Entry, ...]
+
+    @property
+    def by_cause(self) -> dict[str, int]:
+        """Count what measures nothing by `unmeasured_by`, the most frequent first."""
+        causes = Counter(map(unmeasured_by, self.not_measured))
+        return dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
+
+
+def reported_zeros(batch: Iterable[TaskRepeat]) -> ReportedZeros:
+    """Find the zeros of a batch; a repeat that is not finished is none yet."""
+    zeros = [entry for slot in batch if (entry := zero_of(slot)) is not None]
+    return ReportedZeros(len(zeros), tuple(entry for entry in zeros if entry.score is None))
+
+
+# --- statistics of rewards that are not added up yet ---
+
+
+def score_interval(tasks: Iterable[Sequence[float]]) -> Interval | None:
+    """Return the interval of the mean over all rewards; None if nothing tells its spread.
+
+    Where rewards are 0 or 1 it is Wilson's, by the effective number of repeats (Kott and Carr
+    1997; Franco et al. 2019, doi:10.1093/jssam/smy019); else Student's t with the variance of
+    the mean between tasks (Liang and Zeger 1986).
+
+    Arguments:
+        tasks: the rewards that count of each task's repeats.
+    """
+    known = [list(rewards) for rewards in tasks if rewards]
+    every = [reward for rewards in known for reward in rewards]
+    return interval_of(
+        [Cluster(len(rewards), sum(rewards)) for rewards in known],
+        binary=all(reward in (0.0, 1.0) for reward in every),
+        bounded=all(0 <= reward <= 1 for reward in every),
+    )
+
+
+def exclusion(repeats: Iterable[Repeat]) -> Exclusion:
+    """Test the exclusions of a batch: one comparison for each lane that had some."""
+    by_task: dict[str, list[Repeat]] = {}
+    for repeat in repeats:
+        by_task.setdefault(repeat.task, []).append(repeat)
+    tasks = [task for group in by_task.values() if (task := _task(group)) is not None]
+    return exclusion_of(tasks, _zeros(each for group in by_task.values() for each in group))
+
+
+def _task(repeats: Sequence[Repeat]) -> TaskMean | None:
+    """Return a task that was repeated and kept some; None for any other."""
+    scores = [each.score for each in repeats if each.score is not None]
+    if len(repeats) < 2 or not scores:
+        return None
+    lanes = frozenset(each.lane for each in repeats if each.excluded)
+    return TaskMean(fsum(scores) / len(scores), lanes)
+
+
+def _zeros(repeats: Iterable[Repeat]) -> Zeros:
+    counts = {True: [0, 0], False: [0, 0]}
+    for each in repeats:
+        if each.known is not None:
+            counts[each.excluded][each.known != 0] += 1
+    return Zeros(*counts[True], *counts[False])
+
+
+class TaskRewards(NamedTuple):
+    """One task: the rewards of its repeats that count, and how many repeats it has."""
+
+    rewards: tuple[float, ...]
+    repeats: int
+
+
+def pass_at(tried: Iterable[TaskRewards]) -> tuple[PassAt, ...] | None:
+    """Estimate pass@k for 1, 2, 4, … and the most repeats that a task has.
+
+    None if no task was repeated, or where rewards are not 0 or 1: then nothing passes.
+    """
+    tasks = list(tried)
+    if any(reward not in (0.0, 1.0) for task in tasks for reward in task.rewards):
+        return None
+    return pass_at_of(
+        Passed(task.repeats, len(task.rewards), task.rewards.count(1.0)) for task in tasks
+    )

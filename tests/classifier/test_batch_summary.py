@@ -15,9 +15,9 @@ from classifier.batch_summary import (
     scores_of,
     summary_of,
 )
-from classifier.batches import Entry, excused, reported_zeros, scores, task_repeats
+from classifier.batches import Entry, excused, task_repeats
 from classifier.rollup import CountedRollout, part_of
-from tests.classifier.entries_summary import summarize
+from tests.classifier.entries_summary import reported_zeros, scores, summarize
 from tests.classifier.test_rollup import ENTRIES, entry, shapes
 
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, judge, result
-from classifier.batches import Entry, Scores, reward_of, scores, task_repeats
+from classifier.batches import Entry, Scores, reward_of, task_repeats
 from classifier.statistics import wilson
 from tests.builders import rollout
-from tests.classifier.entries_summary import check, summarize
+from tests.classifier.entries_summary import check, scores, summarize
 
 
 def record(text: str, reward: float | None = 0.0, **said: Any) -> Entry:

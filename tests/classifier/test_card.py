@@ -1,4 +1,4 @@
-"""The card of a batch is made of its export alone, and whatever is edited is found."""
+"""The card of a batch is its summary, made of its export, and whatever is edited is found."""
 
 from __future__ import annotations
 
@@ -21,8 +21,16 @@ from classifier.card import (
     card_of,
     differences,
 )
+from classifier.exported_batch import (
+    COUNTED,
+    ExportedBatch,
+    counted_by,
+    decode_counted,
+    encode_counted,
+)
 from classifier.records import RolloutRecord
-from tests.builders import asked, rollout
+from classifier.rules import judge
+from tests.builders import rollout
 
 STATED = Stated(
     batch="nightly",
@@ -61,10 +69,14 @@ def nightly() -> list[RolloutRecord]:
     ]
 
 
-def export(rollouts: list[RolloutRecord]) -> Records:
+def export(rollouts: list[RolloutRecord], *, says_counts: bool = True) -> Records:
+    """Export as the service does, or as 0.2 did: without what rollouts count."""
     records: Records = []
     for each in rollouts:
-        records.append({"record": "rollout", **codec.encode_rollout(each)})
+        verdict = judge(each)
+        counted = encode_counted(counted_by(each, verdict), version=verdict.classifier)
+        said = {COUNTED: counted} if says_counts else {}
+        records.append({"record": "rollout", **codec.encode_rollout(each), **said})
         assert each.outcome is not None
         owner = {"record": "outcome", "rollout_id": each.id}
         records.append({**owner, **codec.encode_outcome(each.outcome)})
@@ -87,23 +99,27 @@ def test_it_says_how_many_zeros_are_none_and_why(card: dict[str, Any]) -> None:
     zeros = card["measured"]["zeros"]
     assert (zeros["reported"], zeros["not_measured"]) == (4, 3)
     assert zeros["by_cause"] == {"auth": 1, "quota": 1, "suspected": 1}
-    assert zeros["by_whom"] == {"operator": 2, "unknown": 1}
 
 
 def test_it_has_the_score_with_and_without_them(card: dict[str, Any]) -> None:
     score = card["measured"]["score"]
     assert (score["repeats"], score["measured"], score["coverage"]) == (6, 3, 0.5)
+    assert (score["scoreable"], score["own_failures"]) == (3, 0)
     assert (score["score"], score["failures_as_0"]) == (0.666667, 0.333333)
     assert (score["least"], score["most"]) == (0.333333, 0.833333)
     assert card["measured"]["valid"] is False
 
 
 def test_it_lists_who_answered(card: dict[str, Any]) -> None:
-    calls = card["measured"]["calls"]
-    assert calls["total"] == 15
-    assert {way["origin"] for way in calls["by_model"]} == {"api.openai.com"}
-    assert sum(way["calls"] for way in calls["by_model"]) == 15
-    assert sum(way["failed"] for way in calls["by_model"]) == calls["failed"] == 6
+    measured = card["measured"]
+    (answered,) = measured["models"]["answered"]
+    assert answered == {
+        "upstream": "openai", "asked": "gpt-5", "answered": None, "served_by": None,
+        "origin": "api.openai.com", "rollouts": 5,
+    }  # fmt: skip
+    assert measured["models"]["registered"] == [{"model": None, "fallbacks": [], "rollouts": 7}]
+    assert (measured["rollouts"], measured["calls"]["total"]) == (7, 9)
+    assert measured["agents"] == {"trusted": 7}
 
 
 def test_it_says_what_it_does_not_prove(card: dict[str, Any]) -> None:
@@ -208,15 +224,74 @@ def test_an_edit_of_an_export_is_found(seed: int, records: Records, card: dict[s
     assert any(line.startswith("roots.export: ") for line in differences(card, again))
 
 
-def test_the_card_counts_what_reference_calls_showed() -> None:
-    failed = attempt("one", 0, "200+tool", "503", reward=0.0, agents="untrusted")
-    other = attempt("two", 0, "200+tool", "503", reward=0.0, agents="untrusted")
-    down = asked(failed, "provider_error")
-    (shared,) = down.references.values()  # one series beside two failures
-    both = [down, replace(other, references={other.exchanges[-1].id: shared})]
-    third = attempt("three", 0, "200+tool", "503", reward=0.0, agents="untrusted")
-    answered = asked(third, "ok ok ok")
-    later = {call: replace(each, id="s2") for call, each in answered.references.items()}
-    card = card_of(export([*both, replace(answered, references=later)]), STATED)
-    assert card["measured"]["references"] == {"answered": 1, "failed_alike": 1}
-    assert card_of(export(nightly()), STATED)["measured"]["references"] == {}
+# --- registered beside answered ---
+
+
+def test_registered_models_stand_beside_those_that_answered() -> None:
+    rollouts = [
+        replace(attempt("one", 0, "200+tool", "200", reward=1.0), model="gpt-5"),
+        replace(attempt("two", 0, "200+tool", "200", reward=0.0), model="gpt-5", fallbacks=("m",)),
+        replace(attempt("three", 0, "200+tool", "200", reward=0.0), model="gpt-5"),
+    ]
+    swapped = tuple(replace(x, answered_model="gpt-4o") for x in rollouts[2].exchanges)
+    models = card_of(export([*rollouts[:2], replace(rollouts[2], exchanges=swapped)]), STATED)[
+        "measured"
+    ]["models"]
+    assert [tuple(each.values()) for each in models["registered"]] == [
+        ("gpt-5", [], 2), ("gpt-5", ["m"], 1),
+    ]  # fmt: skip
+    assert [(each["answered"], each["rollouts"]) for each in models["answered"]] == [
+        (None, 2), ("gpt-4o", 1),
+    ]  # fmt: skip
+
+
+# --- an export says what its rollouts count ---
+
+
+def test_what_a_rollout_counts_is_read_back_from_its_record() -> None:
+    rollouts = [
+        *nightly(),
+        attempt("five", 0, "200+tool", "200", reward=1.0, skipped="skipped: breaker open"),
+        attempt("six", 0, "401", "401", reward=1.0, fallbacks=("m", "n")),
+    ]
+    for each in rollouts:
+        counted = counted_by(each, judge(each))
+        said = json.loads(json.dumps(encode_counted(counted, version="7")))
+        assert decode_counted(each, said) == counted
+
+
+@pytest.mark.parametrize(
+    ("fact", "value"),
+    [
+        ("health", "well"), ("scoreable", "perhaps"), ("reward", "1"), ("provisional", 1),
+        ("validity", "suspect"), ("servings", "7"), ("servings", "[7]"), ("servings", "[[7]]"),
+        ("diagnostics", None), ("diagnostics", {"other_info": {}}), ("total_tokens", 0.5),
+    ],
+)  # fmt: skip
+def test_a_count_of_another_kind_is_named(fact: str, value: object, records: Records) -> None:
+    forged = copy.deepcopy(records)
+    forged[0][COUNTED][fact] = value
+    with pytest.raises(ValueError, match=fact if fact != "health" else "well"):
+        card_of(forged, STATED)
+
+
+def test_an_export_that_does_not_say_what_rollouts_count_has_them_judged(
+    records: Records, card: dict[str, Any]
+) -> None:
+    older = card_of(export(nightly(), says_counts=False), STATED)
+    assert older["measured"] == card["measured"]
+    assert older["roots"]["export"] != card["roots"]["export"]
+
+
+def test_a_verdict_that_its_calls_do_not_give_is_noted(records: Records) -> None:
+    assert ExportedBatch.of(records, judged_anew=True).changed == []
+    forged = copy.deepcopy(records)
+    (won,) = (each for each in forged if each.get("id") == "one-1-0" and COUNTED in each)
+    won[COUNTED] |= {"health": "healthy", "scoreable": "yes", "diagnostics": {}}
+    assert ExportedBatch.of(forged).changed == [], "nothing was judged"
+    (changed,) = ExportedBatch.of(forged, judged_anew=True).changed
+    assert (changed.rollout_id, changed.version) == ("one-1-0", None)
+    assert 'health "healthy" in the export, "api_error" by its calls' in changed.facts
+    won[COUNTED]["classifier"] = "1"
+    (changed,) = ExportedBatch.of(forged, judged_anew=True).changed
+    assert changed.version == "1"

@@ -13,18 +13,15 @@ from classifier.statistics import (
     Exclusion,
     PassAt,
     Repeat,
-    TaskRewards,
-    exclusion,
     fisher_p,
     holm,
     paired_interval,
-    pass_at,
     permutation_p,
-    score_interval,
     student_t,
     unbiased,
     wilson,
 )
+from tests.classifier.entries_summary import TaskRewards, exclusion, pass_at, score_interval
 
 # --- Exclusions that bias a mean are found, honest ones are not -----------------------------------
 

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from classifier.batches import Entry, Scores, scores, task_repeats
+from classifier.batch_summary import scores_of
+from classifier.batches import Entry, Scores, task_repeats
 from classifier.codec import Json, encode_verdict
+from classifier.rollup import CountedRollout
 from classifier.verdicts import EVIDENCE, Health, Policy
+from classifier.whole_batch import whole_batch
 from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats import format_of
 from truezero.audit.judge import Audited, audited
@@ -91,15 +94,16 @@ def report(
 ) -> AuditReport:
     """Sum up audited runs."""
     scored = any(run.reward is not None and not run.filled for run in runs)
-    batch = task_repeats(_entry(run, scored=scored) for run in runs)
+    entries = [_entry(run, scored=scored) for run in runs]
     by_id = {run.id: run for run in runs}
-    counted = [by_id[slot.counted.rollout_id] for slot in batch]
+    counted = [by_id[slot.counted.rollout_id] for slot in task_repeats(entries)]
+    whole = whole_batch(CountedRollout(each, float(at)) for at, each in enumerate(entries))
     rewards = [run.reward for run in counted if run.reward is not None] if scored else []
     return AuditReport(
         format=format_name,
         path=path,
         runs=tuple(runs),
-        scores=scores(batch),
+        scores=scores_of(whole.counts, whole.shapes, whole.named.picked),
         score_reported=sum(rewards) / len(rewards) if rewards else None,
         bounded=bool(rewards) and all(0 <= reward <= 1 for reward in rewards),
         rerun=_rerun(counted),

@@ -30,7 +30,7 @@ from truezero.cli.text import (
     styled,
     wait_words,
 )
-from truezero.printable import not_measurements, plural
+from truezero.printable import measured_words, not_measurements, plural
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
@@ -113,7 +113,7 @@ def _lane_line(batch: str, lane: models.BreakerLane) -> str:
 
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
-    measured = f"{summary.scored} scored, {summary.scoreable} scoreable of {summary.total}"
+    share = measured_words(summary.scored, summary.total, summary.own_failures or 0)
     failures_as_0 = score_words(summary.score_all)
     if summary.score_worst is not None:
         worst, best = score_words(summary.score_worst), score_words(summary.score_best)
@@ -128,7 +128,8 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "zeros": zeros_line(summary.zeros),
         "unearned": unearned_line(summary),
         "own failures": _own_failures(summary.own_failures),
-        "score": f"{score_words(summary.score_effective)} over measured tasks ({measured})",
+        "score": f"{score_words(summary.score_effective)}, {share}, "
+        f"{summary.scoreable:,} scoreable",
         "failures as 0": failures_as_0,
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),

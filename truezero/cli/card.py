@@ -25,7 +25,13 @@ from truezero.cli.options import (
     write_file,
 )
 from truezero.cli.text import escape, make_console
-from truezero.printable import exclusion_words, not_measurements, plural, visible
+from truezero.printable import (
+    exclusion_words,
+    measured_words,
+    not_measurements,
+    plural,
+    visible,
+)
 
 SHOW = "show"
 _SIGN = "sign the card's file with a tool of your own"
@@ -77,15 +83,17 @@ def show(
 ) -> None:
     """Print what a batch's score stands on; --json and --html write the card.
 
-    The JSON is the same on every machine that holds the batch's export: `truezero card verify`
-    makes it again.
+    The JSON names the digest of the batch's export, which is read for it: `truezero card verify`
+    makes the card again of an export.
     """
-    with connected(url, token) as client, progress(f"the service reads {name}"):
+    with connected(url, token) as client, progress(f"the service sums up {name}"):
         card = partial(client.card, name, harness=harness)
         if html_file is not None:
             write_file(html_file, card(accept="text/html"))
         if json_file is not None:
-            write_file(json_file, card())
+            from truezero.runner.card import with_digest  # noqa: PLC0415  loads the classifier
+
+            write_file(json_file, with_digest(card(), client.export(batch=name)))
         printed = card() if html_file is None and json_file is None else None
     if printed is not None:
         print_card(json.loads(printed))
@@ -93,7 +101,7 @@ def show(
 
 
 def print_card(card: Mapping[str, Any]) -> None:
-    """Print a measurement card: the score, what is no measurement, the calls, and its export."""
+    """Print a measurement card: the score, what is no measurement, and the models."""
     console = make_console(soft_wrap=True)
     for line in card_lines(card):
         console.print(escape(line))
@@ -101,12 +109,12 @@ def print_card(card: Mapping[str, Any]) -> None:
 
 def card_lines(card: Mapping[str, Any]) -> list[str]:
     """Return the lines that a measurement card is printed as."""
-    stated, measured, roots = card["stated"], card["measured"], card["roots"]
-    score, zeros, calls = measured["score"], measured["zeros"], measured["calls"]
+    stated, measured = card["stated"], card["measured"]
+    score, zeros, models = measured["score"], measured["zeros"], measured["models"]
     interval = score["interval"]
     number = "no score" if score["score"] is None else f"score {score['score']:.3f}"
     between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
-    share = f"{score['measured']:,} of {plural(score['repeats'], 'repeat')} measured"
+    share = measured_words(score["measured"], score["repeats"], score["own_failures"])
     lines = [
         f"{stated['batch']}: {number}{between}, {share}",
         "a valid measurement"
@@ -121,17 +129,15 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     exclusion = measured["exclusion"]
     if exclusion["p"] is not None:
         lines.append(exclusion_words(exclusion["bias"], exclusion["p"]))
-    for row in calls["by_model"]:
-        asked, answered = row["asked"] or "unknown", row["answered"]
-        model = asked if answered == asked else f"{asked}, answered by {answered or 'unknown'}"
-        model = f"{asked}, not answered" if row["failed"] == row["calls"] else model
+    for row in models["registered"]:
+        names = ", ".join([row["model"] or "no model", *row["fallbacks"]])
+        lines.append(f"registered {names}: {plural(row['rollouts'], 'rollout')}")
+    for row in models["answered"]:
+        asked, answered = row["asked"] or "unknown", row["answered"] or "unknown"
+        model = asked if answered == asked else f"{answered} for {asked}"
         served = f" at {row['served_by']}" if row["served_by"] else ""
-        failed = f", {row['failed']:,} failed" if row["failed"] else ""
         origin = row["origin"] or row["upstream"]
-        lines.append(f"{model}{served} ({origin}): {plural(row['calls'], 'call')}{failed}")
-    ids = f"{roots['request_ids']:,} of {plural(calls['total'], 'call')} with a request id"
-    lines.append(f"{roots['provenance']}: {ids}")
-    lines.append(f"export {roots['export'][:16]}…")
+        lines.append(f"answered {model}{served} ({origin}): {plural(row['rollouts'], 'rollout')}")
     lines += [f"does not prove {line}" for line in card["does_not_prove"]]
     return lines
 

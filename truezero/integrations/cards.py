@@ -12,14 +12,12 @@ from pathlib import Path
 import httpx
 
 from truezero import Client
-from truezero.printable import plural
 from truezero.sdk.errors import ServiceError
 from truezero.whole_file import write_whole
 
 CARD_FILE = "measurement-card.json"  # in the folder of a job
 CARD_KEY = "measurement_card"  # in a log or a summary that is JSON itself
 CARD_S = 30.0  # what the end of a run may wait for its card
-CARD_ROLLOUTS = 10_000  # whose card took 10 s where two cores had other work too
 
 
 class NoCard(RuntimeError):
@@ -40,14 +38,10 @@ def fetch_card(batch: str, package: str, url: str | None = None, token: str | No
         url, token: as for ``truezero.Client``.
 
     Raises:
-        NoCard: the service did not make it, or not within ``CARD_S``, or it has more than
-            ``CARD_ROLLOUTS`` rollouts.
+        NoCard: the service did not make it, or not within ``CARD_S``.
     """
     try:
         with Client(url, token) as client:
-            total = client.summary(batch).total
-            if total > CARD_ROLLOUTS:
-                raise NoCard(batch, f"one of {plural(total, 'rollout')} takes minutes")
             return client.card(batch, harness=_named(package), timeout_s=CARD_S)
     except ServiceError as error:
         late = isinstance(error.__cause__, httpx.ReadTimeout)

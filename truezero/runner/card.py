@@ -1,30 +1,43 @@
-"""Measurement cards in files: verify one by the export that it stands on.
+"""Measurement cards in files: make and verify one by the export that it stands on.
 
 Verification is offline: it needs the card, its export, and no service.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from classifier.card import GONE, Stated, card_bytes, card_of, differences
+from classifier.card import (
+    CARD,
+    Roots,
+    Stated,
+    card_bytes,
+    card_of,
+    card_of_batch,
+    differences,
+)
+from classifier.exported_batch import Changed, ExportedBatch
 from truezero.audit.files import load_lines
 from truezero.audit.runs import AuditError
+from truezero.printable import plural
 
 HELD_AS = "measurement_card"  # where a log or a summary holds its card
+_V1 = "urn:truezero:measurement-card:v1"
+_NAMED = 20  # rollouts in a note
 
 
 class CardError(AuditError):
-    """A file holds no card; the message says why."""
+    """A file holds no card that this release verifies; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The differences that a verification found, and notes on what it did not look at."""
+    """The differences that a verification found, and notes on what it could not compare."""
 
     differences: tuple[str, ...]
     notes: tuple[str, ...]
@@ -41,43 +54,75 @@ def card_in(value: Any) -> Any:
     return value
 
 
+def with_digest(card: bytes, export: Iterable[str]) -> bytes:
+    """Return a service's card as the lines of the batch's export make it, with their digest.
+
+    Raises:
+        ValueError: a line cannot be read or has no canonical form.
+    """
+    stated = Stated.decode(json.loads(card)["stated"])
+    return card_bytes(card_of(map(json.loads, export), stated))
+
+
 def verify(card: Any, export: Path) -> Verified:
-    """Verify a card: its export has the digest that it names, and makes the same card again.
+    """Verify a card: the export that it names makes the same card again.
+
+    Each final verdict is made again of the rollout's calls, too.
 
     Arguments:
         card: as JSON has it, or a log or summary that holds it.
 
     Raises:
-        AuditError: the export cannot be read, or the card is none.
+        AuditError: the export cannot be read, or the card is none of this form.
     """
     card = card_in(card)
     try:
         stated = Stated.decode(card["stated"])
-        old = card["roots"].get("calls") is not None
+        kind, named = card["type"], card["roots"]["export"]
         card_bytes(card)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CardError(f"not a measurement card: {error}") from None
+    if kind == _V1:
+        raise CardError(f"a card of form v1: verify it with truezero {stated.classifier}")
+    if kind != CARD:
+        raise CardError(f"not a measurement card of this release: {kind}")
     try:
-        again = card_of(load_lines(export), stated)
+        batch = ExportedBatch.of(load_lines(export), stated.policy, judged_anew=True)
+        again = card_of_batch(batch, stated)
     except ValueError as error:
-        wrong = [f"{export}: {error}"]
-    else:
-        wrong = differences(card, _as_0_2_has_it(again, card) if old else again)
-    return Verified(tuple(wrong), tuple(_notes(stated, wrong, old=old)))
+        return Verified((f"{export}: {error}",), tuple(_of_release(stated)))
+    if named is None:
+        again["roots"] = Roots().encode()
+    changed = [each for each in batch.changed if each.version is None]
+    wrong = [*differences(card, again), *map(_told, changed)]
+    notes = list(_of_other_rules(batch.changed))
+    if named is None:
+        notes.append("it names no export: its figures were made again of this one")
+    if wrong:
+        notes += _of_release(stated)
+    return Verified(tuple(wrong), tuple(notes))
 
 
-def _as_0_2_has_it(again: Mapping[str, Any], card: Mapping[str, Any]) -> dict[str, Any]:
-    """Take from a card of 0.2 what is not made again: its Merkle root, and a sentence about it."""
-    roots = again["roots"] | {name: card["roots"].get(name) for name in GONE}
-    return {**again, "roots": roots, "does_not_prove": card.get("does_not_prove")}
+def _told(changed: Changed) -> str:
+    return f"verdict of {changed.rollout_id}: {changed.facts}"
 
 
-def _notes(stated: Stated, wrong: Sequence[str], *, old: bool) -> Iterator[str]:
-    if old:
-        yield "its signature, if it has one, and the root over its calls are not checked"
-    ours = metadata.version("truezero")
-    if wrong and stated.classifier != ours:
+def _of_other_rules(changed: Sequence[Changed]) -> Iterator[str]:
+    """Say which verdicts stand that other rules gave, and these would not."""
+    others = [each for each in changed if each.version is not None]
+    if others:
+        names = ", ".join(each.rollout_id for each in others[:_NAMED])
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
         yield (
-            f"truezero {stated.classifier} judged it, and {ours} may judge otherwise: verify it "
+            f"the verdicts of {plural(len(others), 'rollout')} stand by the rules that gave them, "
+            f"and this release would give others: {names}{more}"
+        )
+
+
+def _of_release(stated: Stated) -> Iterator[str]:
+    ours = metadata.version("truezero")
+    if stated.classifier != ours:
+        yield (
+            f"truezero {stated.classifier} made it, and {ours} may count otherwise: verify it "
             f"with {stated.classifier}"
         )

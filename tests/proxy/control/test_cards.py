@@ -1,20 +1,18 @@
-"""A batch's card over REST: made of the export, by anybody, and holding nothing that was said."""
+"""A batch's card over REST: its summary, which its export makes again; it quotes nobody."""
 
 from __future__ import annotations
 
 import json
 import re
-import socket
-import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from classifier.card import Stated, card_bytes, card_of, differences
-from proxy.control import listing
+from classifier.card import Roots, Stated, card_bytes, card_of, differences
+from proxy.control import judge
 from proxy.web.cards import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -23,6 +21,7 @@ from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import CHAT, play
 from tests.proxy.web.test_pages import page, words
 from truezero.cli import app as command_line
+from truezero.runner.card import verify
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 SECRET = "a sentence that no card may hold"
@@ -54,25 +53,83 @@ def exported(service: Service) -> str:
     return service.http.get("/rollouts/export", params={"batch": "b"}).text
 
 
+def made_again(service: Service, card: dict[str, Any]) -> dict[str, Any]:
+    """The same card, made of the batch's export; it has the export's digest as well."""
+    records = [json.loads(line) for line in exported(service).splitlines()]
+    return card_of(records, Stated.decode(card["stated"]))
+
+
 def test_a_card_is_what_its_export_makes_of_it(only_read: Service) -> None:
     response = only_read.http.get("/batches/b/card", params={"harness": "benchflow 1"})
     card = response.json()
     assert response.content == card_bytes(card), "canonical"
-    records = [json.loads(line) for line in exported(only_read).splitlines()]
-    again = card_of(records, Stated.decode(card["stated"]))
-    assert differences(card, again) == []
+    assert card["roots"] == Roots().encode(), "no export was read"
+    again = made_again(only_read, card)
+    assert again["roots"]["request_ids"] is not None
+    assert differences(card, {**again, "roots": card["roots"]}) == []
     assert card["stated"]["harness"] == "benchflow 1"
     assert list(card["stated"]["origins"]) == ["openai"], "others were not called"
+
+
+def test_a_call_after_the_outcome_changes_neither_page_nor_card_nor_export(
+    on_both: Callable[..., Service], tmp_path: Path
+) -> None:
+    """Late calls failed within the time in which a call that ended before may be recorded."""
+    service = on_both()
+    play(service, "won", reward=1.0, task="one")
+    before = service.http.get("/batches/b/card").content
+    for _ in range(2):
+        service.provider.plays(DEAD)
+        late = service.http.post(f"/r/won/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+        assert late.status_code == 401
+    assert service.get("/rollouts/won/verdict")["late_calls"] == 2
+    assert service.get("/batches/b")["score_effective"] == 1.0
+    card = service.get("/batches/b/card")
+    assert service.http.get("/batches/b/card").content == before
+    assert card["measured"]["score"]["score"] == 1.0
+    assert "1 of 1 measured (100%)" in words(page(service, "/ui/batches/b"))
+    (tmp_path / "export.jsonl").write_text(exported(service))
+    assert verify(card, tmp_path / "export.jsonl").differences == ()
 
 
 def test_a_card_counts_the_zeros_that_are_none(only_read: Service) -> None:
     measured = only_read.get("/batches/b/card")["measured"]
     assert measured["zeros"] == {
-        "reported": 2, "not_measured": 1, "by_cause": {"auth": 1}, "by_whom": {"operator": 1},
+        "reported": 2, "not_measured": 1, "by_cause": {"auth": 1},
     }  # fmt: skip
     assert (measured["score"]["measured"], measured["score"]["repeats"]) == (2, 3)
     assert (measured["score"]["score"], measured["valid"]) == (0.5, False)
-    assert (measured["calls"]["total"], measured["calls"]["failed"]) == (3, 1)
+    assert (measured["calls"]["total"], measured["rollouts"]) == (2, 3)
+
+
+def test_registered_models_stand_beside_those_that_answered(only_read: Service) -> None:
+    models = only_read.get("/batches/b/card")["measured"]["models"]
+    assert models["registered"] == [{"model": "gpt-5", "fallbacks": [], "rollouts": 3}]
+    (answered,) = models["answered"]
+    assert (answered["asked"], answered["answered"], answered["rollouts"]) == ("gpt-5", "gpt-5", 2)
+    assert answered["origin"] == only_read.get("/batches/b/card")["stated"]["origins"]["openai"]
+    assert "registered gpt-5: 3 rollouts" in run("b", "--url", only_read.http.base_url).stdout
+
+
+def test_a_share_is_of_the_two_numbers_beside_it(services: Services) -> None:
+    """One rollout is scoreable, and has no reward: it is covered and not measured."""
+    service = services()
+    _play_three(service)
+    service.http.post("/rollouts", json={"id": "bare", "batch": "b", "task": "four"})
+    service.provider.plays(answers.chat())
+    service.http.post(f"/r/bare/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    service.http.post("/rollouts/bare/outcome", json={"status": "success", "prompts_executed": 1})
+    summary = service.get("/batches/b")
+    assert (summary["scored"], summary["scoreable"], summary["total"]) == (2, 3, 4)
+    share = "2 of 4 measured (50%)"
+    html = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
+    badge = service.http.get("/batches/b/card", headers={"accept": "image/svg+xml"}).text
+    at = ("--url", str(service.http.base_url))
+    batch = CliRunner().invoke(command_line, ["batch", "b", *at]).stdout
+    overview = words(page(service, "/ui/batches/b"))
+    for shown in (words(html), badge, overview, run("b", *at).stdout, " ".join(batch.split())):
+        assert share in shown
+        assert not re.search(r"2 of 4 \w+ \((?!50%)", shown)
 
 
 def test_a_card_is_the_same_whenever_it_is_asked_for(service: Service) -> None:
@@ -97,20 +154,20 @@ def test_a_card_is_printed_as_a_page_that_stands_alone(only_read: Service) -> No
 def test_a_badge_names_the_score_and_what_it_stands_on(only_read: Service) -> None:
     response = only_read.http.get("/batches/b/card", headers={"accept": "image/svg+xml"})
     assert response.headers["content-type"] == "image/svg+xml"
-    assert ">0.500, 2 of 3 measured</text>" in response.text
+    assert ">0.500, 2 of 3 measured (66.6%)</text>" in response.text
 
 
 @pytest.mark.parametrize(
     ("score", "valid", "text", "colour"),
     [
-        (0.6341, True, "0.634, 41 of 60 measured", "#00634a"),
-        (None, False, "no score, 41 of 60 measured", "#a33800"),
+        (0.6341, True, "0.634, 41 of 60 measured (68.3%)", "#00634a"),
+        (None, False, "no score, 41 of 60 measured (68.3%)", "#a33800"),
     ],
 )
 def test_a_badge_speaks_and_shows_by_its_colour_if_the_batch_is_valid(
     score: float | None, valid: bool, text: str, colour: str
 ) -> None:
-    counts = {"score": score, "measured": 41, "repeats": 60}
+    counts = {"score": score, "measured": 41, "repeats": 60, "own_failures": 0}
     shown = badge({"measured": {"score": counts, "valid": valid}})
     assert f'aria-label="truezero: {text}"' in shown
     assert f">{text}</text>" in shown
@@ -125,42 +182,13 @@ def test_a_name_that_looks_like_markup_stays_text(service: Service) -> None:
     assert "<b>m" not in page
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/html"])
-@pytest.mark.parametrize("path", ["/batches/b/card", "/ui/batches/b/card"])
-def test_no_card_is_made_for_a_client_that_has_left(
-    service: Service, monkeypatch: pytest.MonkeyPatch, path: str, accept: str
-) -> None:
-    """Its first rollout is being read as the client leaves; the second never is."""
-    reading, go_on, stopped = threading.Event(), threading.Event(), threading.Event()
-    read: list[Sequence[str]] = []
-    records, exported = listing._records, listing._exported
+def test_no_export_is_read_for_a_card(only_read: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*arguments: Any) -> None:
+        raise AssertionError(arguments)
 
-    def slow_records(control: Any, ids: Sequence[str]) -> list[dict[str, Any]]:
-        read.append(ids)
-        reading.set()
-        assert go_on.wait(30)
-        return records(control, ids)
-
-    async def seen(*arguments: Any) -> AsyncIterator[list[dict[str, Any]]]:
-        try:
-            async for each in exported(*arguments):
-                yield each
-        finally:
-            stopped.set()
-
-    monkeypatch.setattr(listing, "_TOGETHER", 1)
-    monkeypatch.setattr(listing, "_records", slow_records)
-    monkeypatch.setattr(listing, "_exported", seen)
-    address = service.http.base_url
-    try:
-        with socket.create_connection((address.host, address.port or 80)) as client:
-            head = f"GET {path} HTTP/1.1\r\nhost: {address.host}\r\naccept: {accept}\r\n\r\n"
-            client.sendall(head.encode())
-            assert reading.wait(30)
-        assert stopped.wait(30)
-    finally:
-        go_on.set()
-    assert len(read) == 1
+    monkeypatch.setattr(judge, "load_some", never)
+    for path in ("/batches/b/card", "/ui/batches/b/card"):
+        assert only_read.http.get(path).status_code == 200
 
 
 def test_a_batch_without_rollouts_has_no_card(service: Service) -> None:
@@ -213,6 +241,7 @@ def test_a_card_is_printed_in_a_terminal(only_read: Service) -> None:
     lines = shown.stdout.splitlines()
     assert lines[0].startswith("b: score 0.500")
     assert "1 of 2 reported zeros is not a measurement: 1 auth" in lines
+    assert [line for line in lines if line.startswith("answered gpt-5 (")]
     assert [line for line in lines if line.startswith("does not prove ")]
 
 
@@ -290,8 +319,8 @@ def test_unknown_tokens_and_cost_are_counted_in_calls_as_the_cost_tab_counts_the
     assert len({*tokens}) == 1
     pages = (page(service, "/ui/batches/b/card"), page(service, "/ui/batches/b?tab=cost"),
              page(service, "/ui/batches/b"), page(service, "/ui/rollouts/left"))  # fmt: skip
-    assert "at least" in words(pages[0])
-    assert "(4 calls did not say); cost at least $" in words(pages[0])
+    assert re.search(r"Tokens: at least \d+; 4 of 7 calls did not say", words(pages[0]))
+    assert re.search(r"Cost: at least \S+; 4 of 7 calls without a known price", words(pages[0]))
     for shown in pages[1:]:
         assert "at least $" in words(shown)
         assert re.search(r"4 of \d calls without a known price", words(shown))

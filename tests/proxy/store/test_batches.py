@@ -14,7 +14,7 @@ from classifier import codec
 from classifier.records import Cause, Ending, Exchange, Kind, Timing, Usage
 from classifier.rollup import NoteKind
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
-from proxy.store import batch_counts
+from classifier.whole_batch import MOST
 from proxy.store.batch_counts import sum_up
 from proxy.store.batch_versions import batch_version, note_changed
 from proxy.store.batches import FLAT_TOKENS, BatchCursor, call_sums, newest, usage_sums
@@ -67,9 +67,8 @@ def counting(database: Database) -> Iterator[list[int]]:
 def test_of_what_a_summary_names_the_first_are_given_and_all_are_counted(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batch_counts, "LINES", 2)
-    most = {**batch_counts._MOST, NoteKind.PROBLEM: 2, NoteKind.RETRY: 3}
-    monkeypatch.setattr(batch_counts, "_MOST", most)
+    monkeypatch.setitem(MOST, NoteKind.PROBLEM, 2)
+    monkeypatch.setitem(MOST, NoteKind.RETRY, 3)
     for number, name in enumerate("edcba"):
         play(database, name, float(number), failed=True, provisional=False)
     play(database, "f", 9.0, failed=False, provisional=True)

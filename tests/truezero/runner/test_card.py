@@ -8,14 +8,11 @@ from typing import Any
 
 import pytest
 
-from classifier.card import card_bytes, card_of
+from classifier.card import Roots, card_bytes, card_of
+from classifier.exported_batch import COUNTED
 from tests.classifier.test_card import STATED, Records, export, nightly
 from truezero.integrations.cards import CARD_KEY
-from truezero.runner.card import HELD_AS, CardError, Verified, verify
-
-ROOT = {"calls": "6c" * 32, "leaves": 15}
-# What a card of 0.2 said of the calls.
-DISCLOSED = "that the calls took place, unless leaves are disclosed and the provider confirms them"
+from truezero.runner.card import HELD_AS, CardError, Verified, verify, with_digest
 
 
 @pytest.fixture(scope="module")
@@ -59,27 +56,56 @@ def test_a_card_of_another_release_that_differs_names_the_release_to_verify_it_w
     assert note.endswith(f"verify it with {STATED.classifier}")
 
 
-@pytest.fixture
-def old_card(card: dict[str, Any]) -> dict[str, Any]:
-    """As 0.2 made it: with the Merkle root over its calls."""
-    said = [*card["does_not_prove"][:-1], DISCLOSED]
-    return {**card, "roots": {**card["roots"], **ROOT}, "does_not_prove": said}
-
-
-def test_a_card_of_0_2_holds_by_its_export_and_its_signature_is_said_not_to_be_checked(
-    old_card: dict[str, Any], file: Path
+def test_a_card_of_the_form_before_names_the_release_to_verify_it_with(
+    card: dict[str, Any], file: Path
 ) -> None:
-    unchecked = "its signature, if it has one, and the root over its calls are not checked"
-    assert verify(old_card, file) == Verified((), (unchecked,))
+    before = {**card, "type": card["type"].replace("v2", "v1")}
+    with pytest.raises(CardError, match=f"form v1: verify it with truezero {STATED.classifier}$"):
+        verify(before, file)
+    with pytest.raises(CardError, match="of this release: urn:another"):
+        verify({**card, "type": "urn:another"}, file)
 
 
-def test_an_edit_of_a_card_of_0_2_is_found(old_card: dict[str, Any], file: Path) -> None:
-    old_card["measured"] = {**old_card["measured"], "valid": True}
-    assert verify(old_card, file).differences == (
-        "measured.valid: true on the card, false by the export",
+def test_a_card_that_names_no_export_is_made_again_of_one(card: dict[str, Any], file: Path) -> None:
+    unread = {**card, "roots": Roots().encode()}
+    (note,) = verify(unread, file).notes
+    assert verify(unread, file).differences == ()
+    assert note == "it names no export: its figures were made again of this one"
+    forged = {**unread, "roots": {**unread["roots"], "request_ids": 1}}
+    assert verify(forged, file).differences == (
+        "roots.request_ids: 1 on the card, null by the export",
     )
-    file.write_text(file.read_text().replace('"reward": 0.0', '"reward": 1.0', 1))
-    assert any(line.startswith("roots.export: ") for line in verify(old_card, file).differences)
+
+
+def test_a_digest_is_added_by_the_export(
+    card: dict[str, Any], records: Records, file: Path
+) -> None:
+    served = card_bytes({**card, "roots": Roots().encode()})
+    assert with_digest(served, file.read_text().splitlines()) == card_bytes(card)
+
+
+def test_a_verdict_that_its_calls_do_not_give_is_a_difference(records: Records, file: Path) -> None:
+    """A forger who changes the export, and makes the card of it, is found all the same."""
+    forged = json.loads(json.dumps(records))
+    (lost,) = (each for each in forged if each.get("id") == "one-1-0" and COUNTED in each)
+    lost[COUNTED] |= {"health": "healthy", "scoreable": "yes", "diagnostics": {}}
+    file.write_text("".join(json.dumps(record) + "\n" for record in forged))
+    card = card_of(forged, STATED)
+    (line,) = verify(card, file).differences
+    assert line.startswith('verdict of one-1-0: health "healthy" in the export, "api_error" by')
+
+
+def test_a_verdict_of_other_rules_stands_and_is_noted(records: Records, file: Path) -> None:
+    older = json.loads(json.dumps(records))
+    for each in older:
+        if each.get("id") in ("one-1-0", "two-1-0") and COUNTED in each:
+            each[COUNTED] |= {"health": "healthy", "scoreable": "yes", "classifier": "1"}
+    file.write_text("".join(json.dumps(record) + "\n" for record in older))
+    verified = verify(card_of(older, STATED), file)
+    assert verified.differences == ()
+    (note,) = verified.notes
+    assert note.startswith("the verdicts of 2 rollouts stand by the rules that gave them")
+    assert note.endswith(": one-1-0, two-1-0")
 
 
 @pytest.mark.parametrize(
