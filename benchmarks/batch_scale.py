@@ -53,6 +53,7 @@ ASKED = 11
 PATHS = {
     "summary": f"/batches/{BATCH}",
     "check": f"/batches/{BATCH}/check",
+    "card": f"/batches/{BATCH}/card",
     "list page": "/",
     "batch page": f"/ui/batches/{BATCH}",
     "newest rollouts": f"/rollouts?batch={BATCH}&order=desc",
@@ -201,6 +202,7 @@ async def measure(file: Path, calls_per_s: int) -> dict[str, float]:
             await check()  # which counts whatever it costs
 
         found["check, batch changed"] = await _cpu_ms(counted_again)
+        found["card, of such a check"] = found["card"] / found["check, batch changed"]
         if calls_per_s:
             own = await _own_cpu(database, calls_per_s)
             async with _recording(database, calls_per_s):
@@ -318,7 +320,7 @@ def main() -> None:
     sizes = "".join(f"{size:>14,}" for size in given.rollouts)
     print(f"{'CPU ms':28}{sizes}{'ratio':>8}")
     for name, least in first.items():
-        figures = "".join(f"{found[size][name]:14.1f}" for size in given.rollouts)
+        figures = "".join(f"{found[size][name]:14.2f}" for size in given.rollouts)
         print(f"{name:28}{figures}{found[given.rollouts[-1]][name] / (least or 1):8.2f}")
 
 

@@ -16,7 +16,7 @@ from classifier.canonical_json import canonical_json, rounded
 from classifier.exported_batch import ExportedBatch
 from classifier.rollup import Counts
 from classifier.verdicts import EVIDENCE, Policy
-from classifier.whole_batch import Answering, AnsweringModel, Registered
+from classifier.whole_batch import Answering, AnsweringModel, RegisteredModels
 
 CARD = "urn:truezero:measurement-card:v2"
 SELF_REPORTED = "self-reported"
@@ -91,7 +91,7 @@ class Measured:
     counts: Counts
     summary: ScoredBatch
     answering: Answering
-    registered: Mapping[Registered, int]
+    registered: Mapping[RegisteredModels, int]
     began: tuple[float, float] | None
 
 
@@ -253,7 +253,7 @@ def _without(calls: int | None, known: int | None) -> int | None:
     return None if calls is None else calls - (known or 0)
 
 
-def _agents(registered: Mapping[Registered, int], policy: Policy) -> dict[str, int]:
+def _agents(registered: Mapping[RegisteredModels, int], policy: Policy) -> dict[str, int]:
     """Count rollouts by how their agents are trusted."""
     counts: Counter[str] = Counter()
     for each, rollouts in registered.items():
@@ -261,7 +261,7 @@ def _agents(registered: Mapping[Registered, int], policy: Policy) -> dict[str, i
     return dict(sorted(counts.items()))
 
 
-def _registered(registered: Mapping[Registered, int]) -> list[codec.Json]:
+def _registered(registered: Mapping[RegisteredModels, int]) -> list[codec.Json]:
     """List the models that registrations name, the most frequent first."""
     counts: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
     for each, rollouts in registered.items():

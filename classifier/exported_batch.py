@@ -23,7 +23,7 @@ from classifier.rules import judge
 from classifier.totals import tokens_known, using_tokens
 from classifier.validity.serving import read_servings, servings_text
 from classifier.verdicts import EVIDENCE, Health, Policy, Verdict
-from classifier.whole_batch import PlannedRepeat, Registered, WholeBatch, whole_batch
+from classifier.whole_batch import PlannedRepeat, RegisteredModels, WholeBatch, whole_batch
 
 COUNTED = "counted"  # the key of a rollout's record under which it says what it counts
 REPEATS = "repeats"  # likewise, how many repeats its task is to have
@@ -33,8 +33,8 @@ _PLACED = ("rollout_id", "task", "repeat", "attempt")  # stand in the record its
 _DIAGNOSTICS = "diagnostics"
 # The facts that a verdict made again of the calls has to have as well. Not the cost: prices change.
 _DECIDING = (
-    "health", "subcategory", "scoreable", "reward", "validity", "input_tokens", "output_tokens",
-    "total_tokens", "summed_calls", "tokens_known_calls",
+    "health", "subcategory", "scoreable", "provisional", "reward", "validity", "input_tokens",
+    "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
 )  # fmt: skip
 
 
@@ -42,7 +42,7 @@ _DECIDING = (
 
 
 def encode_counted(rollout: CountedRollout, *, version: str | None) -> Json:
-    """Encode what a rollout counts.
+    """Encode what a rollout counts, without what is unknown.
 
     Arguments:
         version: of the rules that judged it; None if it is not judged.
@@ -50,16 +50,22 @@ def encode_counted(rollout: CountedRollout, *, version: str | None) -> Json:
     entry = rollout.entry
     if entry.health is None:
         entry = entry._replace(scoreable="unknown", provisional=True)
-    facts = {
-        name: bool(value) if bool in kinds and value is not None else value  # SQLite's are numbers
-        for name, kinds in _facts(Entry).items()
-        for value in [getattr(entry, name)]
-    }
     found = result_fields(entry.diagnostics)
-    facts[_DIAGNOSTICS] = {name: fields for name, fields in found.items() if fields is not None}
-    own = rollout._asdict()
-    del own["entry"]
-    return {**facts, **own, _VERSION: version}
+    facts = {
+        **{name: getattr(entry, name) for name in _facts(Entry)},
+        **{name: getattr(rollout, name) for name in _facts(CountedRollout)},
+        _DIAGNOSTICS: {name: fields for name, fields in found.items() if fields} or None,
+        _VERSION: version,
+    }
+    flags = {name: bool(facts[name]) for name in _flags() if facts[name] is not None}
+    return {name: value for name, value in (facts | flags).items() if value is not None}
+
+
+@cache
+def _flags() -> Sequence[str]:
+    """Return the facts that are true or false; SQLite has numbers for them."""
+    facts = {**_facts(Entry), **_facts(CountedRollout)}
+    return [name for name, kinds in facts.items() if bool in kinds]
 
 
 def decode_counted(rollout: RolloutRecord, source: Mapping[str, object]) -> CountedRollout:
@@ -70,7 +76,7 @@ def decode_counted(rollout: RolloutRecord, source: Mapping[str, object]) -> Coun
     """
     placed = (rollout.id, rollout.task, rollout.repeat, rollout.attempt)
     facts = {name: _fact(source, name, kinds) for name, kinds in _facts(Entry).items()}
-    diagnostics = decode_diagnostics(_object(source, _DIAGNOSTICS))
+    diagnostics = decode_diagnostics(_object(source, _DIAGNOSTICS, {}))
     entry = Entry(*placed, **facts, diagnostics=diagnostics)
     own = {name: _fact(source, name, kinds) for name, kinds in _facts(CountedRollout).items()}
     counted = CountedRollout(entry, **own)
@@ -107,9 +113,9 @@ def _fact(source: Mapping[str, object], name: str, kinds: Sequence[type]) -> Any
     raise CodecError(f"{COUNTED}.{name}", f"is not {names}")
 
 
-def _object(source: Mapping[str, object], name: str) -> Mapping[str, object]:
-    value = source.get(name)
-    if not isinstance(value, Mapping):
+def _object(source: Mapping[str, object], name: str, default: object = None) -> Json:
+    value = source.get(name, default)
+    if not isinstance(value, dict):
         raise CodecError(f"{COUNTED}.{name}", "is not an object")
     return value
 
@@ -161,7 +167,7 @@ class ExportedBatch:
     policy: Policy = EVIDENCE
     judged_anew: bool = False
     rollouts: list[CountedRollout] = field(default_factory=list)
-    registered: Counter[Registered] = field(default_factory=Counter)
+    registered: Counter[RegisteredModels] = field(default_factory=Counter)
     planned: list[PlannedRepeat] = field(default_factory=list)
     changed: list[Changed] = field(default_factory=list)
     reward_range: tuple[float, float] | None = None
@@ -207,7 +213,7 @@ class ExportedBatch:
             self._add(rollout, own.get(COUNTED))
 
     def _add(self, rollout: RolloutRecord, said: object) -> None:
-        self.registered[Registered(rollout.model, rollout.fallbacks, rollout.agents)] += 1
+        self.registered[RegisteredModels(rollout.model, rollout.fallbacks, rollout.agents)] += 1
         if rollout.reward_range is not None:
             self.reward_range = rollout.reward_range[0], rollout.reward_range[1]
         calls = [x for x in rollout.exchanges if x.kind in _TO_MODELS and not x.injected]
@@ -219,12 +225,14 @@ class ExportedBatch:
         source = _object({COUNTED: said}, COUNTED)
         counted = decode_counted(rollout, source)
         self.rollouts.append(counted)
-        if self.judged_anew and counted.entry.health is not None and not counted.entry.provisional:
+        if self.judged_anew:
             self._judge_anew(rollout, counted, source.get(_VERSION))
 
     def _judge_anew(self, rollout: RolloutRecord, counted: CountedRollout, version: object) -> None:
         verdict = judge(rollout, policy=self.policy)
         given, anew = counted.entry, counted_by(rollout, verdict).entry
+        if given.provisional and anew.provisional:
+            return
         facts = [
             f"{name} {_shown(one)} in the export, {_shown(other)} by its calls"
             for name in _DECIDING
@@ -241,7 +249,7 @@ class ExportedBatch:
 
     @property
     def began(self) -> tuple[float, float] | None:
-        """When the first and the last rollout began, in epoch seconds; None without any."""
+        """The epoch seconds at which the first and the last rollout began; None without any."""
         began = [each.at for each in self.rollouts]
         return (min(began), max(began)) if began else None
 

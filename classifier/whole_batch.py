@@ -57,7 +57,7 @@ class ServedAlike(NamedTuple):
     examples: Sequence[str]
 
 
-class Registered(NamedTuple):
+class RegisteredModels(NamedTuple):
     """The facts that a registration names of its models and its agent; None if it does not."""
 
     model: str | None

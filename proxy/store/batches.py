@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from classifier.batches import RewardSpan
 from classifier.references import REFERENCE
-from classifier.whole_batch import Registered
+from classifier.whole_batch import RegisteredModels
 from proxy.store import schema
 from proxy.store.tables import batches, call_usage, exchanges, rollouts, unjudged, verdicts
 
@@ -79,7 +79,7 @@ def reward_span(connection: Connection, batch: str) -> RewardSpan:
 class Registrations(NamedTuple):
     """Rollouts by what their registrations name, and when the first and the last began."""
 
-    alike: Mapping[Registered, int]
+    alike: Mapping[RegisteredModels, int]
     began: tuple[float, float] | None
 
 
@@ -89,11 +89,11 @@ def registrations(connection: Connection, batch: str) -> Registrations:
     named = (r.model, r.fallbacks, r.agents)
     counts = func.count(), func.min(r.created_at), func.max(r.created_at)
     query = select(*named, *counts).where(r.batch == batch).group_by(*named)
-    alike: Counter[Registered] = Counter()
+    alike: Counter[RegisteredModels] = Counter()
     began: list[float] = []
     for model, fallbacks, agents, number, first_at, last_at in connection.execute(query):
         others = tuple(fallbacks.split("\n")) if fallbacks else ()
-        alike[Registered(model, others, agents)] += number
+        alike[RegisteredModels(model, others, agents)] += number
         began += [first_at, last_at]
     return Registrations(alike, (min(began), max(began)) if began else None)
 

@@ -265,7 +265,7 @@ def test_what_a_rollout_counts_is_read_back_from_its_record() -> None:
     [
         ("health", "well"), ("scoreable", "perhaps"), ("reward", "1"), ("provisional", 1),
         ("validity", "suspect"), ("servings", "7"), ("servings", "[7]"), ("servings", "[[7]]"),
-        ("diagnostics", None), ("diagnostics", {"other_info": {}}), ("total_tokens", 0.5),
+        ("diagnostics", []), ("diagnostics", {"other_info": {}}), ("total_tokens", 0.5),
     ],
 )  # fmt: skip
 def test_a_count_of_another_kind_is_named(fact: str, value: object, records: Records) -> None:

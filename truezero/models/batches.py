@@ -686,14 +686,15 @@ class Reruns(BaseModel):
 class MeasurementCard(BaseModel):
     """The facts that a batch's score stands on; its bytes are canonical JSON (RFC 8785)."""
 
-    type: Literal["urn:truezero:measurement-card:v1"] = Field(description="name of the format")
+    type: Literal["urn:truezero:measurement-card:v2"] = Field(description="name of the format")
     stated: dict[str, Any] = Field(
         description="batch, versions, policy, hosts: what the export does not hold"
     )
     measured: dict[str, Any] = Field(
-        description="score, zeros that are none, calls, tokens, cost, validity"
+        description="score, zeros that are none, models, tokens, cost, validity"
     )
     roots: dict[str, Any] = Field(
-        description="digest of the export, and how many calls have a provider's request id"
+        description="digest of the export, and how many calls have a provider's request id; null "
+        "until `truezero card show --json` has read the export"
     )
     does_not_prove: list[str] = Field(description="what no card can show")
