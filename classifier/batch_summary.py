@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from classifier.batch_parts import BatchParts, parts_of
 from classifier.batches import Scores, reward_bounds
 from classifier.diagnostics import kinds
 from classifier.rollup import UNIT, Counts, Shapes, TaskProfile
+from classifier.score_keys import no_score
 from classifier.statistics import (
     Cluster,
     Exclusion,
@@ -72,19 +74,26 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ZeroCounts:
-    """The zeros that were reported, and those that measure nothing, by the reason for it."""
+class ReportedCounts:
+    """The repeats that read as 0, or as more: how many, and those that are no measurements.
+
+    As `batches.zero_of` and `one_of` find them in slots. ``by_cause`` has the most frequent first.
+    """
 
     reported: int = 0
     not_measured: int = 0
     by_cause: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, counts: Counts) -> ZeroCounts:
-        """Read them from a batch's counts, the most frequent cause first."""
-        causes = _tally(counts, "unmeasured_zero")
+    def of(cls, counts: Counts, kind: str) -> ReportedCounts:
+        """Read them from a batch's counts.
+
+        Arguments:
+            kind: ``zero`` or ``one``.
+        """
+        causes = _tally(counts, f"unmeasured_{kind}")
         return cls(
-            reported=counts["reported_zeros"],
+            reported=counts[f"reported_{kind}s"],
             not_measured=sum(causes.values()),
             by_cause=causes,
         )
@@ -123,7 +132,10 @@ class ScoredBatch:
     tokens_known_calls: int | None = None
     cost_known_calls: int | None = None
     across: tuple[BatchFinding, ...] = ()
-    zeros: ZeroCounts = field(default_factory=ZeroCounts)
+    zeros: ReportedCounts = field(default_factory=ReportedCounts)
+    ones: ReportedCounts = field(default_factory=ReportedCounts)
+    parts: BatchParts = field(default_factory=BatchParts)
+    no_score: str | None = None
     lost_s: float | None = None
     held_s: float | None = None
     own_failures: int = 0
@@ -146,12 +158,16 @@ def summary_of(
     across: Sequence[BatchFinding] = (),
     *,
     reward_range: tuple[float, float] | None = None,
+    score_key: str | None = None,
 ) -> ScoredBatch:
     """Summarise a batch from its sums.
 
     Arguments:
         reward_range: the least and the greatest reward, as registered.
+        score_key: the key of the score, as registered.
     """
+    parts, without = parts_of(counts), why_no_score(counts, score_key)
+    ones = ReportedCounts.of(counts, "one")
     diagnosed = {
         kind: counts[name] for kind in kinds() if counts[name := f"diagnostic:{kind.field}"]
     }
@@ -163,9 +179,14 @@ def summary_of(
         excused=Excused(counts["excused"], counts["slots"]),
         total=counts["lines"],
         unearned=counts["unearned"],
+        parts=parts,
+        no_score=without,
+        ones=ones,
     )
     return ScoredBatch(
-        scores=scores_of(counts, shapes, named.picked, reward_range=reward_range),
+        scores=scores_of(
+            counts, shapes, named.picked, reward_range=reward_range, score_key=score_key
+        ),
         check=check,
         exclusion=excluded,
         summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
@@ -187,9 +208,23 @@ def summary_of(
         tokens_known_calls=_sum(counts, "tokens_known_calls"),
         cost_known_calls=_sum(counts, "cost_known_calls"),
         across=tuple(across),
-        zeros=ZeroCounts.of(counts),
-        own_failures=counts["own_failures"],
+        zeros=ReportedCounts.of(counts, "zero"),
+        ones=ones,
+        parts=parts,
+        no_score=without,
+        own_failures=parts.own_failures,
     )
+
+
+def why_no_score(counts: Counts, score_key: str | None) -> str | None:
+    """Say why a batch has no score although rewards were reported, and the fix; None if it has.
+
+    Rollouts that lack a registered key have no score, the batch has one.
+    """
+    if score_key is not None:
+        return None
+    keys = next(iter(_tally(counts, "unnamed")), None)
+    return None if keys is None else f"no score: {no_score(keys, None)}"
 
 
 def scores_of(
@@ -198,14 +233,29 @@ def scores_of(
     picked: Iterable[str] = (),
     *,
     reward_range: tuple[float, float] | None = None,
+    score_key: str | None = None,
 ) -> Scores:
-    """Return the scores of a batch.
+    """Return the scores of a batch, over its planned repeats.
+
+    With rewards of which nobody knows which one is the score, there is none.
 
     Arguments:
         picked: names of slots that were run again although they had a score.
         reward_range: the least and the greatest reward, as registered.
+        score_key: the name of the reward that is the score, as registered.
     """
-    total, scored, score = counts["slots"], counts["scored"], counts["score:scored"]
+    parts, scored, score = parts_of(counts), counts["scored"], counts["score:scored"]
+    total = parts.planned
+    known = Scores(
+        total=total,
+        scoreable=counts["scoreable"],
+        scored=scored,
+        coverage=parts.counted / total if total else None,
+        retried=counts["retried"],
+        retried_after_score=tuple(picked),
+    )
+    if why_no_score(counts, score_key) is not None:
+        return known
     binary = not counts["other_scores"]
     bounds = reward_bounds(reward_range, beyond=bool(counts["beyond"]))
     rest = (total - scored) * UNIT
@@ -214,19 +264,15 @@ def scores_of(
         for shape, tasks in shapes.items()
         if shape.kept
     ]
-    return Scores(
-        total=total,
-        scoreable=counts["scoreable"],
-        scored=scored,
-        coverage=counts["scoreable"] / total if total else None,
+    return replace(
+        known,
         score_all=_mean(score, total),
         score_effective=_mean(score, scored),
+        score_reported=_mean(counts["score:reported"], counts["reported"]),
         score_worst=_mean(score + rest * bounds[0], total) if bounds else None,
         score_best=_mean(score + rest * bounds[1], total) if bounds else None,
         score_first=_mean(counts["score:first"], counts["first"]),
         score_retried=_mean(counts["score:filled"], counts["filled"]),
-        retried=counts["retried"],
-        retried_after_score=tuple(picked),
         score_ci=interval_of(clusters, binary=binary, bounded=not counts["beyond"]),
         pass_at=_pass_at(shapes) if binary else None,
     )
@@ -305,6 +351,8 @@ def _named(key: str, kind: str) -> str | None:
 # --- check ---
 
 _NONE_EXCUSED = Excused()
+_NO_PARTS = BatchParts()
+_NONE_REPORTED = ReportedCounts()
 
 
 def check_of(
@@ -316,6 +364,9 @@ def check_of(
     excused: Excused = _NONE_EXCUSED,
     total: int | None = None,
     unearned: int = 0,
+    parts: BatchParts = _NO_PARTS,
+    no_score: str | None = None,
+    ones: ReportedCounts = _NONE_REPORTED,
 ) -> Check:
     """Return a check of the lines about slots, and what is known of the batch beside them.
 
@@ -324,9 +375,16 @@ def check_of(
         excused: slots of which it is unknown whether they count.
         total: how many lines there are about slots, where only the first of them are given.
         unearned: rollouts whose score no model earned.
+        parts: of the planned repeats.
+        no_score: why the batch has no score although rewards were reported.
+        ones: scores above 0 that were reported.
     """
     spoilt = [_bias(each) for each in excluded.comparisons if each.significant]
     spoilt += [excused.sentence] if excused.too_many else []
+    spoilt += [no_score] if no_score is not None else []
+    if parts.never_started:
+        repeats = plural(parts.planned, "planned repeat")
+        spoilt.append(f"{parts.never_started:,} of {repeats} never started")
     after = [
         f"{level}, and counted all the same: {_some(*counted[level])}"
         for level in (Level.INVALID, Level.SUSPECT)
@@ -340,6 +398,8 @@ def check_of(
     after += [excused.sentence] if excused.slots and not excused.too_many else []
     if unearned:
         after.append(f"no model earned the score of {plural(unearned, 'rollout')} ({UNEARNED})")
+    if ones.not_measured:
+        after.append(_taken_away(ones))
     about = len(lines) if total is None else total
     return Check(
         valid=not (spoilt or about),
@@ -354,6 +414,14 @@ def _bias(lane: ExclusionEffect) -> str:
         f"exclusions on {lane.lane or 'an unknown lane'} averages {lane.mean:.3g}, "
         f"of the {lane.other_tasks} without any {lane.other_mean:.3g} (p = {lane.p:.2g})"
     )
+
+
+def _taken_away(ones: ReportedCounts) -> str:
+    """Say which scores above 0 are no measurements."""
+    above = f"{ones.not_measured:,} of {plural(ones.reported, 'score')} above 0"
+    words = "is no measurement" if ones.not_measured == 1 else "are no measurements"
+    causes = ", ".join(f"{count:,} {cause}" for cause, count in ones.by_cause.items())
+    return f"{above} {words}: {causes}"
 
 
 def _some(names: Sequence[str], total: int, most: int = SHOWN) -> str:

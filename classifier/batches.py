@@ -5,7 +5,7 @@ No gap is filled with a guess: an unmeasured slot is left out, or counted at bot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 from classifier.diagnostics import Diagnostic, OwnFailureInfo
 from classifier.fingerprints import Lane
 from classifier.results import Result, takes_rewards
+from classifier.score_keys import ReportedScore, reported_score
 from classifier.statistics import Interval, PassAt, Repeat
 from classifier.verdicts import Health, ValidityFinding, is_unearned
-
-# Where a runner puts the one number that counts, in order of preference.
-REWARD_NAMES = ("reward", "score", "resolved", "passed", "success", "accuracy")
 
 
 class Entry(NamedTuple):
     """The contribution of one rollout to its batch, each attempt separately.
 
     ``health``, ``subcategory`` and ``fingerprint`` are their names as stored (no health:
-    not judged yet), ``reward`` is the one number that the runner reported, also where the verdict
-    removes it and that is known. ``validity`` is what was found, as `validity_names` writes it;
+    not judged yet), ``reward`` is the score that the runner reported, also where the verdict
+    removes it and that is known; ``unnamed`` are its rewards by key, if none of them is the score.
+    ``validity`` is what was found, as `validity_names` writes it;
     ``summed_calls`` are the calls that the sums are about, of which ``tokens_known_calls`` and
     ``cost_known_calls`` are in them. A tuple, because a summary reads thousands from rows.
     """
@@ -54,6 +53,7 @@ class Entry(NamedTuple):
     unearned: bool | None = None
     diagnostics: tuple[Diagnostic, ...] = ()
     sentence: str | None = None
+    unnamed: tuple[tuple[str, float], ...] = ()
 
     @property
     def score(self) -> float | None:
@@ -61,8 +61,13 @@ class Entry(NamedTuple):
         return self.reward if self.scoreable == "yes" else None
 
     @classmethod
-    def of(cls, result: Result) -> Entry:
-        """Make the entry of a result."""
+    def of(cls, result: Result, score_key: str | None = None) -> Entry:
+        """Make the entry of a result.
+
+        Arguments:
+            score_key: as its batch was registered.
+        """
+        reported = score_in(result, score_key)
         return cls(
             rollout_id=result.rollout_id,
             task=result.task,
@@ -73,7 +78,7 @@ class Entry(NamedTuple):
             fingerprint=result.fingerprint,
             scoreable=result.scoreable,
             provisional=result.provisional,
-            reward=reward_of(result),
+            reward=reported.score,
             input_tokens=result.input_tokens,
             output_tokens=result.output_tokens,
             total_tokens=result.total_tokens,
@@ -82,6 +87,7 @@ class Entry(NamedTuple):
             unearned=is_unearned(result.validity) or None,
             diagnostics=result.diagnostics,
             sentence=result.sentence,
+            unnamed=reported.unnamed,
         )
 
 
@@ -101,9 +107,11 @@ class TaskRepeat(NamedTuple):
 class Scores:
     """The scores of a batch, over ``total`` slots.
 
-    The score of ``scoreable`` slots counts, ``coverage`` is their share, ``scored`` of them
-    have a reward. ``score_all`` counts an unscored slot 0, ``score_effective`` leaves it
-    out; ``score_worst`` and ``score_best`` count it the least and the greatest reward, 0 and 1
+    The verdict of ``scoreable`` slots lets a score count, ``scored`` of them have one, and
+    ``coverage`` is their share of all. ``score_all`` counts an unscored slot 0,
+    ``score_effective`` leaves it out. ``score_reported`` is the mean of the last reward that was
+    reported of each slot, over those that have one: what a harness would print without truezero.
+    ``score_worst`` and ``score_best`` count it the least and the greatest reward, 0 and 1
     unless a range was registered; None if a reward lies outside. ``score_first`` looks at
     first attempts only, ``score_retried`` at slots that a later attempt fills.
     ``retried_after_score`` are slots that were retried although they had a score. A
@@ -115,13 +123,14 @@ class Scores:
     scoreable: int
     scored: int
     coverage: float | None
-    score_all: float | None
-    score_effective: float | None
-    score_worst: float | None
-    score_best: float | None
-    score_first: float | None
-    score_retried: float | None
-    retried: int
+    score_all: float | None = None
+    score_effective: float | None = None
+    score_reported: float | None = None
+    score_worst: float | None = None
+    score_best: float | None = None
+    score_first: float | None = None
+    score_retried: float | None = None
+    retried: int = 0
     retried_after_score: tuple[str, ...] = ()
     score_ci: Interval | None = None
     pass_at: tuple[PassAt, ...] | None = None
@@ -138,26 +147,16 @@ def validity_names(findings: Sequence[ValidityFinding]) -> str | None:
     return f" {' '.join([findings[0].level.value, *checks])} "
 
 
-def reward_of(result: Result) -> float | None:
-    """Return the one score of a result, as `reward_in` reads it; None if it does not count."""
-    return None if takes_rewards(result) else reward_in(result.rewards, result.eval)
+def reward_of(result: Result, score_key: str | None = None) -> float | None:
+    """Return the score of a result; None if it has none, or it does not count."""
+    return score_in(result, score_key).score
 
 
-def reward_in(
-    rewards: Mapping[str, float] | None, eval_: Mapping[str, object] | None
-) -> float | None:
-    """Return the one score that a runner reported; None without one, or with several.
-
-    Read by its name from ``rewards``, else from ``eval`` (true is 1, false is 0); a sole
-    reward counts under any name.
-    """
-    rewards = rewards or {}
-    for values in (rewards, eval_ or {}):
-        named = (values.get(name) for name in REWARD_NAMES)
-        number = next((value for value in named if isinstance(value, int | float)), None)
-        if number is not None:
-            return float(number)
-    return next(iter(rewards.values())) if len(rewards) == 1 else None
+def score_in(result: Result, score_key: str | None = None) -> ReportedScore:
+    """Return the score that a runner reported of a result, or nothing if it does not count."""
+    if takes_rewards(result):
+        return ReportedScore()
+    return reported_score(result.rewards, result.eval, score_key)
 
 
 def task_repeats(entries: Iterable[Entry]) -> list[TaskRepeat]:
@@ -193,6 +192,12 @@ def _slot(attempts: list[Entry]) -> TaskRepeat:
     ordered = sorted(attempts, key=lambda a: a.attempt or 0)
     scored = (a for a in ordered if a.score is not None)
     return TaskRepeat(slot_name(first), tuple(ordered), next(scored, ordered[-1]))
+
+
+def judged_of(slot: TaskRepeat) -> TaskRepeat | None:
+    """Return a slot with those of its attempts that are judged; None if none is."""
+    judged = [each for each in slot.attempts if each.health is not None]
+    return slot if len(judged) == len(slot.attempts) else _slot(judged) if judged else None
 
 
 def by_number(slot: TaskRepeat) -> tuple[bool, int]:
@@ -269,27 +274,59 @@ def _route(lane: str) -> str:
 
 def zero_of(slot: TaskRepeat) -> Entry | None:
     """Return the attempt for which a repeat reads as 0; None if it does not."""
-    if slot.counted.score is not None:
-        return slot.counted if slot.counted.score == 0 else None
-    reported = [each for each in slot.attempts if each.reward is not None]  # a skipped one has none
-    if not reported or reported[-1].reward != 0 or reported[-1].provisional:
+    entry = _read_by(slot)
+    return entry if entry is not None and _is_zero(entry) else None
+
+
+def one_of(slot: TaskRepeat) -> Entry | None:
+    """Return the attempt for which a repeat reads as a score above 0; None if it does not."""
+    entry = _read_by(slot)
+    if entry is None or _is_zero(entry):
         return None
-    return reported[-1]
+    return entry if any(value > 0 for value in _values(entry)) else None
+
+
+def _read_by(slot: TaskRepeat) -> Entry | None:
+    """Return the attempt whose rewards a repeat shows: the one that counts, else the last one."""
+    if slot.counted.score is not None:
+        return slot.counted
+    reported = [each for each in slot.attempts if _values(each)]  # a skipped one has none
+    return reported[-1] if reported and not reported[-1].provisional else None
+
+
+def _values(entry: Entry) -> list[float]:
+    """Return the score that was reported; without one, the rewards under any key."""
+    return [value for _, value in entry.unnamed] if entry.reward is None else [entry.reward]
+
+
+def _is_zero(entry: Entry) -> bool:
+    return 0 in _values(entry)
+
+
+def last_reported(slot: TaskRepeat) -> float | None:
+    """Return the last score that was reported of a repeat, as a harness overwrites earlier ones.
+
+    A rollout that has not ended has none yet. None if there is none.
+    """
+    given = (each for each in slot.attempts if each.score is not None or not each.provisional)
+    return next(iter(_known(each.reward for each in reversed([*given]))), None)
 
 
 def unmeasured_by(entry: Entry) -> str:
     """Name the reason for which a rollout's reward does not count.
 
     A failure's subcategory, ``suspected``, the check that found the measurement unsound,
-    ``excluded`` by the batch's policy, or the health that leaves it undecided.
+    ``excluded`` by the batch's policy, or the health that leaves it undecided; ``undecided`` too
+    if nobody can say whether a model answered.
     """
     if entry.subcategory is not None and entry.health == Health.API_ERROR:
         return entry.subcategory
     if entry.health == Health.SUSPECTED_API_ERROR:
         return "suspected"
-    if entry.health == Health.HEALTHY:
+    if entry.health == Health.HEALTHY and entry.scoreable == "no":
         return "excluded" if entry.validity is None else entry.validity.split()[1]
-    return entry.health or Health.UNDECIDED.value
+    undecided = entry.health is None or entry.health == Health.HEALTHY
+    return Health.UNDECIDED.value if undecided else str(entry.health)
 
 
 def problems(entry: Entry, name: str) -> list[str]:
@@ -308,7 +345,9 @@ def excused(slot: TaskRepeat) -> bool:
 
 def own_failures(entry: Entry) -> bool:
     """Return True if a score counts although no model answered: the agent's own failures."""
-    return any(isinstance(each, OwnFailureInfo) and each.unanswered for each in entry.diagnostics)
+    return entry.score is not None and any(
+        isinstance(each, OwnFailureInfo) and each.unanswered for each in entry.diagnostics
+    )
 
 
 def counted_with(slot: TaskRepeat) -> str | None:

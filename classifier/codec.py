@@ -336,6 +336,7 @@ _encode_rollout = _encoder(
     sparse=(
         "client_cache",
         "reward_range",
+        "score_key",
         "passes_tokens",
         "skipped",
         "limit_reached",

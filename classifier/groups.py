@@ -24,7 +24,8 @@ class Member(NamedTuple):
     ``wanted`` is how many repeats of its task its registration asked for, ``retry`` whether its
     verdict advises to run it again, ``skipped`` whether an open breaker did not admit it,
     ``given_up`` whether its batch ended without its outcome. ``revision`` is the number of times
-    that the group had settled when this rollout's end settled it; None if it did not.
+    that the group had settled when this rollout's end settled it; None if it did not. ``no_score``
+    says why its rewards hold no score.
     """
 
     entry: Entry
@@ -33,6 +34,7 @@ class Member(NamedTuple):
     skipped: bool = False
     given_up: bool = False
     revision: int | None = None
+    no_score: str | None = None
 
     @property
     def final(self) -> bool:
@@ -56,7 +58,8 @@ class Group:
     batch's score. A masked repeat is not ``valid``, and has no reward. ``baseline`` is the mean of
     the valid rewards, ``std`` their standard deviation (ddof 1); None over too few. ``resample``
     repeats failed in a way that advises to run them again. ``drop``: even with those, and the ones
-    to come, fewer than the required number can be valid.
+    to come, fewer than the required number can be valid. ``no_score`` says why rewards of one of
+    them hold no score.
     """
 
     task: str
@@ -72,6 +75,7 @@ class Group:
     std: float | None
     resample: int
     drop: bool
+    no_score: str | None = None
 
 
 def group(
@@ -114,6 +118,7 @@ def group(
         std=std,
         resample=resample,
         drop=len(rewards) + missing - lost < min_valid,
+        no_score=next((m.no_score for m in counted if m.no_score is not None), None),
     )
 
 

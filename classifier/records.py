@@ -467,6 +467,7 @@ class RolloutRecord:
     usage_channel: str = "proxy"  # "none": an agent on its own subscription
     client_cache: bool | None = None  # its client has a cache, whose answers make no call
     reward_range: tuple[float, ...] | None = None  # least and greatest, one for all of its batch
+    score_key: str | None = None  # of its rewards, the one that is the score: likewise
     repeat: int | None = None
     attempt: int | None = None
     gaps: int = 0

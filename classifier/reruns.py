@@ -140,7 +140,8 @@ class RerunEntry(NamedTuple):
 
     ``entry.health`` is None if it was not judged yet. ``skipped`` says why it was not
     admitted, ``warnings`` are the verdict's, ``excluded_by`` for what the policy leaves its score
-    out. ``model``, ``upstream`` and ``repeats`` are those that it was registered with.
+    out. ``no_score`` says why its rewards hold no score. ``model``, ``upstream`` and ``repeats``
+    are those that it was registered with.
     """
 
     entry: Entry
@@ -154,6 +155,7 @@ class RerunEntry(NamedTuple):
     model: str | None = None
     upstream: str | None = None
     repeats: int | None = None
+    no_score: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +285,8 @@ def _left_out(last: RerunEntry) -> tuple[str, str]:
     """Return why a rollout that reached its model has no score, and what to do first."""
     if last.entry.scoreable == "unknown":
         return "not_known", _NOT_MEASURED["not_known"]
+    if last.no_score is not None:
+        return "score_key", last.no_score
     if last.entry.scoreable == "yes":
         return "no_reward", _NOT_MEASURED["no_reward"]
     cause = next(iter(last.excluded_by), "not_known")

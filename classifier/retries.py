@@ -225,7 +225,7 @@ def with_advice(
         earlier=earlier,
         silence=_NO_SILENCE if once else silence,
     )
-    return with_sentence(replace(verdict, retry=retry))
+    return with_sentence(replace(verdict, retry=retry), rollout)
 
 
 def _left_open(verdict: Verdict) -> bool:

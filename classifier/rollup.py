@@ -16,12 +16,15 @@ from enum import StrEnum
 from hashlib import blake2b
 from typing import NamedTuple, TypeAlias, TypeVar
 
+from classifier.batch_parts import part_count
 from classifier.batches import (
     Entry,
     TaskRepeat,
     counted_with,
     excused,
-    own_failures,
+    judged_of,
+    last_reported,
+    one_of,
     problems,
     repeat_of,
     scored_before,
@@ -30,6 +33,7 @@ from classifier.batches import (
     zero_of,
 )
 from classifier.reruns import count_of, standing
+from classifier.score_keys import keys_of
 
 UNIT = 2**68  # the whole number that stands for 1 in sums of scores, seconds and US dollars
 
@@ -41,6 +45,8 @@ SUMS = ("input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens
 """The whole numbers of an entry that are added up."""
 FRACTIONS = ("cost_usd", "lost_s", "held_s")
 """Its other numbers that are added up, in units of 1 / `UNIT`."""
+TAKEN = "taken"
+"""The sum of the scores that were reported and do not count, likewise."""
 _ZEROS = {(True, True): "excluded_zero", (True, False): "excluded_other",
           (False, True): "kept_zero", (False, False): "kept_other"}  # fmt: skip
 
@@ -145,7 +151,7 @@ def add(to: Counter[Key], other: Mapping[Key, int], times: int = 1) -> None:
 class AlikeRollouts:
     """Rollouts that are units by themselves and count alike: how many, what one counts, sums.
 
-    ``sums`` are over all of them, by the names of `SUMS` and `FRACTIONS`.
+    ``sums`` are over all of them, by the names of `SUMS`, `FRACTIONS` and `TAKEN`.
     """
 
     rollouts: int
@@ -160,6 +166,7 @@ class AlikeRollouts:
         for name in (*SUMS, *FRACTIONS):
             if f"known:{name}" in own:
                 counts[f"sum:{name}"] = self.sums[name]
+        counts["score:reported"] = self.sums.get(TAKEN, 0)
         return Counter({name: count for name, count in counts.items() if count})
 
 
@@ -171,12 +178,12 @@ def totals_of(alike: Iterable[AlikeRollouts], others: PartialTotals, *, score: i
     """Return the counts of a batch: of rollouts alike, and of those that were summed up singly.
 
     Arguments:
-        score: the sum of the scores of those alike, each of which is its slot's first and counts.
+        score: the sum of the scores of those alike that count: each is its slot's first and last.
     """
     counts = Counter(others.counts)
     for each in alike:
         add(counts, each.counts)
-    add(counts, {"score:scored": score, "score:first": score})
+    add(counts, {"score:scored": score, "score:first": score, "score:reported": score})
     return counts
 
 
@@ -202,19 +209,26 @@ def whole(value: float | None) -> int | None:
     return size if numerator > 0 else -size
 
 
+def taken(entry: Entry) -> float | None:
+    """Return the score that was reported of a rollout and does not count; None without one."""
+    return None if entry.scoreable == "yes" or entry.provisional else entry.reward
+
+
 def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     """Sum up whole units, given the oldest rollouts first."""
     part = PartialTotals()
     judged = [each for each in attempts if each.entry.health is not None]
-    _add_standing(part, attempts)
     part.counts["rollouts"] = len(attempts)
     part.counts["skipped"] = sum(each.skipped for each in attempts)
     part.counts.update(f"declared:{each.fallbacks}" for each in attempts if each.fallbacks)
     for each in judged:
         _add_judged(part, each)
-    began = {each.entry.rollout_id: each.at for each in judged}
-    for slot in task_repeats(each.entry for each in judged):
-        _add_slot(part, slot, began)
+    by_id = {each.entry.rollout_id: each for each in attempts}
+    began = {name: each.at for name, each in by_id.items()}
+    for slot in task_repeats(each.entry for each in attempts):
+        _add_standing(part, slot, by_id)
+        if (known := judged_of(slot)) is not None:
+            _add_slot(part, known, began)
     retries = list(_to_retry(attempts))
     part.counts["retry"] = len(retries)
     part.notes.update(retries)
@@ -222,13 +236,14 @@ def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     return part
 
 
-def _add_standing(part: PartialTotals, attempts: Sequence[CountedRollout]) -> None:
-    """Count the slots without a score by what is to be done about them."""
-    by_id = {each.entry.rollout_id: each for each in attempts}
-    for slot in task_repeats(each.entry for each in attempts):
-        if slot.counted.score is None:
-            status = standing([by_id[entry.rollout_id] for entry in slot.attempts])
-            part.counts[count_of(status)] += 1
+def _add_standing(
+    part: PartialTotals, slot: TaskRepeat, by_id: Mapping[str, CountedRollout]
+) -> None:
+    """Count a slot by its part of the batch, and one without a score by what is to be done."""
+    part.counts[part_count(slot, skipped=by_id[slot.counted.rollout_id].skipped)] += 1
+    if slot.counted.score is None:
+        status = standing([by_id[entry.rollout_id] for entry in slot.attempts])
+        part.counts[count_of(status)] += 1
 
 
 def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
@@ -243,6 +258,8 @@ def _add_judged(part: PartialTotals, attempt: CountedRollout) -> None:
         counts[f"level:{level}"] += 1
         counts.update(f"check:{check}" for check in checks)
     counts["unearned"] += bool(entry.unearned)
+    if entry.unnamed:
+        counts[f"unnamed:{keys_of(entry.unnamed)}"] += 1
     counts.update(f"diagnostic:{each.field}" for each in entry.diagnostics)
     for name in SUMS:
         if (value := getattr(entry, name)) is not None:
@@ -261,7 +278,6 @@ def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float])
     counts["slots"] += 1
     counts["scoreable"] += counted.scoreable == "yes"
     counts["excused"] += excused(slot)
-    counts["own_failures"] += own_failures(counted)
     retried = len(slot.attempts) > 1
     for name, entry in (("scored", counted), ("first", first)):
         _add_score(counts, name, entry)
@@ -277,10 +293,14 @@ def _add_slot(part: PartialTotals, slot: TaskRepeat, began: Mapping[str, float])
         counts["lines"] += 1
         counts["picked"] += 1
         part.notes.add(Note(NoteKind.PICKED, at, counted.rollout_id))
-    if (zero := zero_of(slot)) is not None:
-        counts["reported_zeros"] += 1
-        if zero.score is None:
-            counts[f"unmeasured_zero:{unmeasured_by(zero)}"] += 1
+    for kind, shown in (("zero", zero_of(slot)), ("one", one_of(slot))):
+        if shown is not None:
+            counts[f"reported_{kind}s"] += 1
+            if shown.scoreable != "yes":
+                counts[f"unmeasured_{kind}:{unmeasured_by(shown)}"] += 1
+    if (reported := whole(last_reported(slot))) is not None:
+        counts["reported"] += 1
+        counts["score:reported"] += reported
     if (level := counted_with(slot)) in _COUNTED:
         counts[f"counted:{level}"] += 1
         part.notes.add(Note(NoteKind(level), at, counted.rollout_id))

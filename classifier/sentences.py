@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from classifier.records import TerminationReason
+from classifier.records import RolloutRecord, TerminationReason
+from classifier.score_keys import keys_of, no_score, reported_score
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
@@ -38,12 +39,15 @@ from classifier.verdicts import (
 _OWN_FAILURES = "no model answered: the agent's own failures; the zero counts"
 
 
-def sentence(verdict: Any) -> str:
+def sentence(verdict: Any, no_score: str | None = None) -> str:
     """Say if a verdict's score counts, why, whose failure decided, and what to do next.
 
     Arguments:
         verdict: a ``Verdict``, or one as REST has it.
+        no_score: why rewards were reported and none of them is the score, and the fix.
     """
+    if no_score is not None and verdict.scoreable == "yes":
+        return f"{sentence(verdict)}; no score: {no_score}"
     if verdict.rule == OWN_FAILURES:
         return _OWN_FAILURES
     parts = f"{_counts(verdict)}: {_WHY[verdict.health](verdict)}"
@@ -52,9 +56,22 @@ def sentence(verdict: Any) -> str:
     return f"{parts}; {then}" if (then := _next(verdict)) else parts
 
 
-def with_sentence(verdict: Verdict) -> Verdict:
-    """Return a verdict with the sentence that its other fields make."""
-    return replace(verdict, sentence=sentence(verdict))
+def with_sentence(verdict: Verdict, rollout: RolloutRecord | None = None) -> Verdict:
+    """Return a verdict with the sentence that its other fields make.
+
+    Arguments:
+        rollout: whose rewards may lack a score.
+    """
+    return replace(verdict, sentence=sentence(verdict, _without_score(rollout)))
+
+
+def _without_score(rollout: RolloutRecord | None) -> str | None:
+    """Say why a rollout's rewards hold no score; None if they do, or there are none."""
+    if rollout is None or (outcome := rollout.outcome) is None:
+        return None
+    key = rollout.score_key
+    unnamed = reported_score(outcome.rewards, outcome.eval, key).unnamed
+    return no_score(keys_of(unnamed), key) if unnamed else None
 
 
 def told(verdict: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 # C0, DEL and C1; what turns the direction of a text (Unicode UAX #9, `Bidi_Control`); separators
 # of lines and paragraphs; zero-width joiners and marks; surrogates that no encoding takes.
@@ -85,9 +85,42 @@ def sum_words(known: str | None, calls: int | None, unknown: int | None, why: st
     return f"{least}; {unknown:,} of {plural(calls, 'call')} {why}"
 
 
-def not_measurements(zeros: int) -> str:
-    """Say that so many zeros are no measurements, behind their number."""
-    return "is not a measurement" if zeros == 1 else "are not measurements"
+def not_measurements(scores: int) -> str:
+    """Say that so many zeros, or scores above 0, are no measurements, behind their number."""
+    return "is not a measurement" if scores == 1 else "are not measurements"
+
+
+_NOT_SCORED: Final = {
+    "no_reward": "no reward was reported",
+    "score_key": "no reward is known to be the score",
+}
+
+
+def parts_words(parts: Mapping[str, Any]) -> str:
+    """Say where the planned repeats of a batch are: each is in one part, and 0 is left out.
+
+    Arguments:
+        parts: as REST has them.
+    """
+    own = parts["own_failures"]
+    not_scored = {_NOT_SCORED.get(why, why): n for why, n in parts["not_scored"].items()}
+    told = [
+        f"{parts['measured']:,} measured",
+        own and plural(own, "agent's own failure", "agents' own failures"),
+        _apart(parts["not_measured"], "not measured"),
+        _apart(not_scored, "not scored"),
+        *(
+            parts[name] and f"{parts[name]:,} {name.replace('_', ' ')}"
+            for name in ("skipped", "running", "never_started")
+        ),
+    ]
+    return ", ".join(filter(None, told))
+
+
+def _apart(causes: Mapping[str, int], what: str) -> str:
+    """Return a part of repeats with its causes, empty without any."""
+    named = ", ".join(f"{n:,} {cause.replace('_', ' ')}" for cause, n in causes.items())
+    return f"{sum(causes.values()):,} {what} ({named})" if causes else ""
 
 
 def exclusion_words(bias: bool | None, p: float | None) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from classifier.batches import reward_in
 from classifier.evidence import Evidence
 from classifier.logical_calls import CallState, output_tokens
 from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, RolloutRecord
+from classifier.score_keys import reward_in
 from classifier.totals import output_total
 from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
 from classifier.verdicts import (
@@ -311,7 +311,9 @@ def rewarded(rollout: RolloutRecord) -> dict[str, float]:
     if outcome is None:
         return {}
     reported = dict(outcome.rewards or {})
-    score = reward_in(reported, outcome.eval)
+    score = reward_in(reported, outcome.eval, rollout.score_key)
+    if score is None:  # whatever is the score, an evaluation says that it passed
+        score = reward_in(None, outcome.eval)
     if score is not None and score not in reported.values():
         reported["eval"] = score
     least = least_reward(rollout)

@@ -39,7 +39,7 @@ from proxy.routing.errors import Refusal
 from proxy.store import batch_counts
 from proxy.store.batch_counts import SummedBatch, sum_up
 from proxy.store.batch_versions import batch_versions
-from proxy.store.batches import BatchCursor, newest, outdated, reward_span
+from proxy.store.batches import BatchCursor, BatchRewards, newest, outdated, rewards_of
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
 
@@ -47,8 +47,7 @@ _SUMMARY = (
     "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
     "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
     "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
-    "unearned",
-    "own_failures",
+    "unearned", "own_failures", "no_score",
 )  # fmt: skip
 
 
@@ -62,7 +61,7 @@ class BatchState:
     counts: Counts
     summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
-    rewards: RewardSpan
+    rewards: BatchRewards
     answering: Answering
 
     def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
@@ -73,6 +72,7 @@ class BatchState:
             as_of: when its rows were read, in epoch seconds.
         """
         counted = {name: getattr(self.summary, name) for name in _SUMMARY}
+        span, parts = self.rewards.span, self.summary.parts
         return {
             "batch": batch,
             "as_of": as_of,
@@ -81,10 +81,15 @@ class BatchState:
             "outdated": outdated,
             **counted,
             **asdict(self.summary.scores),
-            "reward_least": self.rewards.least,
-            "reward_greatest": self.rewards.greatest,
-            "reward_range": self.rewards.registered,
+            "repeats_planned": parts.planned,
+            "never_started": parts.never_started,
+            "parts": asdict(parts),
+            "reward_least": span.least,
+            "reward_greatest": span.greatest,
+            "reward_range": span.registered,
+            "score_key": self.rewards.score_key,
             "zeros": asdict(self.summary.zeros),
+            "ones": asdict(self.summary.ones),
             "retried_after_score_total": self.counts["picked"],
             **self._exclusion(),
             "validity_across": [asdict(finding) for finding in self.summary.across],
@@ -186,7 +191,7 @@ async def rewards(service: Service, batch: str) -> RewardSpan:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await state_of(service, batch)).value.rewards
+    return (await state_of(service, batch)).value.rewards.span
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
@@ -293,7 +298,13 @@ def _read(service: Service, batch: str) -> BatchState:
     exclusion = _tested(service, batch, counts, summed.shapes)
     across = compare_served(summed.served, declared_in(counts))
     scored = summary_of(
-        counts, summed.shapes, summed.named, exclusion, across, reward_range=rewards.registered
+        counts,
+        summed.shapes,
+        summed.named,
+        exclusion,
+        across,
+        reward_range=rewards.span.registered,
+        score_key=rewards.score_key,
     )
     return BatchState(
         counts=counts,
@@ -304,8 +315,8 @@ def _read(service: Service, batch: str) -> BatchState:
     )
 
 
-def _of_one_snapshot(connection: Connection, batch: str) -> tuple[SummedBatch | None, RewardSpan]:
-    return sum_up(connection, batch), reward_span(connection, batch)
+def _of_one_snapshot(connection: Connection, batch: str) -> tuple[SummedBatch | None, BatchRewards]:
+    return sum_up(connection, batch), rewards_of(connection, batch)
 
 
 def _tested(service: Service, batch: str, counts: Counts, shapes: Shapes) -> Exclusion:

@@ -559,7 +559,7 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         verdict = with_advice(verdict, rollout, policy, earlier, silent)
     doubted = service.recorder.failing or not loaded.storable
     if doubted or _is_being_asked(service, rollout, verdict, now):
-        return with_sentence(replace(verdict, provisional=True, judged_at=None))
+        return with_sentence(replace(verdict, provisional=True, judged_at=None), rollout)
     feed = partial(
         breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
     )
@@ -708,7 +708,7 @@ def _verdict_row(
         "passes_tokens": rollout.passes_tokens,
         "unearned": is_unearned(verdict.validity) or None,
         "servings": servings_text(verdict.servings),
-        "reward": reward_of(record),
+        "reward": reward_of(record, rollout.score_key),
         **_counts_behind_sums(rollout, prices),
         "lost_s": verdict.lost_s,
         "held_s": verdict.held_s,

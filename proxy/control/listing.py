@@ -23,8 +23,8 @@ from proxy.control.queries import (
 )
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
-from proxy.store import listing
-from proxy.store.batch_counts import as_counted, reported_reward
+from proxy.store import batch_counts, listing
+from proxy.store.batch_counts import as_counted
 from proxy.store.listing import Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
@@ -207,7 +207,7 @@ def _items(rows: Sequence[Facts]) -> list[dict[str, Any]]:
 def reported_in(row: Mapping[str, Any]) -> float | None:
     """Return the reward that a rollout's runner reported, also where it does not count."""
     outcome = row["outcome"]
-    return None if outcome is None else reported_reward(outcome)
+    return outcome and batch_counts.reported_in(outcome, row["score_key"]).score
 
 
 def _first_id(rows: Sequence[Facts]) -> str | None:

@@ -167,7 +167,7 @@ def _registered(
     registered: Registered,
     public_url: str,
 ) -> models.RolloutRegistered | Refusal:
-    refusal = _refusal(registration, registered)
+    refusal = _refusal(registration, registered, _stated(request))
     if refusal is not None:
         return refusal
     access = partial(
@@ -207,22 +207,25 @@ def _warnings(
 
 def _stated(request: models.RolloutRequest) -> dict[str, str]:
     """Return what a registration says of its batch, as columns."""
-    policy = {} if request.policy is None else request.policy.model_dump(exclude_none=True)
-    if request.reward_range is None:
-        return policy
-    return policy | {"reward_range": as_json(request.reward_range)}
+    stated = {} if request.policy is None else request.policy.model_dump(exclude_none=True)
+    if request.reward_range is not None:
+        stated["reward_range"] = as_json(request.reward_range)
+    if request.score_key is not None:
+        stated["score_key"] = request.score_key
+    return stated
 
 
-def _refusal(registration: Registration, registered: Registered) -> Refusal | None:
+def _refusal(
+    registration: Registration, registered: Registered, stated: Mapping[str, str]
+) -> Refusal | None:
     """Refuse a registration that the stored state contradicts: 409; None if nothing does."""
     for name, value in registered.differing.items():
-        named = f"policy.{name} {value!r}" if name in POLICY_COLUMNS else f"{name} {value}"
-        stated = f"without a {name}" if value is None else f"with {named}"
+        standing, other = _term(name, value), _term(name, stated[name])
         return Refusal(
             409,
             "batch_policy",
-            f"batch {registration.batch!r} was registered {stated}: "
-            "it is one for all of its rollouts",
+            f"batch {registration.batch!r} was registered {standing}, not {other}: it is one for "
+            "all of its rollouts; leave it out, or begin a new batch",
         )
     if registered.limits:
         return Refusal(
@@ -232,6 +235,13 @@ def _refusal(registration: Registration, registered: Registered) -> Refusal | No
             "first registration states them, and POST /batches/…/limits changes them",
         )
     return other_attributes(registration.id) if registered.conflict else None
+
+
+def _term(name: str, value: str | None) -> str:
+    """Return one fact or policy of a batch, as a refusal names it."""
+    if value is None:
+        return f"without a {name}"
+    return f"with policy.{name} {value!r}" if name in POLICY_COLUMNS else f"with {name} {value}"
 
 
 def models_as_columns(model: str | list[str] | None) -> dict[str, str | None]:

@@ -43,13 +43,14 @@ from sqlalchemy.types import NULLTYPE
 
 from classifier import codec
 from classifier.batch_summary import Named
-from classifier.batches import Entry, reward_in
+from classifier.batches import Entry
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.groups import TaskTotal
 from classifier.reruns import NEVER_STARTED
 from classifier.rollup import (
     FRACTIONS,
     SUMS,
+    TAKEN,
     UNIT,
     AlikeRollouts,
     CountedRollout,
@@ -62,12 +63,15 @@ from classifier.rollup import (
     TaskSums,
     kind_of,
     part_of,
+    taken,
     totals_of,
+    whole,
 )
+from classifier.score_keys import ReportedScore, keys_of, no_score, reported_score
 from classifier.sentences import told
 from classifier.verdicts import AttributedTo
 from classifier.whole_batch import EXAMPLES, MOST, ServedAlike, named_of
-from proxy.store.tables import ENTRY_COLUMNS, IDS, JOINED, rollouts, verdicts
+from proxy.store.tables import ENTRY_COLUMNS, ENTRY_FIELDS, IDS, JOINED, rollouts, verdicts
 
 _AT_ONCE = 500  # verdicts whose kinds one transaction stores
 
@@ -118,6 +122,10 @@ def sum_up(connection: Connection, batch: str) -> SummedBatch | None:
 # --- one rollout, as it counts -----------------------------------------------------------------
 
 
+UNREWARDED = and_(verdicts.c.scoreable == "yes", verdicts.c.reward.is_(None))
+"""Of verdicts that let a score count: none was reported, or rewards of which none is it."""
+
+
 @cache
 def _any_rows() -> Select[Any]:
     """Select rollouts with what their counts depend on."""
@@ -129,7 +137,8 @@ def _any_rows() -> Select[Any]:
     columns = (
         *ENTRY_COLUMNS,
         case((detailed, verdicts.c.verdict)),
-        case((verdicts.c.scoreable != "yes", rollouts.c.outcome)),
+        case((or_(verdicts.c.scoreable != "yes", UNREWARDED), rollouts.c.outcome)),
+        rollouts.c.score_key,
         rollouts.c.created_at,
         rollouts.c.skipped,
         verdicts.c.servings,
@@ -145,11 +154,12 @@ def _any_rows() -> Select[Any]:
 
 
 def _rollout(row: Sequence[Any]) -> CountedRollout:
-    *columns, verdict, outcome, at, skipped, servings, fallbacks, cause = row
+    *columns, verdict, outcome, key, at, skipped, servings, fallbacks, cause = row
     known = _details(verdict) if verdict else _NO_DETAILS
-    entry = Entry._make((*columns, known.diagnostics, known.sentence))
+    entry = Entry._make((*columns, known.diagnostics, known.sentence, ()))
     if outcome:
-        entry = entry._replace(reward=reported_reward(outcome))
+        reported = reported_in(outcome, key)
+        entry = entry._replace(reward=reported.score, unnamed=reported.unnamed)
     return CountedRollout(
         entry, at, skipped is not None, known.retry, servings, fallbacks, known.transient, cause
     )
@@ -207,21 +217,24 @@ def _version(verdict: str | None) -> str | None:
 _SOME = _any_rows().where(rollouts.c.id.in_(IDS))
 
 
-def kind_of_row(row: Mapping[Any, Any], place: Mapping[str, Any]) -> int:
-    """Return the kind of a verdict that is to be stored.
+def derived(row: Mapping[Any, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a verdict that is to be stored which follow from the others.
+
+    That is its kind, and the score that it takes away.
 
     Arguments:
         row: columns of `verdicts`; one that is left out is unknown.
-        place: ``task``, ``created_at``, ``outcome``, ``skipped`` and ``fallbacks`` of its rollout.
+        place: columns of its rollout, by the names of `PLACE`.
     """
     unhealthy, excluded = row["health"] != "healthy", row["scoreable"] != "yes"
     detailed = unhealthy or excluded or row.get("attributed_to") == AttributedTo.AGENT.value
     alone = _rollout(
         (
             row["rollout_id"], place["task"], None, None,
-            *map(row.get, Entry._fields[4:-2]),
+            *map(row.get, ENTRY_FIELDS),
             row["verdict"] if detailed else None,
-            place["outcome"] if excluded else None,
+            place["outcome"] if excluded or row.get("reward") is None else None,
+            place["score_key"],
             place["created_at"],
             place["skipped"],
             row.get("servings"),
@@ -229,11 +242,11 @@ def kind_of_row(row: Mapping[Any, Any], place: Mapping[str, Any]) -> int:
             row.get("cause") if unhealthy else None,
         )
     )  # fmt: skip
-    return kind_of(part_of([alone]))
+    return {"counted": kind_of(part_of([alone])), "taken": taken(alone.entry)}
 
 
-PLACE = ("task", "created_at", "outcome", "skipped", "fallbacks")
-"""The columns of a rollout on which its verdict's kind depends."""
+PLACE = ("task", "created_at", "outcome", "score_key", "skipped", "fallbacks")
+"""The columns of a rollout on which the derived ones of its verdict depend."""
 
 
 def store_kinds(
@@ -257,11 +270,14 @@ def store_kinds(
     found = [
         {
             "of": row["rollout_id"],
-            "kind": kind_of_row(row, {name: row[f"own_{name}"] for name in PLACE}),
+            **{f"new_{name}": value for name, value in of_row.items()},
         }
         for row in rows
+        for of_row in [derived(row, {name: row[f"own_{name}"] for name in PLACE})]
     ]
-    connection.execute(own.values(counted=bindparam("kind")), found)
+    connection.execute(
+        own.values(counted=bindparam("new_counted"), taken=bindparam("new_taken")), found
+    )
     return str(rows[-1]["rollout_id"])
 
 
@@ -302,14 +318,24 @@ def _details(verdict: str) -> _Details:
 _NO_DETAILS = _Details((), retry=False, transient=None, sentence=None)
 
 
-def reported_reward(outcome: str) -> float | None:
-    """Return the reward that the runner reported, also where it does not count.
+def reported_in(outcome: str, score_key: str | None) -> ReportedScore:
+    """Return the score that a runner reported, also if it does not count.
 
     Arguments:
         outcome: JSON, as `rollouts.outcome` holds it.
+        score_key: as the batch was registered.
     """
     facts = orjson.loads(outcome)
-    return reward_in(facts.get("rewards"), facts.get("eval"))
+    return reported_score(facts.get("rewards"), facts.get("eval"), score_key)
+
+
+def why_no_score(outcome: str | None, score_key: str | None) -> str | None:
+    """Say why rewards were reported and none of them is the score; None if one is, or none was.
+
+    Arguments: as of `reported_in`.
+    """
+    unnamed = reported_in(outcome, score_key).unnamed if outcome else ()
+    return no_score(keys_of(unnamed), score_key) if unnamed else None
 
 
 # --- rollouts by kind --------------------------------------------------------------------------
@@ -333,13 +359,21 @@ def _read(connection: Connection, batch: str) -> _CountedBatch:
     if sum(row.n for row in rows) + len(singly) != connection.scalar(count):
         waiting = connection.execute(_without_verdict(connection, batch, singly)).all()
         singly += _judged_without_kind(connection, batch, singly)
-    examples = some_of(connection, {row.example for row in (*rows, *waiting)})
+    by_kind: dict[int, list[Any]] = {}
+    for row in rows:
+        by_kind.setdefault(row.counted, []).append(row)
+    first = [several[0] for several in by_kind.values()]
+    examples = some_of(connection, {row.example for row in (*first, *waiting)})
     parts = {name: part_of([example]) for name, example in examples.items()}
     others = sorted(some_of(connection, singly).values(), key=_age)
     return _CountedBatch(
         alike={
-            row.counted: AlikeRollouts(rollouts=row.n, each=parts[row.example], sums=_sums(row))
-            for row in rows
+            kind: AlikeRollouts(
+                rollouts=sum(row.n for row in several),
+                each=parts[several[0].example],
+                sums=_sums(several),
+            )
+            for kind, several in by_kind.items()
         },
         waiting=[
             AlikeRollouts(rollouts=row.n, each=parts[row.example], sums={}) for row in waiting
@@ -401,6 +435,7 @@ def _by_kind(connection: Connection, batch: str, but: Sequence[str]) -> Select[A
     cut = [_cut(connection, v[name], name) for name in FRACTIONS]
     columns = (
         v.counted,
+        v.taken,
         func.count().label("n"),
         func.min(rollouts.c.id).label("example"),
         *(func.sum(v[name]).label(name) for name in SUMS),
@@ -408,7 +443,7 @@ def _by_kind(connection: Connection, batch: str, but: Sequence[str]) -> Select[A
     )
     query = select(*columns).select_from(rollouts.join(verdicts, _KIND_KNOWN))
     query = query.where(rollouts.c.batch == batch, _not_among(connection, but))
-    return query.group_by(v.counted)
+    return query.group_by(v.counted, v.taken)
 
 
 def _not_among(connection: Connection, ids: Sequence[str]) -> ColumnElement[bool]:
@@ -457,9 +492,10 @@ def _joined(row: Any, name: str) -> int:
     return int(coarse) * (UNIT // _COARSE) + int(fine)
 
 
-def _sums(row: Any) -> dict[str, int]:
-    whole = {name: int(getattr(row, name) or 0) for name in SUMS}
-    return whole | {name: _joined(row, name) for name in FRACTIONS}
+def _sums(rows: Sequence[Any]) -> dict[str, int]:
+    sums = {name: sum(int(getattr(row, name) or 0) for row in rows) for name in SUMS}
+    sums |= {name: sum(_joined(row, name) for row in rows) for name in FRACTIONS}
+    return sums | {TAKEN: sum(row.n * (whole(row.taken) or 0) for row in rows)}
 
 
 # --- repeats by task ---------------------------------------------------------------------------

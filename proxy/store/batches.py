@@ -65,15 +65,24 @@ def newest(
     return connection.execute(query).mappings().all()
 
 
-def reward_span(connection: Connection, batch: str) -> RewardSpan:
-    """Return the least and the greatest reward that counts, and the registered range."""
+class BatchRewards(NamedTuple):
+    """The rewards of a batch, and the key of the score as it was registered."""
+
+    span: RewardSpan
+    score_key: str | None
+
+
+def rewards_of(connection: Connection, batch: str) -> BatchRewards:
+    """Return the least and the greatest reward that counts, and what was registered of rewards."""
     seen = select(func.min(verdicts.c.reward), func.max(verdicts.c.reward)).where(
         verdicts.c.batch == batch, verdicts.c.reward.is_not(None)
     )
     least, greatest = connection.execute(seen).one()
-    one = select(rollouts.c.reward_range).where(rollouts.c.batch == batch, rollouts.c.registered)
-    stated = connection.scalar(one.limit(1))
-    return RewardSpan(least, greatest, tuple(json.loads(stated)) if stated else None)
+    facts = select(rollouts.c.reward_range, rollouts.c.score_key)
+    facts = facts.where(rollouts.c.batch == batch, rollouts.c.registered).limit(1)
+    stated, key = connection.execute(facts).one_or_none() or (None, None)
+    span = RewardSpan(least, greatest, tuple(json.loads(stated)) if stated else None)
+    return BatchRewards(span, key)
 
 
 class Registrations(NamedTuple):

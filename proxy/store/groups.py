@@ -36,13 +36,16 @@ from sqlalchemy import (
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
 from classifier.reruns import MissingRepeats, RerunEntry, without_score
+from proxy.store.batch_counts import UNREWARDED, why_no_score
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import batch_ended, group_settled
 from proxy.store.tables import (
     ENTRY_COLUMNS,
+    ENTRY_FIELDS,
     JOINED,
     OLDEST_FIRST,
     UNSCORED,
+    WITHOUT_DETAILS,
     batch_runs,
     insert_into,
     rollouts,
@@ -57,6 +60,8 @@ _ASIDE = (
     rollouts.c.group_revision,
     rollouts.c.created_at,
     case((verdicts.c.scoreable != "yes", verdicts.c.verdict)).label("masked_by"),
+    case((UNREWARDED, rollouts.c.outcome)),
+    rollouts.c.score_key,
 )
 
 
@@ -184,14 +189,15 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
     members: dict[str, list[Member]] = {}
     waiting: list[str] = []
     for row in connection.execute(query):
-        *judged, repeats, skipped, reported, revision, began_at, masked_by = row
+        *judged, repeats, skipped, reported, revision, began_at, masked_by, outcome, key = row
         member = Member(
-            entry=Entry._make((*judged, (), None)),
+            entry=Entry._make((*judged, *WITHOUT_DETAILS)),
             wanted=repeats,
             retry=masked_by is not None and _advised(masked_by),
             skipped=skipped is not None,
             given_up=reported is None and over_at is not None and began_at <= over_at,
             revision=revision,
+            no_score=why_no_score(outcome, key),
         )
         members.setdefault(row.task, []).append(member)
         if reported is not None and member.entry.provisional is not False:
@@ -263,9 +269,10 @@ def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
     """Return the member with the verdict, if it is of that rollout."""
     if member.entry.rollout_id != row["rollout_id"] or "verdict" not in row:
         return member
-    judged = map(row.get, Entry._fields[4:-2])
+    judged = map(row.get, ENTRY_FIELDS)
     retry = row["scoreable"] != "yes" and _advised(row["verdict"])
-    return member._replace(entry=Entry._make((*member.entry[:4], *judged, (), None)), retry=retry)
+    entry = Entry._make((*member.entry[:4], *judged, *WITHOUT_DETAILS))
+    return member._replace(entry=entry, retry=retry)
 
 
 def _running(member: Member, rollout_id: str, *, given_up: bool) -> Member:
@@ -491,14 +498,16 @@ _COLUMNS = (
     rollouts.c.model,
     rollouts.c.upstream,
     rollouts.c.repeats,
+    case((UNREWARDED, rollouts.c.outcome)),
+    rollouts.c.score_key,
 )
 
 
 def _attempt(row: Sequence[Any]) -> RerunEntry:
-    *judged, skipped, cause, stored, model, upstream, repeats = row
+    *judged, skipped, cause, stored, model, upstream, repeats, outcome, key = row
     verdict = orjson.loads(stored) if stored else {}
     return RerunEntry(
-        entry=Entry._make((*judged, (), None)),
+        entry=Entry._make((*judged, *WITHOUT_DETAILS)),
         transient=verdict.get("transient"),
         cause=cause,
         rule=verdict.get("rule"),
@@ -509,6 +518,7 @@ def _attempt(row: Sequence[Any]) -> RerunEntry:
         model=model,
         upstream=upstream,
         repeats=repeats,
+        no_score=why_no_score(outcome, key),
     )
 
 

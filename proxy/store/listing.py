@@ -33,7 +33,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
 
-from classifier.batches import REWARD_NAMES
+from classifier.score_keys import EVAL_NAMES, REWARD
 from classifier.verdicts import OWN_FAILURES, AttributedTo
 from proxy.store.tables import JOINED, batches, exchanges, rollouts, verdicts
 
@@ -48,7 +48,10 @@ _WALKED = ("fingerprint", "subcategory", "health")
 
 
 class _ReportedReward(FunctionElement[float]):
-    """The reward in an outcome (JSON text), as `classifier.batches.reward_in` reads it."""
+    """The score in an outcome (JSON text), as `classifier.score_keys.reward_in` reads it.
+
+    Arguments: the outcome, and the registered key.
+    """
 
     type = Float()
     inherit_cache = True
@@ -56,33 +59,48 @@ class _ReportedReward(FunctionElement[float]):
 
 @compiles(_ReportedReward, "sqlite")
 def _read_by_sqlite(of: _ReportedReward, compiler: SQLCompiler, **options: Any) -> str:
-    outcome = compiler.process(of.clauses, **options)
-    numbers = "'integer', 'real', 'true', 'false'"
-    named = (
-        f"CASE WHEN json_type({outcome}, '$.{part}.{name}') IN ({numbers})"
-        f" THEN CAST(json_extract({outcome}, '$.{part}.{name}') AS REAL) END"
-        for part in ("rewards", "eval")
-        for name in REWARD_NAMES
+    outcome, key = (compiler.process(each, **options) for each in of.clauses)
+    rewards, evaluated = (
+        f"json_each(CASE json_type({outcome}, '$.{name}')"
+        f" WHEN 'object' THEN json_extract({outcome}, '$.{name}') END)"
+        for name in ("rewards", "eval")
     )
-    sole = f"SELECT max(value) FROM json_each({outcome}, '$.rewards') HAVING count(*) = 1"
-    return f"coalesce({', '.join(named)}, CAST(({sole}) AS REAL))"
+    names = "".join(f" WHEN '{name}' THEN {place}" for place, name in enumerate(EVAL_NAMES))
+    return (
+        f"CASE WHEN NOT EXISTS (SELECT 1 FROM {rewards}) THEN"
+        f" (SELECT CAST(value AS REAL) FROM {evaluated}"
+        " WHERE type IN ('integer', 'real', 'true', 'false') AND"
+        f" CASE WHEN {key} IS NULL THEN key IN {EVAL_NAMES} ELSE key = {key} END"
+        f" ORDER BY CASE key{names} END LIMIT 1)"
+        f" ELSE (SELECT CAST(CASE WHEN {key} IS NULL AND count(*) = 1 THEN max(value)"
+        f" ELSE max(CASE WHEN key = coalesce({key}, '{REWARD}') THEN value END) END AS REAL)"
+        f" FROM {rewards}) END"
+    )
 
 
 @compiles(_ReportedReward, "postgresql")
 def _read_by_postgresql(of: _ReportedReward, compiler: SQLCompiler, **options: Any) -> str:
-    outcome = compiler.process(of.clauses, **options)
-    named = (
-        f"CASE jsonb_typeof(o -> '{part}' -> '{name}')"
-        f" WHEN 'number' THEN (o -> '{part}' ->> '{name}')::double precision"
-        f" WHEN 'boolean' THEN (o -> '{part}' ->> '{name}')::boolean::int END"
-        for part in ("rewards", "eval")
-        for name in REWARD_NAMES
+    outcome, key = (compiler.process(each, **options) for each in of.clauses)
+    rewards, evaluated = (
+        f"jsonb_each(CASE jsonb_typeof(o -> '{name}') WHEN 'object' THEN o -> '{name}' END)"
+        for name in ("rewards", "eval")
     )
-    given = "CASE jsonb_typeof(o -> 'rewards') WHEN 'object' THEN o -> 'rewards' END"
-    sole = f"SELECT max(value)::double precision FROM jsonb_each_text({given}) HAVING count(*) = 1"
+    number = (
+        "CASE jsonb_typeof(value) WHEN 'boolean' THEN (value #>> '{}')::boolean::int"
+        " WHEN 'number' THEN (value #>> '{}')::double precision END"
+    )
+    names = f"ARRAY{[*EVAL_NAMES]}"
+    score = (
+        f"CASE WHEN NOT EXISTS (SELECT 1 FROM {rewards}) THEN"
+        f" (SELECT {number} FROM {evaluated} WHERE jsonb_typeof(value) IN ('boolean', 'number') AND"
+        f" CASE WHEN {key} IS NULL THEN key = ANY({names}) ELSE key = {key} END"
+        f" ORDER BY array_position({names}, key) LIMIT 1)"
+        f" ELSE (SELECT CASE WHEN {key} IS NULL AND count(*) = 1 THEN max({number})"
+        f" ELSE max({number}) FILTER (WHERE key = coalesce({key}, '{REWARD}')) END"
+        f" FROM {rewards}) END"
+    )
     # Parsed once: a subquery with an offset is not merged into the one around it.
-    parsed = f"SELECT {outcome}::jsonb AS o OFFSET 0"
-    return f"(SELECT coalesce({', '.join(named)}, ({sole})) FROM ({parsed}) AS parsed)"
+    return f"(SELECT {score} FROM (SELECT {outcome}::jsonb AS o OFFSET 0) AS parsed)"
 
 
 class _Rule(FunctionElement[str]):
@@ -102,7 +120,7 @@ def _rule_by_postgresql(of: _Rule, compiler: SQLCompiler, **options: Any) -> str
     return f"({compiler.process(of.clauses, **options)})::jsonb ->> 'rule'"
 
 
-_REPORTED = _ReportedReward(rollouts.c.outcome)
+_REPORTED = _ReportedReward(rollouts.c.outcome, rollouts.c.score_key)
 _RULE = _Rule(verdicts.c.verdict)
 # Each order's column. An index has those of time, `batch`, `task`, `health`, `subcategory`,
 # `fingerprint`, `reward`, `total_tokens` and `cost_usd` in order, within a batch too; the others
@@ -137,6 +155,7 @@ ITEM = (
     verdicts.c.validity.label("findings"),
     rollouts.c.outcome_at.label("reported_at"),
     rollouts.c.outcome,
+    rollouts.c.score_key,
     # The few that are attributed to an agent are read.
     case((verdicts.c.attributed_to == AttributedTo.AGENT.value, _RULE == OWN_FAILURES)).label(
         "own_failures"

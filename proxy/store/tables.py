@@ -107,6 +107,7 @@ rollouts = Table(
     Column("limit_reached", Text),  # JSON of classifier.records.LimitReached
     Column("reward_range", _text(80)),  # JSON, least and greatest reward: one for all of a batch
     Column("client_cache", Boolean),  # its client has a cache of its own
+    Column("score_key", _text(200)),  # of its rewards, the score: one for all of a batch
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
@@ -307,6 +308,7 @@ verdicts = Table(
     Column("unearned", Boolean),  # a reward was reported, and no call was answered
     # Alike where a batch counts rollouts alike (`classifier.rollup.kind_of`); null: read it singly.
     Column("counted", _COUNT, info={"derived": True}),
+    Column("taken", Float, info={"derived": True}),  # a reported score that does not count
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),
@@ -318,7 +320,7 @@ verdicts = Table(
     Index(
         "verdicts_counted", "rollout_id", "counted", "scoreable", "provisional", "reward",
         "input_tokens", "output_tokens", "total_tokens", "summed_calls", "tokens_known_calls",
-        "cost_known_calls", "cost_usd", "lost_s", "held_s",
+        "cost_known_calls", "cost_usd", "lost_s", "held_s", "taken",
     ),
 )  # fmt: skip
 
@@ -456,12 +458,16 @@ events = Table(
 JOINED = rollouts.outerjoin(verdicts, verdicts.c.rollout_id == rollouts.c.id)
 OLDEST_FIRST = (rollouts.c.created_at, rollouts.c.id)
 # Under the names that `classifier.batches.Entry` has, in its order.
+ENTRY_FIELDS = Entry._fields[4:-3]
+"""The fields of an entry that are columns of its verdict."""
+WITHOUT_DETAILS: tuple[tuple[()], None, tuple[()]] = ((), None, ())
+"""The fields after them, which are read from JSON, left out."""
 ENTRY_COLUMNS = (
     rollouts.c.id,
     rollouts.c.task,
     rollouts.c.repeat,
     rollouts.c.attempt,
-    *(verdicts.c[name] for name in Entry._fields[4:-2]),
+    *(verdicts.c[name] for name in ENTRY_FIELDS),
 )
 EXCHANGE_COLUMNS: tuple[str, ...] = tuple(column.name for column in exchanges.columns)
 # Fields of `Verdict` that have a column of their own beside its JSON.
@@ -615,7 +621,7 @@ class Registration:
 
 POLICY_COLUMNS = ("agents", "validity", "max_steps", "budget", "content_filter")
 # What is one for all rollouts of a batch: a first registration without one leaves none to state.
-BATCH_FACTS = ("reward_range",)
+BATCH_FACTS = ("reward_range", "score_key")
 TERMS = (*POLICY_COLUMNS, *BATCH_FACTS)
 
 

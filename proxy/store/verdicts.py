@@ -21,7 +21,7 @@ from sqlalchemy import (
 )
 
 from classifier.groups import Group
-from proxy.store.batch_counts import PLACE, kind_of_row
+from proxy.store.batch_counts import PLACE, derived
 from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import (
@@ -67,6 +67,7 @@ class RolloutState(NamedTuple):
     task: str | None
     created_at: float | None
     outcome: str | None
+    score_key: str | None
     skipped: str | None
     fallbacks: str | None
 
@@ -77,7 +78,7 @@ class RolloutState(NamedTuple):
 
     @property
     def place(self) -> dict[str, Any]:
-        """The columns of the rollout on which its verdict's kind depends."""
+        """The columns of the rollout on which the derived ones of its verdict depend."""
         return {name: getattr(self, name) for name in PLACE}
 
     @property
@@ -159,7 +160,7 @@ class Verdicts:
         with self._connections.reading() as connection:
             before = state_of(connection, rollout_id)
             settled = None if row["provisional"] else settled_by(connection, row)
-        kind = kind_of_row(row, before.place)
+        following = derived(row, before.place)
         with (
             self._connections.writing() as connection,
             changing(connection, [rollout_id], into=[batch]),
@@ -169,8 +170,8 @@ class Verdicts:
             if now.stands:
                 return False
             if now.place != before.place:
-                kind = kind_of_row(row, now.place)
-            row = {**row, "counted": kind}
+                following = derived(row, now.place)
+            row = {**row, **following}
             if row["provisional"]:
                 if known is None or known.number == now.change:
                     _keep(connection, row)

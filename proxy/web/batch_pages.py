@@ -66,8 +66,8 @@ _OF_RERUNS = {
                   "provider failures that can be run again now"),
     Rerun.SKIPPED: ("skipped by an open breaker",) * 2,
     Rerun.UNDECIDED: ("undecided: evidence is missing",) * 2,
-    Rerun.UNMEASURED: ("has no valid score, though no provider failed",
-                   "have no valid score, though no provider failed"),
+    Rerun.UNMEASURED: ("has no score, though no provider failed",
+                   "have no score, though no provider failed"),
 }  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def publication_check(summary: Mapping[str, Any], reruns: RerunCounts) -> Public
 
 def _head(summary: Mapping[str, Any]) -> str:
     scored, own = summary["scored"], summary.get("own_failures") or 0
-    measured = measured_words(scored, summary["total"], own)
+    measured = measured_words(scored, summary["repeats_planned"], own)
     if own:
         failures = "agent's own failure" if own == 1 else "agents' own failures"
         measured = f"{measured}: {scored - own:,} measured, {own:,} {failures}"
@@ -97,9 +97,12 @@ def _head(summary: Mapping[str, Any]) -> str:
 def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
     running = reruns.running
     reasons = [Reason(running, "still running", "?tab=rollouts")] if running else []
+    never = summary["never_started"]
     for name, (one, many) in _OF_RERUNS.items():
-        if count := reruns.kinds[name]:
+        if count := reruns.kinds[name] - (never if name is Rerun.UNMEASURED else 0):
             reasons.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
+    if never:
+        reasons.append(Reason(never, "never started", f"?tab=again#{Rerun.UNMEASURED}"))
     if picked := summary["retried_after_score_total"]:
         text = "run again although already scored: the first score counts"
         reasons.append(Reason(picked, text, "?tab=tasks"))
@@ -137,7 +140,7 @@ _KINDS: Mapping[models.RerunName, tuple[str, str]] = {
     "fix_first": ("Fix first", "Each would fail again until its cause is fixed."),
     "skipped": ("Skipped", "An open breaker did not admit them."),
     "undecided": ("Undecided", "Evidence is missing, so nobody can say whether they count."),
-    "unmeasured": ("Not measured", "The provider did not fail, and there is no valid score."),
+    "unmeasured": ("Not measured", "The provider did not fail, and there is no score."),
 }
 
 

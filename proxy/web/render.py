@@ -18,7 +18,14 @@ from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
 from proxy.web import badges, charts, format
-from truezero.printable import exclusion_words, not_measurements, plural, reference_words, running
+from truezero.printable import (
+    exclusion_words,
+    not_measurements,
+    parts_words,
+    plural,
+    reference_words,
+    running,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -128,6 +135,7 @@ def _templates() -> Environment:
         path_of=path_of,
         exclusion_words=exclusion_words,
         not_measurements=not_measurements,
+        parts_words=parts_words,
         plural=plural,
         reference_words=reference_words,
         rules=format.RULES,

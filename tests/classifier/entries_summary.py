@@ -12,7 +12,15 @@ from math import fsum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from classifier.batch_summary import Check, Excused, NamedSlots, ScoredBatch, check_of
+from classifier.batch_parts import BatchParts
+from classifier.batch_summary import (
+    Check,
+    Excused,
+    NamedSlots,
+    ReportedCounts,
+    ScoredBatch,
+    check_of,
+)
 from classifier.batches import (
     Entry,
     RewardSpan,
@@ -21,6 +29,7 @@ from classifier.batches import (
     counted_check,
     counted_with,
     excused,
+    one_of,
     picked,
     problems,
     repeat_of,
@@ -47,9 +56,15 @@ from classifier.totals import sum_known
 from classifier.validity.serving import BatchFinding
 
 _UNTESTED = Exclusion()
+_NO_PARTS = BatchParts()
 
 
-def summarize(entries: Sequence[Entry], across: Sequence[BatchFinding] = ()) -> ScoredBatch:
+def summarize(
+    entries: Sequence[Entry],
+    across: Sequence[BatchFinding] = (),
+    *,
+    parts: BatchParts = _NO_PARTS,
+) -> ScoredBatch:
     """Summarise a batch from the entry of every attempt in it, and what differs between them."""
     batch = task_repeats(entries)
     found = exclusions(batch)
@@ -61,7 +76,7 @@ def summarize(entries: Sequence[Entry], across: Sequence[BatchFinding] = ()) -> 
     diagnosed = _diagnosed(chain.from_iterable(each("diagnostics")))
     return ScoredBatch(
         scores=scores(batch),
-        check=check(batch, found, across),
+        check=check(batch, found, across, parts),
         exclusion=found,
         summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
         health=_tally(each("health")),
@@ -92,7 +107,10 @@ def exclusions(batch: Sequence[TaskRepeat]) -> Exclusion:
 
 
 def check(
-    batch: Sequence[TaskRepeat], found: Exclusion = _UNTESTED, across: Sequence[BatchFinding] = ()
+    batch: Sequence[TaskRepeat],
+    found: Exclusion = _UNTESTED,
+    across: Sequence[BatchFinding] = (),
+    parts: BatchParts = _NO_PARTS,
 ) -> Check:
     """Check a batch: one line for each slot that is no measurement, suspect or cherry-picked.
 
@@ -113,7 +131,17 @@ def check(
         across,
         excused=unknown,
         unearned=sum(bool(each.unearned) for each in attempts),
+        parts=parts,
+        ones=ones(batch),
     )
+
+
+def ones(batch: Sequence[TaskRepeat]) -> ReportedCounts:
+    """Count the repeats that read as a score above 0, and those that measure nothing."""
+    found = [entry for slot in batch if (entry := one_of(slot)) is not None]
+    causes = Counter(unmeasured_by(each) for each in found if each.scoreable != "yes")
+    ordered = dict(sorted(causes.items(), key=lambda item: (-item[1], item[0])))
+    return ReportedCounts(reported=len(found), not_measured=causes.total(), by_cause=ordered)
 
 
 def _counted_all_the_same(batch: Sequence[TaskRepeat]) -> dict[str, NamedSlots]:

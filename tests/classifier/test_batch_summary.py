@@ -8,7 +8,7 @@ from hypothesis import given
 from classifier.batch_summary import (
     Excused,
     Named,
-    ZeroCounts,
+    ReportedCounts,
     check_of,
     declared_in,
     exclusion_in,
@@ -24,10 +24,12 @@ from tests.classifier.test_rollup import ENTRIES, entry, shapes
 @given(entries=ENTRIES)
 def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
-    found, expected = scores_of(part.counts, shapes(part)), scores(task_repeats(entries))
+    # With a key registered, rewards under others are no reason to have no score.
+    found = scores_of(part.counts, shapes(part), score_key="key")
+    expected = scores(task_repeats(entries))
     for name in ("total", "scoreable", "scored", "coverage", "score_all", "score_effective",
-                 "score_worst", "score_best", "score_first", "score_retried", "retried",
-                 "score_ci"):  # fmt: skip
+                 "score_reported", "score_worst", "score_best", "score_first", "score_retried",
+                 "retried", "score_ci"):  # fmt: skip
         assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=1e-12), name
     assert found.pass_at == expected.pass_at
 
@@ -36,7 +38,7 @@ def test_scores_are_those_of_the_slots(entries: list[Entry]) -> None:
 def test_zeros_are_those_of_the_slots(entries: list[Entry]) -> None:
     part = part_of([CountedRollout(each, float(n)) for n, each in enumerate(entries)])
     expected = reported_zeros(task_repeats(entries))
-    found = ZeroCounts.of(part.counts)
+    found = ReportedCounts.of(part.counts, "zero")
     assert found is not None
     assert (found.reported, found.not_measured) == (expected.reported, len(expected.not_measured))
     assert found.by_cause == expected.by_cause
@@ -62,7 +64,7 @@ def test_a_summary_is_that_of_the_entries() -> None:
 def test_a_zero_that_a_policy_leaves_out_is_excluded_and_not_healthy() -> None:
     left_out = entry("a", reward=0.0, scoreable="no")  # as where `max_steps` is to be excluded
     part = part_of([CountedRollout(left_out, 0.0)])
-    zeros = ZeroCounts.of(part.counts)
+    zeros = ReportedCounts.of(part.counts, "zero")
     assert zeros is not None
     assert (zeros.reported, zeros.by_cause) == (1, {"excluded": 1})
 

@@ -70,9 +70,9 @@ def test_a_score_has_an_interval_over_tasks_and_a_chance_that_a_repeat_passes() 
     assert alone.pass_at is None
 
 
-def test_a_healthy_rollout_without_a_reward_is_covered_but_not_scored() -> None:
+def test_a_healthy_rollout_without_a_reward_is_scoreable_but_not_measured() -> None:
     told = scored(record("200", 1.0), record("200", None))
-    assert (told.scoreable, told.scored, told.coverage) == (2, 1, 1.0)
+    assert (told.scoreable, told.scored, told.coverage) == (2, 1, 0.5)
     assert (told.score_effective, told.score_worst, told.score_best) == (1.0, 0.5, 1.0)
 
 

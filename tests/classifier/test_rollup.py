@@ -27,7 +27,8 @@ from classifier.rollup import (
 
 def entry(name: str = "r", **values: object) -> Entry:
     blank: dict[str, object] = dict.fromkeys(Entry._fields)
-    judged = {"health": "healthy", "scoreable": "yes", "provisional": False, "diagnostics": ()}
+    judged = {"health": "healthy", "scoreable": "yes", "provisional": False}
+    judged |= {"diagnostics": (), "unnamed": ()}
     return Entry(**{**blank, "rollout_id": name, **judged, **values})  # type: ignore[arg-type]
 
 
@@ -35,14 +36,20 @@ def shapes(part: PartialTotals) -> Counter[TaskProfile]:
     return part.single + Counter(task.shape for task in part.tasks.values())
 
 
-REWARDS = st.sampled_from((None, 0.0, 0.1, 1 / 3, 1.0))
+REWARDS = st.sampled_from(
+    (None, 0.0, 0.1, 1 / 3, 1.0, (("a", 0.0), ("b", 1.0)), (("a", 0.5), ("b", -1.0)))
+)
 ENTRIES = st.lists(
     st.builds(
-        lambda reward, task, repeat, attempt, scoreable: entry(
-            reward=reward, task=task, repeat=repeat, attempt=attempt, scoreable=scoreable
+        lambda reward, task, repeat, attempt, scoreable, provisional: entry(
+            reward=None if isinstance(reward, tuple) else reward,
+            unnamed=reward if isinstance(reward, tuple) else (),
+            task=task, repeat=repeat, attempt=attempt, scoreable=scoreable,
+            provisional=provisional,
         ),
         REWARDS, st.sampled_from((None, "t", "u")), st.sampled_from((None, 0, 1)),
         st.sampled_from((None, 0, 1)), st.sampled_from(("yes", "no", "unknown")),
+        st.sampled_from((False, False, True)),
     ),
     max_size=12,
 ).map(

@@ -76,13 +76,16 @@ def fill(url: str, *, calls: int = 3) -> Database:
     return database
 
 
+FACTS = {"reward_range": "[-1.0,1.0]", "score_key": "style"}
+
+
 def _rollout(database: Database, name: str, number: int, calls: int) -> None:
     made = [_call(name, number, at) for at in range(calls)]
     database.calls.write(CommitBatch(recorded=made), worker="w")
     if number % 2:
         prepared = PreparedRegistration(
             registration=_registration(name, number),
-            policy=PolicyTerms(stated={"reward_range": "[-1.0,1.0]"} if number == 5 else {}),
+            policy=PolicyTerms(stated=FACTS if number == 5 else {}),
             limits=BudgetLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
             batch_limits=BudgetLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
         )

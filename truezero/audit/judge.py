@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from classifier.batches import reward_in
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import NETWORK, UNKNOWN
 from classifier.logical_calls import canonical
@@ -19,6 +18,7 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.rules import judge
+from classifier.score_keys import reward_in
 from classifier.sentences import with_sentence
 from classifier.verdicts import (
     CALLS_UNATTRIBUTED,
@@ -121,7 +121,9 @@ def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
         repeat=rollout.repeat or 0,
         attempt=rollout.attempt or 0,
         model=rollout.model,
-        reward=None if outcome is None else reward_in(outcome.rewards, outcome.eval),
+        reward=None
+        if outcome is None
+        else reward_in(outcome.rewards, outcome.eval, rollout.score_key),
         verdict=judge(rollout, policy=policy),
         calls=True,
     )

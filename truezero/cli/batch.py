@@ -30,7 +30,7 @@ from truezero.cli.text import (
     styled,
     wait_words,
 )
-from truezero.printable import measured_words, not_measurements, plural
+from truezero.printable import measured_words, not_measurements, parts_words, plural
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
@@ -113,7 +113,6 @@ def _lane_line(batch: str, lane: models.BreakerLane) -> str:
 
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
-    share = measured_words(summary.scored, summary.total, summary.own_failures or 0)
     failures_as_0 = score_words(summary.score_all)
     if summary.score_worst is not None:
         worst, best = score_words(summary.score_worst), score_words(summary.score_best)
@@ -125,11 +124,13 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "measurement": "[green]valid[/green]" if summary.valid else "[red]not valid[/red]",
         "rollouts": f"{summary.rollouts:,}, {running_in(summary):,} running, "
         f"{summary.skipped:,} skipped",
+        "repeats": _parts(summary),
         "zeros": zeros_line(summary.zeros),
+        "scores above 0": _ones_line(summary.ones),
         "unearned": unearned_line(summary),
         "own failures": _own_failures(summary.own_failures),
-        "score": f"{score_words(summary.score_effective)}, {share}, "
-        f"{summary.scoreable:,} scoreable",
+        "score": _score(summary),
+        "reported": score_words(summary.score_reported),
         "failures as 0": failures_as_0,
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
@@ -144,6 +145,33 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
             summary.retried_after_score, summary.retried_after_score_total
         ),
     }
+
+
+def _score(summary: models.BatchSummary) -> str:
+    """Return the score over what was measured, or why there is none."""
+    measured = measured_words(summary.scored, summary.repeats_planned, summary.own_failures or 0)
+    if summary.no_score is not None:
+        return f"{escape(summary.no_score)} ({measured})"
+    return f"{score_words(summary.score_effective)} over measured tasks ({measured})"
+
+
+def _parts(summary: models.BatchSummary) -> str | None:
+    """Return in which part each planned repeat is; None of an older service."""
+    if summary.parts is None or summary.repeats_planned is None:
+        return None
+    return f"{summary.repeats_planned:,} planned: {parts_words(dict(summary.parts))}"
+
+
+def _ones_line(ones: models.ReportedOnes | None) -> str | None:
+    """Return how many scores above 0 are no measurements, and why; None if none is."""
+    if ones is None or not ones.not_measured:
+        return None
+    ones_of = f"{ones.not_measured:,} of {plural(ones.reported, 'score')} above 0"
+    return f"{ones_of} {not_measurements(ones.not_measured)}: {escape(_causes(ones.by_cause))}"
+
+
+def _causes(by_cause: Mapping[str, int]) -> str:
+    return ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in by_cause.items())
 
 
 def unearned_line(summary: models.BatchSummary) -> str | None:
@@ -163,9 +191,8 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
         return "none reported"
     if not zeros.not_measured:
         return f"{plural(zeros.reported, 'zero')}, each a measurement"
-    causes = ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in zeros.by_cause.items())
     zeros_of = f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')}"
-    return f"{zeros_of} {not_measurements(zeros.not_measured)}: {escape(causes)}"
+    return f"{zeros_of} {not_measurements(zeros.not_measured)}: {escape(_causes(zeros.by_cause))}"
 
 
 def _own_failures(count: int | None) -> str | None:

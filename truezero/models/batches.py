@@ -59,6 +59,36 @@ class ReportedZeros(BaseModel):
     )
 
 
+class ReportedOnes(BaseModel):
+    """The repeats that the runner scored above 0, and those of them that are no measurement."""
+
+    reported: int = Field(description="repeats that read as a score above 0")
+    not_measured: int = Field(description="of them, those that measure nothing")
+    by_cause: dict[str, int] = Field(description="of those, how many for each cause, as of `zeros`")
+
+
+class BatchParts(BaseModel):
+    """The planned repeats of a batch, each in exactly one part."""
+
+    measured: int = Field(description="a model answered, and the score counts")
+    own_failures: int = Field(
+        description="no model answered, by the agent's own doing, and the score counts"
+    )
+    not_measured: dict[str, int] = Field(
+        description="no score counts, by cause: a subcategory, `suspected`, the check that found "
+        "the measurement unsound, `excluded` by a policy, or health"
+    )
+    not_scored: dict[str, int] = Field(
+        description="a score would count and there is none, by reason: `no_reward`, or "
+        "`score_key`: rewards were reported, and none is known to be the score"
+    )
+    skipped: int = Field(description="not admitted by an open breaker")
+    running: int = Field(description="not ended")
+    never_started: int = Field(
+        description="registered as repeats of their tasks, and no rollout of them"
+    )
+
+
 class BatchSummary(Exclusions):
     """A batch: counts of rollouts, every attempt included, and scores over its slots.
 
@@ -124,15 +154,40 @@ class BatchSummary(Exclusions):
     validity_across: list[BatchFinding] | None = Field(
         default=None, description="what differs between its rollouts, the worst first"
     )
-    total: int = Field(description="slots: the samples that were to be measured")
-    scoreable: int = Field(description="slots whose score counts")
+    total: int = Field(description="slots: the repeats that were to be measured, `repeats_planned`")
+    scoreable: int = Field(description="slots whose verdict lets a score count")
     own_failures: int | None = Field(
         default=None,
-        description="of the scoreable slots, those in which no model answered, by the agent's own "
+        description="of the scored slots, those in which no model answered, by the agent's own "
         "doing; null of an older service",
     )
     scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="share of the slots that were measured")
+    coverage: float | None = Field(description="`scored` of `repeats_planned`")
+    repeats_planned: int | None = Field(
+        default=None,
+        description="repeats that were registered, by `repeats` of their tasks if that was given: "
+        "the sum of `parts`",
+    )
+    never_started: int | None = Field(
+        default=None, description="of them, those of which no rollout was registered"
+    )
+    parts: BatchParts | None = Field(
+        default=None, description="the planned repeats, each in exactly one part"
+    )
+    no_score: str | None = Field(
+        default=None,
+        description="why the batch has no score although rewards were reported, and the fix: then "
+        "every score of it is null",
+    )
+    score_key: str | None = Field(
+        default=None, description="key of the reward that is the score, as registered"
+    )
+    score_reported: float | None = Field(
+        default=None,
+        description="mean of the rewards that the runner reported, those included that do not "
+        "count, over repeats that have one; of several attempts the last one reported, as a "
+        "harness overwrites: what it would print without truezero",
+    )
     score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
     score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: tuple[float, float] | None = Field(
@@ -167,6 +222,11 @@ class BatchSummary(Exclusions):
     zeros: ReportedZeros | None = Field(
         default=None,
         description="reported zeros, and how many of them are none",
+    )
+    ones: ReportedOnes | None = Field(
+        default=None,
+        description="reported scores above 0, and how many of them are none; null of an older "
+        "service",
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
     retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
@@ -303,6 +363,9 @@ class Group(BaseModel):
     resample: int = Field(description="masked repeats that their verdicts advise to run again")
     drop: bool = Field(
         description="even with those and the ones to come, fewer than `min_valid` can be valid"
+    )
+    no_score: str | None = Field(
+        default=None, description="why rewards of a repeat hold no score, and the fix"
     )
 
 
@@ -484,10 +547,20 @@ class BatchItem(BaseModel):
     pending: int = Field(description="rollouts whose verdict is still provisional")
     skipped: int = Field(description="rollouts not admitted by an open breaker")
     health: dict[str, int] = Field(description="rollouts by health")
-    total: int = Field(description="slots: the samples that were to be measured")
-    scoreable: int = Field(description="slots whose score counts")
+    total: int = Field(description="slots: the repeats that were to be measured, `repeats_planned`")
+    scoreable: int = Field(description="slots whose verdict lets a score count")
     scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="share of the slots that were measured")
+    coverage: float | None = Field(description="`scored` of `repeats_planned`")
+    repeats_planned: int | None = Field(default=None, description="repeats that were registered")
+    never_started: int | None = Field(
+        default=None, description="of them, those of which no rollout was registered"
+    )
+    no_score: str | None = Field(
+        default=None, description="why it has no score although rewards were reported"
+    )
+    score_reported: float | None = Field(
+        default=None, description="mean of the rewards that the runner reported"
+    )
     score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
     score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: tuple[float, float] | None = Field(
@@ -503,6 +576,9 @@ class BatchItem(BaseModel):
     zeros: ReportedZeros | None = Field(
         default=None,
         description="reported zeros, and how many of them are none",
+    )
+    ones: ReportedOnes | None = Field(
+        default=None, description="reported scores above 0, and how many of them are none"
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
 
@@ -556,9 +632,9 @@ class ComparedBatch(BaseModel):
 
     batch: str = Field(description="name of the batch")
     total: int = Field(description="slots: repeats of tasks, and rollouts without a task")
-    scoreable: int = Field(description="slots whose score counts")
+    scoreable: int = Field(description="slots whose verdict lets a score count")
     scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="share of the slots that were measured")
+    coverage: float | None = Field(description="`scored` of `total`")
     score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: _Interval = Field(description="95 % interval of `score_effective`")
 

@@ -232,6 +232,11 @@ class RolloutRequest(StrictRequest):
         "`unearned` is not looked for",
     )
     reward_range: RewardRange = None
+    score_key: Name = Field(
+        default=None,
+        description="key of the reward that is the score, of the batch; all its rollouts name the "
+        "same, or none. Without it, it is `reward`, else the only key",
+    )
     metadata: JsonObject = Field(default=None, description="yours; stored as it is")
     roles: list[Role] = Field(
         default_factory=list,

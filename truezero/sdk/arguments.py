@@ -35,6 +35,7 @@ class LaneFacts(TypedDict, total=False):
     usage_channel: Literal["proxy", "none"]
     client_cache: bool
     reward_range: tuple[float, float] | None
+    score_key: str | None
     policy: PolicyFacts | None
     limits: LimitFacts | None
     batch_limits: LimitFacts | None

@@ -222,6 +222,7 @@ def test_a_dead_rollout_is_masked_in_its_group_and_the_last_one_announces_it(
         "advantages": None,
         "resample": 1,
         "drop": False,
+        "no_score": None,
     }
     (dropped,) = groups(service, min_valid=5)
     assert dropped["drop"] is True

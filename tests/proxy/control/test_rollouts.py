@@ -105,7 +105,8 @@ def test_a_batch_has_one_reward_range_which_its_first_registration_states(servic
     other = {"id": "r2", "batch": "b", "reward_range": [0, 1]}
     refused = problem(service.http.post("/rollouts", json=other), 409, "batch_policy")
     assert refused["detail"] == (
-        "batch 'b' was registered with reward_range [-1.0,1.0]: it is one for all of its rollouts"
+        "batch 'b' was registered with reward_range [-1.0,1.0], not with reward_range [0.0,1.0]: "
+        "it is one for all of its rollouts; leave it out, or begin a new batch"
     )
     assert service.http.post("/rollouts", json={**other, "batch": "b2"}).status_code == 201
     bulk = {"rollouts": [{**asked, "id": "r3"}, {**other, "id": "r4"}]}

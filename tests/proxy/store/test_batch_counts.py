@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, func, select, text
 
 from classifier import codec
+from classifier.batch_parts import BatchParts
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
+from classifier.batches import Entry, task_repeats
 from classifier.breakers import Admission
 from classifier.records import Ending, Kind, Timing
 from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
@@ -503,7 +505,8 @@ def _check_summary(
     assert counts["rollouts"] == len(addends)
     got = summary_of(counts, summed.shapes, summed.named, exclusion_in(counts, summed.shapes))
     entries = [each.entry for each in addends if each.entry.health is not None]
-    expected = summarize(entries)
+    _check_parts(database, batch, got.parts, [each.entry for each in addends])
+    expected = summarize(entries, parts=got.parts)
     assert got.check == expected.check
     assert got.exclusion == expected.exclusion
     for name in ("health", "subcategory", "fingerprint", "pending", "input_tokens", "diagnostics",
@@ -511,12 +514,31 @@ def _check_summary(
         assert getattr(got, name) == getattr(expected, name), name
     assert got.cost_usd == pytest.approx(sum_known(entry.cost_usd for entry in entries))
     for name in type(expected.scores).__dataclass_fields__:
+        if name in ("total", "coverage", "score_all", "score_worst", "score_best"):
+            continue  # over what is planned, of which the entries know nothing
         value, other = getattr(got.scores, name), getattr(expected.scores, name)
         assert value == (pytest.approx(other, abs=1e-12) if isinstance(other, float) else other)
     assert len(summed.retry) == counts["retry"]
     assert set(declared_in(counts)) <= {"m", "n"}
     _check_reruns(database, batch, counts)
     _check_usage(database, batch)
+
+
+def _check_parts(database: Database, batch: str, parts: BatchParts, entries: list[Entry]) -> None:
+    """Each planned repeat is in one part: those begun, by their attempts, and the others."""
+    slots = task_repeats(entries)
+    lacking = database.read(
+        lambda read: sum(max(0, most - len(begun)) for begun, most in _planned(read, batch))
+    )
+    assert parts.never_started == lacking
+    assert parts.planned == len(slots) + lacking
+    assert parts.counted == sum(any(each.score is not None for each in s.attempts) for s in slots)
+    found = database.read(sum_up, batch)
+    assert found is not None
+    again = RerunCounts.of(found.counts)
+    apart = sum(parts.not_measured.values()) + sum(parts.not_scored.values())
+    assert (parts.running, parts.skipped) == (again.running, again.kinds[Rerun.SKIPPED])
+    assert apart == sum(again.kinds.values()) - parts.skipped - lacking
 
 
 def _check_usage(database: Database, batch: str) -> None:

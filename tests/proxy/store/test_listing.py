@@ -14,7 +14,7 @@ from sqlalchemy import Engine, event, insert, text
 
 from classifier.records import Exchange
 from proxy.store import listing
-from proxy.store.batch_counts import reported_reward
+from proxy.store.batch_counts import reported_in
 from proxy.store.database import Database
 from proxy.store.listing import (
     GROUPS,
@@ -49,9 +49,11 @@ OUTCOMES = (
     '{"rewards": {"style": 0.7}}', '{"rewards": {"style": 0.7, "speed": 0.2}}',
     '{"rewards": {"style": 0.7, "success": 1, "score": 0.4}}', '{"rewards": null, "eval": null}',
     '{"rewards": {}, "eval": {"resolved": true}}', '{"eval": {"passed": false, "reward": [1]}}',
-    '{"rewards": {"style": -2.5}, "eval": {"accuracy": 0.875}}', '{"eval": {"note": "1"}}', "{}",
+    '{"rewards": {"style": -2.5}, "eval": {"accuracy": 0.875}}', '{"eval": {"note": "1", "style": true}}',
+    "{}",
     '{"rewards": {"style": 0.5}, "eval": {"reward": "1", "score": {"of": 2}}}',
 )  # fmt: skip
+KEYS = (None, "style", 'it\'s "one"')
 
 
 def made(number: int, chance: random.Random) -> Facts:
@@ -77,6 +79,7 @@ def made(number: int, chance: random.Random) -> Facts:
         "findings": chance.choice((None, " suspect starved ", " info serving_changed "))
         if health else None,
         "reported_at": 200.0 if reward is not None or number % 3 == 0 else None,
+        "score_key": (None, *KEYS)[number % 4],
         "outcome": chance.choice(OUTCOMES) if reward is not None or number % 3 == 0 else None,
         "registered": number % 2 == 0,
         "provisional": number % 5 == 0 if health else None,
@@ -88,7 +91,7 @@ def made(number: int, chance: random.Random) -> Facts:
 def fill(database: Database, listed: Sequence[Facts]) -> None:
     """Write rows as a service leaves them."""
     of_rollouts = ("id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at",
-                   "registered")  # fmt: skip
+                   "registered", "score_key")  # fmt: skip
     judged = ("health", "subcategory", "fingerprint", "cause", "scoreable", "reward", "cost_usd",
               "total_tokens", "provisional")  # fmt: skip
     rows = [
@@ -201,7 +204,7 @@ def expected(rows: Sequence[Facts], query: RolloutQuery) -> list[str]:
 
 def value_of(row: Facts, sort: str) -> Any:
     if sort == "reported_reward":
-        return reported_reward(row["outcome"]) if row["outcome"] else None
+        return reported_in(row["outcome"], row["score_key"]).score if row["outcome"] else None
     return row["findings" if sort == "validity" else sort]
 
 
@@ -260,11 +263,12 @@ def test_a_database_reads_the_reported_reward_as_python_does(
     database: Database, listed: list[Facts]
 ) -> None:
     rows = paged(database, RolloutQuery(sort="reported_reward"), 200)
-    read = {row["outcome"]: row["place_by_report"] for row in rows}
-    assert read.keys() == {None, *OUTCOMES}
-    for outcome, value in read.items():
-        meant = outcome and reported_reward(outcome)
-        assert value is meant is None or value == pytest.approx(meant, rel=1e-12), outcome
+    read = {(row["outcome"], row["score_key"]): row["place_by_report"] for row in rows}
+    assert {outcome for outcome, _ in read} == {None, *OUTCOMES}
+    assert {key for _, key in read} == {*KEYS}
+    for (outcome, key), value in read.items():
+        meant = outcome and reported_in(outcome, key).score
+        assert value is meant is None or value == pytest.approx(meant, rel=1e-12), (outcome, key)
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_a_spoilt_measurement_is_said_on_every_page_that_shows_it(service: Servi
     assert 'href="#call-1"' in page(service, "/ui/rollouts/cut")
     batch = page(service, "/ui/batches/b")
     assert "Not publishable yet: 1 of 2 measured (50%)" in words(batch)
-    assert "1 has no valid score, though no provider failed" in words(batch)
+    assert "1 has no score, though no provider failed" in words(batch)
     assert "task-7: does not count: the engine aborted 1 of 1 answer" in words(batch)
     for value in ("invalid", "engine_aborted"):
         assert f'href="?tab=rollouts&amp;validity={value}"' in batch

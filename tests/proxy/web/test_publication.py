@@ -11,6 +11,7 @@ from tests.truezero.models.test_batches import EMPTY, LATER
 VALID: dict[str, Any] = {
     **EMPTY, **LATER, "valid": True, "total": 40, "scored": 40, "coverage": 1.0,
     "score_worst": 0.5, "score_best": 0.5, "retried_after_score_total": 0,
+    "repeats_planned": 40, "never_started": 0,
 }  # fmt: skip
 
 
@@ -45,5 +46,5 @@ def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
 
 def test_a_reason_that_leaves_it_valid_is_check_too() -> None:
     check = publication_check(VALID, reruns(unmeasured=1))
-    text = "has no valid score, though no provider failed"
+    text = "has no score, though no provider failed"
     assert (check.valid, check.reasons) == (True, (Reason(1, text, "?tab=again#unmeasured"),))

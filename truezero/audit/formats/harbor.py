@@ -10,8 +10,8 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
-from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
+from classifier.score_keys import reward_in
 from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
 from truezero.audit.files import any_has, found, has, load
 from truezero.audit.formats import atif

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from classifier.batches import reward_in
 from classifier.records import ExecutionStatus
+from classifier.score_keys import reward_in
 from truezero.audit.answers import tokens_of
 from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
 from truezero.audit.files import any_has, found, has, load_lines, save_lines

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from classifier.batches import reward_in
 from classifier.records import ExecutionStatus, TerminationReason
+from classifier.score_keys import reward_in
 from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
 from truezero.audit.files import any_has, found, has, load_lines, save_lines
 from truezero.audit.judge import Audited

@@ -109,11 +109,11 @@ def columns_of(raw: sqlite3.Connection, table: str) -> list[str]:
     return [f'"{row[1]}"' for row in raw.execute(f"PRAGMA table_info({table})")]
 
 
-# What migrations dropped: by table, its columns or all of it.
+# What migrations dropped or counted anew: by table, its columns or all of it.
 GONE: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(("batch_notes", "batch_tasks", "batch_shapes", "batch_servings")),
     "batches": frozenset({'"counts"'}),
-    "verdicts": frozenset({'"drifts"'}),
+    "verdicts": frozenset({'"drifts"', '"counted"'}),
 }
 
 
