@@ -35,7 +35,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 
 def play(
-    service: Service, name: str, answer: object = None, *, reward: float = 0.0, **facts: Any
+    service: Service, name: str, answer: object = None, *, reward: object = 0.0, **facts: Any
 ) -> dict[str, Any]:
     """One rollout as a runner drives it; returns its registration, or its result where admitted."""
     facts = {"batch": "b", "model": "gpt-5", "upstream": "openai", **facts}
@@ -47,7 +47,7 @@ def play(
     asked: dict[str, object] = {"model": model if isinstance(model, str) else model[0]}
     asked["messages"] = []
     service.http.post(f"/r/{name}/openai{CHAT}", json=asked)
-    seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": reward}}
+    seen = {"status": "success", "prompts_executed": 1, "rewards": reward}
     return dict(service.http.post(f"/rollouts/{name}/outcome", json=seen).json())
 
 
