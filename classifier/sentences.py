@@ -62,10 +62,10 @@ def with_sentence(verdict: Verdict, rollout: RolloutRecord | None = None) -> Ver
     Arguments:
         rollout: whose rewards may lack a score.
     """
-    return replace(verdict, sentence=sentence(verdict, _without_score(rollout)))
+    return replace(verdict, sentence=sentence(verdict, without_score(rollout)))
 
 
-def _without_score(rollout: RolloutRecord | None) -> str | None:
+def without_score(rollout: RolloutRecord | None) -> str | None:
     """Say why a rollout's rewards hold no score; None if they do, or there are none."""
     if rollout is None or (outcome := rollout.outcome) is None:
         return None

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from classifier.validity import answers, serving, surroundings
@@ -50,6 +51,7 @@ CHECKS: tuple[ValidityCheck, ...] = (
     ),
 )
 _CAUSED_BY_AGENTS = frozenset(check.name for check in CHECKS if check.agent_can_cause)
+_PLACE = {check.name: place for place, check in enumerate(CHECKS)}
 _SEVERITY = {level: place for place, level in enumerate(Level)}
 _INVALID, _SUSPECT, _NONE = VALIDITY
 
@@ -66,10 +68,16 @@ def examine(measured: Measurement) -> ValidityReport:
     """Run every check; the order in which records arrived makes no difference."""
     looked = {check.name: check.look(measured) for check in CHECKS}
     findings = [each.finding for each in looked.values() if each is not None and each.finding]
-    findings.sort(key=lambda finding: -_SEVERITY[finding.level])  # stable: then as listed
     return ValidityReport(
-        findings=tuple(findings),
+        findings=worst_first(findings),
         coverage={name: each.coverage for name, each in looked.items() if each is not None},
+    )
+
+
+def worst_first(findings: Iterable[ValidityFinding]) -> tuple[ValidityFinding, ...]:
+    """Return findings by their levels, the worst first, and then in the order of the checks."""
+    return tuple(
+        sorted(findings, key=lambda each: (-_SEVERITY[each.level], _PLACE.get(each.check, 0)))
     )
 
 

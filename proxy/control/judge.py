@@ -15,6 +15,7 @@ from classifier.batches import reward_of, validity_names
 from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import Lane
+from classifier.later_rewards import with_rewards
 from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
 from classifier.neighbours import NEAR_S, neighbours_of
 from classifier.records import (
@@ -566,9 +567,45 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
     row = _verdict_row(rollout, verdict, now, service.prices)
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
+        if _was_rewarded(service, rollout):
+            add_rewards(service, rollout.id)
     elif (final := _final(service, rollout.id)) is not None:  # another process was first
         return _stored(final)
     return verdict
+
+
+def _was_rewarded(service: Service, rollout: RolloutRecord) -> bool:
+    """Return True if rewards were delivered while an outcome without them was judged."""
+    if rollout.outcome is None or rollout.outcome.rewards:
+        return False
+    row = service.database.rollouts.row(rollout.id)
+    reported = row and row["outcome"]
+    return bool(reported and json.loads(reported).get("rewards"))
+
+
+def add_rewards(service: Service, rollout_id: str) -> None:
+    """Let rewards count that were delivered after a rollout's final verdict.
+
+    They change its result and its validity; without such a verdict they are judged with the rest.
+    """
+    final = _final(service, rollout_id)
+    if final is None:
+        return
+    loaded = load(service, rollout_id)
+    rollout = loaded.rollout
+    stored = codec.decode_verdict(json.loads(final["verdict"]))
+    verdict = with_rewards(stored, _judge(service, loaded, service.policy), rollout)
+    row = _verdict_row(rollout, verdict, 0.0, service.prices)
+    service.database.verdicts.add_rewards(
+        {"rollout_id": rollout_id, **{name: row[name] for name in _REWARDED}}
+    )
+
+
+_REWARDED = (
+    "scoreable", "validity", "unearned", "passes_tokens", "unattributed_calls", "reward",
+    "verdict", "result",
+)  # fmt: skip
+"""Columns of a final verdict that later rewards change."""
 
 
 def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> Silence:

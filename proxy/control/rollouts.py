@@ -413,8 +413,9 @@ async def report(
 ) -> dict[str, Any]:
     """Store the outcome a runner reports and return the rollout's result.
 
-    An unknown rollout is registered: its agent may have made no call. Calls and sockets in
-    flight are ended; a call that begins after the answer is refused in every process.
+    The same outcome with rewards, if it had none, adds them once. An unknown rollout is registered:
+    its agent may have made no call. Calls and sockets in flight are ended; a call that begins after
+    the answer is refused in every process.
 
     Raises:
         Refusal: 404 for an unknown rollout if registration is required, 409 if it has a
@@ -433,6 +434,9 @@ async def report(
     _check_reported(rollout_id, reported, outcome)
     if reported.closing is not None:
         await freeze(service, rollout_id, reported.closing)
+    if reported.rewarded:
+        await service.run(judge.add_rewards, service, rollout_id)
+    if reported.closing is not None:
         return await judge.settled_result(service, rollout_id)
     return await judge.result(service, rollout_id)
 

@@ -345,7 +345,7 @@ class Rollouts:
         registers: bool = False,
         policy: PolicyTerms = _UNSAID,
     ) -> Reported:
-        """Store a rollout's outcome, once.
+        """Store a rollout's outcome, once; one without rewards may be given them once, later.
 
         Arguments:
             attributes: those of its registration that the report states, as columns; they fill
@@ -372,7 +372,10 @@ class Rollouts:
                     return Reported(outcome=standing or outcome, conflict=True)
                 judged = _terms(connection, row, attributes.get("batch"), policy)
                 fill_in(connection, {rollout_id: {**attributes, **judged}})
-            closing = None
+            closing, rewarded = None, _adds_rewards(standing, outcome)
+            if rewarded:
+                _update(connection, rollout_id, outcome=outcome)
+                standing = outcome
             if standing is None:
                 gaps = row["gaps"] + _cut_off(connection, row)
                 if row["skipped"]:  # judged before as one that did not run
@@ -383,7 +386,7 @@ class Rollouts:
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)
-        return Reported(outcome=standing or outcome, closing=closing)
+        return Reported(outcome=standing or outcome, closing=closing, rewarded=rewarded)
 
     def is_registered(self, rollout_id: str) -> bool:
         """Return True if a runner registered this rollout."""
@@ -496,6 +499,16 @@ class Rollouts:
         )
         with self._connections.writing() as connection:
             return int(connection.execute(counted).scalar_one())
+
+
+def _adds_rewards(standing: str | None, outcome: str) -> bool:
+    """Return True if an outcome is the one that stands, which has no rewards, and its rewards."""
+    if standing is None or standing == outcome:
+        return False
+    before, now = json.loads(standing), json.loads(outcome)
+    if before.pop("rewards", None) or not now.pop("rewards", None):
+        return False
+    return bool(before == now)
 
 
 def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:

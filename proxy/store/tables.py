@@ -659,11 +659,13 @@ class Reported:
 
     ``outcome`` is the one that stands now (JSON text), None if no such rollout is known.
     ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
-    with which its calls are to be ended, None if they have been.
+    with which its calls are to be ended, None if they have been. ``rewarded``: its rewards were
+    added to the outcome that stood without any.
     """
 
     outcome: str | None = None
     conflict: bool = False
+    rewarded: bool = field(default=False, compare=False)
     closing: int | None = field(default=None, compare=False)  # of no account to the outcome
 
 

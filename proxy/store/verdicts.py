@@ -18,6 +18,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    update,
 )
 
 from classifier.groups import Group
@@ -179,6 +180,23 @@ class Verdicts:
             if now.batch != before.batch:
                 settled = settled_by(connection, row)
             return _keep_final(connection, row, feed, settled, now)
+
+    def add_rewards(self, row: Mapping[str, Any]) -> None:
+        """Change the columns of a final verdict that rewards delivered after it change.
+
+        Arguments:
+            row: those columns of `verdicts`, and its ``rollout_id``.
+        """
+        own = verdicts.c.rollout_id == row["rollout_id"]
+        with self._connections.writing() as connection, changing(connection, [row["rollout_id"]]):
+            hold(connection, Lock.VERDICT, row["rollout_id"])
+            now = state_of(connection, row["rollout_id"])
+            if not now.stands:
+                return
+            stored = connection.execute(select(verdicts).where(own)).mappings().one()
+            merged = {**stored, **row}
+            changed = {**row, **derived(merged, now.place)}
+            connection.execute(update(verdicts).where(own).values(changed))
 
     def final(self, rollout_id: str) -> Row | None:
         """Return the final verdict of a rollout that has one, else None.

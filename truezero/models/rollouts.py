@@ -322,7 +322,9 @@ class OutcomeRequest(StrictRequest):
     tool_calls: Count = Field(default=None, description="tool calls the runner counted")
     total_tokens: Count = Field(default=None, description="tokens the runner counted")
     rewards: dict[str, float] | None = Field(
-        default=None, description="by name; a bare number is the reward named `reward`"
+        default=None,
+        description="by name; a bare number is the reward named `reward`. An outcome without any "
+        "may be sent again with them, once",
     )
     eval: JsonObject = Field(default=None, description="the runner's own evaluation; kept as is")
     error: Text | None = Field(default=None, description="why the agent or its runner failed")

@@ -1,7 +1,8 @@
 """Final is final: whatever happens after, all bytes of a final verdict stay but those listed.
 
-`late_calls` counts what came later, and one spilled call that had ended before the outcome makes
-the verdict undecided. Histories are drawn from fixed seeds.
+`late_calls` counts what came later, one spilled call that had ended before the outcome makes
+the verdict undecided, and one later delivery of rewards changes result and validity. Histories are
+drawn from fixed seeds.
 """
 
 from __future__ import annotations
@@ -35,6 +36,13 @@ LIVES = (
     "200*3", "401*3", "200+tool 503*2", "429*2 200", "404@gpt-5o 200", "", "left", "200+garbled*2",
     "200 400", "503 200", "429+quota", "200+tool 401+judge*2", "200+media",
 )  # fmt: skip
+# What a later delivery of rewards may change: fields of verdict and result, columns.
+REWARDED = {"validity", "validity_coverage", "scoreable", "excluded_by", "sentence"}
+OF_RESULT = REWARDED | {"rewards", "error", "diagnostics", "validity_info"}
+OF_ROW = {
+    "validity", "scoreable", "reward", "unearned", "passes_tokens", "unattributed_calls",
+    "verdict", "result", "counted", "taken",
+}  # fmt: skip
 ENDED = STARTED + 100.0  # the outcome of the rollout whose verdict is looked at
 ME = "me"
 
@@ -60,13 +68,14 @@ class History:
         for _ in range(self.draw.randrange(4)):
             self.other_call()
         self.now = ENDED
+        reward = self.draw.choice((0.0, 1.0, None))
         if self.draw.random() < 0.3:  # whoever was to end its calls did not come back
             outcome = OutcomeRequest(
-                status="success", prompts_executed=1, rewards={"reward": 0.0}
+                status="success", prompts_executed=1, rewards=_named(reward)
             ).model_dump(exclude=rollouts._ATTRIBUTES)
             self.database.rollouts.report(ME, as_json(outcome), now=self.now)
         else:
-            self.report(ME, self.draw.choice((0.0, 1.0)))
+            self.report(ME, reward)
         self.now += 61.0
         self.final = self.seen()
         assert self.final["verdict"]["provisional"] is False
@@ -103,9 +112,9 @@ class History:
         ]  # fmt: skip
         self.database.calls.write(CommitBatch(recorded=recorded, late=late), worker="w")
 
-    def report(self, rollout_id: str, reward: float, **said: Any) -> dict[str, Any]:
+    def report(self, rollout_id: str, reward: float | None, **said: Any) -> dict[str, Any]:
         outcome = OutcomeRequest(
-            status="success", prompts_executed=1, rewards={"reward": reward}, **said
+            status="success", prompts_executed=1, rewards=_named(reward), **said
         )
         return asyncio.run(rollouts.report(self.service, rollout_id, outcome))
 
@@ -152,10 +161,30 @@ class History:
 
     def delivered_again(self) -> None:
         """The same outcome is answered as before; another one is refused."""
-        rewards = json.loads(self.database.rollouts.row(ME)["outcome"])["rewards"]  # type: ignore[index]
-        again = self.report(ME, rewards["reward"])
+        again = self.report(ME, self.reported())
         del again["late_calls"]
         assert again == self.final["result"]
+        with pytest.raises(Refusal, match="different outcome"):
+            self.report(ME, self.reported(), tool_calls=3)
+
+    def reported(self) -> float | None:
+        row = self.database.rollouts.row(ME)
+        rewards = json.loads(row["outcome"])["rewards"] if row else None
+        return None if rewards is None else float(rewards["reward"])
+
+    def rewarded_later(self) -> None:
+        """Rewards come once, after an outcome without any; other ones are refused."""
+        before = self.final
+        if self.reported() is None:
+            reward = self.draw.choice((0.0, 1.0))
+            again = self.report(ME, reward)
+            self.final = self.seen()
+            assert again["rewards"] == self.final["result"]["rewards"]
+            for part, listed in (("verdict", REWARDED), ("result", OF_RESULT), ("row", OF_ROW)):
+                known, now = before[part], self.final[part]
+                assert {name for name in now if now[name] != known[name]} <= listed
+            if self.final["verdict"]["scoreable"] == "yes":
+                assert self.final["result"]["rewards"] == {"reward": reward}
         with pytest.raises(Refusal, match="different outcome"):
             self.report(ME, 0.5)
 
@@ -220,12 +249,16 @@ class History:
         self.now += self.draw.choice((0.5, 30.0, 100.0, 86_400.0))
 
 
+def _named(reward: float | None) -> dict[str, float] | None:
+    return None if reward is None else {"reward": reward}
+
+
 EVENTS: tuple[Callable[[History], None], ...] = (
     History.other_call, History.other_report, History.unattributed, History.late_call,
     History.spilled_later, History.delivered_again, History.registered_again, History.restarted,
     History.judged_twice, History.asked_late, History.limited, History.closed_again,
     History.listed, History.pruned, History.imported, History.time_passes,
-    History.spilled_before, History.gapped,
+    History.spilled_before, History.gapped, History.rewarded_later,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import httpx
 import pytest
 from click.testing import CliRunner, Result
 
@@ -221,3 +222,43 @@ def test_of_several_attempts_the_last_one_reported_is_what_a_harness_keeps(
     summary = service.get("/batches/b")
     assert summary["score_reported"] == (1.0 + 0.0 + 0.75) / 3
     assert summary["score_effective"] == 0.75
+
+
+# --- rewards that come later ----------------------------------------------------------------------
+
+
+def test_an_outcome_without_rewards_may_be_given_them_once(service: Service) -> None:
+    play(service, "r0", task="t0", reward=None)
+    play(service, "dead", DEAD, task="t1", reward=None)
+    assert service.get("/batches/b")["parts"]["not_scored"] == {"no_reward": 1}
+    said = {"status": "success", "prompts_executed": 1}
+
+    def sent(name: str, **facts: object) -> httpx.Response:
+        return service.http.post(f"/rollouts/{name}/outcome", json={**said, **facts})
+
+    problem(sent("r0", rewards=0.5, tool_calls=1), 409, "outcome_exists")
+    before = service.get("/rollouts/r0/verdict")
+    for _ in range(2):
+        answer = sent("r0", rewards=0.5)
+        assert (answer.status_code, answer.json()["rewards"]) == (200, {"reward": 0.5})
+    assert service.get("/rollouts/r0/result")["rewards"] == {"reward": 0.5}
+    after = service.get("/rollouts/r0/verdict")
+    assert {name for name in after if after[name] != before[name]} <= {"validity_coverage"}
+    problem(sent("r0", rewards=0.75), 409, "outcome_exists")
+    problem(sent("r0"), 409, "outcome_exists")
+    summary = service.get("/batches/b")
+    assert (summary["scored"], summary["score_effective"]) == (1, 0.5)
+    assert sent("dead", rewards=1.0).json()["rewards"] is None, "no model answered it"
+    assert service.get("/rollouts/dead/verdict")["validity"][0]["check"] == "unearned"
+    summary = service.get("/batches/b")
+    assert (summary["score_reported"], summary["unearned"]) == (0.75, 1)
+    assert summary["ones"] == {"reported": 2, "not_measured": 1, "by_cause": {"auth": 1}}
+
+
+def test_rewards_that_come_later_may_lack_a_score_too(service: Service) -> None:
+    play(service, "r0", reward=None)
+    rewards = {"a": 1.0, "b": 0.0}
+    seen = {"status": "success", "prompts_executed": 1, "rewards": rewards}
+    assert service.http.post("/rollouts/r0/outcome", json=seen).json()["rewards"] == rewards
+    said = service.get("/rollouts/r0/verdict")["sentence"]
+    assert said.endswith("; no score: rewards under several keys (a, b): register score_key")

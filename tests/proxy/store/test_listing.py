@@ -49,7 +49,8 @@ OUTCOMES = (
     '{"rewards": {"style": 0.7}}', '{"rewards": {"style": 0.7, "speed": 0.2}}',
     '{"rewards": {"style": 0.7, "success": 1, "score": 0.4}}', '{"rewards": null, "eval": null}',
     '{"rewards": {}, "eval": {"resolved": true}}', '{"eval": {"passed": false, "reward": [1]}}',
-    '{"rewards": {"style": -2.5}, "eval": {"accuracy": 0.875}}', '{"eval": {"note": "1", "style": true}}',
+    '{"rewards": {"style": -2.5}, "eval": {"accuracy": 0.875}}',
+    '{"eval": {"note": "1", "style": true}}',
     "{}",
     '{"rewards": {"style": 0.5}, "eval": {"reward": "1", "score": {"of": 2}}}',
 )  # fmt: skip
