@@ -120,7 +120,9 @@ def plug() -> None:
             _say(f"evals of this Inspect are not measured: {error}")
 
 
-def install(url: str | None = None, token: str | None = None) -> None:
+def install(
+    url: str | None = None, token: str | None = None, *, score_key: str | None = None
+) -> None:
     """Register every sample that Inspect runs as a rollout; call once, before ``eval``.
 
     Not needed where ``TRUEZERO_URL`` is set and the model's base URL is the service's: Inspect's
@@ -132,19 +134,22 @@ def install(url: str | None = None, token: str | None = None) -> None:
 
     Arguments:
         url, token: as for ``truezero.Client``.
+        score_key: of several scorers, the one whose value is a sample's score: its name, with
+            ``/key`` if its value is a dict.
 
     Raises:
         ImportError: inspect-ai is not installed.
     """
-    _add_hooks(url, token)
+    _add_hooks(url, token, score_key)
     _asked.set()
 
 
-def _add_hooks(url: str | None, token: str | None) -> None:
+def _add_hooks(url: str | None, token: str | None, score_key: str | None = None) -> None:
     api = importlib.import_module("inspect_ai.hooks")
     limit = importlib.import_module("inspect_ai.util").LimitExceededError
     members = {
         "service": (url, token),
+        "score_key": score_key,
         "refusal": staticmethod(refusals(limit)),
         "errored": staticmethod(_errored),
     }
@@ -189,6 +194,7 @@ class SampleHooks:
     """
 
     service: tuple[str | None, str | None] = (None, None)  # URL and token, as for the client
+    score_key: str | None = None  # of several scorers
     refusal: Callable[[str], Exception]
     errored: Callable[[], bool]
 
@@ -300,6 +306,7 @@ class SampleHooks:
             "repeats": of.epochs,
             "attempt": data.attempt - 1,
             "roles": [_JUDGE],
+            "score_key": self.score_key,
         }
         attempt = _Attempt(self, of, facts)
         _attempt.set(attempt)

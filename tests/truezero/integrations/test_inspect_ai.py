@@ -278,6 +278,21 @@ async def test_an_attempt_made_again_is_a_rollout_of_its_own(url: str) -> None:
     assert items == [("again", 0, "api_error"), ("again.2", 1, "healthy")]
 
 
+async def test_of_several_scorers_one_is_named_for_the_score(url: str) -> None:
+    scores = {"match": score("C"), "style": score(0.25)}
+    with Client(url) as client:
+        for batch, key in (("unnamed", None), ("named", "style")):
+            story = Story(url, batch, batch=batch)
+            story.hooks.score_key = key
+            await story.begin()
+            await story.ask(url)
+            await story.end(scores)
+        unnamed, named = client.summary("unnamed"), client.summary("named")
+    assert (unnamed.score_effective, unnamed.score_all) == (None, None)
+    assert "rewards under several keys (match, style): register score_key" in str(unnamed.no_score)
+    assert (named.score_effective, named.no_score) == (0.25, None)
+
+
 async def test_epochs_are_repeats_of_one_task(url: str) -> None:
     with Client(url) as client:
         for epoch in (1, 2):
