@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from classifier import codec
@@ -156,7 +156,7 @@ def card_of_batch(batch: ExportedBatch, stated: Stated) -> dict[str, Any]:
     whole = batch.whole()
     measured = Measured(
         counts=whole.counts,
-        summary=whole.summary(reward_range=batch.reward_range),
+        summary=whole.summary(reward_range=batch.reward_range, score_key=batch.score_key),
         answering=whole.answering,
         registered=batch.registered,
         began=batch.began,
@@ -182,11 +182,8 @@ def _measured(measured: Measured, stated: Stated) -> codec.Json:
         "first_at": first_at,
         "last_at": last_at,
         "score": _score(summary),
-        "zeros": {
-            "reported": summary.zeros.reported,
-            "not_measured": summary.zeros.not_measured,
-            "by_cause": summary.zeros.by_cause,
-        },
+        "zeros": asdict(summary.zeros),
+        "ones": asdict(summary.ones),
         "exclusion": {
             "bias": summary.exclusion.bias,
             "p": summary.exclusion.p,
@@ -238,12 +235,15 @@ def _score(summary: ScoredBatch) -> codec.Json:
         "scoreable": scores.scoreable,
         "measured": scores.scored,
         "own_failures": summary.own_failures,
+        "parts": asdict(summary.parts),
+        "no_score": summary.no_score,
         "coverage": scores.coverage,
         "score": scores.score_effective,
         "interval": scores.score_ci,
         "least": scores.score_worst,
         "most": scores.score_best,
         "failures_as_0": scores.score_all,
+        "reported": scores.score_reported,
         "first_attempts": scores.score_first,
     }
 

@@ -12,7 +12,7 @@ from types import NoneType
 from typing import Any, NamedTuple, get_args, get_type_hints
 
 from classifier.__main__ import records_of
-from classifier.batches import Entry, reward_in
+from classifier.batches import Entry
 from classifier.canonical_json import digest_of, record_digest, split
 from classifier.codec import CodecError, Json, decode_diagnostics
 from classifier.diagnostics import result_fields
@@ -20,6 +20,7 @@ from classifier.records import Kind, RolloutRecord
 from classifier.results import result
 from classifier.rollup import CountedRollout
 from classifier.rules import judge
+from classifier.score_keys import ReportedScore, reported_score
 from classifier.totals import tokens_known, using_tokens
 from classifier.validity.serving import read_servings, servings_text
 from classifier.verdicts import EVIDENCE, Health, Policy, Verdict
@@ -78,6 +79,8 @@ def decode_counted(rollout: RolloutRecord, source: Mapping[str, object]) -> Coun
     facts = {name: _fact(source, name, kinds) for name, kinds in _facts(Entry).items()}
     diagnostics = decode_diagnostics(_object(source, _DIAGNOSTICS, {}))
     entry = Entry(*placed, **facts, diagnostics=diagnostics)
+    if entry.health is not None and entry.reward is None:
+        entry = entry._replace(unnamed=_reported(rollout).unnamed)
     own = {name: _fact(source, name, kinds) for name, kinds in _facts(CountedRollout).items()}
     counted = CountedRollout(entry, **own)
     _check(counted)
@@ -100,7 +103,7 @@ def _check(counted: CountedRollout) -> None:
 @cache
 def _facts(kind: type) -> Mapping[str, Sequence[type]]:
     """Return the types of what is encoded of a tuple."""
-    left_out = {*_PLACED, _DIAGNOSTICS, "entry"}
+    left_out = {*_PLACED, _DIAGNOSTICS, "unnamed", "entry"}
     hints = get_type_hints(kind).items()
     return {name: get_args(hint) or (hint,) for name, hint in hints if name not in left_out}
 
@@ -120,11 +123,20 @@ def _object(source: Mapping[str, object], name: str, default: object = None) -> 
     return value
 
 
+def _reported(rollout: RolloutRecord) -> ReportedScore:
+    """Return the score that a rollout's runner reported, also if it does not count."""
+    outcome = rollout.outcome
+    if outcome is None:
+        return ReportedScore()
+    return reported_score(outcome.rewards, outcome.eval, rollout.score_key)
+
+
 def counted_by(rollout: RolloutRecord, verdict: Verdict) -> CountedRollout:
     """Return what a rollout counts by a verdict; its reward is what was reported."""
-    outcome, calls = rollout.outcome, using_tokens(rollout.exchanges)
+    reported, calls = _reported(rollout), using_tokens(rollout.exchanges)
     entry = Entry.of(result(rollout, verdict))._replace(
-        reward=None if outcome is None else reward_in(outcome.rewards, outcome.eval),
+        reward=reported.score,
+        unnamed=reported.unnamed,
         lane=verdict.lane,
         summed_calls=len(calls),
         tokens_known_calls=sum(map(tokens_known, calls)),
@@ -171,6 +183,7 @@ class ExportedBatch:
     planned: list[PlannedRepeat] = field(default_factory=list)
     changed: list[Changed] = field(default_factory=list)
     reward_range: tuple[float, float] | None = None
+    score_key: str | None = None
     calls: int = 0
     request_ids: int = 0
     _digests: bytearray = field(default_factory=bytearray)  # of each record 32 bytes, no object
@@ -216,6 +229,7 @@ class ExportedBatch:
         self.registered[RegisteredModels(rollout.model, rollout.fallbacks, rollout.agents)] += 1
         if rollout.reward_range is not None:
             self.reward_range = rollout.reward_range[0], rollout.reward_range[1]
+        self.score_key = self.score_key or rollout.score_key
         calls = [x for x in rollout.exchanges if x.kind in _TO_MODELS and not x.injected]
         self.calls += len(calls)
         self.request_ids += sum(x.provider_request_id is not None for x in calls)

@@ -94,15 +94,21 @@ class WholeBatch(NamedTuple):
     across: Sequence[BatchFinding]
     answering: Answering
 
-    def summary(self, *, reward_range: tuple[float, float] | None = None) -> ScoredBatch:
+    def summary(
+        self,
+        *,
+        reward_range: tuple[float, float] | None = None,
+        score_key: str | None = None,
+    ) -> ScoredBatch:
         """Summarise the batch.
 
         Arguments:
             reward_range: the least and the greatest reward, as registered.
+            score_key: the key of the score, as registered.
         """
         excluded = exclusion_in(self.counts, self.shapes)
         counted = self.counts, self.shapes, self.named, excluded, self.across
-        return summary_of(*counted, reward_range=reward_range)
+        return summary_of(*counted, reward_range=reward_range, score_key=score_key)
 
 
 def whole_batch(

@@ -149,7 +149,7 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
 
 def _score(summary: models.BatchSummary) -> str:
     """Return the score over what was measured, or why there is none."""
-    measured = measured_words(summary.scored, summary.repeats_planned, summary.own_failures or 0)
+    measured = measured_words(summary.scored, summary.total, summary.own_failures or 0)
     if summary.no_score is not None:
         return f"{escape(summary.no_score)} ({measured})"
     return f"{score_words(summary.score_effective)} over measured tasks ({measured})"

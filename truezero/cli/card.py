@@ -112,7 +112,8 @@ def card_lines(card: Mapping[str, Any]) -> list[str]:
     stated, measured = card["stated"], card["measured"]
     score, zeros, models = measured["score"], measured["zeros"], measured["models"]
     interval = score["interval"]
-    number = "no score" if score["score"] is None else f"score {score['score']:.3f}"
+    without = score.get("no_score") or "no score"  # a card of an earlier release has no such field
+    number = without if score["score"] is None else f"score {score['score']:.3f}"
     between = "" if interval is None else f" ({interval[0]:.3f} to {interval[1]:.3f})"
     share = measured_words(score["measured"], score["repeats"], score["own_failures"])
     lines = [

@@ -26,6 +26,7 @@ from tests.builders import calls
 from tests.fakes.control import control_over
 from tests.proxy.store import test_batch_counts as histories
 from tests.proxy.store.test_batch_counts import NAMES, STEPS, History
+from truezero.models import ListParameters
 
 # By the name of a figure in REST's summary, its place on a card.
 PLACES = {
@@ -189,7 +190,7 @@ async def _figures(service: Service, batch: str) -> dict[str, Any] | None:
 
 async def _exported(service: Service, batch: str) -> list[dict[str, Any]] | None:
     try:
-        parts = await listing.export(service, listing.ListParameters(batch=[batch]))
+        parts = await listing.export(service, ListParameters(batch=[batch]))
     except Refusal as refused:
         assert refused.code == "unknown_batch"
         return None
