@@ -151,8 +151,8 @@ def _score(summary: models.BatchSummary) -> str:
     """Return the score over what was measured, or why there is none."""
     measured = measured_words(summary.scored, summary.total, summary.own_failures or 0)
     if summary.no_score is not None:
-        return f"{escape(summary.no_score)} ({measured})"
-    return f"{score_words(summary.score_effective)} over measured tasks ({measured})"
+        return f"{escape(summary.no_score)}, {measured}"
+    return f"{score_words(summary.score_effective)}, {measured}"
 
 
 def _parts(summary: models.BatchSummary) -> str | None:

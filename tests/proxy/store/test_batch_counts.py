@@ -53,6 +53,7 @@ from proxy.store.tables import (
     DERIVED,
     CommitBatch,
     Gap,
+    PolicyTerms,
     Registration,
     as_json,
     call_usage,
@@ -91,6 +92,7 @@ HEALTHS = (
     Health.SUSPECTED_API_ERROR, Health.UNDECIDED, Health.NOT_JUDGED,
 )  # fmt: skip
 REWARDS = (None, 0.0, 0.1, 1.0, 1 / 3)
+REPORTED = ({"reward": 0}, {"reward": 1}, {"a": 0, "b": 1}, {"a": 0.5, "b": 2}, {"b": -1}, None)
 
 
 @dataclass
@@ -120,7 +122,10 @@ def register(of: History, draw: Any) -> None:
     )
     error = draw(st.sampled_from((None, None, "skipped: breaker open")))
     of.database.rollouts.register(
-        registration, now=of.tick(), admit=lambda _states: Admission(error=error)
+        registration,
+        now=of.tick(),
+        admit=lambda _states: Admission(error=error),
+        policy=PolicyTerms(stated=draw(st.sampled_from(({}, {}, {"score_key": "a"})))),
     )
 
 
@@ -159,7 +164,8 @@ def lose(of: History, draw: Any) -> None:
 
 def report(of: History, draw: Any) -> None:
     name = draw(st.sampled_from(NAMES))
-    outcome = as_json({"status": "success", "rewards": {"reward": draw(st.sampled_from((0, 1)))}})
+    rewards = draw(st.sampled_from(REPORTED))
+    outcome = as_json({"status": "success", "rewards": rewards})
     attributes = draw(st.sampled_from(({}, {}, {"batch": "b", "task": "t", "repeat": 0})))
     of.database.rollouts.report(
         name, outcome, now=of.tick(), attributes=attributes, registers=draw(st.booleans())
@@ -503,7 +509,9 @@ def _check_summary(
     """Compare with the sums that `summarize` makes of the rows, in another way."""
     counts = summed.counts
     assert counts["rollouts"] == len(addends)
-    got = summary_of(counts, summed.shapes, summed.named, exclusion_in(counts, summed.shapes))
+    excluded = exclusion_in(counts, summed.shapes)
+    # With a key registered, rewards under others are no reason to have no score.
+    got = summary_of(counts, summed.shapes, summed.named, excluded, score_key="a")
     entries = [each.entry for each in addends if each.entry.health is not None]
     _check_parts(database, batch, got.parts, [each.entry for each in addends])
     expected = summarize(entries, parts=got.parts)

@@ -76,6 +76,7 @@ def test_a_batch_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
     counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 7)
     facts = {**counts, "batch": "b", "health": {}, "score_effective": 0.5, "score_ci": (0.25, 0.75),
              "valid": False, "cost_usd": None,
+             "no_score": None, "ones": None,
              "zeros": {"reported": 5, "not_measured": 2, "by_cause": {"auth": 2}}}  # fmt: skip
     print_batches([models.BatchItem.model_validate(facts)], more=False)
     _, line = capsys.readouterr().out.splitlines()
