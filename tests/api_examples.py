@@ -140,7 +140,8 @@ _TOOK = {
 }  # fmt: skip
 _CALLS = {
     "calls": 1500, "refused": 3, "failed": {"quota": 212, "rejected_request": 3},
-    "error_rate": 0.1416, "failing_since": _BEGAN + 3240.0, "last_at": _BEGAN + 3590.0,
+    "error_rate": 0.1416, "failing": True, "failing_since": _BEGAN + 3240.0,
+    "answered_at": _BEGAN + 3198.5, "last_at": _BEGAN + 3590.0,
     "timed_calls": 1285, **_TOOK,
 }  # fmt: skip
 # Answers that depend on when they are asked for.
