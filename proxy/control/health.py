@@ -459,6 +459,11 @@ def _with_beginnings(
 ) -> list[NamedLane]:
     """Return lanes with the begin of what had begun before they were read, as far as is known."""
     explained, longer = _explained(rows), min(begin, now - _LONGEST_S)
+
+    @cache
+    def whole(upstream: str) -> Mapping[LanePlace, Sequence[LaneTally]]:
+        return database.lane_minutes.tallies(since=longer, until=now, upstreams=[upstream])
+
     told = []
     for lane in lanes:
         first = lane.episodes[0] if lane.episodes else None
@@ -468,9 +473,8 @@ def _with_beginnings(
         begun = _begun(database, lane.place, first)
         if _is_early(first, begin) and (begun.answered_at or 0.0) > begin - _FIRST_S:
             # It was answered now and then, so that votes say when it began.
-            upstream = [lane.place.upstream]
-            read = database.lane_minutes.tallies(since=longer, until=now, upstreams=upstream)
-            minutes = weighed(read.get(lane.place, ()), explained=explained(lane.place))
+            tallies = whole(lane.place.upstream).get(lane.place, ())
+            minutes = weighed(tallies, explained=explained(lane.place))
             begun = _covering(episodes(minutes), first)
             if _is_early(begun, longer):
                 begun = begun._replace(since=None, answered_at=None)
