@@ -190,8 +190,10 @@ async def rollouts(
 async def export(service: Service, parameters: Parameters) -> StreamingResponse:
     """Export rollouts, outcomes and calls as JSON lines.
 
-    Each line has a `record`: `rollout`, `outcome` or `exchange`. `truezero classify` judges
-    them offline. Filters and order are those of `GET /rollouts`.
+    Each line has a `record`: `rollout`, `outcome` or `exchange`. A rollout says under `counted`
+    what it counts in its batch, by the verdict that stands, without what is null; calls after a
+    final verdict are left out. `truezero classify` judges them offline, `truezero card verify`
+    counts them. Filters and order are those of `GET /rollouts`.
     """
     parts = await listing.export(service, parameters)
     return StreamingResponse(_as_lines(parts), media_type=LINES)

@@ -204,6 +204,7 @@ def as_counted(connection: Connection, ids: Collection[str]) -> dict[str, Rollou
     return {
         name: RolloutAsCounted(counted[name], _version(verdict), calls, repeats)
         for name, verdict, calls, repeats in rows
+        if name in counted
     }
 
 

@@ -138,10 +138,10 @@ def test_a_card_shows_the_summary_and_its_export_makes_it_again(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, suppress_health_check=_ON_ONE)
+@settings(max_examples=12, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_a_card_shows_the_summary_after_long_histories(history: History, data: Any) -> None:
-    _after_any_history(history, data.draw, 25)
+    _after_any_history(history, data.draw, 20)
 
 
 @settings(max_examples=6, suppress_health_check=_ON_ONE)
