@@ -172,6 +172,7 @@ def _after_any_history(of: History, draw: Any, steps: int) -> None:
 
 async def _figures(service: Service, batch: str) -> dict[str, Any] | None:
     """Return a batch's card, once it is known to show what its summary and its export do."""
+    await judge.refresh(service, batch)  # else each look judges some that run
     try:
         summary = await batches.summary(service, batch)
     except Refusal as refused:
