@@ -96,8 +96,8 @@ def _check(counted: CountedRollout) -> None:
         raise CodecError(f"{COUNTED}.scoreable", "is none of yes, no, unknown")
     if entry.validity is not None and len(entry.validity.split()) < 2:
         raise CodecError(f"{COUNTED}.validity", "names no check")
-    if counted.servings is not None:
-        read_servings(counted.servings)
+    if counted.servings is not None and not read_servings(counted.servings):
+        raise CodecError(f"{COUNTED}.servings", "names no way of serving")
 
 
 @cache

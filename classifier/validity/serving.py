@@ -372,11 +372,13 @@ def servings_text(ways: Iterable[Way]) -> str | None:
 
 
 def read_servings(text: str) -> list[Way]:
-    """Return the ways of serving that a text names; ``ValueError`` if it names none."""
-    ways = json.loads(text)
-    if not isinstance(ways, list) or not all(map(_is_way, ways)):
-        raise ValueError(f"servings: {text!r} is none")
-    return [tuple(way) for way in ways]
+    """Return the ways of serving that a text names; none if it is of another form."""
+    try:
+        ways = json.loads(text)
+    except ValueError:  # an archive may hold any
+        return []
+    known = isinstance(ways, list) and all(map(_is_way, ways))
+    return [tuple(way) for way in ways] if known else []
 
 
 def _is_way(value: object) -> bool:

@@ -93,7 +93,11 @@ def show(
         if json_file is not None:
             from truezero.runner.card import with_digest  # noqa: PLC0415  loads the classifier
 
-            write_file(json_file, with_digest(card(), client.export(batch=name)))
+            try:
+                written = with_digest(card(), client.export(batch=name))
+            except ValueError as error:
+                fail(f"the export of {name}: {error}", 1)
+            write_file(json_file, written)
         printed = card() if html_file is None and json_file is None else None
     if printed is not None:
         print_card(json.loads(printed))
