@@ -10,7 +10,7 @@ from proxy.store.admin.rows import RECORD_TYPES
 @pytest.mark.parametrize("name", RECORD_TYPES)
 def test_a_record_has_its_tables_columns_and_names_its_owner(name: str) -> None:
     record_type = RECORD_TYPES[name]
-    derived = {"counted"} if name == "verdict" else set()
+    derived = {"counted", "taken"} if name == "verdict" else set()
     columns = record_type.table.columns.keys()
     assert record_type.columns == tuple(each for each in columns if each not in derived)
     assert record_type.columns[record_type.owner_at] == record_type.owner
