@@ -122,7 +122,7 @@ def test_a_zero_that_nobody_has_given_yet_is_no_score() -> None:
     assert [told[name] for name in ("score_reported", "score_effective", "score_worst")] == [
         None
     ] * 3
-    assert (told["scoreable"], told["coverage"]) == (2, 1.0)
+    assert (told["scoreable"], told["coverage"]) == (2, 0.0)
     assert as_json(found(empty, run("b", 1.0, tokens=9)))["score_reported"] == 0.5
     false = found(failed("c", DEAD_KEY, 0.0, filled=True))
     assert [each.task for each in false.false_zeros] == ["c"], "it will be counted"

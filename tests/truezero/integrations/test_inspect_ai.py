@@ -281,13 +281,13 @@ async def test_an_attempt_made_again_is_a_rollout_of_its_own(url: str) -> None:
 async def test_of_several_scorers_one_is_named_for_the_score(url: str) -> None:
     scores = {"match": score("C"), "style": score(0.25)}
     with Client(url) as client:
-        for batch, key in (("unnamed", None), ("named", "style")):
+        for batch, key in (("several", None), ("by-style", "style")):
             story = Story(url, batch, batch=batch)
             story.hooks.score_key = key
             await story.begin()
             await story.ask(url)
             await story.end(scores)
-        unnamed, named = client.summary("unnamed"), client.summary("named")
+        unnamed, named = client.summary("several"), client.summary("by-style")
     assert (unnamed.score_effective, unnamed.score_all) == (None, None)
     assert "rewards under several keys (match, style): register score_key" in str(unnamed.no_score)
     assert (named.score_effective, named.no_score) == (0.25, None)

@@ -207,7 +207,8 @@ def test_rollouts_and_batches_are_asked_for_page_by_page_as_they_are_taken(kind:
             "upstream": None, "created_at": 1.0, "registered": True, "health": None,
             "subcategory": None, "fingerprint": None, "provisional": None}  # fmt: skip
     counts: dict[str, Any] = dict.fromkeys(models.BatchItem.model_fields, 0)
-    batch = {**counts, "batch": "b", "health": {}, "score_ci": None, "zeros": None, "valid": True}
+    batch = {**counts, "batch": "b", "health": {}, "valid": True}
+    batch |= dict.fromkeys(("score_ci", "zeros", "ones", "no_score"))
     for path, method, each in (
         ("rollouts", "iter_rollouts", item),
         ("batches", "iter_batches", batch),
