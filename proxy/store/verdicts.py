@@ -161,7 +161,8 @@ class Verdicts:
         with self._connections.reading() as connection:
             before = state_of(connection, rollout_id)
             settled = None if row["provisional"] else settled_by(connection, row)
-        following = derived(row, before.place)
+        known_place = before.place
+        row = {**row, **derived(row, known_place)}
         with (
             self._connections.writing() as connection,
             changing(connection, [rollout_id], into=[batch]),
@@ -170,9 +171,8 @@ class Verdicts:
             now = state_of(connection, rollout_id)
             if now.stands:
                 return False
-            if now.place != before.place:
-                following = derived(row, now.place)
-            row = {**row, **following}
+            if now.place != known_place:
+                row = {**row, **derived(row, now.place)}
             if row["provisional"]:
                 if known is None or known.number == now.change:
                     _keep(connection, row)
