@@ -91,7 +91,7 @@ class ReportedCounts:
         Arguments:
             kind: ``zero`` or ``one``.
         """
-        causes = _tally(counts, f"unmeasured_{kind}")
+        causes = tally(counts, f"unmeasured_{kind}")
         return cls(
             reported=counts[f"reported_{kind}s"],
             not_measured=sum(causes.values()),
@@ -190,9 +190,9 @@ def summary_of(
         check=check,
         exclusion=excluded,
         summaries=tuple(kind.summary(count) for kind, count in diagnosed.items()),
-        health=_tally(counts, "health"),
-        subcategory=_tally(counts, "subcategory"),
-        fingerprint=_tally(counts, "fingerprint"),
+        health=tally(counts, "health"),
+        subcategory=tally(counts, "subcategory"),
+        fingerprint=tally(counts, "fingerprint"),
         input_tokens=_sum(counts, "input_tokens"),
         output_tokens=_sum(counts, "output_tokens"),
         total_tokens=_sum(counts, "total_tokens"),
@@ -201,8 +201,8 @@ def summary_of(
         held_s=_fraction(counts, "held_s"),
         pending=counts["pending"],
         diagnostics={kind.field: count for kind, count in diagnosed.items()},
-        validity=_tally(counts, "level"),
-        validity_checks=_tally(counts, "check"),
+        validity=tally(counts, "level"),
+        validity_checks=tally(counts, "check"),
         unearned=counts["unearned"],
         calls=_sum(counts, "summed_calls"),
         tokens_known_calls=_sum(counts, "tokens_known_calls"),
@@ -223,7 +223,7 @@ def why_no_score(counts: Counts, score_key: str | None) -> str | None:
     """
     if score_key is not None:
         return None
-    keys = next(iter(_tally(counts, "unnamed")), None)
+    keys = next(iter(tally(counts, "unnamed")), None)
     return None if keys is None else f"no score: {no_score(keys, None)}"
 
 
@@ -261,7 +261,7 @@ def scores_of(
     rest = (total - scored) * UNIT
     clusters = [
         Cluster(shape.kept, shape.score / UNIT, tasks)
-        for shape, tasks in shapes.items()
+        for shape, tasks in sorted(shapes.items())  # sums of floats depend on their order
         if shape.kept
     ]
     return replace(
@@ -281,7 +281,7 @@ def scores_of(
 def _pass_at(shapes: Shapes) -> tuple[PassAt, ...] | None:
     return pass_at_of(
         Passed(shape.repeats, shape.kept, shape.score // UNIT, tasks)
-        for shape, tasks in shapes.items()
+        for shape, tasks in sorted(shapes.items())
     )
 
 
@@ -335,7 +335,7 @@ def _fraction(counts: Counts, name: str) -> float | None:
     return round(total / UNIT, _DECIMALS) if known else None
 
 
-def _tally(counts: Counts, kind: str) -> dict[str, int]:
+def tally(counts: Counts, kind: str) -> dict[str, int]:
     """Return counts of one kind, the most frequent first, then by name."""
     named_counts = [
         (name, n) for key, n in counts.items() if (name := _named(key, kind)) is not None

@@ -345,9 +345,12 @@ def excused(slot: TaskRepeat) -> bool:
 
 def own_failures(entry: Entry) -> bool:
     """Return True if a score counts although no model answered: the agent's own failures."""
-    return entry.score is not None and any(
-        isinstance(each, OwnFailureInfo) and each.unanswered for each in entry.diagnostics
-    )
+    return entry.score is not None and unanswered(entry)
+
+
+def unanswered(entry: Entry) -> bool:
+    """Return True if no model answered, by the agent's own doing."""
+    return any(isinstance(each, OwnFailureInfo) and each.unanswered for each in entry.diagnostics)
 
 
 def counted_with(slot: TaskRepeat) -> str | None:

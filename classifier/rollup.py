@@ -29,11 +29,13 @@ from classifier.batches import (
     repeat_of,
     scored_before,
     task_repeats,
+    unanswered,
     unmeasured_by,
     zero_of,
 )
 from classifier.reruns import count_of, standing
 from classifier.score_keys import keys_of
+from classifier.verdicts import OWN_FAILURES, Health
 
 UNIT = 2**68  # the whole number that stands for 1 in sums of scores, seconds and US dollars
 
@@ -220,6 +222,8 @@ def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     judged = [each for each in attempts if each.entry.health is not None]
     part.counts["rollouts"] = len(attempts)
     part.counts["skipped"] = sum(each.skipped for each in attempts)
+    part.counts["running"] = sum(map(_runs, attempts))
+    part.counts.update(f"verdict:{verdict_class(each)}" for each in attempts)
     part.counts.update(f"declared:{each.fallbacks}" for each in attempts if each.fallbacks)
     for each in judged:
         _add_judged(part, each)
@@ -234,6 +238,34 @@ def part_of(attempts: Sequence[CountedRollout]) -> PartialTotals:
     part.notes.update(retries)
     part.counts = Counter({name: count for name, count in part.counts.items() if count})
     return part
+
+
+SKIPPED, UNJUDGED = "skipped", "unjudged"
+
+
+def verdict_class(attempt: CountedRollout) -> str:
+    """Name the one class of verdicts that a rollout is in.
+
+    ``skipped`` if it was not admitted and did not run, ``unjudged`` without a verdict yet,
+    ``own_failures`` if no model answered by the agent's own doing, the cause of an API error, else
+    its health.
+    """
+    entry = attempt.entry
+    if attempt.skipped and entry.health in (None, Health.NOT_JUDGED.value):
+        return SKIPPED
+    if entry.health is None:
+        return UNJUDGED
+    if unanswered(entry):
+        return OWN_FAILURES
+    if entry.health == Health.API_ERROR.value:
+        return entry.subcategory or Health.UNDECIDED.value
+    return entry.health
+
+
+def _runs(attempt: CountedRollout) -> bool:
+    """Return True if a rollout has not ended: its verdict can change, or it has none yet."""
+    judged = attempt.entry.health is not None
+    return bool(attempt.entry.provisional) if judged else not attempt.skipped
 
 
 def _add_standing(

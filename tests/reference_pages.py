@@ -16,6 +16,7 @@ from typing import Any, Final
 import click
 
 import truezero
+from classifier.figures import FIGURES, Figure
 from proxy.app import Application
 from proxy.routing.upstreams import BUILT_IN, LOCAL
 from proxy.settings import PREFIX, Settings, load
@@ -292,6 +293,42 @@ def _example(value: Any) -> str:
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
+# --- figures -------------------------------------------------------------------------------
+
+
+def figure_terms() -> str:
+    """The figures that have a word in the glossary; those of one word in one row."""
+    rows: dict[str, list[Figure]] = {}
+    for figure in FIGURES.values():
+        if figure.term is not None:
+            rows.setdefault(figure.term, []).append(figure)
+    return _table(
+        ("term", "meaning", "REST"),
+        (
+            (
+                term,
+                "; ".join(each.definition for each in figures),
+                ", ".join(f"`{each.name}`" for each in figures),
+            )
+            for term, figures in sorted(rows.items())
+        ),
+    )
+
+
+def figure_lists() -> str:
+    """The figures that have a list of rollouts, and its query."""
+    rows = [
+        (f"`{figure.name}`", figure.unit.value, f"`{_query(figure)}`")
+        for figure in FIGURES.values()
+        if figure.listed is not None
+    ]
+    return _table(("figure", "unit", "list"), rows)
+
+
+def _query(figure: Figure) -> str:
+    return "&".join(f"{name}={value}" for name, value in figure.listed or ()) or "all"
+
+
 # --- pages ---------------------------------------------------------------------------------
 
 
@@ -303,6 +340,8 @@ def generated() -> dict[str, str]:
         "docs/reference/upstreams.md#upstreams": upstreams(),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
+        "docs/concepts/glossary.md#figures": figure_terms(),
+        "docs/reference/lists.md#figures": figure_lists(),
         "docs/reference/sdk.md#classes": python_classes(),
         "docs/reference/rest.md#overview": rest_overview(document),
         "docs/reference/rest.md#calls": rest_calls(document),

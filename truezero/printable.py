@@ -33,26 +33,6 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def unjudged(rollouts: int, skipped: int, health: Mapping[str, int]) -> int:
-    """Return how many of a batch's rollouts have no verdict yet, without those that were skipped.
-
-    Arguments:
-        health: the others by their health; skipped ones may be among them, as ``not_judged``.
-    """
-    without = rollouts - sum(health.values())
-    idle = health.get("not_judged", 0)
-    return without - max(0, min(skipped, idle + without) - idle)
-
-
-def running(pending: int, rollouts: int, skipped: int, health: Mapping[str, int]) -> int:
-    """Return how many rollouts of a batch have not ended: judged for now (``pending``), or not yet.
-
-    Arguments:
-        skipped, health: as for `unjudged`.
-    """
-    return pending + unjudged(rollouts, skipped, health)
-
-
 def percent(share: float) -> str:
     """Format as ``97.4%``, never rounded up."""
     tenths = int(share * 1000)

@@ -11,13 +11,13 @@ from sqlalchemy import Connection
 
 from classifier import breakers
 from classifier.batch_summary import (
-    ScoredBatch,
     comparable,
     declared_in,
     exclusion_in,
     summary_of,
 )
 from classifier.batches import RewardSpan, Scores
+from classifier.figures import CountedBatch, figures_of
 from classifier.groups import TaskTotal
 from classifier.reruns import RerunCounts, opened_by
 from classifier.rollup import Counts, Shapes
@@ -43,25 +43,17 @@ from proxy.store.batches import BatchCursor, BatchRewards, newest, outdated, rew
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
 
-_SUMMARY = (
-    "health", "subcategory", "fingerprint", "summaries", "pending", "input_tokens",
-    "output_tokens", "total_tokens", "cost_usd", "calls", "tokens_known_calls",
-    "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
-    "unearned", "own_failures", "no_score",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchState:
-    """A batch as it stands: its counts, its summary, and the first rollouts to run again.
+class BatchState(CountedBatch):
+    """A batch as it stands, with the first rollouts to run again.
 
-    ``answering`` counts its rollouts by the models that answered them.
+    ``answering`` counts its rollouts by the models that answered them, ``score_key`` is the key of
+    its score as it was registered.
     """
 
-    counts: Counts
-    summary: ScoredBatch
     retry: Sequence[dict[str, Any]]
-    rewards: BatchRewards
+    score_key: str | None
     answering: Answering
 
     def to_dict(self, batch: str, outdated: int, as_of: float) -> dict[str, Any]:
@@ -71,31 +63,19 @@ class BatchState:
             outdated: rollouts that have changed since they were judged.
             as_of: when its rows were read, in epoch seconds.
         """
-        counted = {name: getattr(self.summary, name) for name in _SUMMARY}
-        span, parts = self.rewards.span, self.summary.parts
         return {
             "batch": batch,
             "as_of": as_of,
-            "rollouts": self.counts["rollouts"],
-            "skipped": self.counts["skipped"],
             "outdated": outdated,
-            **counted,
-            **asdict(self.summary.scores),
-            "repeats_planned": parts.planned,
-            "never_started": parts.never_started,
-            "parts": asdict(parts),
-            "reward_least": span.least,
-            "reward_greatest": span.greatest,
-            "reward_range": span.registered,
-            "score_key": self.rewards.score_key,
-            "zeros": asdict(self.summary.zeros),
-            "ones": asdict(self.summary.ones),
-            "retried_after_score_total": self.counts["picked"],
+            **figures_of(self),
+            "no_score": self.summary.no_score,
+            "score_key": self.score_key,
+            "summaries": self.summary.summaries,
+            "retried_after_score": self.summary.scores.retried_after_score,
             **self._exclusion(),
             "validity_across": [asdict(finding) for finding in self.summary.across],
             "valid": self.summary.check.valid,
             "retry": self.retry,
-            "retry_total": self.counts["retry"],
         }
 
     def check_to_dict(self, batch: str) -> dict[str, Any]:
@@ -191,7 +171,7 @@ async def rewards(service: Service, batch: str) -> RewardSpan:
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    return (await state_of(service, batch)).value.rewards.span
+    return (await state_of(service, batch)).value.rewards
 
 
 async def task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
@@ -310,7 +290,8 @@ def _read(service: Service, batch: str) -> BatchState:
         counts=counts,
         summary=scored,
         retry=summed.retry,
-        rewards=rewards,
+        rewards=rewards.span,
+        score_key=rewards.score_key,
         answering=answering_models((each.servings, each.rollouts) for each in summed.served),
     )
 

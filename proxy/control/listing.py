@@ -25,7 +25,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import batch_counts, listing
 from proxy.store.batch_counts import as_counted
-from proxy.store.listing import Facts, Position, RolloutQuery, grouped
+from proxy.store.listing import FLAGS, Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
@@ -34,7 +34,7 @@ _RUNNING = 4  # rollouts that run and are judged for a page; the others' verdict
 
 _FILTERS = (
     "batch", "task", "repeat", "attempt", "model", "upstream", "role", "health", "subcategory",
-    "fingerprint", "cause", "rule", "validity", "reward", "scoreable",
+    "fingerprint", "cause", "rule", "validity", "reward", "reported", "scoreable",
 )  # fmt: skip
 _ITEM = tuple(
     name
@@ -232,7 +232,7 @@ def query_of(parameters: ListParameters) -> RolloutQuery:
     return RolloutQuery(
         filters=filters,
         text=parameters.text,
-        unearned=parameters.unearned,
+        flags={name: value for name in FLAGS if (value := getattr(parameters, name)) is not None},
         since=parameters.since,
         until=parameters.until,
         failed_since=parameters.failed_since,

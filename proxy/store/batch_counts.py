@@ -43,7 +43,7 @@ from sqlalchemy.types import NULLTYPE
 
 from classifier import codec
 from classifier.batch_summary import Named
-from classifier.batches import Entry
+from classifier.batches import Entry, task_repeats
 from classifier.diagnostics import Diagnostic, diagnose
 from classifier.groups import TaskTotal
 from classifier.reruns import NEVER_STARTED
@@ -579,14 +579,18 @@ def task_totals(connection: Connection, batch: str) -> list[TaskTotal]:
     }
     for name, sums in read.others.tasks.items():
         known.setdefault(name, TaskSums()).add(sums)
+    entries = [each.entry for each in sorted(some_of(connection, read.singly).values(), key=_age)]
+    attempts = Counter(entry.task for entry in entries)
+    attempts.subtract(slot.counted.task for slot in task_repeats(entries))
     return [
-        _task_total(known.get(row.task, TaskSums()), row)
+        _task_total(known.get(row.task, TaskSums()), row, attempts[row.task])
         for row in connection.execute(_planned(batch))
     ]
 
 
-def _task_total(sums: TaskSums, planned: Any) -> TaskTotal:
-    repeats = max(sums.repeats, planned.begun, planned.wanted or 0, 1)
+def _task_total(sums: TaskSums, planned: Any, again: int) -> TaskTotal:
+    """Return the totals of a task, of whose rollouts so many were further attempts."""
+    repeats = planned.rollouts - again + max(0, (planned.wanted or 0) - planned.begun)
     mean = sums.score / UNIT / sums.kept if sums.kept else None
     return TaskTotal(planned.task, repeats, sums.kept, mean)
 
@@ -596,6 +600,7 @@ def _planned(batch: str) -> Select[Any]:
     numbered = and_(rollouts.c.repeat.is_not(None), rollouts.c.repeats.is_not(None))
     query = select(
         rollouts.c.task,
+        func.count().label("rollouts"),
         func.max(case((numbered, rollouts.c.repeats))).label("wanted"),
         func.count(case((numbered, rollouts.c.repeat)).distinct()).label("begun"),
     )

@@ -15,7 +15,9 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     Float,
+    FromClause,
     Select,
+    Subquery,
     Text,
     and_,
     case,
@@ -103,6 +105,34 @@ def _read_by_postgresql(of: _ReportedReward, compiler: SQLCompiler, **options: A
     return f"(SELECT {score} FROM (SELECT {outcome}::jsonb AS o OFFSET 0) AS parsed)"
 
 
+class _UnnamedReward(FunctionElement[float]):
+    """Of the rewards in an outcome (JSON text) 0 if one of them is, else the greatest."""
+
+    type = Float()
+    inherit_cache = True
+
+
+@compiles(_UnnamedReward, "sqlite")
+def _unnamed_by_sqlite(of: _UnnamedReward, compiler: SQLCompiler, **options: Any) -> str:
+    outcome = compiler.process(of.clauses, **options)
+    rewards = (
+        f"json_each(CASE json_type({outcome}, '$.rewards')"
+        f" WHEN 'object' THEN json_extract({outcome}, '$.rewards') END)"
+    )
+    value = "CASE WHEN min(abs(value)) = 0 THEN 0 ELSE max(value) END"
+    return f"(SELECT CAST({value} AS REAL) FROM {rewards})"
+
+
+@compiles(_UnnamedReward, "postgresql")
+def _unnamed_by_postgresql(of: _UnnamedReward, compiler: SQLCompiler, **options: Any) -> str:
+    outcome = compiler.process(of.clauses, **options)
+    value = "(value #>> '{}')::double precision"
+    rewards = "jsonb_each(CASE jsonb_typeof(o -> 'rewards') WHEN 'object' THEN o -> 'rewards' END)"
+    number = f"CASE WHEN min(abs({value})) = 0 THEN 0 ELSE max({value}) END"
+    parsed = f"(SELECT {outcome}::jsonb AS o OFFSET 0) AS parsed"
+    return f"(SELECT {number} FROM {parsed}, {rewards})"
+
+
 class _Rule(FunctionElement[str]):
     """The rule in a verdict (JSON text), which has no column."""
 
@@ -144,6 +174,10 @@ _WALKS = 64  # at once; for more values than that, their union is sorted
 
 _OF_VERDICT = frozenset(name for name, by in SORTS.items() if by in {*verdicts.c})
 JUDGED = _OF_VERDICT | {"text", "rule"}
+FLAGS = (
+    "unearned", "false_zero", "false_one", "measured", "superseded", "running", "skipped",
+)  # fmt: skip
+"""The filters that are true or false."""
 ITEM = (
     *(rollouts.c[name] for name in (
         "id", "batch", "task", "repeat", "attempt", "model", "upstream", "created_at", "registered",
@@ -172,15 +206,15 @@ class RolloutQuery:
     """The filters and the order of a list of rollouts.
 
     ``filters`` are values by name, of which one must apply: ``batch task repeat attempt model
-    upstream role health subcategory fingerprint cause rule validity reward scoreable``. ``since``
-    and ``until`` are of ``created_at``, in epoch seconds; between ``failed_since`` and
-    ``failed_until`` a call began that failed. ``unearned``: with a score that no model earned, or
-    without. ``sort`` is one of `SORTS`; rollouts without that value come last.
+    upstream role health subcategory fingerprint cause rule validity reward reported scoreable``.
+    ``flags`` are those of `FLAGS` that must be true or false. ``since`` and ``until`` are of
+    ``created_at``, in epoch seconds; between ``failed_since`` and ``failed_until`` a call began
+    that failed. ``sort`` is one of `SORTS`; rollouts without that value come last.
     """
 
     filters: Mapping[str, Sequence[Value]] = field(default_factory=dict)
     text: str | None = None
-    unearned: bool | None = None
+    flags: Mapping[str, bool] = field(default_factory=dict)
     since: float | None = None
     until: float | None = None
     failed_since: float | None = None
@@ -192,7 +226,7 @@ class RolloutQuery:
     def by_verdict(self) -> bool:
         """True if the filters or the order depend on verdicts."""
         fields = {*self.filters, self.sort, *(["text"] if self.text else [])}
-        return self.unearned is not None or not fields.isdisjoint(JUDGED)
+        return not (fields.isdisjoint(JUDGED) and self.flags.keys() <= {"skipped"})
 
 
 class Position(NamedTuple):
@@ -354,9 +388,9 @@ def _wanted(query: RolloutQuery, walk: _Walk, after: Position | None) -> list[Co
     ]
     if query.text:
         conditions.append(_mentions(walk, query.text, query.filters.get("batch", ())))
-    if query.unearned is not None:
-        found = _verdict(walk, func.coalesce(verdicts.c.unearned, false()))
-        conditions.append(found if query.unearned else not_(found))
+    for name, wanted in query.flags.items():
+        found = _flagged(walk, name, query.filters.get("batch", ()))
+        conditions.append(found if wanted else not_(found))
     if query.since is not None:
         conditions.append(walk.at >= query.since)
     if query.until is not None:
@@ -388,7 +422,112 @@ def _filtered(walk: _Walk, name: str, values: Sequence[Value]) -> ColumnElement[
             verdicts.c.validity.contains(f" {value} ", autoescape=True) for value in values
         )
         return _verdict(walk, or_(*conditions))
-    return or_(*(_rewarded(walk, str(value)) for value in values))
+    kind = _reported if name == "reported" else _rewarded
+    return or_(*(kind(walk, str(value)) for value in values))
+
+
+def _flagged(walk: _Walk, name: str, batches: Sequence[Value]) -> ColumnElement[bool]:
+    """Return the condition that one of `FLAGS` is true; it is true or false, never unknown."""
+    if name == "unearned":
+        return _verdict(walk, func.coalesce(verdicts.c.unearned, false()))
+    if name == "superseded":
+        others = _run_again(batches)
+        return walk.id.in_(select(others.c.id).where(others.c.place > 1))
+    if name in ("false_zero", "false_one", "measured"):
+        return _counted_as(walk, name, batches)
+    admitted = _rollout(walk, rollouts.c.skipped.is_(None))
+    if name == "skipped":
+        return not_(admitted)
+    return or_(
+        _verdict(walk, verdicts.c.provisional),
+        and_(admitted, not_(_verdict(walk, verdicts.c.health.is_not(None)))),
+    )
+
+
+def _counted_as(walk: _Walk, name: str, batches: Sequence[Value]) -> ColumnElement[bool]:
+    """Return the condition that a rollout is measured, or that its repeat reads as it reports."""
+    r, v = rollouts.alias(), verdicts.alias()
+    same = (r.c.id == walk.id, v.c.rollout_id == r.c.id)
+    if name == "measured":
+        return exists().where(*same, v.c.scoreable == "yes", _score(r, v).is_not(None))
+    read = _shown(r, v)
+    taken = exists().where(
+        *same,
+        v.c.provisional.is_(False),
+        v.c.scoreable != "yes",
+        read == 0 if name == "false_zero" else read > 0,
+    )
+    others = _run_again(batches)
+    read_by_another = or_(others.c.scored > 0, others.c.reported_place > 1)
+    return and_(taken, walk.id.not_in(select(others.c.id).where(read_by_another)))
+
+
+def _score(of: FromClause, judged: FromClause) -> ColumnElement[Any]:
+    """Return the reward of a rollout, counted or not, as `batch_counts` reads it."""
+    known = or_(
+        of.c.outcome.is_(None), and_(judged.c.scoreable == "yes", judged.c.reward.is_not(None))
+    )
+    return case((known, judged.c.reward), else_=_ReportedReward(of.c.outcome, of.c.score_key))
+
+
+def _shown(of: FromClause, judged: FromClause) -> ColumnElement[Any]:
+    """Return the same; if no reward is the score, 0 for a zero under any key, else the greatest."""
+    return func.coalesce(_score(of, judged), _UnnamedReward(of.c.outcome))
+
+
+def _run_again(batches: Sequence[Value]) -> Subquery:
+    """Select the judged attempts at repeats that may have several, as `task_repeats` groups them.
+
+    ``place`` is 1 for the attempt that counts, ``scored`` how many attempts have a score, and
+    ``reported_place`` is 1 for the last attempt with a reported reward.
+    """
+    r, v = rollouts.c, verdicts.c
+    placed: list[ColumnElement[bool]] = [r.batch.is_not(None), r.task.is_not(None)]
+    placed += [_any_of(r.batch, batches)] if batches else []
+    same = and_(v.rollout_id == r.id, v.health.is_not(None))
+    several = (
+        select(r.batch, r.task, r.repeat)
+        .where(*placed, or_(r.repeat.is_not(None), r.attempt.is_not(None)))
+        .group_by(r.batch, r.task, r.repeat)
+        .having(func.count() > 1)
+        .subquery()
+    )
+    alike = and_(
+        several.c.batch == r.batch, several.c.task == r.task,
+        or_(several.c.repeat == r.repeat, and_(several.c.repeat.is_(None), r.repeat.is_(None))),
+    )  # fmt: skip
+    of_number = func.row_number().over(
+        partition_by=(r.batch, r.task, r.repeat, r.attempt), order_by=(r.created_at, r.id)
+    )
+    attempts = (
+        select(
+            r.id, r.batch, r.task, r.repeat, r.created_at,
+            func.coalesce(r.attempt, 0).label("attempt"),
+            case((r.repeat.is_(None), of_number)).label("sample"),
+            and_(v.scoreable == "yes", _score(rollouts, verdicts).is_not(None)).label("scored"),
+            _shown(rollouts, verdicts).is_not(None).label("reported"),
+        )
+        .select_from(rollouts.join(verdicts, same).join(several, alike))
+        .where(*placed, or_(r.repeat.is_not(None), r.attempt.is_not(None)))
+        .subquery()
+    )  # fmt: skip
+    a = attempts.c
+    of_repeat = (a.batch, a.task, a.repeat, a.sample)
+    age = (a.attempt, a.created_at, a.id)
+    latest = [each.desc() for each in age]
+    first_scored = [case((a.scored, each)) for each in age]
+    return select(
+        a.id,
+        func.row_number()
+        .over(
+            partition_by=of_repeat, order_by=(case((a.scored, 0), else_=1), *first_scored, *latest)
+        )
+        .label("place"),
+        func.sum(case((a.scored, 1), else_=0)).over(partition_by=of_repeat).label("scored"),
+        func.row_number()
+        .over(partition_by=of_repeat, order_by=(case((a.reported, 0), else_=1), *latest))
+        .label("reported_place"),
+    ).subquery()
 
 
 def _rollout(walk: _Walk, condition: ColumnElement[bool]) -> ColumnElement[bool]:
@@ -423,6 +562,13 @@ def _rewarded(walk: _Walk, kind: str) -> ColumnElement[bool]:
         reported = _rollout(walk, rollouts.c.outcome_at.is_not(None))
         return and_(reported, _unknown(walk, "reward"))
     return _verdict(walk, verdicts.c.reward == 0 if kind == "zero" else verdicts.c.reward != 0)
+
+
+def _reported(walk: _Walk, kind: str) -> ColumnElement[bool]:
+    """Return the condition that the runner reported a reward of this kind, counted or not."""
+    if kind == "null":
+        return _rollout(walk, and_(rollouts.c.outcome_at.is_not(None), _REPORTED.is_(None)))
+    return _rollout(walk, _REPORTED == 0 if kind == "zero" else _REPORTED != 0)
 
 
 def _unknown(walk: _Walk, name: str) -> ColumnElement[bool]:

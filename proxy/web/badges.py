@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from classifier.verdicts import OWN_FAILURES
-from truezero.printable import unjudged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,25 +226,17 @@ def of_cause(name: str | None) -> Badge:
     return SUSPECTED if name is None else CAUSES[name]
 
 
+# The badge of each class of verdicts (`verdicts` of a batch's summary), always in this order.
+CLASSES: Mapping[str, Badge] = {
+    "healthy": HEALTHY, OWN_FAILURES: OWN, **CAUSES, "suspected_api_error": SUSPECTED,
+    "undecided": UNDECIDED, "not_judged": NOT_JUDGED, "skipped": SKIPPED, "unjudged": UNJUDGED,
+}  # fmt: skip
+
+
 def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
-    """Count a batch's rollouts by badge, always in the same order. Zeros are left out."""
-    health, cause = summary["health"], summary["subcategory"]
-    open_ = unjudged(summary["rollouts"], summary["skipped"], health)
-    idle = health.get("not_judged", 0)
-    own = min(summary.get("own_failures") or 0, health.get("healthy", 0))
-    # One that was skipped and ran all the same has its verdict.
-    skipped = min(summary["skipped"], idle + summary["rollouts"] - sum(health.values()))
-    counts = [
-        (HEALTHY, health.get("healthy", 0) - own),
-        (OWN, own),
-        *((badge, cause.get(name, 0)) for name, badge in CAUSES.items()),
-        (SUSPECTED, health.get("suspected_api_error", 0)),
-        (UNDECIDED, health.get("undecided", 0)),
-        (NOT_JUDGED, max(0, idle - skipped)),
-        (SKIPPED, skipped),
-        (UNJUDGED, open_),
-    ]
-    return [(badge, count) for badge, count in counts if count]
+    """Count a batch's rollouts by the badge of their verdict."""
+    verdicts: Mapping[str, int] = summary["verdicts"]
+    return [(badge, verdicts[name]) for name, badge in CLASSES.items() if name in verdicts]
 
 
 def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Badge, int]]:

@@ -96,7 +96,7 @@ def _head(summary: Mapping[str, Any]) -> str:
 
 def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
     running = reruns.running
-    reasons = [Reason(running, "still running", "?tab=rollouts")] if running else []
+    reasons = [Reason(running, "still running", "?tab=rollouts&running=true")] if running else []
     never = summary["never_started"]
     for name, (one, many) in _OF_RERUNS.items():
         if count := reruns.kinds[name] - (never if name is Rerun.UNMEASURED else 0):

@@ -30,7 +30,7 @@ _RENAMED = {"q": "text"}  # as pages of the first release had it
 _DROPPED = ("page",)  # likewise: pages had numbers
 # Of several values an address has one parameter, joined by commas, which none of them contains.
 _JOINED = frozenset(
-    ("health", "subcategory", "scoreable", "reward", "validity", "repeat", "attempt")
+    ("health", "subcategory", "scoreable", "reward", "reported", "validity", "repeat", "attempt")
 )
 _ASSUMED = (("sort", "created_at"), ("order", "desc"))
 _PLAIN = ",:/@"  # may stand in a query as they are (RFC 3986, 3.4)
@@ -141,6 +141,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "subcategory": get_args(models.Subcategory),
     "scoreable": get_args(models.Scoreable),
     "reward": get_args(models.RewardKind),
+    "reported": get_args(models.ReportedKind),
     "validity": [name for part in get_args(models.Validity) for name in get_args(part)],
 }
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause", "rule")

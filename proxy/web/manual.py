@@ -241,7 +241,7 @@ def _split(text: str) -> Iterator[tuple[str, str, str]]:
         begins = None if fenced else _HEADING.match(line)
         if begins is None:
             terms = terms or line.startswith(_TERMS)
-            if terms and line.startswith("| ") and not line.startswith(_TERMS):
+            if terms and line.startswith("| ") and not line.startswith((_TERMS, "| ---")):
                 term, meaning = (cell.strip() for cell in line.strip("| ").split(" | ", 1))
                 yield term, anchor_of(term), meaning
             else:

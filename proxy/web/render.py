@@ -17,14 +17,13 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
-from proxy.web import badges, charts, format
+from proxy.web import badges, charts, figures, format
 from truezero.printable import (
     exclusion_words,
     not_measurements,
     parts_words,
     plural,
     reference_words,
-    running,
 )
 
 if TYPE_CHECKING:
@@ -139,7 +138,7 @@ def _templates() -> Environment:
         plural=plural,
         reference_words=reference_words,
         rules=format.RULES,
-        still_running=running,
+        shown=figures.shown,
         terms=_TERMS,
         warnings=format.WARNINGS,
     )

@@ -53,8 +53,19 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum
 @click.option("--rule", multiple=True, help="By the rule that fired, as own_failures; repeatable.")
 @click.option("--validity", multiple=True, help="By the worst finding, or by a check; repeatable.")
 @click.option("--reward", multiple=True, help="zero, nonzero, null or missing; repeatable.")
+@click.option("--reported", multiple=True, help="Reported: zero, nonzero or null; repeatable.")
 @click.option("--scoreable", multiple=True, help="yes, no or unknown; repeatable.")
 @click.option("--unearned", is_flag=True, default=None, help="With a score no model earned.")
+@click.option("--false-zero", is_flag=True, default=None, help="Reported as 0, and not measured.")
+@click.option("--false-one", is_flag=True, default=None, help="Reported above 0, not measured.")
+@click.option("--measured", is_flag=True, default=None, help="With a reward that counts.")
+@click.option(
+    "--superseded/--not-superseded",
+    default=None,
+    help="Another attempt counts for its repeat; or one rollout for each repeat.",
+)
+@click.option("--running", is_flag=True, default=None, help="Not ended.")
+@click.option("--skipped", is_flag=True, default=None, help="Not admitted by an open breaker.")
 @click.option("--text", help="Part of a name or a cause, such as quota.")
 @click.option("--since", help="Started at or after this time: ISO 8601, or seconds since 1970.")
 @click.option("--until", help="Started before this time.")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from truezero.printable import running, visible
+from truezero.printable import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -137,8 +137,8 @@ def fact_lines(facts: Mapping[str, str]) -> list[str]:
 
 
 def running_in(of: models.BatchSummary | models.BatchItem) -> int:
-    """Return how many rollouts of a batch have not ended."""
-    return running(of.pending, of.rollouts, of.skipped, of.health)
+    """Return how many rollouts of a batch have not ended; of an older service those judged."""
+    return of.pending if of.running is None else of.running
 
 
 def wait_words(after_s: float | None) -> str:

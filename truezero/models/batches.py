@@ -51,56 +51,61 @@ class PassAt(BaseModel):
 class ReportedZeros(BaseModel):
     """The repeats that the runner scored 0, and those of them that are no measurement."""
 
-    reported: int = Field(description="repeats that read as 0")
-    not_measured: int = Field(description="of them, those that measure nothing")
+    reported: int = Field(description="repeats measured as 0, or not measured and reported as 0")
+    not_measured: int = Field(description="of the zeros, those not measured")
     by_cause: dict[str, int] = Field(
-        description="of those, how many for each subcategory, `suspected`, check that found the "
-        "measurement unsound, `excluded` by a policy, or health"
+        description="of `not_measured`, how many by each cause; or `suspected`, the check that "
+        "found something, `excluded` by a policy, or health",
     )
 
 
 class ReportedOnes(BaseModel):
     """The repeats that the runner scored above 0, and those of them that are no measurement."""
 
-    reported: int = Field(description="repeats that read as a score above 0")
-    not_measured: int = Field(description="of them, those that measure nothing")
-    by_cause: dict[str, int] = Field(description="of those, how many for each cause, as of `zeros`")
+    reported: int = Field(
+        description="repeats measured above 0, or not measured and reported above 0"
+    )
+    not_measured: int = Field(description="of them, those not measured")
+    by_cause: dict[str, int] = Field(
+        description="of `not_measured`, how many by each cause; as of `zeros`"
+    )
 
 
 class BatchParts(BaseModel):
     """The planned repeats of a batch, each in exactly one part."""
 
-    measured: int = Field(description="a model answered, and the score counts")
+    measured: int = Field(description="repeats that a model answered, and whose reward counts")
     own_failures: int = Field(
-        description="no model answered, by the agent's own doing, and the score counts"
+        description="repeats that count though no model answered, by the agent's own doing"
     )
     not_measured: dict[str, int] = Field(
-        description="no score counts, by cause: a subcategory, `suspected`, the check that found "
-        "the measurement unsound, `excluded` by a policy, or health"
+        description="repeats whose reward does not count, by cause; as of `zeros`"
     )
     not_scored: dict[str, int] = Field(
-        description="a score would count and there is none, by reason: `no_reward`, or "
-        "`score_key`: rewards were reported, and none is known to be the score"
+        description="repeats whose reward would count, by the reason for which they have none; "
+        "`no_reward`, or `score_key`: rewards were reported, and none is known to be "
+        "the score",
     )
-    skipped: int = Field(description="not admitted by an open breaker")
-    running: int = Field(description="not ended")
-    never_started: int = Field(
-        description="registered as repeats of their tasks, and no rollout of them"
-    )
+    skipped: int = Field(description="repeats that an open breaker did not admit")
+    running: int = Field(description="repeats that have not ended")
+    never_started: int = Field(description="planned repeats of which no rollout was registered")
 
 
 class BatchSummary(Exclusions):
-    """A batch: counts of rollouts, every attempt included, and scores over its slots.
+    """A batch: counts of its rollouts, each attempt included, and scores over its repeats.
 
-    A slot without a measurement counts as 0 in `score_all`, is left out of
-    `score_effective`, and counts as 0 and 1 in `score_worst` and `score_best`. A score
-    over no slots is null.
+    A repeat that was not measured counts as 0 in `score_all`, not at all in `score_effective`, and
+    as 0 and 1 in `score_worst` and `score_best`. A score over no repeats is null.
     """
 
     batch: str = Field(description="name of the batch")
-    rollouts: int = Field(description="rollouts, every attempt included")
-    pending: int = Field(description="rollouts whose verdict is still provisional")
-    skipped: int = Field(description="rollouts not admitted by an open breaker")
+    rollouts: int = Field(description="rollouts, each attempt at each repeat")
+    pending: int = Field(description="of `running`, those with a verdict, which can change")
+    running: int | None = Field(
+        default=None,
+        description="rollouts that have not ended: their verdict can change, or there is none yet",
+    )
+    skipped: int = Field(description="rollouts that an open breaker did not admit")
     as_of: float | None = Field(
         default=None,
         description="when the figures were counted, seconds since the epoch; a batch that takes "
@@ -110,66 +115,83 @@ class BatchSummary(Exclusions):
         default=None,
         description="rollouts under way whose last calls are not in these counts yet",
     )
-    health: dict[str, int] = Field(description="rollouts by health")
-    subcategory: dict[str, int] = Field(description="rollouts by subcategory")
-    fingerprint: dict[str, int] = Field(description="rollouts by fingerprint")
+    verdicts: dict[str, int] | None = Field(
+        default=None,
+        description="rollouts by verdict, each in one class; `healthy`, `own_failures`, the cause "
+        "of a failure, `suspected_api_error`, `undecided`, `not_judged`, `skipped`, "
+        "`unjudged`",
+    )
+    health: dict[str, int] = Field(description="judged rollouts by health")
+    subcategory: dict[str, int] = Field(description="rollouts that failed, by cause")
+    fingerprint: dict[str, int] = Field(description="rollouts that failed, by cause and status")
     summaries: list[str] = Field(description="the batch in sentences")
-    input_tokens: int | None = Field(description="of `tokens_known_calls`")
-    output_tokens: int | None = Field(description="of `tokens_known_calls`")
-    total_tokens: int | None = Field(description="of `tokens_known_calls`")
-    cost_usd: float | None = Field(description="US dollars, of calls of every role")
+    input_tokens: int | None = Field(description="tokens read by models, of `tokens_known_calls`")
+    output_tokens: int | None = Field(
+        description="tokens written by models, of `tokens_known_calls`"
+    )
+    total_tokens: int | None = Field(
+        description="both, or as the provider says, of `tokens_known_calls`"
+    )
+    cost_usd: float | None = Field(
+        description="US dollars for calls of every role, of `cost_known_calls`"
+    )
     calls: int | None = Field(
         default=None,
         description="the agents' calls that used tokens: what the sums of tokens and cost are of",
     )
     tokens_known_calls: int | None = Field(
-        default=None, description="of `calls`, those with token counts"
+        default=None,
+        description="of `calls`, those with token counts",
     )
     cost_known_calls: int | None = Field(
-        default=None, description="of `calls`, those whose cost is in `cost_usd`"
+        default=None,
+        description="of `calls`, those whose cost is in `cost_usd`",
     )
     lost_s: float | None = Field(
         default=None,
-        description="`lost_s` of its rollouts, summed: seconds lost to failures; null: unknown",
+        description="time waited for a failed call or its next try, while none was answered or "
+        "waited at the proxy; null: unknown",
     )
     held_s: float | None = Field(
         default=None,
-        description="`held_s` of its rollouts, summed: seconds waiting at the proxy; null where "
-        "none has to",
+        description="time waited for a turn or a limit, while no call was answered; null if none "
+        "has to",
     )
     diagnostics: dict[str, int] | None = Field(
-        default=None, description="rollouts by the field of a result that says what is wrong"
+        default=None,
+        description="rollouts by the field of a result that says what is wrong",
     )
     validity: dict[str, int] | None = Field(
-        default=None, description="rollouts by the worst level of what was found beside health"
+        default=None,
+        description="rollouts by the worst level of what was found beside health",
     )
     validity_checks: dict[str, int] | None = Field(
-        default=None, description="rollouts by the check that found something"
+        default=None,
+        description="rollouts by the check that found something",
     )
     unearned: int | None = Field(
         default=None,
-        description="rollouts with a reward above the least and no answered call: "
-        "those of `GET /rollouts?unearned=true`",
+        description="rollouts with a reward above the least and no answered call",
     )
     validity_across: list[BatchFinding] | None = Field(
         default=None, description="what differs between its rollouts, the worst first"
     )
-    total: int = Field(description="slots: the repeats that were to be measured, `repeats_planned`")
-    scoreable: int = Field(description="slots whose verdict lets a score count")
+    total: int = Field(description="the planned repeats, by an older name")
+    scoreable: int = Field(description="repeats whose reward counts, if they have one")
     own_failures: int | None = Field(
         default=None,
-        description="of the scored slots, those in which no model answered, by the agent's own "
-        "doing; null of an older service",
+        description="repeats that count though no model answered, by the agent's own doing",
     )
-    scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="`scored` of `repeats_planned`")
+    scored: int = Field(description="repeats with a reward that counts")
+    coverage: float | None = Field(description="share of the planned repeats that were measured")
     repeats_planned: int | None = Field(
         default=None,
-        description="repeats that were registered, by `repeats` of their tasks if that was given: "
-        "the sum of `parts`",
+        description="repeats that tasks were registered for, else those that they have; a rollout "
+        "without a task is one by itself; the sum of `parts`",
     )
     never_started: int | None = Field(
-        default=None, description="of them, those of which no rollout was registered"
+        default=None,
+        description="planned repeats of which no rollout was registered",
     )
     parts: BatchParts | None = Field(
         default=None, description="the planned repeats, each in exactly one part"
@@ -184,41 +206,48 @@ class BatchSummary(Exclusions):
     )
     score_reported: float | None = Field(
         default=None,
-        description="mean of the rewards that the runner reported, those included that do not "
-        "count, over repeats that have one; of several attempts the last one reported, as a "
-        "harness overwrites: what it would print without truezero",
+        description="mean of the rewards that the runner reported, counted or not: what a harness "
+        "prints without truezero; over repeats that have one; of several attempts the "
+        "last one",
     )
-    score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
+    score_all: float | None = Field(
+        description="mean reward if each planned repeat that was not measured is 0"
+    )
     score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: tuple[float, float] | None = Field(
         default=None,
-        description="95 % interval of `score_effective`, over tasks: Wilson's where rewards are "
-        "0 or 1, else Student's t; null where nothing tells the spread",
+        description="its 95 % interval over tasks: Wilson's for rewards of 0 or 1, else Student's "
+        "t; null if nothing tells the spread",
     )
     pass_at: list[PassAt] | None = Field(
         default=None,
-        description="for 1, 2, 4, … repeats and the most that a task has; null without repeats, "
-        "or where rewards are not 0 or 1",
+        description="chance that one of k repeats of a task passes; for 1, 2, 4, … and the most "
+        "that a task has; null without repeats, or if rewards are not 0 or 1",
     )
     score_worst: float | None = Field(
-        description="lower bound: the rest would all be 0, or the least of `reward_range`; null if "
-        "a reward lies outside of 0 to 1 and no range was registered"
+        description="score over all repeats if each that was not measured were 0, or the least of "
+        "`reward_range`; null if a reward lies outside of 0 to 1 and no range was "
+        "registered",
     )
-    score_best: float | None = Field(
-        description="upper bound: the rest would all be 1, or the greatest of `reward_range`"
-    )
+    score_best: float | None = Field(description="the same with 1, or the greatest; null likewise")
     reward_least: float | None = Field(default=None, description="least reward that counts")
     reward_greatest: float | None = Field(default=None, description="greatest reward that counts")
     reward_range: tuple[float, float] | None = Field(
-        default=None, description="least and greatest reward, as registered"
+        default=None,
+        description="least and greatest reward, as registered",
     )
-    score_first: float | None = Field(description="first attempts only")
-    score_retried: float | None = Field(description="slots filled by a later attempt")
-    retried: int = Field(description="slots with more than one attempt")
+    score_first: float | None = Field(description="mean reward over first attempts")
+    score_retried: float | None = Field(
+        description="mean reward over the repeats that a later attempt filled"
+    )
+    retried: int = Field(description="repeats with more than one attempt")
     retried_after_score: list[str] = Field(
         description="run again although already scored: the first 100"
     )
-    retried_after_score_total: int | None = Field(default=None, description="of them in all")
+    retried_after_score_total: int | None = Field(
+        default=None,
+        description="repeats that were run again although they had a score: the first one counts",
+    )
     zeros: ReportedZeros | None = Field(
         default=None,
         description="reported zeros, and how many of them are none",
@@ -230,7 +259,10 @@ class BatchSummary(Exclusions):
     )
     valid: bool = Field(description="whether the batch is a valid measurement")
     retry: list[RetryItem] = Field(description="the first 100 rollouts to run again")
-    retry_total: int | None = Field(default=None, description="of them in all")
+    retry_total: int | None = Field(
+        default=None,
+        description="rollouts whose verdict advises to run them again, and that were not yet",
+    )
 
 
 class Check(Exclusions):
@@ -240,7 +272,7 @@ class Check(Exclusions):
     """
 
     batch: str = Field(description="name of the batch")
-    valid: bool = Field(description="whether every slot is a measurement, and unbiased")
+    valid: bool = Field(description="whether every repeat is a measurement, and unbiased")
     lines: list[str] = Field(
         description="one sentence for each objection, the worst first; of those about rollouts "
         "the first 100"
@@ -412,6 +444,7 @@ class BatchRuns(BaseModel):
 
 
 RewardKind = Literal["zero", "nonzero", "null", "missing"]
+ReportedKind = Literal["zero", "nonzero", "null"]
 Scoreable = Literal["yes", "no", "unknown"]
 Sort = Literal[
     "created_at", "task", "reward", "cost_usd", "total_tokens", "id", "batch", "repeat", "attempt",
@@ -504,6 +537,11 @@ class ListParameters(StrictRequest):
         default_factory=list,
         description="`null`: reported, but none counts; `missing`: no outcome yet",
     )
+    reported: _Several[ReportedKind] = Field(
+        default_factory=list,
+        description="the reward that the runner reported, also if it does not count; `null`: an "
+        "outcome without one",
+    )
     scoreable: _Several[Scoreable] = Field(
         default_factory=list, description="whether its score counts"
     )
@@ -511,6 +549,33 @@ class ListParameters(StrictRequest):
         default=None,
         description="`true`: a reward above the least was reported, and no call to the model under "
         "test was answered; `false`: all others",
+    )
+    false_zero: bool | None = Field(
+        default=None,
+        description="`true`: its repeat reads as 0, by its reported reward, and was not measured; "
+        "`false`: all others",
+    )
+    false_one: bool | None = Field(
+        default=None,
+        description="`true`: its repeat reads as above 0, by its reported reward, and was not "
+        "measured; `false`: all others",
+    )
+    measured: bool | None = Field(
+        default=None, description="`true`: it has a reward that counts; `false`: all others"
+    )
+    superseded: bool | None = Field(
+        default=None,
+        description="`true`: another attempt counts for its repeat; `false`: all others, one for "
+        "each repeat",
+    )
+    running: bool | None = Field(
+        default=None,
+        description="`true`: it has not ended: its verdict can change, or there is none yet; "
+        "`false`: all others",
+    )
+    skipped: bool | None = Field(
+        default=None,
+        description="`true`: an open breaker did not admit it; `false`: all others",
     )
     text: Annotated[str, Field(max_length=200), PrintableText] | None = Field(
         default=None,
@@ -543,35 +608,61 @@ class BatchItem(BaseModel):
     batch: str = Field(description="name of the batch")
     first_at: float = Field(description="when its first rollout began, seconds since the epoch")
     last_at: float = Field(description="when its last rollout began, seconds since the epoch")
-    rollouts: int = Field(description="every attempt included")
-    pending: int = Field(description="rollouts whose verdict is still provisional")
-    skipped: int = Field(description="rollouts not admitted by an open breaker")
-    health: dict[str, int] = Field(description="rollouts by health")
-    total: int = Field(description="slots: the repeats that were to be measured, `repeats_planned`")
-    scoreable: int = Field(description="slots whose verdict lets a score count")
-    scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="`scored` of `repeats_planned`")
-    repeats_planned: int | None = Field(default=None, description="repeats that were registered")
+    rollouts: int = Field(description="rollouts, each attempt at each repeat")
+    pending: int = Field(description="of `running`, those with a verdict, which can change")
+    running: int | None = Field(
+        default=None,
+        description="rollouts that have not ended: their verdict can change, or there is none yet",
+    )
+    skipped: int = Field(description="rollouts that an open breaker did not admit")
+    health: dict[str, int] = Field(description="judged rollouts by health")
+    total: int = Field(description="the planned repeats, by an older name")
+    scoreable: int = Field(description="repeats whose reward counts, if they have one")
+    scored: int = Field(description="repeats with a reward that counts")
+    coverage: float | None = Field(description="share of the planned repeats that were measured")
+    repeats_planned: int | None = Field(
+        default=None,
+        description="repeats that tasks were registered for, else those that they have; a rollout "
+        "without a task is one by itself; the sum of `parts`",
+    )
     never_started: int | None = Field(
-        default=None, description="of them, those of which no rollout was registered"
+        default=None,
+        description="planned repeats of which no rollout was registered",
     )
     no_score: str | None = Field(
         default=None, description="why it has no score although rewards were reported"
     )
     score_reported: float | None = Field(
-        default=None, description="mean of the rewards that the runner reported"
+        default=None,
+        description="mean of the rewards that the runner reported, counted or not: what a harness "
+        "prints without truezero; over repeats that have one; of several attempts the "
+        "last one",
     )
-    score_all: float | None = Field(description="mean reward, what was not measured counted as 0")
+    score_all: float | None = Field(
+        description="mean reward if each planned repeat that was not measured is 0"
+    )
     score_effective: float | None = Field(description="mean reward over what was measured")
     score_ci: tuple[float, float] | None = Field(
-        default=None, description="95 % interval of `score_effective`, over tasks"
+        default=None,
+        description="its 95 % interval over tasks: Wilson's for rewards of 0 or 1, else Student's "
+        "t; null if nothing tells the spread",
     )
-    score_worst: float | None = Field(description="lower bound: the rest would all be 0")
-    score_best: float | None = Field(description="upper bound: the rest would all be 1")
-    cost_usd: float | None = Field(description="US dollars, of calls of every role")
-    calls: int | None = Field(default=None, description="the agents' calls that used tokens")
+    score_worst: float | None = Field(
+        description="score over all repeats if each that was not measured were 0, or the least of "
+        "`reward_range`; null if a reward lies outside of 0 to 1 and no range was "
+        "registered",
+    )
+    score_best: float | None = Field(description="the same with 1, or the greatest; null likewise")
+    cost_usd: float | None = Field(
+        description="US dollars for calls of every role, of `cost_known_calls`"
+    )
+    calls: int | None = Field(
+        default=None,
+        description="the agents' calls that used tokens: what the sums of tokens and cost are of",
+    )
     cost_known_calls: int | None = Field(
-        default=None, description="of `calls`, those whose cost is in `cost_usd`"
+        default=None,
+        description="of `calls`, those whose cost is in `cost_usd`",
     )
     zeros: ReportedZeros | None = Field(
         default=None,
@@ -631,12 +722,15 @@ class ComparedBatch(BaseModel):
     """One of two batches by itself, over all that it measured."""
 
     batch: str = Field(description="name of the batch")
-    total: int = Field(description="slots: repeats of tasks, and rollouts without a task")
-    scoreable: int = Field(description="slots whose verdict lets a score count")
-    scored: int = Field(description="of those, slots with a reward")
-    coverage: float | None = Field(description="`scored` of `total`")
+    total: int = Field(description="the planned repeats, by an older name")
+    scoreable: int = Field(description="repeats whose reward counts, if they have one")
+    scored: int = Field(description="repeats with a reward that counts")
+    coverage: float | None = Field(description="share of the planned repeats that were measured")
     score_effective: float | None = Field(description="mean reward over what was measured")
-    score_ci: _Interval = Field(description="95 % interval of `score_effective`")
+    score_ci: _Interval = Field(
+        description="its 95 % interval over tasks: Wilson's for rewards of 0 or 1, else Student's "
+        "t; null if nothing tells the spread",
+    )
 
 
 class BatchComparison(BaseModel):

@@ -105,8 +105,15 @@ class RolloutFilters(TypedDict, total=False):
     rule: str | Sequence[str]
     validity: models.Validity | Sequence[models.Validity]
     reward: models.RewardKind | Sequence[models.RewardKind]
+    reported: models.ReportedKind | Sequence[models.ReportedKind]
     scoreable: models.Scoreable | Sequence[models.Scoreable]
     unearned: bool
+    false_zero: bool
+    false_one: bool
+    measured: bool
+    superseded: bool
+    running: bool
+    skipped: bool
     text: str
     since: float | str
     until: float | str

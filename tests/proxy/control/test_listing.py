@@ -29,7 +29,7 @@ from proxy.control.listing import (
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
-from proxy.store.listing import Position, RolloutQuery
+from proxy.store.listing import FLAGS, Position, RolloutQuery
 from proxy.store.tables import verdicts
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
@@ -94,8 +94,9 @@ def test_what_is_asked_is_put_to_the_store_as_it_is_stored() -> None:
         filters={"batch": [None, "a"], "upstream": ["openai"]}, since=3.0, descending=True
     )
     times = {"since", "until", "failed_since", "failed_until"}
-    assert query_of(asked(unearned=True)) == RolloutQuery(unearned=True)
-    others = {"text", "unearned", *times, "sort", "order", "after", "limit"}
+    flags = {"unearned": True, "superseded": False}
+    assert query_of(asked(**flags)) == RolloutQuery(flags=flags)
+    others = {"text", *FLAGS, *times, "sort", "order", "after", "limit"}
     assert ListParameters.model_fields.keys() - others == set(listing._FILTERS)
 
 

@@ -17,8 +17,9 @@ from sqlalchemy import Connection, func, select, text
 from classifier import codec
 from classifier.batch_parts import BatchParts
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
-from classifier.batches import Entry, task_repeats
+from classifier.batches import Entry, RewardSpan, task_repeats
 from classifier.breakers import Admission
+from classifier.figures import FIGURES, CountedBatch, Query
 from classifier.records import Ending, Kind, Timing
 from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
 from classifier.rollup import (
@@ -34,7 +35,7 @@ from classifier.totals import sum_known
 from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reports import _added_up, _all
-from proxy.store import schema, sqlite
+from proxy.store import listing, schema, sqlite
 from proxy.store.admin import archive
 from proxy.store.admin.maintenance import prune
 from proxy.store.batch_counts import (
@@ -49,6 +50,7 @@ from proxy.store.batch_versions import batch_version, note_changed
 from proxy.store.batches import call_sums, usage_sums
 from proxy.store.closings import have_judged_anew
 from proxy.store.database import Database
+from proxy.store.listing import RolloutQuery
 from proxy.store.tables import (
     DERIVED,
     CommitBatch,
@@ -429,6 +431,28 @@ def check(database: Database, after: str) -> None:
             _check_named(summed, expected)
             _check_tasks(database, batch, summed, expected)
             _check_summary(database, batch, summed, rows)
+            _check_lists(database, batch, summed)
+
+
+def _check_lists(database: Database, batch: str, summed: SummedBatch) -> None:
+    """Compare each figure with the number of rollouts in the list that it leads to."""
+    exclusion = exclusion_in(summed.counts, summed.shapes)
+    summary = summary_of(summed.counts, summed.shapes, summed.named, exclusion)
+    counted = CountedBatch(counts=summed.counts, summary=summary, rewards=RewardSpan())
+    for figure in FIGURES.values():
+        value = figure.value(counted)
+        parts = value if isinstance(value, dict) else {None: value}
+        for part, number in parts.items():
+            if (query := figure.query(part)) is not None:
+                listed = _listed(database, batch, query)
+                assert len(listed) == len(set(listed)) == number, (figure.name, part, listed)
+
+
+def _listed(database: Database, batch: str, query: Query) -> list[str]:
+    flags = {name: value == "true" for name, value in query if name in listing.FLAGS}
+    chosen = {name: value.split(",") for name, value in query if name not in listing.FLAGS}
+    asked = RolloutQuery(filters={"batch": [batch], **chosen}, flags=flags)
+    return [row["id"] for row in database.read(listing.page, asked, limit=1000)]
 
 
 def _of_all_rows(connection: Connection, batch: str) -> tuple[list[CountedRollout], PartialTotals]:

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, insert, text
 
+from classifier.batches import one_of, task_repeats, zero_of
 from classifier.records import Exchange
 from proxy.store import listing
-from proxy.store.batch_counts import reported_in
+from proxy.store.batch_counts import all_of, reported_in
 from proxy.store.database import Database
 from proxy.store.listing import (
+    FLAGS,
     GROUPS,
     SORTS,
     Facts,
@@ -171,9 +173,19 @@ def rewarded(row: Facts, kind: str) -> bool:
     return kinds[kind]
 
 
+def reported(row: Facts, kind: str) -> bool:
+    reward = reported_in(row["outcome"], row["score_key"]).score if row["outcome"] else None
+    kinds: dict[str, bool] = {
+        "zero": reward == 0, "nonzero": bool(reward),
+        "null": row["reported_at"] is not None and reward is None,
+    }  # fmt: skip
+    return kinds[kind]
+
+
 MEANINGS: dict[str, Callable[[Facts, Any], bool]] = {
     "model": called(0, "model"), "upstream": called(1, "upstream"), "role": called(2, "none"),
     "validity": lambda row, value: value in (row["findings"] or "").split(), "reward": rewarded,
+    "reported": reported,
 }  # fmt: skip
 SEARCHED = ("id", "batch", "task", "model", "fingerprint", "subcategory", "cause")
 
@@ -224,7 +236,8 @@ FILTERS: Sequence[dict[str, Any]] = (
     {"role": ["judge"], "health": ["healthy"]}, {"reward": ["zero"]},
     {"reward": ["zero"], "batch": ["one"]}, {"reward": ["nonzero"]}, {"reward": ["null"]},
     {"reward": ["null"], "health": ["undecided"]}, {"reward": ["missing"]},
-    {"reward": ["zero", "missing"], "batch": ["two"]},
+    {"reward": ["zero", "missing"], "batch": ["two"]}, {"reported": ["zero"]},
+    {"reported": ["nonzero"]}, {"reported": ["null", "zero"], "health": ["healthy"]},
     {"batch": [f"b{n}" for n in range(70)] + ["one"]},
 )  # fmt: skip
 ORDERS = [
@@ -284,6 +297,52 @@ def test_its_pages_join_without_a_gap_or_a_repetition(
         query = RolloutQuery(filters=asked, sort=sort, descending=descending)
         found = [row["id"] for row in paged(database, query, limit)]
         assert found == expected(listed, query), query
+
+
+def flagged(database: Database, listed: list[Facts]) -> dict[str, set[str]]:
+    """The rollouts of which each flag is true, by the repeats of their batches."""
+    found: dict[str, set[str]] = {name: set() for name in FLAGS}
+    for batch in {row["batch"] for row in listed} - {None}:
+        entries = [each.entry for each in database.read(all_of, batch)]
+        for slot in task_repeats(entry for entry in entries if entry.health is not None):
+            others = [each for each in slot.attempts if each is not slot.counted]
+            found["superseded"].update(each.rollout_id for each in others)
+            for name, read in (("false_zero", zero_of(slot)), ("false_one", one_of(slot))):
+                if read is not None and read.scoreable != "yes":
+                    found[name].add(read.rollout_id)
+            found["measured"].update(
+                each.rollout_id for each in slot.attempts if each.score is not None
+            )
+    for row in listed:
+        if row["batch"] is None and row["scoreable"] == "yes" and row["reward"] is not None:
+            found["measured"].add(row["id"])
+        alone = row["batch"] is None and row["scoreable"] == "no" and not row["provisional"]
+        if alone and row["outcome"]:
+            given = reported_in(row["outcome"], row["score_key"])
+            values = [value for _, value in given.unnamed] if given.score is None else [given.score]
+            if 0 in values:
+                found["false_zero"].add(row["id"])
+            elif any(value > 0 for value in values):
+                found["false_one"].add(row["id"])
+        if row["provisional"] or row["health"] is None:
+            found["running"].add(row["id"])
+    return found
+
+
+def test_a_flag_is_true_or_false_of_each_rollout(database: Database) -> None:
+    chance = random.Random(5)
+    listed = [made(number, chance) for number in range(400)]
+    fill(database, listed)
+    true = flagged(database, listed)
+    assert all(true[name] for name in FLAGS if name not in ("unearned", "skipped"))
+    for name in FLAGS:
+        for filters in ({}, {"batch": ["one"]}, {"batch": [None, "two"]}, {"health": ["healthy"]}):
+            for sort in ("created_at", "reward"):
+                for flag in (True, False):
+                    query = RolloutQuery(filters=filters, flags={name: flag}, sort=sort)
+                    alike = expected(listed, RolloutQuery(filters=filters, sort=sort))
+                    wanted = [each for each in alike if (each in true[name]) is flag]
+                    assert [row["id"] for row in paged(database, query, 150)] == wanted, query
 
 
 def test_a_text_is_taken_literally_and_in_any_case(database: Database, listed: list[Facts]) -> None:
@@ -346,6 +405,9 @@ def test_only_what_depends_on_verdicts_says_so() -> None:
     assert not any(RolloutQuery(filters=filters, sort="task").by_verdict for filters in plain)
     judged = ("health", "subcategory", "fingerprint", "cause", "validity", "scoreable", "reward")
     assert all(RolloutQuery(filters={name: ["x"]}).by_verdict for name in judged)
+    assert [name for name in FLAGS if not RolloutQuery(flags={name: True}).by_verdict] == [
+        "skipped"
+    ]
     assert RolloutQuery(text="x").by_verdict
     assert RolloutQuery(sort="cost_usd").by_verdict
 

@@ -5,42 +5,21 @@ from __future__ import annotations
 import pytest
 
 from classifier.records import Ending
-from classifier.verdicts import Health, Level, Subcategory
+from classifier.rollup import SKIPPED, UNJUDGED
+from classifier.verdicts import OWN_FAILURES, Health, Level, Subcategory
 from proxy.web import badges
 from proxy.web.badges import CAUSES, HEALTHY, SUSPECTED
 
 
-def test_every_rollout_of_a_batch_has_a_badge() -> None:
-    summary = {
-        "rollouts": 20,
-        "health": {
-            "healthy": 5, "api_error": 6, "suspected_api_error": 2, "undecided": 3, "not_judged": 1,
-        },
-        "subcategory": dict.fromkeys(CAUSES, 1), "skipped": 0,
-    }  # fmt: skip
-    counted = badges.counted(summary)
-    assert sum(count for _, count in counted) == 20
-    assert {badge.label: count for badge, count in counted}["no verdict yet"] == 3
-
-
-@pytest.mark.parametrize(
-    ("judged", "rollouts", "skipped", "told"),
-    [
-        (2, 7, 0, {"healthy": 4, "not judged": 2, "no verdict yet": 1}),
-        (2, 7, 1, {"healthy": 4, "not judged": 1, "skipped": 1, "no verdict yet": 1}),
-        (2, 7, 2, {"healthy": 4, "skipped": 2, "no verdict yet": 1}),
-        (2, 7, 3, {"healthy": 4, "skipped": 3}),  # one of them is not judged yet
-        (2, 7, 4, {"healthy": 4, "skipped": 3}),  # and one ran all the same
-    ],
-)
-def test_what_a_breaker_did_not_admit_is_called_skipped(
-    judged: int, rollouts: int, skipped: int, told: dict[str, int]
-) -> None:
-    summary = {
-        "rollouts": rollouts, "skipped": skipped, "health": {"healthy": 4, "not_judged": judged},
-        "subcategory": {},
-    }  # fmt: skip
-    assert {badge.label: count for badge, count in badges.counted(summary)} == told
+def test_every_class_of_verdicts_has_a_badge() -> None:
+    classes = {
+        *Subcategory, *Health, OWN_FAILURES, SKIPPED, UNJUDGED,
+    } - {Health.API_ERROR}  # fmt: skip
+    assert set(badges.CLASSES) == classes
+    counted = badges.counted({"verdicts": {"healthy": 5, "auth": 2, "skipped": 1}})
+    assert [(badge.label, count) for badge, count in counted] == [
+        ("healthy", 5), ("auth", 2), ("skipped", 1),
+    ]  # fmt: skip
 
 
 def test_no_two_badges_share_a_name_or_a_shape() -> None:

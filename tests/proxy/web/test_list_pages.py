@@ -12,6 +12,7 @@ import pytest
 
 from proxy.control.listing import SearchMatch
 from proxy.routing.errors import Refusal
+from proxy.store.listing import FLAGS
 from proxy.store.listing import GROUPS as STORED_GROUPS
 from proxy.web import list_pages
 from proxy.web.list_pages import (
@@ -208,7 +209,7 @@ def test_a_full_page_of_long_names_is_small(service: Service) -> None:
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
-    by_link = {"unearned"}
+    by_link = {*FLAGS}
     elsewhere = {"text", *TIMES, "sort", "order", "after", "limit", "repeat", "attempt", *by_link}
     assert {*WRITTEN, *CHOICES, *elsewhere} == set(models.ListParameters.model_fields)
     assert {name for part in get_args(models.Validity) for name in get_args(part)} == {

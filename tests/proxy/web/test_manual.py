@@ -124,7 +124,7 @@ def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -
             assert address == "/ui/help/concepts/glossary.md"
             assert f'<tr id="{anchor}">' in glossary, (path, anchor)
             asked.add(anchor)
-    assert {"score", "coverage", "bounds", "verdict", "lane", "breaker", "cause"} <= asked
+    assert {"score", "coverage", "least-most", "verdict", "lane", "breaker", "cause"} <= asked
 
 
 @pytest.mark.slow

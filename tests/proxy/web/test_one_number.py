@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from html import unescape
 from typing import Any
 
 import pytest
@@ -277,6 +278,41 @@ def test_a_zero_that_does_not_count_is_struck_out_in_every_list(only_read: Servi
         "down": (None, 0.0),
     }  # fmt: skip
     assert printed(only_read, "list").count("null (0)") == 3
+
+
+def test_the_zeros_of_the_headline_are_the_rows_that_it_leads_to(service: Service) -> None:
+    """A zero of an attempt that another replaced, or of one that still runs, is none of them."""
+    again: dict[str, Any] = {"batch": "z", "task": "t", "repeat": 0}
+    play(service, "first", DEAD, attempt=0, **again)
+    play(service, "second", DEAD, attempt=1, **again)
+    play(service, "filled", DEAD, attempt=0, **again | {"repeat": 1})
+    play(service, "refilled", reward=1.0, attempt=1, **again | {"repeat": 1})
+    play(service, "real", reward=0.0, batch="z", task="u")
+    shown = page(service, "/ui/batches/z")
+    assert "1 of 2 zeros is not a measurement." in words(shown)
+    (href,) = re.findall(r'<a href="([^"]*)" data-figure="zeros.not_measured">', shown)
+    assert [row["id"] for row in file(service, f"/ui/batches/z{unescape(href)}")] == ["second"]
+
+
+def test_a_page_shows_one_coverage_and_it_is_of_the_two_numbers_beside_it(
+    service: Service,
+) -> None:
+    """Of a rollout without a reward the model was reached, and nothing was measured."""
+    for name, seen in (("won", {"rewards": {"reward": 1.0}}), ("open", {})):
+        service.http.post("/rollouts", json={"id": f"c-{name}", "batch": "c", "model": "gpt-5"})
+        service.provider.plays(answers.chat())
+        service.call(f"c-{name}")
+        outcome = {"status": "success", "prompts_executed": 1, **seen}
+        service.http.post(f"/rollouts/c-{name}/outcome", json=outcome)
+    play(service, "c-dead", DEAD, batch="c")
+    summary = service.get("/batches/c")
+    assert (summary["scoreable"], summary["scored"], summary["total"]) == (2, 1, 3)
+    assert summary["coverage"] == pytest.approx(1 / 3)
+    for path in ("/ui/batches/c", "/"):
+        shown = words(page(service, path))
+        assert "1 of 3" in shown
+        of_c = shown if path != "/" else shown[: shown.index(" b ")]
+        assert set(re.findall(r"([\d.]+)%", of_c.replace("95 %", ""))) == {"33.3"}, path
 
 
 @pytest.mark.slow

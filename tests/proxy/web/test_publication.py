@@ -37,7 +37,7 @@ def test_each_reason_has_its_count_and_leads_to_its_list() -> None:
     assert measured == "27 of 40 measured (67.5%)"
     assert bounds == "the score over all of them lies between 0.300 and 0.625"
     assert [(reason.times, reason.link) for reason in check.reasons] == [
-        (3, "?tab=rollouts"), (7, "?tab=again#fix_first"), (1, "?tab=again#transient"),
+        (3, "?tab=rollouts&running=true"), (7, "?tab=again#fix_first"), (1, "?tab=again#transient"),
         (5, "?tab=again#unmeasured"), (1, "?tab=tasks"), (None, "#check"), (2, "#check"),
     ]  # fmt: skip
     assert check.reasons[2].text == "provider failure that can be run again now"

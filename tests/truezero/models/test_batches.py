@@ -30,7 +30,8 @@ LATER = dict.fromkeys(
         "cost_known_calls", "lost_s", "held_s", "diagnostics", "validity", "validity_checks",
         "validity_across", "unearned", "as_of",
         "score_ci", "pass_at", "outdated", "retried_after_score_total", "retry_total", "zeros",
-        "own_failures", "reward_least", "reward_greatest", "reward_range", "score_key",
+        "own_failures", "running", "verdicts",
+        "reward_least", "reward_greatest", "reward_range", "score_key",
         "no_score", "score_reported", "repeats_planned", "never_started", "parts", "ones",
     )
 )  # fmt: skip
