@@ -567,38 +567,45 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
     row = _verdict_row(rollout, verdict, now, service.prices)
     if stored.store(row, feed, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
-        if _was_rewarded(service, rollout):
-            add_rewards(service, rollout.id)
+        if (rewarded := _rewarded_since(service, rollout)) is not None:
+            add_rewards(service, rollout.id, rewarded)
     elif (final := _final(service, rollout.id)) is not None:  # another process was first
         return _stored(final)
     return verdict
 
 
-def _was_rewarded(service: Service, rollout: RolloutRecord) -> bool:
-    """Return True if rewards were delivered while an outcome without them was judged."""
+def _rewarded_since(service: Service, rollout: RolloutRecord) -> str | None:
+    """Return the outcome whose rewards were delivered while it was judged without any."""
     if rollout.outcome is None or rollout.outcome.rewards:
-        return False
+        return None
     row = service.database.rollouts.row(rollout.id)
-    reported = row and row["outcome"]
-    return bool(reported and json.loads(reported).get("rewards"))
+    reported: str | None = None if row is None else row["outcome"]
+    return reported if reported and json.loads(reported).get("rewards") else None
 
 
-def add_rewards(service: Service, rollout_id: str) -> None:
+def add_rewards(service: Service, rollout_id: str, outcome: str) -> bool:
     """Let rewards count that were delivered after a rollout's final verdict.
 
-    They change its result and its validity; without such a verdict they are judged with the rest.
+    They change its result and its validity, and are stored with them; without such a verdict they
+    are judged with the rest.
+
+    Arguments:
+        outcome: the one that stands, with its rewards (JSON text).
+
+    Returns:
+        Whether it stands now: others may have come first.
     """
     final = _final(service, rollout_id)
     if final is None:
-        return
+        return True
     loaded = load(service, rollout_id)
-    rollout = loaded.rollout
+    rollout = replace(loaded.rollout, outcome=codec.decode_outcome(json.loads(outcome)))
     stored = codec.decode_verdict(json.loads(final["verdict"]))
-    verdict = with_rewards(stored, _judge(service, loaded, service.policy), rollout)
+    rewarded_anew = _judge(service, loaded._replace(rollout=rollout), service.policy)
+    verdict = with_rewards(stored, rewarded_anew, rollout)
     row = _verdict_row(rollout, verdict, 0.0, service.prices)
-    service.database.verdicts.add_rewards(
-        {"rollout_id": rollout_id, **{name: row[name] for name in _REWARDED}}
-    )
+    changed = {"rollout_id": rollout_id, **{name: row[name] for name in _REWARDED}}
+    return service.database.verdicts.add_rewards(changed, outcome)
 
 
 _REWARDED = (

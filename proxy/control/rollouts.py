@@ -434,8 +434,8 @@ async def report(
     _check_reported(rollout_id, reported, outcome)
     if reported.closing is not None:
         await freeze(service, rollout_id, reported.closing)
-    if reported.rewarded:
-        await service.run(judge.add_rewards, service, rollout_id)
+    if reported.rewarded and not await service.run(judge.add_rewards, service, rollout_id, outcome):
+        raise _other_outcome(rollout_id)
     if reported.closing is not None:
         return await judge.settled_result(service, rollout_id)
     return await judge.result(service, rollout_id)
@@ -479,9 +479,11 @@ def _check_reported(rollout_id: str, reported: Reported, outcome: str) -> None:
     if reported.conflict:
         raise other_attributes(rollout_id)
     if reported.outcome != outcome:
-        raise Refusal(
-            409, "outcome_exists", f"rollout {rollout_id!r} already has a different outcome"
-        )
+        raise _other_outcome(rollout_id)
+
+
+def _other_outcome(rollout_id: str) -> Refusal:
+    return Refusal(409, "outcome_exists", f"rollout {rollout_id!r} already has a different outcome")
 
 
 def _not_confirmed() -> Refusal:

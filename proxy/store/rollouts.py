@@ -43,6 +43,7 @@ from proxy.store.tables import (
     unjudged,
     verdicts,
 )
+from proxy.store.verdicts import adds_rewards, state_of
 
 # --- registrations -----------------------------------------------------------------------------
 # Any number of them in one transaction and a few statements.
@@ -347,6 +348,9 @@ class Rollouts:
     ) -> Reported:
         """Store a rollout's outcome, once; one without rewards may be given them once, later.
 
+        Where a final verdict stands on it, `Verdicts.add_rewards` stores them, with what they
+        change in it.
+
         Arguments:
             attributes: those of its registration that the report states, as columns; they fill
                 in a rollout that only its own traffic created.
@@ -372,9 +376,10 @@ class Rollouts:
                     return Reported(outcome=standing or outcome, conflict=True)
                 judged = _terms(connection, row, attributes.get("batch"), policy)
                 fill_in(connection, {rollout_id: {**attributes, **judged}})
-            closing, rewarded = None, _adds_rewards(standing, outcome)
+            closing, rewarded = None, adds_rewards(standing, outcome)
             if rewarded:
-                _update(connection, rollout_id, outcome=outcome)
+                if not state_of(connection, rollout_id).stands:
+                    _update(connection, rollout_id, outcome=outcome)
                 standing = outcome
             if standing is None:
                 gaps = row["gaps"] + _cut_off(connection, row)
@@ -499,16 +504,6 @@ class Rollouts:
         )
         with self._connections.writing() as connection:
             return int(connection.execute(counted).scalar_one())
-
-
-def _adds_rewards(standing: str | None, outcome: str) -> bool:
-    """Return True if an outcome is the one that stands, which has no rewards, and its rewards."""
-    if standing is None or standing == outcome:
-        return False
-    before, now = json.loads(standing), json.loads(outcome)
-    if before.pop("rewards", None) or not now.pop("rewards", None):
-        return False
-    return bool(before == now)
 
 
 def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:

@@ -659,8 +659,8 @@ class Reported:
 
     ``outcome`` is the one that stands now (JSON text), None if no such rollout is known.
     ``conflict``: the rollout has other attributes than the report says. ``closing``: the number
-    with which its calls are to be ended, None if they have been. ``rewarded``: its rewards were
-    added to the outcome that stood without any.
+    with which its calls are to be ended, None if they have been. ``rewarded``: it adds its
+    rewards to the outcome that stood without any.
     """
 
     outcome: str | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from secrets import randbits
@@ -129,6 +130,16 @@ class Outdated(NamedTuple):
     again: int
 
 
+def adds_rewards(standing: str | None, outcome: str) -> bool:
+    """Return True if an outcome is the one that stands, which has no rewards, and its rewards."""
+    if standing is None or standing == outcome:
+        return False
+    before, now = json.loads(standing), json.loads(outcome)
+    if before.pop("rewards", None) or not now.pop("rewards", None):
+        return False
+    return bool(before == now)
+
+
 _OF_FINAL = ("neighbours", "reference_series", "unattributed_calls", "passes_tokens")
 _PASSES = 100  # of a task, the last ones
 
@@ -181,22 +192,31 @@ class Verdicts:
                 settled = settled_by(connection, row)
             return _keep_final(connection, row, feed, settled, now)
 
-    def add_rewards(self, row: Mapping[str, Any]) -> None:
-        """Change the columns of a final verdict that rewards delivered after it change.
+    def add_rewards(self, row: Mapping[str, Any], outcome: str) -> bool:
+        """Store rewards that came after a final verdict, with the columns of it that they change.
 
         Arguments:
             row: those columns of `verdicts`, and its ``rollout_id``.
+            outcome: the one that stands, with its rewards (JSON text).
+
+        Returns:
+            Whether it stands now: others may have come first.
         """
-        own = verdicts.c.rollout_id == row["rollout_id"]
-        with self._connections.writing() as connection, changing(connection, [row["rollout_id"]]):
-            hold(connection, Lock.VERDICT, row["rollout_id"])
-            now = state_of(connection, row["rollout_id"])
-            if not now.stands:
-                return
-            stored = connection.execute(select(verdicts).where(own)).mappings().one()
-            merged = {**stored, **row}
-            changed = {**row, **derived(merged, now.place)}
-            connection.execute(update(verdicts).where(own).values(changed))
+        rollout_id = row["rollout_id"]
+        own = verdicts.c.rollout_id == rollout_id
+        with self._connections.writing() as connection, changing(connection, [rollout_id]):
+            hold(connection, Lock.VERDICT, rollout_id)
+            now = state_of(connection, rollout_id)
+            if not (now.outcome == outcome or adds_rewards(now.outcome, outcome)):
+                return False
+            added = update(rollouts).where(rollouts.c.id == rollout_id).values(outcome=outcome)
+            connection.execute(added)
+            if now.stands:
+                stored = connection.execute(select(verdicts).where(own)).mappings().one()
+                place = {**now.place, "outcome": outcome}
+                changed = {**row, **derived({**stored, **row}, place)}
+                connection.execute(update(verdicts).where(own).values(changed))
+            return True
 
     def final(self, rollout_id: str) -> Row | None:
         """Return the final verdict of a rollout that has one, else None.

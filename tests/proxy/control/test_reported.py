@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from classifier.card import Stated, card_of
+from proxy.control import judge
+from proxy.store.errors import StoreError
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem
@@ -297,3 +299,21 @@ def test_rewards_that_come_later_may_lack_a_score_too(service: Service) -> None:
     assert service.http.post("/rollouts/r0/outcome", json=seen).json()["rewards"] == rewards
     said = service.get("/rollouts/r0/verdict")["sentence"]
     assert said.endswith("; no score: rewards under several keys (a, b): register score_key")
+
+
+def test_rewards_that_come_later_and_their_verdict_are_stored_together(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that dies in between has taken nothing, so that the runner says it again."""
+    play(service, "r0", reward=None)
+    seen = {"status": "success", "prompts_executed": 1, "rewards": 0.5}
+
+    def died(*_: object) -> None:
+        raise StoreError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(judge, "add_rewards", died)
+        assert service.http.post("/rollouts/r0/outcome", json=seen).status_code == 503
+    assert service.http.post("/rollouts/r0/outcome", json=seen).status_code == 200
+    assert service.get("/rollouts/r0/result")["rewards"] == {"reward": 0.5}
+    assert service.get("/batches/b")["score_effective"] == 0.5
