@@ -1,7 +1,8 @@
 """The circuit breaker of one lane in one batch, as pure functions over its state.
 
 Verdicts are fed in order; `admit` says whether a rollout may start. A state is a value that a
-database row can hold, and the time is an argument.
+database row can hold, and the time is an argument. How long an open one admits nobody is the law
+of the lane (`classifier.lane`).
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from shlex import quote
 from typing import assert_never
-from urllib.parse import quote
 
 from classifier.fingerprints import Lane
+from classifier.lane import FORGOTTEN_S, cool_down_s
 from classifier.records import RolloutRecord
 from classifier.verdicts import (
     ENDED_ON_LOST_STATE,
@@ -40,7 +42,9 @@ class BreakerState:
 
     ``tripped_by`` are the rollouts of the current streak, oldest first. ``retry_at`` is
     when the provider said that a spent quota resets. ``canary`` is the one probe rollout
-    that a half-open breaker admitted. ``answered_at`` is when it stayed shut although its streak
+    that a half-open breaker admitted, at ``probed_at``; ``failed_probes`` counts those that failed
+    since it opened. ``probes`` is false where none is admitted without a reset. ``answered_at`` is
+    when it stayed shut although its streak
     was long enough: a reference call to the lane had been answered.
     """
 
@@ -55,6 +59,17 @@ class BreakerState:
     retry_at: float | None = None
     canary: str | None = None
     answered_at: float | None = None
+    probed_at: float | None = None
+    failed_probes: int = 0
+    probes: bool = True
+
+    @property
+    def probe_at(self) -> float | None:
+        """The time from which an open one admits a probe; None: after a reset."""
+        if self.phase is not Phase.OPEN or not self.probes:
+            return self.retry_at
+        cooled_at = (self.opened_at or 0.0) + cool_down_s(self.failed_probes)
+        return cooled_at if self.retry_at is None else self.retry_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +170,10 @@ def feed(
     touched = [state for state in batch if _concerns(state, verdict)]
     lane, threshold = _lane(verdict), policy.breaker_threshold
     if not any(state.lane == lane for state in touched):
-        touched.append(BreakerState(batch=verdict.batch, lane=lane, threshold=threshold))
+        new = BreakerState(
+            batch=verdict.batch, lane=lane, threshold=threshold, probes=policy.breaker_probe
+        )
+        touched.append(new)
     proven = _proves(verdict, seen=seen)
     doubted = proven and _doubted(verdict)
     after = [_after(state, verdict, now, proven=proven, doubted=doubted) for state in touched]
@@ -201,7 +219,9 @@ def _after(
 
 
 def _closed(state: BreakerState) -> BreakerState:
-    return BreakerState(batch=state.batch, lane=state.lane, threshold=state.threshold)
+    return BreakerState(
+        batch=state.batch, lane=state.lane, threshold=state.threshold, probes=state.probes
+    )
 
 
 def _after_canary(
@@ -211,9 +231,10 @@ def _after_canary(
         case _Weight.CLEARS:
             return _closed(state)
         case _Weight.SILENT:  # it proves nothing: the next one may probe
-            return replace(state, canary=None)
+            return replace(state, canary=None, probed_at=None)
         case _Weight.FEEDS:
-            return _opened(_counted(state, verdict), verdict, now)
+            opened = _opened(_counted(state, verdict), verdict, now)
+            return replace(opened, failed_probes=state.failed_probes + 1)
     assert_never(weight)
 
 
@@ -263,6 +284,7 @@ def _opened(state: BreakerState, verdict: Verdict, now: float) -> BreakerState:
         answered_at=None,
         retry_at=None if wait is None else now + wait,
         canary=None,
+        probed_at=None,
     )
 
 
@@ -270,13 +292,28 @@ def reset(state: BreakerState) -> BreakerState:
     """Reset a breaker: an open one admits one probe, a closed one starts a new streak."""
     if state.phase is Phase.CLOSED:
         return _closed(state)
-    return replace(state, phase=Phase.HALF_OPEN, canary=None, retry_at=None)
+    return replace(
+        state, phase=Phase.HALF_OPEN, canary=None, retry_at=None, probed_at=None, failed_probes=0
+    )
 
 
 def at(state: BreakerState, now: float) -> BreakerState:
-    """Return the breaker at this time: half open once a known reset time has passed."""
-    due = state.phase is Phase.OPEN and state.retry_at is not None and now >= state.retry_at
-    return replace(state, phase=Phase.HALF_OPEN, retry_at=None) if due else state
+    """Return the breaker at this time: half open once it has cooled down.
+
+    A probe of which nothing is heard for `FORGOTTEN_S` has failed.
+    """
+    if state.canary is not None and state.probed_at is not None:
+        failed_at = state.probed_at + FORGOTTEN_S
+        if now < failed_at:
+            return state
+        state = replace(
+            state, phase=Phase.OPEN, canary=None, probed_at=None, opened_at=failed_at,
+            failed_probes=state.failed_probes + 1,
+        )  # fmt: skip
+    due_at = state.probe_at
+    if state.phase is Phase.OPEN and due_at is not None and now >= due_at:
+        return replace(state, phase=Phase.HALF_OPEN, retry_at=None)
+    return state
 
 
 def admit(rollout: RolloutRecord, states: Sequence[BreakerState], *, now: float) -> Admission:
@@ -293,7 +330,11 @@ def admit(rollout: RolloutRecord, states: Sequence[BreakerState], *, now: float)
     refusing = next((state for state in held if not _admits(state, rollout)), None)
     if refusing is not None:
         return Admission(error=skipped(refusing))
-    return Admission(changed=tuple(replace(state, canary=rollout.id) for state in held))
+    changed = [
+        state if state.canary == rollout.id else replace(state, canary=rollout.id, probed_at=now)
+        for state in held
+    ]
+    return Admission(changed=tuple(changed))
 
 
 def _admits(state: BreakerState, rollout: RolloutRecord) -> bool:
@@ -301,16 +342,15 @@ def _admits(state: BreakerState, rollout: RolloutRecord) -> bool:
 
 
 def skipped(state: BreakerState) -> str:
-    """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row; …``, and the reset."""
+    """Return ``skipped: breaker open on auth:401 after 5 rollouts in a row; …``, and a command."""
     word = "open" if state.phase is Phase.OPEN else "half open"
     waiting = f", waiting for {state.canary}" if state.canary else ""
     rollouts = plural(state.streak, "rollout")
     opened = f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"
-    if state.phase is not Phase.OPEN:
-        return opened
-    return f"{opened}; fix the cause, then {reset_call(state.batch)}"
+    then = "fix the cause, then" if state.phase is Phase.OPEN else "to admit another probe:"
+    return f"{opened}; {then} {reset_command(state.batch)}"
 
 
-def reset_call(batch: str | None) -> str:
-    """Return the REST call that resets a batch's open breakers."""
-    return f"POST /batches/{quote(batch or 'BATCH', safe='')}/breaker/reset"
+def reset_command(batch: str | None) -> str:
+    """Return the command that resets a batch's open breakers."""
+    return f"truezero breaker reset {quote(batch or 'BATCH')}"

@@ -13,9 +13,10 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, task_repeats
-from classifier.breakers import reset_call
+from classifier.breakers import reset_command
 from classifier.diagnostics import tells_of_missing
-from classifier.retries import is_deterministic, repetitions
+from classifier.lane import repetitions
+from classifier.retries import is_deterministic
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
@@ -70,7 +71,7 @@ _NOT_MEASURED = {
     BUDGET: "a limit was spent: raise it, then run it again",
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
-_SKIPPED = f"fix the cause and reset the breaker ({reset_call(None)}), then register again"
+_SKIPPED = f"fix the cause, register again after {reset_command(None)}"
 _UNPROVEN = {
     ANSWERS_UNSEEN: "no response could be looked at: too long, or encoded otherwise",
     REFUSED_BY_HARNESS: "the harness itself refused calls: look at its relay, then run it again",

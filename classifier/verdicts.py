@@ -307,10 +307,11 @@ class Policy:
     the same of those that spent a limit themselves.
     ``content_filter``: "failure", or "answer" where a filter on a request is the outcome of what
     is tested; a filter on an answer is an answer under each.
-    ``max_retries``, ``retry_base_s``, ``retry_cap_s``: see retries.
+    ``max_retries``: tries that count, beside the first; see `classifier.lane`.
     ``repetition``: attempts in a row with one and the same cause that make a rejection
     deterministic. ``request_repeats``: failures of one and the same request
     inside a rollout that earn a warning. ``breaker_threshold``: 0 turns the breaker off.
+    ``breaker_probe``: an open one admits a probe after a cool-down.
     """
 
     name: str = "evidence"
@@ -322,11 +323,10 @@ class Policy:
     budget: str = "score"
     content_filter: str = "failure"
     max_retries: int = 2
-    retry_base_s: float = 1.0
-    retry_cap_s: float = 30.0
     repetition: int = 3
     request_repeats: int = 10
     breaker_threshold: int = 5
+    breaker_probe: bool = True
 
 
 EVIDENCE = Policy()

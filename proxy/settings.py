@@ -146,6 +146,7 @@ _POLICY = (
     "content_filter",
     "max_retries",
     "breaker_threshold",
+    "breaker_probe",
 )
 
 
@@ -162,6 +163,11 @@ class PolicySettings(BaseModel):
         5,
         ge=0,
         description="consecutive equal permanent failures that open a lane's breaker; 0: never",
+    )
+    breaker_probe: bool = Field(
+        True,
+        description="admit one rollout to an open lane a minute after it opened, and each time "
+        "that it fails after twice as long, up to ten minutes; false: only after a reset",
     )
     max_retries: int = Field(
         2, ge=0, description="maximum retries advised after transient failures; 0: none"

@@ -34,7 +34,9 @@ _TIMES: Final[Mapping[str, float | str]] = {
     "last_byte_at": _BEGAN + 0.51,
     "last_seen": _BEGAN + 10.4,
     "lost_s": 0.8,
+    "next_at": _BEGAN + 11.0,
     "opened_at": _BEGAN + 10.4,
+    "probe_at": _BEGAN + 70.4,
     "provider_s": 0.0,
     "reached_at": _BEGAN + 0.6,
     "reported_at": _BEGAN + 10.4,
@@ -79,6 +81,7 @@ REQUESTS: Final[Mapping[str, Any]] = {
         "models": ["gpt-5"], "metadata": {"run": 1},
     },
     "POST /key/delete": {"key_aliases": ["swe-1"]},
+    "POST /turns": {"upstream": "openai", "model": "gpt-5"},
 }  # fmt: skip
 
 # The golden step whose answer is shown, and which items of its list.
@@ -116,6 +119,7 @@ ANSWERS: Final[Mapping[str, tuple[str, Callable[[list[Any]], list[Any]]]]] = {
     "POST /key/generate": ("open: POST /key/generate", _all),
     "GET /key/info": ("open: info after a call", _all),
     "POST /key/delete": ("open: delete a key", _all),
+    "POST /turns": ("open: POST /turns", _all),
     "GET /healthz": ("open: GET /healthz", _all),
     "GET /readyz": ("open: GET /readyz", _all),
 }

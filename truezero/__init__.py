@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from truezero.sdk._sync.rollouts import Rollout
     from truezero.sdk.batches import BatchRun, FinishedSample
     from truezero.sdk.current import carry, current, headers, httpx_hook
-    from truezero.sdk.errors import ServiceError, Undelivered
+    from truezero.sdk.errors import MeasuringStopped, NotMeasured, ServiceError, Undelivered
     from truezero.sdk.events import Event
     from truezero.sdk.outcomes import outcomes_left
     from truezero.sdk.rollouts import (
@@ -47,6 +47,8 @@ __all__ = [
     "ExecutionError",
     "ExecutionLoop",
     "FinishedSample",
+    "MeasuringStopped",
+    "NotMeasured",
     "Rollout",
     "ServiceError",
     "SetupFailed",
@@ -70,6 +72,8 @@ _ELSEWHERE = {
     "Client": "sdk._sync.client",
     "Event": "sdk.events",
     "FinishedSample": "sdk.batches",
+    "MeasuringStopped": "sdk.errors",
+    "NotMeasured": "sdk.errors",
     "Rollout": "sdk._sync.rollouts",
     "ServiceError": "sdk.errors",
     "Undelivered": "sdk.errors",

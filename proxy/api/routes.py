@@ -31,6 +31,7 @@ from proxy.control.alerts import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
+from proxy.control.turns import take_turn
 from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
@@ -626,6 +627,21 @@ async def reference(
     Its calls are recorded under `_reference`; some 100 tokens in all.
     """
     return await ask_reference(service, upstream, request.model)
+
+
+@upstreams_router.post(
+    "/turns",
+    response_model=models.LaneTurn,
+    tags=["service"],
+    operation_id="ask_turn",
+)
+async def turns(service: Service, request: models.LaneRequest) -> dict[str, Any]:
+    """Ask whether a rollout may start on a lane, or has to wait while it is down.
+
+    Of all that ask, whichever process they are of, one is let go when a try is due; the others are
+    when it is answered. Nothing is held: an agent that starts without asking is served.
+    """
+    return await take_turn(service, request.upstream, request.model)
 
 
 @upstreams_router.get(

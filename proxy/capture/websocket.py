@@ -88,9 +88,9 @@ def close_error(code: int | None, reason: str) -> bytes | None:
 # A quote inside a JSON string is escaped, so a quoted word in the bytes is a key or a value.
 _REQUEST = re.compile(rb'"response\.create"')
 _EVENTS = re.compile(
-    rb'"(?:error|response\.(?:created|done|completed|incomplete|failed)|session\.(?:created|updated))"'
+    rb'"(?:error|codex\.rate_limits|response\.(?:created|done|completed|incomplete|failed)|session\.(?:created|updated))"'
 )
-_CREATED = "response.created"
+_CREATED, _LIMITS = "response.created", "codex.rate_limits"
 _ENDS = frozenset(("response.done", "response.completed", "response.incomplete", "response.failed"))
 _SSE: Headers = ((b"content-type", b"text/event-stream"),)
 
@@ -172,6 +172,7 @@ class WebSocketCapture:
         new_observer: makes the observer of a call that begins now.
         headers: of the response to the upgrade, in lower case.
         model: named by the upgrade's query.
+        on_limits: called with an event that states limits of the account.
     """
 
     def __init__(
@@ -181,8 +182,10 @@ class WebSocketCapture:
         new_observer: Callable[[], CallObserver],
         headers: Headers,
         model: str | None,
+        on_limits: Callable[[Payload], None] | None = None,
     ) -> None:
         self._api = api
+        self._on_limits = on_limits
         self._new_observer = new_observer
         pairs = [pair for pair in headers if pair[0] not in (b"content-type", b"content-encoding")]
         self._headers: Headers = (*pairs, *_SSE)
@@ -279,6 +282,8 @@ class WebSocketCapture:
         if isinstance(kind, str) and kind.startswith("session."):
             self._update_session(part(payload.get("session")))
             return
+        if kind == _LIMITS and self._on_limits is not None:
+            self._on_limits(payload)
         call = self._responding(payload, changes) if kind == _CREATED else self._call_of(payload)
         if call is None:
             return

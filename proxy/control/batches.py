@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -189,14 +189,22 @@ def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
 
 
 async def breaker(service: Service, batch: str) -> dict[str, Any]:
-    """Return a batch's breakers, one per lane."""
-    now = service.now()
-    states = await service.run(service.database.breakers.of_batch, batch)
+    """Return a batch's breakers, one per lane, and whom each skipped."""
+    now, stored = service.now(), service.database.breakers
+    states = [breakers.at(each, now) for each in await service.run(stored.of_batch, batch)]
+    missed = []
+    if any(state.streak for state in states):
+        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
     return {
         "batch": batch,
         "threshold": service.policy.breaker_threshold,
-        "lanes": [_lane(breakers.at(state, now)) for state in states],
+        "lanes": [_lane(state, _skipped_by(state, missed)) for state in states],
     }
+
+
+def _skipped_by(state: breakers.BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the rollouts that a breaker did not admit, of those that one of the batch's did."""
+    return [name for name, why in missed if opened_by(why) == state.fingerprint]
 
 
 _IN_STORY = 1000  # rollouts of a kind that a story counts; one with more says so
@@ -239,7 +247,7 @@ async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list
                 state=state,
                 tripped_by=state.tripped_by,
                 failed_alike=[name for name in alike if name not in state.tripped_by],
-                skipped=[name for name, why in missed if opened_by(why) == state.fingerprint],
+                skipped=_skipped_by(state, missed),
                 cut=len(alike) > _IN_STORY or len(missed) > _IN_STORY,
             )
         )
@@ -313,8 +321,16 @@ def _tested(service: Service, batch: str, counts: Counts, shapes: Shapes) -> Exc
     return exclusion
 
 
-def _lane(state: breakers.BreakerState) -> dict[str, Any]:
-    return {name: value for name, value in asdict(state).items() if name != "batch"}
+_NAMED = 100  # skipped rollouts of a lane
+
+
+def _lane(state: breakers.BreakerState, skipped: Sequence[str]) -> dict[str, Any]:
+    return {
+        **asdict(state),
+        "probe_at": state.probe_at,
+        "skipped": skipped[:_NAMED],
+        "skipped_total": len(skipped),
+    }
 
 
 # --- list of batches, newest first -------------------------------------------------------------

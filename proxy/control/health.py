@@ -13,6 +13,7 @@ from functools import cache, partial
 from typing import Any
 
 from classifier.fingerprints import plain
+from classifier.lane import silence
 from classifier.lane_health import (
     MINUTE_S,
     Episode,
@@ -65,8 +66,8 @@ class NamedLane:
     ``calls`` have ended since the health was weighed from, else within the hour; ``failed`` counts
     failed ones by cause, without rejected requests. ``open`` calls are in flight, the oldest since
     ``open_since``. ``key_from`` is the setting that the key is from, or `AGENTS_OWN`; None: no key
-    was sent, or it is not known. ``agents_only``: it fails, but has no word, as it never answered
-    and nobody but agents named it.
+    was sent, or it is not known. ``next_at`` is when one that waits for it may try it.
+    ``agents_only``: it fails, but has no word, as it never answered and nobody but agents named it.
     """
 
     place: LanePlace
@@ -78,6 +79,7 @@ class NamedLane:
     open_since: float | None = None
     own_key: bool = False
     key_from: str | None = None
+    next_at: float | None = None
     agents_only: bool = False
 
     @property
@@ -133,6 +135,7 @@ class NamedLane:
             "open": self.open,
             "open_since": self.open_since,
             "waiting": health.waiting,
+            "next_at": self.next_at,
             "drifts": None,
             "reference": None
             if reference is None
@@ -266,7 +269,14 @@ def _named_lane(
         open=sum(row.calls for row in in_flight),
         open_since=min((row.oldest_at for row in in_flight), default=None),
         own_key=any(each.own_key for each in tallies),
+        next_at=_next_at(tallies),
     )
+
+
+def _next_at(tallies: Sequence[LaneTally]) -> float | None:
+    """Return when one that waits for a lane may try it; None: nobody has to wait."""
+    silent = silence(tallies)
+    return silent.next_at(None) if silent is not None and silent.is_down(0) else None
 
 
 def _waiting(rows: LaneRows, now: float) -> defaultdict[LanePlace, Counter[int]]:

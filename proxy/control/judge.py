@@ -15,6 +15,7 @@ from classifier.batches import reward_of, validity_names
 from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import Lane
+from classifier.lane import Counted, tries
 from classifier.later_rewards import with_rewards
 from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
 from classifier.neighbours import NEAR_S, neighbours_of
@@ -30,7 +31,7 @@ from classifier.records import (
     RolloutRecord,
 )
 from classifier.references import NotRun, ReferenceSeries
-from classifier.retries import Silence, silence, with_advice
+from classifier.retries import with_advice
 from classifier.sentences import with_sentence
 from classifier.validity.serving import servings_text
 from classifier.validity.surroundings import least_reward, rewarded
@@ -556,8 +557,8 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
         earlier = stored.earlier_causes(
             rollout.batch, rollout.task, rollout.attempt, repeat=rollout.repeat
         )
-        silent = _silence(service, rollout, verdict, now)
-        verdict = with_advice(verdict, rollout, policy, earlier, silent)
+        counted = _tries(service, rollout, verdict, now)
+        verdict = with_advice(verdict, rollout, policy, earlier, counted)
     doubted = service.recorder.failing or not loaded.storable
     if doubted or _is_being_asked(service, rollout, verdict, now):
         return with_sentence(replace(verdict, provisional=True, judged_at=None), rollout)
@@ -615,22 +616,18 @@ _REWARDED = (
 """Columns of a final verdict that later rewards change."""
 
 
-def _silence(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> Silence:
-    """Return the attempts at a task that do not count, if no retry was left otherwise."""
-    attempt, policy, calls = rollout.attempt or 0, service.policy, service.database.calls
-    if not verdict.transient or verdict.lane is None or attempt < policy.max_retries:
-        return Silence()
-    attempts = service.database.rollouts.failing_attempts(
+def _tries(
+    service: Service, rollout: RolloutRecord, verdict: Verdict, now: float
+) -> Counted | None:
+    """Return the tries at a task that count; None: all, since a retry is left in any case."""
+    attempt = rollout.attempt or 0
+    if not verdict.transient or verdict.lane is None or attempt < service.policy.max_retries:
+        return None
+    begins = service.database.rollouts.failing_attempts(
         rollout.batch, rollout.task, attempt, repeat=rollout.repeat
     )
     lane = Lane.read(verdict.lane)
-    return silence(
-        list(attempts.values()),
-        partial(calls.last_answer, lane),
-        now=now,
-        policy=policy,
-        failed_beside=partial(calls.failed_beside, lane, but=attempts),
-    )
+    return tries(begins, partial(service.database.calls.spell, lane, now=now), now=now)
 
 
 async def settled_result(service: Service, rollout_id: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qs
@@ -252,6 +252,11 @@ class HandshakeCall:
         if unopened.ending is Ending.LOST and self.api is not None:  # our own fault
             return replace(exchange, kind=Kind.INFERENCE, model=self.model)
         return self._weighed(exchange)
+
+    def told(self, event: Mapping[str, object]) -> None:
+        """Take the limits that a message states, after it was accepted."""
+        if self._pacer is not None and self._turn is not None:
+            self._pacer.told(self._key, self._turn, event)
 
     def leave(self) -> None:
         """Give its turn back, if nothing became of it."""

@@ -8,6 +8,8 @@ Limits are those that answers state in their heads (`proxy.wire.rate_limits`), t
 operator gives, and, where a 429 comes that neither explains, a rate and a number of calls at once.
 That rate is what was let in from one 429 to the next; it is neared slowly and passed slowly, and
 the further from it the faster (as TCP's CUBIC does it, RFC 9438).
+
+What answers state binds other rollouts than the one that was told once a second one is told too.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from proxy.wire.rate_limits import Allowance, Unit
 LEARN = GivenPace()  # no limits but those that are learnt
 
 MINUTE_S = 60.0
+_ELSEWHERE = ""  # the rollouts of another process
 _PERIODS = (1.0, MINUTE_S, 3_600.0, 86_400.0)
 _NEAR = 0.25  # by which a period that was worked out may differ from one of those
 _RESERVE = 0.02  # of a limit: calls overtake each other on their way
@@ -47,7 +50,26 @@ _FEW = 16  # calls at once, up to which a rate is learnt in any case
 _SLOW_S = 2.0  # to be answered, from which none is but of a window
 _ONE_MORE = 0.1  # calls at once, added each second
 _FEWEST = 2  # calls at once, however many 429s come
+_TRY_S = 1.0  # between calls of others while only one rollout was told of a limit
 _OF_TIMEOUT = 0.5  # of a client's own time-out, that a call may wait of it
+
+
+@dataclass(slots=True)
+class Told:
+    """The rollouts that answers told of a limit: the first, or several."""
+
+    rollout: str | None = None
+    several: bool = False
+
+    def note(self, rollout: str) -> None:
+        """Take that one was told."""
+        if self.rollout is None:
+            self.rollout = rollout
+        self.several = self.several or rollout != self.rollout
+
+    def binds(self, rollout: str) -> bool:
+        """Return True if the limit holds a rollout's calls, False if it may try."""
+        return self.several or rollout == self.rollout
 
 
 # --- one limit ---------------------------------------------------------------------------------
@@ -58,7 +80,8 @@ class Bucket:
     """One limit of a lane, as far as this process may use it.
 
     ``capacity`` and ``rate`` (per second) are the whole lane's, ``level`` is of this process's
-    ``share``. ``taken`` counts all that was ever taken. ``window_at``: nothing comes back before
+    ``share``. ``taken`` counts all that was ever taken. ``told`` are those whom it was stated to,
+    None where nobody but the operator states it. ``window_at``: nothing comes back before
     then, as the limit is of a fixed window, in which ``window_left`` is left; its calls are spread
     over the window. None for a bucket that fills all the time.
     """
@@ -70,6 +93,7 @@ class Bucket:
     share: float = 1.0
     level: float = 0.0
     taken: float = 0.0
+    told: Told | None = None
     window_at: float | None = None
     window_left: float = math.inf
     _mark: tuple[float, float] | None = None  # remaining and reset of an earlier answer
@@ -80,7 +104,7 @@ class Bucket:
         limit = stated.limit
         if limit is None or limit <= 0:
             return None
-        bucket = cls(stated.unit, limit, limit / _period(stated, limit), now, share)
+        bucket = cls(stated.unit, limit, limit / _period(stated, limit), now, share, told=Told())
         remaining = limit if stated.remaining is None else stated.remaining
         bucket.level = (remaining - bucket.reserve) * share
         return bucket
@@ -281,12 +305,21 @@ class FairQueue:
         """Return when the first of them has."""
         return self._deadlines[0].deadline if self._deadlines else math.inf
 
-    def first(self) -> Turn | None:
-        """Return the call whose turn is next."""
+    def first(self, but: str | None = None) -> Turn | None:
+        """Return the call whose turn is next; of a rollout alone (``but``) only if no other waits.
+
+        That one has no turn yet, which is no reason for the others to wait.
+        """
         if not self._count:
             return None
-        batch = min(self._batches, key=lambda each: (self._passes[each], each or ""))
-        return next(iter(self._batches[batch].values()))[0]
+        passes = sorted(self._batches, key=lambda each: (self._passes[each], each or ""))
+        own = None
+        for batch in passes if but is not None else passes[:1]:
+            for rollout, turns in self._batches[batch].items():
+                if rollout != but:
+                    return turns[0]
+                own = own or turns[0]
+        return own
 
     def pop(self, turn: Turn) -> None:
         """Give a call its turn: its rollout is the last of its batch then."""
@@ -572,6 +605,9 @@ class LanePace:
         self.queue = FairQueue(weight)
         self.buckets: dict[str, Bucket] = {}
         self.blocked_until = 0.0
+        self._told = Told()  # of that wait
+        self._tries = False  # the last call that was looked at goes on to try a limit of others
+        self._try_at = -math.inf
         self.in_flight = 0
         self.used_at = now
         self.usage = ExpectedUsage()
@@ -594,7 +630,9 @@ class LanePace:
         """Take a call; True if it may be sent at once, else it waits for `due`."""
         turn.costs = self.usage.expected(turn.size)
         self.used_at = now
-        if not len(self.queue) and self._wait(turn, now) <= 0:
+        first = self._first(now)
+        passes = first is None or first.rollout == self._alone(now) != turn.rollout
+        if passes and self._wait(turn, now) <= 0:
             if self._learnt is not None and self._learnt.level >= self._learnt.most:
                 self._taught.note_free()
             self._send(turn, now)
@@ -605,10 +643,11 @@ class LanePace:
     def due(self, now: float) -> list[Turn]:
         """Return the waiting calls that are to be sent now, in their order."""
         sent = []
-        while (turn := self.queue.first()) is not None and self._wait(turn, now) <= 0:
+        while (turn := self._first(now)) is not None and self._wait(turn, now) <= 0:
             self.queue.pop(turn)
             self._send(turn, now)
             sent.append(turn)
+        self._tries = False
         late = self.queue.late(now)
         for turn in late:
             turn.overdue = True
@@ -618,10 +657,26 @@ class LanePace:
 
     def next_at(self, now: float) -> float | None:
         """Return when to look for calls that are due; None if none waits."""
-        turn = self.queue.first()
+        turn = self._first(now)
         if turn is None:
             return None
-        return min(self.queue.deadline(), now + self._wait(turn, now))
+        head = self.queue.first() or turn
+        wait = min(self._wait(head, now), self._wait(turn, now))
+        return min(self.queue.deadline(), now + wait)
+
+    def _first(self, now: float) -> Turn | None:
+        """Return the call whose turn is next; that of the only one told of a limit comes last."""
+        return self.queue.first(self._alone(now)) if len(self.queue) else None
+
+    def _alone(self, now: float) -> str | None:
+        """Return the only rollout that was told of a limit that holds now, None without one."""
+        told = self._told
+        if self.blocked_until > now and not told.several:
+            return told.rollout
+        for bucket in self.buckets.values():
+            if bucket.told is not None and not bucket.told.several and bucket.level < 1:
+                return bucket.told.rollout
+        return None
 
     def leave(self, turn: Turn) -> None:
         """Take out a call that waits and will not be sent, or of whose end nobody will tell."""
@@ -638,11 +693,20 @@ class LanePace:
         if self.in_flight + 1 > self._most_at_once(now):
             return math.inf  # until one ends
         self._raise_rate(now)
-        wait = max(self.blocked_until - now, self._taught.wait(now))
+        wait, others = self._taught.wait(now), 0.0
+        if self._told.binds(turn.rollout):
+            wait = max(wait, self.blocked_until - now)
+        else:
+            others = self.blocked_until - now
         for bucket in self._all():
             bucket.refill(now)
-            wait = max(wait, bucket.wait(turn.costs[bucket.unit], now))
-        return wait
+            held = bucket.wait(turn.costs[bucket.unit], now)
+            if bucket.told is None or bucket.told.binds(turn.rollout):
+                wait = max(wait, held)
+            else:
+                others = max(others, held)
+        self._tries = others > 0
+        return max(wait, min(others, self._try_at - now))
 
     def _most_at_once(self, now: float) -> float:
         """Return how many calls this process may have under way."""
@@ -660,6 +724,8 @@ class LanePace:
     def _send(self, turn: Turn, now: float) -> None:
         turn.sent_at = now
         self.in_flight += 1
+        if self._tries:
+            self._try_at = now + _TRY_S
         self._taught.send(now)
         turn.beside = self.in_flight + self._others.in_flight
         for bucket in self._all():
@@ -680,7 +746,7 @@ class LanePace:
             if bucket is None:
                 made = Bucket.stated(each, now=now, share=self.share)
                 if made is not None:
-                    self.buckets[each.name] = made
+                    self.buckets[each.name] = bucket = made
                     # Calls on their way that the provider had not counted yet.
                     others = max(0, self.in_flight - 1)
                     made.level -= min(others * turn.costs[each.unit], made.most)
@@ -688,6 +754,8 @@ class LanePace:
                 bucket.refill(now)
                 taken = turn.marks.get(each.name)
                 bucket.observe(each, now=now, sent_at=sent_at, taken=taken)
+            if bucket is not None and bucket.told is not None:
+                bucket.told.note(turn.rollout)
 
     def ended(self, turn: Turn, now: float, used: Mapping[Unit, float] | None) -> None:
         """Take that a call ended; it may be called again where more is known.
@@ -715,7 +783,7 @@ class LanePace:
     def limited(self, turn: Turn, now: float, retry_after_s: float | None) -> None:
         """Take that a call met a rate limit."""
         if retry_after_s:
-            self.blocked_until = max(self.blocked_until, now + retry_after_s)
+            self.block(now + retry_after_s, now, rollout=turn.rollout)
         for bucket in self._all():  # none is charged for
             if bucket.unit is not Unit.REQUESTS and not turn.settled:
                 bucket.take(-turn.costs[bucket.unit])
@@ -779,8 +847,11 @@ class LanePace:
                 self._keep_rate(now)
         self._others = Load(in_flight, answered)
 
-    def block(self, until: float) -> None:
-        """Take a wait that the provider told another process."""
+    def block(self, until: float, now: float, *, rollout: str = _ELSEWHERE) -> None:
+        """Take a wait that the provider told a rollout, or another process."""
+        if self.blocked_until <= now:
+            self._told = Told()
+        self._told.note(rollout)
         self.blocked_until = max(self.blocked_until, until)
 
     def waits(self, now: float) -> tuple[int, float]:

@@ -15,7 +15,7 @@ from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import GivenPace
 from proxy.wire.dialect import Headers
 from proxy.wire.provider_error import stated_wait
-from proxy.wire.rate_limits import Unit, allowances
+from proxy.wire.rate_limits import Unit, allowances, codex_wait_s
 from proxy.wire.routes import Route
 
 _WAITING = (Kind.INFERENCE, Kind.EMBEDDING)
@@ -122,6 +122,16 @@ class Pacer:
             lane.answered(turn, stated, self._clock())
             self._look(key)
 
+    def told(self, key: LaneKey, turn: Turn, event: Mapping[str, object]) -> None:
+        """Take the limits that a message of a WebSocket states."""
+        lane, wait_s = self._lanes.get(key), codex_wait_s(event, self._wall())
+        if lane is None or wait_s is None:
+            return
+        now = self._clock()
+        lane.block(now + wait_s, now, rollout=turn.rollout)
+        if self.on_change is not None:
+            self.on_change()
+
     def ended(self, key: LaneKey, turn: Turn, exchange: Exchange, headers: Pairs) -> None:
         """Take a call that ended, and the head of its answer, empty if none came."""
         lane, now, cause = self._lanes.get(key), self._clock(), exchange.cause
@@ -188,7 +198,7 @@ class Pacer:
             lane.resize(share)
             lane.heed([_moved(load, -epoch) for load in others], now)
             if blocked_s:
-                lane.block(now + blocked_s)
+                lane.block(now + blocked_s, now)
             self._look(key)
 
     def _epoch(self) -> float:

@@ -340,6 +340,7 @@ class ProxiedWebSocket:
             new_observer=self._record.new_observer,
             headers=headers,
             model=call.model,
+            on_limits=call.told,
         )
         await self._send(
             {"type": "websocket.accept", "subprotocol": upstream.subprotocol, "headers": headers}

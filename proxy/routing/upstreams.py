@@ -195,7 +195,7 @@ RESERVED = frozenset(
 
 # Control routes that came later, when an upstream might have had their name. Each is the one
 # segment alone, which is no agent's call: an upstream of that name goes on being reached.
-SHARED = frozenset({"compare", "help", "status"})
+SHARED = frozenset({"compare", "help", "status", "turns"})
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,62}\Z")
 

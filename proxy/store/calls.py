@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, union
+from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, text, union
 
 from classifier.fingerprints import Lane, plain
+from classifier.lane import LOOKED_BACK_S, Spell
 from classifier.records import RESERVED, UNATTRIBUTED, Ending, Exchange, Kind
+from classifier.verdicts import Subcategory
 from proxy.store.closings import reopen
 from proxy.store.connections import Commit, Connections
 from proxy.store.errors import DatabaseUnavailable, RowRejected, reason
@@ -19,6 +21,7 @@ from proxy.store.lane_minutes import LaneCounter
 from proxy.store.rows import exchange_of, exchange_row, open_exchange_of, open_row
 from proxy.store.tables import (
     EXCHANGE_COLUMNS,
+    FAILED,
     IDS,
     CommitBatch,
     Gap,
@@ -34,6 +37,7 @@ _KNOWN_S = 3600.0  # a rollout known to exist is written again after it: it may 
 _ID = EXCHANGE_COLUMNS.index("id")
 _KNOWN = 100_000  # rollouts remembered: a bound, not a cache policy, for asking again is cheap
 _NO_ANSWER = 300  # statuses from here on
+_REJECTED = Subcategory.REJECTED_REQUEST.value
 _Row = tuple[Any, ...]
 _as_commit = partial(tuple.__new__, Commit)  # with each commit: no call of Python's own
 
@@ -212,37 +216,34 @@ class Calls:
             models = connection.execute(calls).scalars()
             return any(plain(model) == plain(lane.model) for model in models)
 
-    def last_answer(self, lane: Lane, since: float, until: float) -> float | None:
-        """Return when the lane's last answered call of a time began, whoever made it.
+    def spell(self, lane: Lane, at: float, *, now: float) -> Spell:
+        """Return the time without an answer in which a lane's call at a time failed.
+
+        Of what came before that, only some ten minutes are looked at.
 
         Arguments:
-            since, until: epoch seconds; a call began at or after the one and before the other.
+            at, now: epoch seconds.
         """
-        query = (
+        answered = (
             select(_BEGAN)
-            .where(since <= _BEGAN, until > _BEGAN, *_on(lane))
-            .where(exchanges.c.subcategory.is_(None))
+            .where(exchanges.c.subcategory.is_(None), *_on(lane))
             .where(exchanges.c.ending == Ending.COMPLETE.value, exchanges.c.status < _NO_ANSWER)
-            .order_by(_BEGAN.desc())
             .limit(1)
         )
+        oldest = at - LOOKED_BACK_S
+        before = answered.where(oldest <= _BEGAN, at > _BEGAN).order_by(_BEGAN.desc())
+        after = answered.where(at <= _BEGAN, now > _BEGAN).order_by(_BEGAN)
         with self._connections.reading() as connection:
-            return connection.scalar(query)
-
-    def failed_beside(self, lane: Lane, since: float, *, but: Collection[str]) -> bool:
-        """Return True if a call of another rollout failed on a lane since a time (epoch seconds).
-
-        Arguments:
-            but: the rollouts that are passed over.
-        """
-        query = (
-            select(exchanges.c.id)
-            .where(since <= _BEGAN, exchanges.c.subcategory.is_not(None), *_on(lane))
-            .where(exchanges.c.rollout_id.not_in(but))
-            .limit(1)
-        )
-        with self._connections.reading() as connection:
-            return connection.execute(query).first() is not None
+            since = connection.scalar(before) or oldest
+            until = connection.scalar(after)
+            failed = (
+                select(func.count(exchanges.c.rollout_id.distinct()))
+                .join_from(exchanges, rollouts, rollouts.c.id == exchanges.c.rollout_id)
+                .where(since < _BEGAN, (now if until is None else until) > _BEGAN)
+                .where(text(FAILED), exchanges.c.subcategory != _REJECTED, *_on(lane))
+                .where(func.coalesce(rollouts.c.attempt, 0) == 0)
+            )
+            return Spell(until, connection.scalar(failed) or 0)
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:
         """List up to ``limit`` exchanges of a rollout by id, oldest first; None if unknown."""

@@ -273,6 +273,7 @@ class Lock(Enum):
     VERDICT = "verdict"  # of one rollout
     ALERTS = "alerts"  # and turns at work: read, decided and written
     PACE = "pace"  # shares read and granted
+    PROBES = "probes"  # of lanes: read, decided and written
     EVENTS = "events"  # numbered in the order in which they become visible
 
     def key(self, of: str = "") -> int:

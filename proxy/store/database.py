@@ -26,6 +26,7 @@ from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import Breakers, EventLog
 from proxy.store.groups import Groups
 from proxy.store.lane_minutes import LaneMinutes
+from proxy.store.lane_probes import LaneProbes
 from proxy.store.pace import PaceShares
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
@@ -47,7 +48,7 @@ class Database:
 
     Its contents are attributes: ``calls``, ``rollouts``, ``budgets``, ``closings``,
     ``references``, ``verdicts``, ``groups``, ``breakers``, ``events``, ``alerts``,
-    ``pace_shares``, ``lane_minutes``, ``workers`` and ``deployment``.
+    ``pace_shares``, ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -76,6 +77,7 @@ class Database:
         self.alerts = Alerts(connections)
         self.pace_shares = PaceShares(connections)
         self.lane_minutes = LaneMinutes(connections)
+        self.lane_probes = LaneProbes(connections)
 
     @property
     def url(self) -> str:

@@ -422,8 +422,8 @@ class Rollouts:
 
     def failing_attempts(
         self, batch: str | None, task: str | None, attempt: int, *, repeat: int | None
-    ) -> dict[str, float]:
-        """Return when a task's attempts up to this one began to fail, by id, oldest first.
+    ) -> list[float]:
+        """Return when a task's attempts up to this one began to fail, oldest first.
 
         That is the begin of the first failed call after the last answered one, or of the attempt.
         """
@@ -441,13 +441,13 @@ class Rollouts:
         )
         at = func.coalesce(began, rollouts.c.created_at)
         query = (
-            select(rollouts.c.id, at)
+            select(at)
             .where(rollouts.c.batch.is_not_distinct_from(batch), rollouts.c.task == task)
             .where(rollouts.c.repeat.is_not_distinct_from(repeat), rollouts.c.attempt <= attempt)
             .order_by(at)
         )
         with self._connections.reading() as connection:
-            return {row.id: row[1] for row in connection.execute(query)}
+            return list(connection.scalars(query))
 
     def load(self, rollout_id: str) -> tuple[Row, RolloutRecord] | None:
         """Return one rollout as `load_some` does; None if it is unknown."""

@@ -386,6 +386,16 @@ pace_shares = Table(
     sqlite_with_rowid=False,
 )
 
+# When each lane that is down was last tried by one that waits for it.
+lane_probes = Table(
+    "lane_probes",
+    metadata,
+    Column("upstream", _text(64), primary_key=True),  # empty: any
+    Column("model", _text(200), primary_key=True),  # the same
+    Column("at", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
 # Who starts rollouts of a batch, and whether they have said that no more come.
 batch_runs = Table(
     "batch_runs",

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
+from classifier.breakers import reset_command
 from classifier.fingerprints import Lane
 from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
@@ -491,6 +492,7 @@ async def _stories(
             "lane": Lane.read(each.state.lane),
             "more": each.cut,
             "remedy": _remedy(each.state.fingerprint),
+            "reset": reset_command(batch),
             "command": _rerun_command(request, batch, "fix_first", "skipped"),
         }
         for each in stories

@@ -84,6 +84,29 @@ def allowances(headers: Headers, *, now: float) -> list[Allowance]:
     ]
 
 
+def codex_wait_s(event: Mapping[str, object], now: float) -> float | None:
+    """Return the wait that an event ``codex.rate_limits`` states, in seconds; None if it has none.
+
+    It says how much is used of two windows, and when each begins anew (openai/codex,
+    codex-api/src/rate_limits.rs): what is used up is to be waited for.
+
+    Arguments:
+        now: seconds since the epoch.
+    """
+    windows = event.get("rate_limits")
+    if not isinstance(windows, Mapping):
+        return None
+    waits = [0.0]
+    for name in ("primary", "secondary"):
+        window = windows.get(name)
+        if not isinstance(window, Mapping):
+            continue
+        used, reset_at = window.get("used_percent"), window.get("reset_at")
+        if isinstance(used, int | float) and isinstance(reset_at, int | float) and used >= 100:
+            waits.append(float(reset_at) - now)
+    return max(waits) or None
+
+
 def _words(name: bytes) -> tuple[tuple[str, Unit, float | None], bytes] | None:
     """Return the limit that a header is about, and which of its three values it states."""
     matched = _NAME.fullmatch(name)

@@ -20,7 +20,7 @@ from classifier.breakers import (
     feed,
     lane_to_prove,
     reset,
-    reset_call,
+    reset_command,
 )
 from classifier.fingerprints import Lane
 from tests.builders import rollout
@@ -71,13 +71,13 @@ def test_five_equal_permanent_failures_in_a_row_open_it() -> None:
     assert state.opened_at == NOW
     assert desk.admit().error == (
         "skipped: breaker open on auth:401 after 5 rollouts in a row; "
-        "fix the cause, then POST /batches/b1/breaker/reset"
+        "fix the cause, then truezero breaker reset b1"
     )
 
 
-def test_the_call_that_resets_a_breaker_is_a_path_whatever_the_batchs_name() -> None:
-    assert reset_call("a b/c?d") == "POST /batches/a%20b%2Fc%3Fd/breaker/reset"
-    assert reset_call(None) == "POST /batches/BATCH/breaker/reset"
+def test_the_command_that_resets_a_breaker_is_one_whatever_the_batchs_name() -> None:
+    assert reset_command("a b/c?d") == "truezero breaker reset 'a b/c?d'"
+    assert reset_command(None) == "truezero breaker reset BATCH"
 
 
 @pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])
@@ -231,7 +231,8 @@ def test_a_reset_admits_one_canary() -> None:
     assert desk.admit(id="bird").error is None
     assert desk[LANE].canary == "bird"
     assert desk.admit(id="other").error == (
-        "skipped: breaker half open on auth:401 after 5 rollouts in a row, waiting for bird"
+        "skipped: breaker half open on auth:401 after 5 rollouts in a row, waiting for bird; "
+        "to admit another probe: truezero breaker reset b1"
     )
     assert desk.admit(id="bird").error is None
 
@@ -267,6 +268,45 @@ def test_a_healthy_completion_in_flight_earns_an_open_breaker_a_canary() -> None
     assert desk.give("200").phase is Phase.HALF_OPEN
     assert desk.admit(id="bird").error is None
     assert desk.admit(id="second").error is not None
+
+
+def test_an_open_breaker_admits_a_probe_after_a_minute_and_twice_as_long_after_each_failure() -> (
+    None
+):
+    desk = Desk()
+    now = NOW
+    assert desk.give(*["401*2"] * 5, now=now).probe_at == NOW + 60
+    for n, cool_down_s in enumerate((60, 120, 240, 480, 600, 600)):
+        assert desk.admit(id="early", now=now + cool_down_s - 1).error is not None
+        now += cool_down_s
+        assert desk.admit(id=f"bird{n}", now=now).error is None
+        assert desk.admit(id="other", now=now + 1).error is not None, "one at a time"
+        state = desk.give("401*2", id=f"bird{n}", now=now)
+        assert (state.phase, state.failed_probes) == (Phase.OPEN, n + 1)
+    desk.admit(id="last", now=now + 600)
+    assert desk.give("200", id="last", now=now + 601).phase is Phase.CLOSED
+    assert desk.give(*["401*2"] * 5, now=now).probe_at == now + 60, "it begins anew"
+
+
+def test_a_probe_of_which_nothing_is_heard_for_ten_minutes_has_failed() -> None:
+    desk = Desk()
+    desk.give(*["401*2"] * 5)
+    assert desk.admit(id="bird", now=NOW + 60).error is None
+    assert desk.admit(id="bird", now=NOW + 100).error is None, "registered again"
+    gone = at(desk[LANE], NOW + 660)
+    assert (gone.phase, gone.canary, gone.failed_probes) == (Phase.OPEN, None, 1)
+    assert desk.admit(id="second", now=NOW + 660 + 119).error is not None
+    assert desk.admit(id="second", now=NOW + 660 + 120).error is None
+    assert desk.give("200", id="bird").phase is Phase.HALF_OPEN, "no probe any more"
+
+
+def test_probes_can_be_left_to_people() -> None:
+    desk = Desk()
+    desk.policy = replace(desk.policy, breaker_probe=False)
+    assert desk.give(*["401*2"] * 5).probe_at is None
+    assert desk.admit(now=NOW + 1e6).error is not None
+    desk.states[LANE] = reset(desk[LANE])
+    assert desk.admit(now=NOW + 1e6).error is None
 
 
 def test_a_quotas_known_reset_time_half_opens_it() -> None:

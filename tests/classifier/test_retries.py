@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,15 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from classifier import Policy, advise, judge
+from classifier.lane import Counted, wait_s
 from classifier.records import Cause, RolloutRecord
-from classifier.retries import (
-    LONGEST_WAIT_S,
-    Silence,
-    backoff_s,
-    repetitions,
-    silence,
-    with_advice,
-)
+from classifier.retries import LONGEST_WAIT_S, with_advice
 from classifier.verdicts import Subcategory, Verdict
 from tests.builders import rollout
 
@@ -87,16 +80,11 @@ def test_an_unexplained_error_beside_an_explained_one_is_run_again_as_ever() -> 
     assert judge(replace(record, exchanges=(first, named))).retry.eligible
 
 
-def test_the_wait_doubles_up_to_its_cap() -> None:
-    assert [backoff_s(n) for n in range(7)] == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0]
-    assert backoff_s(10_000) == 30.0
-
-
 @given(st.floats(0, 1), st.integers(0, 9))
 def test_the_wait_is_any_part_of_its_bound(drawn: float, attempt: int) -> None:
     many = Policy(max_retries=99)
     retry = advise(judge(rollout("503")), attempt=attempt, policy=many, rand=lambda: drawn)
-    assert retry.after_s == pytest.approx(drawn * backoff_s(attempt), abs=0.001)
+    assert retry.after_s == pytest.approx(drawn * wait_s(attempt), abs=0.001)
 
 
 def test_the_wait_is_never_less_than_the_provider_asks() -> None:
@@ -174,82 +162,28 @@ def test_a_transient_cause_is_never_called_deterministic(text: str) -> None:
 
 def test_an_attempt_on_a_lane_that_answers_nobody_does_not_count() -> None:
     verdict = judge(rollout("503*2"))
-    down = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(5, lasts=True))
-    assert (down.eligible, down.after_s) == (True, 30.0)
+    down = advise(verdict, attempt=7, rand=lambda: 1.0, tries=Counted(0, last_counts=False))
+    assert (down.eligible, down.after_s) == (True, 60.0)
     assert (
         down.reason == "transient: nothing on the lane is answered, so this attempt does not count"
     )
-    back = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(6))
+    back = advise(verdict, attempt=7, rand=lambda: 1.0, tries=Counted(2, last_counts=True))
     assert (back.eligible, back.reason) == (True, "transient: retry 2 of 2")
-    used = advise(verdict, attempt=7, rand=lambda: 1.0, silence=Silence(5))
+    used = advise(verdict, attempt=7, rand=lambda: 1.0, tries=Counted(3, last_counts=True))
     assert (used.eligible, used.reason) == (False, "transient, but all 2 retries are used")
 
 
 @pytest.mark.parametrize("text", ["401*2", "402*2", "400*2", "", "200"])
 def test_a_silent_lane_makes_nothing_else_eligible(text: str) -> None:
-    verdict, silent = judge(rollout(text)), Silence(3, lasts=True)
-    assert not advise(verdict, attempt=3, rand=lambda: 1.0, silence=silent).eligible
+    verdict, silent = judge(rollout(text)), Counted(0, last_counts=False)
+    assert not advise(verdict, attempt=3, rand=lambda: 1.0, tries=silent).eligible
     off = Policy(max_retries=0)
-    assert not advise(judge(rollout("503")), policy=off, rand=lambda: 1.0, silence=silent).eligible
+    assert not advise(judge(rollout("503")), policy=off, rand=lambda: 1.0, tries=silent).eligible
 
 
 def test_what_is_run_again_once_counts_on_a_silent_lane_too() -> None:
-    record, silent = _in_band("in_band.unnamed", 1), Silence(1, lasts=True)
+    record, silent = _in_band("in_band.unnamed", 1), Counted(0, last_counts=False)
     assert not with_advice(judge(record), record, Policy(), (), silent).retry.eligible
-
-
-@pytest.mark.parametrize(
-    ("answers", "expected"),
-    [
-        ([], Silence(4, lasts=True)),
-        ([5.0], Silence(4, lasts=True)),  # before it failed at all
-        ([15.0, 25.0], Silence(4, lasts=True)),  # it has failed three times since
-        ([35.0], Silence(2)),
-        ([45.0], Silence(3)),
-        ([55.0], Silence(4)),
-        ([35.0, 55.0], Silence(2)),
-    ],
-)
-def test_attempts_count_that_failed_again_although_somebody_was_answered(
-    answers: list[float], expected: Silence
-) -> None:
-    assert silence([10.0, 20.0, 30.0, 40.0, 50.0], _last_of(answers), now=60.0) == expected
-
-
-def _last_of(answers: list[float]) -> Callable[[float, float], float | None]:
-    return lambda since, until: max((at for at in answers if since <= at < until), default=None)
-
-
-def test_what_fails_alone_after_an_answer_is_no_outage() -> None:
-    begins, at = [100.0, 101.0, 103.0], 99.0
-    asked: list[float] = []
-
-    def found(answers: list[float], *, others: bool) -> Silence:
-        def failed_beside(since: float) -> bool:
-            asked.append(since)
-            return others
-
-        last = _last_of(answers)
-        return silence(begins, last, now=104.0, failed_beside=failed_beside)
-
-    assert found([at], others=False) == Silence()
-    assert found([at], others=True) == Silence(2, lasts=True)
-    assert asked == [at, at], "others count that failed since the answer"
-    assert found([89.0], others=False).lasts, "long before"
-
-
-def test_patience_with_a_silent_lane_ends_after_an_hour() -> None:
-    begins = [0.0, 10.0, 20.0, 3_000.0]
-    assert silence(begins, _last_of([]), now=3_599.0) == Silence(3, lasts=True)
-    assert silence(begins, _last_of([]), now=3_601.0) == Silence()
-    begun = silence(begins, _last_of([5.0]), now=3_601.0)
-    assert begun == Silence(3, lasts=True), "the silence began with the second attempt"
-
-
-def test_repetition_ends_at_another_cause() -> None:
-    assert repetitions("a", ["a", "b", "a"]) == 2
-    assert repetitions("a", []) == 1
-    assert repetitions(None, ["a"]) == 0
 
 
 def test_rollouts_that_fail_together_do_not_come_back_together() -> None:

@@ -355,8 +355,7 @@ def test_a_rollout_that_no_breaker_admitted_is_skipped(said: dict[str, Any]) -> 
     verdict = judge(replace(rollout("", **said), skipped=SKIPPED))
     assert (verdict.health, verdict.error) == (Health.NOT_JUDGED, SKIPPED)
     assert verdict.retry.reason == (
-        "skipped: fix the cause and reset the breaker (POST /batches/b1/breaker/reset), "
-        "then register again"
+        "skipped: fix the cause, register again after truezero breaker reset b1"
     )
     assert verdict.sentence == (
         f"does not count: {SKIPPED.removeprefix('skipped: ')}; mend the cause, then register "

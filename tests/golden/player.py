@@ -23,9 +23,9 @@ _CURSOR = re.compile(r"[A-Za-z0-9_-]{20,}={0,2}")
 _VERSION = metadata.version("truezero")
 _TIMES = frozenset({
     "agent_s", "as_of", "at", "began_at", "created_at", "duration_s", "ended_at", "expires",
-    "first_byte_s", "first_at", "first_byte_at", "first_seen", "first_token_s", "judged_at",
-    "last_at", "last_byte_at", "last_seen", "lost_s", "opened_at", "provider_s",
-    "reached_at", "reported_at", "retry_at", "seconds", "started_at",
+    "first_at", "first_byte_at", "first_byte_s", "first_seen", "first_token_s", "judged_at",
+    "last_at", "last_byte_at", "last_seen", "lost_s", "next_at", "opened_at", "probe_at",
+    "provider_s", "reached_at", "reported_at", "retry_at", "seconds", "started_at",
 })  # fmt: skip
 _PORTS = frozenset({"origin"})
 _PROSE = frozenset(

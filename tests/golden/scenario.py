@@ -310,6 +310,8 @@ class Scenario:
         ask.post("/rollouts/canary/outcome", PASSED)
         ask.get("/batches/broken/breaker", title="after a canary that lived")
         ask.post("/batches/broken/breaker/reset")
+        ask.post("/turns", {"upstream": "openai", "model": "no-such-model"})
+        ask.post("/turns", {"upstream": 5})
         for batch in ("broken", "none"):
             ask.get(f"/batches/{batch}/card")
 

@@ -13,6 +13,7 @@ from sqlalchemy import Table, create_engine, select
 from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
+from classifier.lane import State, TurnTaken
 from classifier.records import Ending, Exchange, Timing
 from proxy.budgets import Amounts, BudgetLimits, Reservation
 from proxy.store.database import Database
@@ -65,6 +66,7 @@ def fill(url: str, *, calls: int = 3) -> Database:
         database.references.share(series_id, [("a", f"x-{series_id}")])
     demand = PaceDemand(2.5, 3, 1.25, 40.5, 2.0, 1.5, 3.5, 39.5, 4.0, 38.5)
     database.pace_shares.renew("w", {("openai", "gpt-5", "key-00000000"): demand}, now=1.0)
+    database.lane_probes.take("openai", "gpt-5", lambda _at: TurnTaken(State.PROBING), now=40.5)
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")

@@ -53,6 +53,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "status:status",
             "Print how each upstream, model and key is now, in a word with its evidence.",
         ),
+        "breaker": (
+            "breaker:breaker",
+            "Print a batch's breakers: which are open, since when, by what, whom they skipped.",
+        ),
         "card": ("card:cards", "Print a batch's measurement card: what its score stands on."),
         "audit": (
             "audit:audit",

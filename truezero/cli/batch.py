@@ -104,12 +104,8 @@ def breaker_lines(breaker: models.Breaker) -> list[str]:
 def _lane_line(batch: str, lane: models.BreakerLane) -> str:
     state = f"breaker {lane.phase.replace('_', ' ')} on {lane.lane}"
     failed = f"{plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
-    reset = ""
-    if lane.phase == "open":
-        from truezero.sdk.addresses import of_batch  # noqa: PLC0415  --help loads no SDK
-
-        reset = f"; fix it, then POST {of_batch(batch, '/breaker/reset')}"
-    return f"{state}: {failed}{reset}"
+    then = "fix it, then" if lane.phase == "open" else "to admit another probe:"
+    return f"{state}: {failed}; {then} truezero breaker reset {shlex.quote(batch)}"
 
 
 def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:

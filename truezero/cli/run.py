@@ -182,30 +182,29 @@ def wait_while_down(
 ) -> None:
     """Wait while the lane of a model is down, so many seconds at most; say when it begins and ends.
 
-    Nobody is waited for on a lane that nobody calls: only a call can show that it works again.
+    Of all that wait for it, one at a time goes on: its agent's calls show whether it still is.
 
     Raises:
         ServiceError: the service is away.
     """
-    from truezero.sdk.batches import HEALTH_EACH_S, STALE_S, is_down  # noqa: PLC0415
-
-    if not most_s:
-        return
     what, waited_s = model or upstream or "every model", 0.0
-    report = client.status()
-    while waited_s < most_s and is_down(report, upstream=upstream, model=model, within_s=STALE_S):
+    while most_s:
+        turn = client.take_turn(upstream=upstream, model=model)
+        if turn.state == "answering":
+            if waited_s:
+                say(f"{what} works again after {waited_s:.0f} s")
+            return
+        if turn.state == "probing":
+            say(f"{turn.sentence}; starting the agent")
+            return
+        if waited_s >= most_s:
+            say(f"waited {waited_s:.0f} s for {what}: starting the agent all the same")
+            return
         if not waited_s:
-            say(f"{what} is down: waiting up to {most_s:g} s")
-        each_s = min(HEALTH_EACH_S, most_s - waited_s)
+            say(f"{turn.sentence}; waiting up to {most_s:g} s")
+        each_s = min(turn.ask_s, most_s - waited_s)
         sleep(each_s)
         waited_s += each_s
-        report = client.status()
-    if waited_s >= most_s:
-        say(f"waited {waited_s:g} s for {what}: starting the agent all the same")
-    elif is_down(report, upstream=upstream, model=model):
-        say(f"{what} was down when it was last called: starting the agent, to see if it still is")
-    elif waited_s:
-        say(f"{what} is no longer down after {waited_s:g} s")
 
 
 def _unsaid(_line: str) -> None:

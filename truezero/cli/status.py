@@ -127,6 +127,8 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
 def _reasons(lane: models.LaneStatus) -> list[str]:
     """Return why a lane has its word."""
     reasons = [] if lane.cause is None else [lane.cause]
+    if lane.next_at is not None and lane.word == "down":
+        reasons.append(f"who waits may try from {moment(lane.next_at)[11:]} on")
     if lane.cause is None and lane.word == "unknown":
         reasons += list(lane.failed)
     return reasons if lane.reason is None else [*reasons, lane.reason]

@@ -22,10 +22,6 @@ NO_CALL = "no call came through truezero: check the agent's base URL"
 _log = logging.getLogger("truezero")
 
 
-class NotMeasured(RuntimeError):
-    """An attempt is no measurement: the service cannot be reached, or cannot tell."""
-
-
 def check_service(
     url: str | None = None,
     token: str | None = None,

@@ -24,7 +24,6 @@ from truezero.integrations.attempts import (
     BATCH,
     GREETING_S,
     Contact,
-    NotMeasured,
     check_service,
     finite,
     keep_verdict,
@@ -34,7 +33,7 @@ from truezero.integrations.attempts import (
 from truezero.integrations.benchflow import SWITCH, asked_for
 from truezero.integrations.cards import CARD_KEY, NoCard, fetch_card
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.errors import ServiceError
+from truezero.sdk.errors import NotMeasured, ServiceError
 from truezero.sdk.rest import next_attempts
 from truezero.whole_file import write_whole
 

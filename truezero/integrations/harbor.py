@@ -19,7 +19,6 @@ from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
     BATCH,
     NO_CALL,
-    NotMeasured,
     check_service,
     finite,
     keep_verdict,
@@ -29,7 +28,7 @@ from truezero.integrations.attempts import (
 from truezero.integrations.cards import CARD_FILE, write_card
 from truezero.printable import plural
 from truezero.sdk.arguments import OutcomeFacts
-from truezero.sdk.errors import ServiceError
+from truezero.sdk.errors import NotMeasured, ServiceError
 from truezero.sdk.outcomes import outcomes_left
 from truezero.sdk.rest import next_attempts
 from truezero.sdk.rollouts import Skipped

@@ -30,7 +30,6 @@ from truezero import AsyncClient, models
 from truezero.integrations.attempts import (
     AWAY,
     NO_CALL,
-    NotMeasured,
     check_service,
     finite,
     no_measurement,
@@ -41,7 +40,7 @@ from truezero.printable import plural, visible
 from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.arguments import OutcomeFacts
 from truezero.sdk.current import is_service, key_header
-from truezero.sdk.errors import ServiceError
+from truezero.sdk.errors import NotMeasured, ServiceError
 from truezero.sdk.outcomes import is_away, outcomes_left, patience_s
 
 Scorer = Callable[[Any, Any], Awaitable[Any]]

@@ -85,7 +85,9 @@ from truezero.models.rollouts import (
 )
 from truezero.models.service import (
     Alive,
+    LaneRequest,
     LaneStatus,
+    LaneTurn,
     Problem,
     Questions,
     Ready,
@@ -164,7 +166,9 @@ __all__ = [
     "KeyMinted",
     "KeyRequest",
     "KeysDeleted",
+    "LaneRequest",
     "LaneStatus",
+    "LaneTurn",
     "Level",
     "Limits",
     "ListParameters",

@@ -294,6 +294,16 @@ class BreakerLane(BaseModel):
     retry_at: float | None = Field(description="when the quota resets, according to the provider")
     tripped_by: list[str] = Field(description="rollouts of the streak, oldest first")
     canary: str | None = Field(description="the rollout that probes the lane, while half-open")
+    probe_at: float | None = Field(
+        default=None,
+        description="when the next rollout is admitted as a probe; null: only after a reset, or "
+        "the breaker is not open",
+    )
+    failed_probes: int = Field(default=0, description="probes that failed since it opened")
+    skipped: list[str] = Field(
+        default_factory=list, description="rollouts that it did not admit, the first 100"
+    )
+    skipped_total: int = Field(default=0, description="of them in all, 1000 at most")
     answered_at: float | None = Field(
         default=None,
         description="when it last stayed shut although the streak was long enough, because a "

@@ -261,8 +261,51 @@ class LaneStatus(BaseModel):
     waiting: int = Field(
         0, description="calls in flight for over 30 s and three times the lane's p99"
     )
+    next_at: float | None = Field(
+        default=None,
+        description="when one that waits for it may try it; null: nobody has to wait",
+    )
     drifts: None = gone("nothing takes its place")
     reference: ReferenceResult | None = Field(None, description="null: none within the hour")
+
+
+class LaneRequest(StrictRequest):
+    """`POST /turns`: the lane that a rollout is about to call; null stands for any."""
+
+    upstream: Annotated[str, Field(max_length=64), PrintableText] | None = Field(
+        default=None, description="its name in a base URL"
+    )
+    model: Annotated[str, Field(max_length=200), PrintableText] | None = Field(
+        default=None, description="as it is asked for"
+    )
+
+
+LaneState: TypeAlias = Literal["answering", "probing", "waiting"]
+
+
+class LaneTurn(BaseModel):
+    """The answer to a rollout that asks to start on a lane; times in seconds since the epoch.
+
+    While a lane is down, one at a time is let go as its probe, after 1, 2, 4 and up to 60 seconds.
+    """
+
+    state: Known[LaneState] = Field(
+        description="`answering`: start; `probing`: start, the others wait for what becomes of it; "
+        "`waiting`: ask again"
+    )
+    ask_s: float = Field(
+        default=0.0, description="after how many seconds to ask again, if it waits"
+    )
+    since: float | None = Field(
+        default=None, description="since when it answers nobody; null: it does"
+    )
+    cause: str | None = Field(
+        default=None, description="most frequent subcategory of its failures since"
+    )
+    next_at: float | None = Field(
+        default=None, description="when the next one is let go, if it waits"
+    )
+    sentence: str | None = Field(default=None, description="the same for people; null: it answers")
 
 
 class StatusReport(BaseModel):

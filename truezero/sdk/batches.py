@@ -5,10 +5,12 @@ Whether a rollout counts and whether to run it again is the service's decision.
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import hashlib
+import itertools
 import json
-import math
+import logging
 import sys
 import threading
 import time
@@ -17,13 +19,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from truezero import models
 from truezero.models.batches import NO_ADVANTAGES
 from truezero.sdk.arguments import GroupFilters, LaneFacts, RolloutFacts, RunFacts
-from truezero.sdk.errors import ServiceError
+from truezero.sdk.errors import MeasuringStopped, NotMeasured, ServiceError
 from truezero.sdk.events import Event
+from truezero.sdk.rollouts import Skipped
+
+log = logging.getLogger("truezero")
 
 # --- plan ---
 #
@@ -31,6 +36,7 @@ from truezero.sdk.events import Event
 
 
 Task = TypeVar("Task")
+Value = TypeVar("Value")
 Rewards = float | Mapping[str, float]
 
 
@@ -38,10 +44,10 @@ Rewards = float | Mapping[str, float]
 class FinishedSample:
     """The outcome of one task, or of one of its repeats.
 
-    ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted,
-    and ``skipped`` says why. ``attempts`` counts those of this run. ``error`` is the exception
-    of the runner's function in the last attempt. ``given_up`` says why a retry that the service
-    advises was not waited for.
+    ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted, and
+    ``skipped`` says why, or if its lane was down all the while, and ``rollout_id`` is empty.
+    ``attempts`` counts those of this run. ``error`` is the exception of the runner's function in
+    the last attempt. ``given_up`` says why it was not waited for its next attempt.
     """
 
     task: str
@@ -53,6 +59,19 @@ class FinishedSample:
     error: Exception | None = None
     repeat: int | None = None
     given_up: str | None = None
+
+    @property
+    def measured(self) -> bool:
+        """True if its last attempt is a measurement."""
+        return self.verdict is not None and self.verdict.scoreable == "yes"
+
+    @property
+    def why_not(self) -> str:
+        """The reason why it is no measurement, and what to do about it."""
+        why = self.skipped or self.given_up
+        if why is None and self.verdict is not None:
+            why = self.verdict.sentence or self.verdict.retry.reason
+        return f"{self.task} is not measured: {why}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,109 +92,122 @@ class BatchRun:
     summary: models.BatchSummary
 
 
-def retry_advice(
-    max_wait_s: float | None, stopped: Callable[[], bool]
-) -> Callable[[models.Verdict], float | None]:
-    """Return a function that gives the advised wait in seconds, None for no retry."""
-
-    def again(verdict: models.Verdict) -> float | None:
-        wait_s = verdict.retry.after_s or 0.0
-        if max_wait_s is None or not verdict.retry.eligible or wait_s > max_wait_s or stopped():
-            return None
-        return wait_s
-
-    return again
-
-
 @dataclass(slots=True, kw_only=True)
 class Tries:
-    """The attempts at one sample: the next one's number, how many were made, and the waits.
+    """The tries at one sample: the next one's number, how many were made, and the last one.
 
-    ``waited_s`` are the seconds that it has waited since its lane last answered it.
+    ``waited_s`` are the seconds that it has waited since it was last answered; ``wait_s`` are to
+    pass until the next try, and ``stated`` says that the provider asked for them.
     """
 
     next_attempt: int
     made: int = 0
     waited_s: float = 0.0
+    wait_s: float = 0.0
+    stated: bool = False
+    rollout_id: str = ""
+    result: models.Result | None = None
+    verdict: models.Verdict | None = None
+    error: Exception | None = None
+
+    def ended(
+        self, sample: Sample[Any], *, given_up: str | None = None, skipped: Skipped | None = None
+    ) -> FinishedSample:
+        """Return what became of the sample."""
+        if skipped is not None:
+            return FinishedSample(
+                task=sample.name,
+                repeat=sample.repeat,
+                rollout_id=skipped.rollout_id,
+                attempts=self.made,
+                skipped=skipped.reason,
+            )
+        return FinishedSample(
+            task=sample.name,
+            repeat=sample.repeat,
+            rollout_id=self.rollout_id,
+            attempts=self.made,
+            result=self.result,
+            verdict=self.verdict,
+            error=self.error,
+            given_up=given_up,
+        )
 
 
-class LaneWaits:
-    """The waits of a run's samples for their lane, and what ended attempts tell of it.
+_DOUBLINGS = 6  # until a drawn wait is as long as it gets
+_LEAST_S = 0.001  # of a wait
+DRAWN_S = 60.0
+"""The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
+
+
+class LanePatience:
+    """The waiting of a run: for its lane while that is down, and between the tries at a sample.
+
+    ``answered`` counts the tries that were; ``started`` is true once there was one.
 
     Arguments:
-        most_s: the seconds that a sample waits for a lane that answers nobody. Once one has
-            waited for so long, no other waits until somebody is answered.
+        most_s: the seconds that a sample waits in all until it is answered, and that a run waits
+            for a lane that answers nobody.
         retries: False if no sample is run again.
     """
 
     def __init__(
         self, most_s: float, *, retries: bool, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most_s = most_s
-        self.retries = retries
-        self._clock = clock
-        self._over = False
-        self._lock = threading.Lock()
-        self._probe_at = -math.inf
-        self._probe_each_s = HEALTH_EACH_S
-        self._failing: set[int] = set()
+        self.most_s = most_s
         self.answered = 0
+        self.started = False
+        self._retries = retries
+        self._clock = clock
+        self._until: float | None = None
 
-    def told(self, verdict: models.Verdict, tries: Tries) -> None:
-        """Note whether an attempt was answered."""
-        with self._lock:
-            if verdict.health == "healthy" or verdict.output_tokens:
-                self.answered += 1
-                self._over, self._probe_each_s = False, HEALTH_EACH_S
-                self._failing = set()
-                tries.waited_s = 0.0
-            else:
-                self._failing = {*self._failing, id(tries)}
+    def told(self, tries: Tries, verdict: models.Verdict) -> None:
+        """Note what became of a try."""
+        if verdict.health == "healthy" or verdict.output_tokens:
+            self.answered += 1
+            self._until = None
+            tries.waited_s = 0.0
 
-    def steps_aside(self, tries: Tries) -> bool:
-        """Return True if samples that have not started are to go first: it may fail alone."""
-        return tries.waited_s > ASIDE_S or self._failing <= {id(tries)}
+    def left_s(self, tries: Tries, turn: models.LaneTurn) -> float:
+        """Return for how many seconds a sample may still wait for its turn."""
+        if turn.state == "answering":
+            self._until = None
+        elif self._until is None:
+            self._until = self._clock() + self.most_s
+        ends_s = self.most_s if self._until is None else self._until - self._clock()
+        left_s = min(self.most_s - tries.waited_s, ends_s)
+        return left_s if left_s > _LEAST_S else 0.0
 
-    def left_s(self, tries: Tries) -> float:
-        """Return for how many seconds a sample may still wait."""
-        if tries.waited_s >= self._most_s:
-            self._over = True
-        return 0.0 if self._over else self._most_s - tries.waited_s
+    def goes_on(self, tries: Tries, verdict: models.Verdict) -> bool:
+        """Return True if a sample is to be tried again, and note after how many seconds."""
+        if not (self._retries and verdict.retry.eligible) or self.gives_up(tries, verdict):
+            return False
+        wait_s = verdict.retry.after_s or 0.0
+        tries.stated = _stated(tries, wait_s)
+        tries.wait_s = wait_s if tries.stated else min(wait_s, self.most_s - tries.waited_s)
+        return True
 
-    def wait_s(self, advised_s: float, tries: Tries) -> float | None:
-        """Return the wait in seconds before the next attempt, None if there is to be none.
-
-        Only a wait that the service has drawn is cut short: a longer one is the provider's.
-        """
-        left_s = self.left_s(tries)
-        if not left_s:
+    def gives_up(self, tries: Tries, verdict: models.Verdict) -> str | None:
+        """Return why a try that the service advises is not waited for; None if none is advised."""
+        if not (self._retries and verdict.retry.eligible):
             return None
-        if advised_s <= min(2 ** min(tries.next_attempt, _DOUBLINGS), DRAWN_S):
-            return min(advised_s, left_s)
-        return advised_s if advised_s <= self._most_s else None
+        lane, limit = verdict.lane or "the provider", f"{self.most_s:g} s (max_wait_s)"
+        wait_s = verdict.retry.after_s or 0.0
+        if tries.waited_s >= self.most_s:
+            return f"{lane} did not answer within {limit}: run it again once it answers"
+        if wait_s > self.most_s and _stated(tries, wait_s):
+            return f"{lane} is to be left alone for {wait_s:g} s, longer than {limit}"
+        return None
 
-    def given_up(self, verdict: models.Verdict) -> str | None:
-        """Return why a retry that the service advises was not waited for; None if none is."""
-        if not (self.retries and verdict.retry.eligible):
-            return None
-        lane, wait_s = verdict.lane or "the provider", verdict.retry.after_s or 0.0
-        limit = f"{self._most_s:g} s (max_wait_s)"
-        if self._over:
-            return f"{lane} answered nobody for {limit}: run it again once it answers"
-        return f"{lane} is to be left alone for {wait_s:g} s, longer than {limit}"
+    def over(self, turn: models.LaneTurn) -> str:
+        """Return why a lane that is down is not waited for any longer."""
+        down = (turn.sentence or "the provider answers nobody").partition(": ")[0]
+        return f"{down}: not waited for longer than {self.most_s:g} s (max_wait_s); run it again"
 
-    def probes(self) -> bool:
-        """Return True if one sample may start on a lane that is down, to see whether it still is.
 
-        The next one may after 5 s, 10 s and so on up to a minute.
-        """
-        with self._lock:
-            now = self._clock()
-            if now < self._probe_at:
-                return False
-            self._probe_at = now + self._probe_each_s
-            self._probe_each_s = min(2 * self._probe_each_s, PROBE_EACH_S)
-            return True
+def _stated(tries: Tries, wait_s: float) -> bool:
+    """Return True if a wait is longer than any that the service draws: the provider's own."""
+    return wait_s > min(2.0 ** min(tries.next_attempt, _DOUBLINGS), DRAWN_S)
 
 
 def planned_samples(
@@ -213,27 +245,74 @@ def run_name(plan: Iterable[Sample[Any]]) -> str:
     return hashlib.blake2b(json.dumps(samples).encode(), digest_size=8).hexdigest()
 
 
+class Progress:
+    """Shows what became of samples, and who waits for what since when; here in the log."""
+
+    def __init__(self) -> None:
+        self._said = ""
+
+    def finished(self, ran: FinishedSample) -> None:
+        """Show that a sample has ended."""
+
+    def waits(self, sample: str, turn: models.LaneTurn | None) -> None:
+        """Show that a sample waits for its lane, or, without a turn, that it does no longer."""
+        down = "" if turn is None else (turn.sentence or "").partition(": ")[0]
+        if down and down != self._said:
+            self._said = down
+            log.warning("%s waits: %s", sample, down)
+
+
+class ProgressBar(Progress):
+    """The same beside a bar.
+
+    Arguments:
+        show: shows a line, and takes how many further samples have ended.
+    """
+
+    def __init__(self, show: Callable[[str, int], None]) -> None:
+        super().__init__()
+        self._show = show
+        self._counts: dict[str, int] = {}
+        self._waiting: dict[str, str] = {}
+
+    def finished(self, ran: FinishedSample) -> None:
+        """Show that a sample has ended."""
+        health = "skipped" if ran.verdict is None else ran.verdict.health
+        self._counts[health] = self._counts.get(health, 0) + 1
+        self._show(self._line(), 1)
+
+    def waits(self, sample: str, turn: models.LaneTurn | None) -> None:
+        """Show that a sample waits for its lane, or, without a turn, that it does no longer."""
+        before = dict(self._waiting)
+        if turn is None:
+            self._waiting.pop(sample, None)
+        else:
+            self._waiting[sample] = turn.sentence or "the lane answers nobody"
+        if before != self._waiting:
+            self._show(self._line(), 0)
+
+    def _line(self) -> str:
+        parts = [f"{count} {name}" for name, count in self._counts.items()]
+        waiting = list(self._waiting.values())
+        if waiting:
+            parts.append(f"{len(waiting)} waiting: {waiting[-1]}")
+        return ", ".join(parts)
+
+
 @contextmanager
-def progress_table(total: int, enabled: bool | None) -> Iterator[Callable[[FinishedSample], None]]:
+def progress_table(total: int, enabled: bool | None) -> Iterator[Progress]:
     """Show a progress bar; by default (``enabled`` is None) only on a terminal."""
     if not (sys.stderr.isatty() if enabled is None else enabled):
-        yield lambda _ran: None
+        yield Progress()
         return
     from rich.console import Console  # noqa: PLC0415  only loaded where it is drawn
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn  # noqa: PLC0415
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bars  # noqa: PLC0415
 
-    counts: dict[str, int] = {}
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        bar = progress.add_task("", total=total)
-
-        def tell(ran: FinishedSample) -> None:
-            health = "skipped" if ran.verdict is None else ran.verdict.health
-            counts[health] = counts.get(health, 0) + 1
-            description = ", ".join(f"{count} {name}" for name, count in counts.items())
-            progress.update(bar, advance=1, description=description)
-
-        yield tell
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False))
+    with Bars(*columns, console=Console(stderr=True)) as bars:
+        bar = bars.add_task("", total=total)
+        yield ProgressBar(lambda line, ended: bars.update(bar, advance=ended, description=line))
 
 
 # --- samples at once ---
@@ -247,7 +326,7 @@ class Stop(threading.Event):
 
 def run_in_threads(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], Stop], FinishedSample | None],
+    one: Callable[[Sample[Any], Stop, Progress], FinishedSample | None],
     *,
     concurrency: int,
     progress: bool | None,
@@ -255,8 +334,8 @@ def run_in_threads(
     """Run samples in threads, so many at once; return what became of them, in their order.
 
     Arguments:
-        one: runs a sample; a wait between its attempts ends where all is to stop. Returns None
-            if the sample is to go on after all that have not started.
+        one: runs a sample; a wait before an attempt ends where all is to stop. Returns None if
+            the sample is to go on after all that have not started.
 
     Raises:
         ServiceError: the service became unavailable; no further sample was started.
@@ -267,14 +346,14 @@ def run_in_threads(
         if stop.is_set():
             return None
         try:
-            return one(sample, stop)
+            return one(sample, stop, shown)
         except ServiceError:
             stop.set()  # before this thread takes the next sample
             raise
 
     results: dict[int, FinishedSample] = {}
     with (
-        progress_table(len(plan), progress) as tell,
+        progress_table(len(plan), progress) as shown,
         ThreadPoolExecutor(concurrency, "rollout") as pool,
     ):
         running = {pool.submit(unless_stopped, each): place for place, each in enumerate(plan)}
@@ -285,7 +364,7 @@ def run_in_threads(
                     place = running[finished]
                     if (ran := finished.result()) is not None:
                         results[place] = ran
-                        tell(ran)
+                        shown.finished(ran)
                     elif not stop.is_set():
                         put_off[pool.submit(unless_stopped, plan[place])] = place
                 running = put_off
@@ -312,7 +391,7 @@ class AsyncStop:
 
 async def run_in_tasks(
     plan: Sequence[Sample[Any]],
-    one: Callable[[Sample[Any], AsyncStop], Awaitable[FinishedSample | None]],
+    one: Callable[[Sample[Any], AsyncStop, Progress], Awaitable[FinishedSample | None]],
     *,
     concurrency: int,
     progress: bool | None,
@@ -326,16 +405,16 @@ async def run_in_tasks(
                 if stop.is_set():
                     return None
                 try:
-                    ran = await one(sample, stop)
+                    ran = await one(sample, stop, shown)
                 except ServiceError:
                     stop.set()
                     raise
                 if ran is not None:
-                    tell(ran)
+                    shown.finished(ran)
                     return ran
         return None
 
-    with progress_table(len(plan), progress) as tell:
+    with progress_table(len(plan), progress) as shown:
         running = [asyncio.ensure_future(unless_stopped(sample)) for sample in plan]
         finished = await asyncio.gather(*running, return_exceptions=True)
     for each in finished:
@@ -344,58 +423,13 @@ async def run_in_tasks(
     return tuple(each for each in finished if isinstance(each, FinishedSample))
 
 
-# --- health of a lane ---
-#
-# A task waits for it before it starts, where that is asked for.
-
-
-HEALTH_EACH_S = 5.0
-"""Seconds between two looks at the health of a lane."""
-PROBE_EACH_S = 60.0
-"""The longest time between two probes of a run that waits for health, in seconds."""
-ASIDE_S = 15.0
-"""Seconds of waiting after which a sample lets those go first that have not started."""
-_DOUBLINGS = 5  # until a drawn wait is as long as it gets
-DRAWN_S = 30.0
-"""The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
-STALE_S = 180.0
-"""Age in seconds from which on a word says nothing of now. It is counted from the minute of the
-lane's last call, so that nobody has called the lane for two minutes at least."""
-
-
-def is_down(
-    report: models.StatusReport,
-    *,
-    upstream: str | None = None,
-    model: str | None = None,
-    within_s: float = math.inf,
-) -> bool:
-    """Return True if calls to an upstream and model fail, whichever key they are made with.
-
-    Arguments:
-        upstream, model: as they are registered; None takes any. A provider's name before the model
-            (``openai/gpt-5``) is passed over.
-        within_s: a lane that was last called longer ago than so many seconds is passed over.
-    """
-    words = {
-        lane.word
-        for lane in report.items
-        if lane.server is None
-        and (lane.last_at is None or report.at - lane.last_at <= within_s)
-        and upstream in (None, lane.upstream)
-        and (model is None or _plain(model) == _plain(lane.model or ""))
-    }
-    return "down" in words and not words & {"healthy", "degraded"}
+# --- lanes ---
 
 
 def main_model(facts: LaneFacts) -> str | None:
     """Return the model that facts register, the first of several."""
     model = facts.get("model")
     return model if model is None or isinstance(model, str) else next(iter(model), None)
-
-
-def _plain(model: str) -> str:
-    return model.rpartition("/")[2].casefold()
 
 
 # --- groups ---
@@ -450,6 +484,13 @@ def warn_of_method(method: object) -> None:
         warnings.warn(said, DeprecationWarning, stacklevel=3)
 
 
+def warn_of_waiting(wait_for_health: object) -> None:
+    """Warn that the argument ``wait_for_health`` of the caller's caller is gone, if it is given."""
+    if wait_for_health is not None:
+        said = "wait_for_health is gone, and has no effect: waiting is always on"
+        warnings.warn(said, DeprecationWarning, stacklevel=3)
+
+
 @contextmanager
 def unless_unknown() -> Iterator[None]:
     """Go on where the batch has no rollout yet, and so no group."""
@@ -463,12 +504,38 @@ def unless_unknown() -> Iterator[None]:
 # --- batches ---
 
 
+def rewards_of(value: object) -> Rewards | None:
+    """Return what a measured function returned if it is a reward or rewards by name, else None."""
+    if isinstance(value, int | float):
+        return float(value)
+    return value if isinstance(value, Mapping) else None
+
+
+def not_measured(ended: FinishedSample, stop: Literal["raise", "interrupt"]) -> BaseException:
+    """Return what ends the caller of a task that is not measured.
+
+    Arguments:
+        stop: ``interrupt`` ends loops, too, that swallow exceptions, of whatever thread.
+    """
+    if stop == "raise":
+        return NotMeasured(ended.why_not)
+    if threading.current_thread() is not threading.main_thread():
+        _thread.interrupt_main()
+    return MeasuringStopped(ended.why_not)
+
+
 class BaseBatch:
     """A batch's name and the facts that its rollouts share."""
 
     def __init__(self, name: str, facts: LaneFacts) -> None:
         self.name = name
         self._facts = facts
+        self._repeats: dict[str, Iterator[int]] = {}
+
+    def _next_repeat(self, task: str, known: Sequence[models.RolloutItem]) -> int:
+        """Return the number of a task's next sample; ``known`` are its rollouts at first."""
+        first = 1 + max((item.repeat or 0 for item in known), default=-1)
+        return next(self._repeats.setdefault(task, itertools.count(first)))
 
     def _rollout_facts(self, task: str | None, facts: RunFacts) -> RolloutFacts:
         return {**self._facts, "batch": self.name, "task": task, **facts}

@@ -25,6 +25,14 @@ class ServiceError(Exception):
         self.code = code
 
 
+class NotMeasured(RuntimeError):
+    """A try is no measurement; the message says why, and what to do about it."""
+
+
+class MeasuringStopped(KeyboardInterrupt):
+    """The same, for loops that swallow exceptions: it ends them, as Ctrl-C does."""
+
+
 class Undelivered(ServiceError):
     """The outcome of a rollout did not reach the service; the sample is no measurement yet.
 

@@ -24,8 +24,10 @@ STREAM_S = httpx.Timeout(10.0)  # a live stream sends several heartbeats a secon
 CARD_S = 3600.0  # the service reads and judges every rollout of the batch
 REFERENCE_S = 120.0  # the longest series: three questions, each within 20 s, some asked twice
 RECONNECT_S = 1.0
-# httpx closes what was idle for 5 s, also if another thread has just taken it: as long as a run
-# that waits for health waits between two looks.
+# What a kept connection fails with that the service, or a balancer, closes at that moment.
+CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+# httpx closes what was idle for 5 s, also if another thread has just taken it: a run that waits for
+# its lane asks again only after up to 10 s.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 
 sleep = time.sleep

@@ -140,6 +140,16 @@ def test_messages_that_ask_for_nothing_begin_no_call() -> None:
     assert (talked.begun, talked.over) == ([], [])
 
 
+def test_limits_that_a_message_states_are_told_and_are_part_of_the_call_as_ever() -> None:
+    talked, told = Talk().agent(create()), list[object]()
+    talked.conversation._on_limits = told.append
+    limits = event("codex.rate_limits", rate_limits={"primary": {"used_percent": 100}})
+    first, *rest = RESPONSES
+    talked.provider(first, limits, *rest)
+    assert told == [json.loads(limits)]
+    assert talked.only.response_bytes == sum(map(len, (limits, *RESPONSES)))
+
+
 def test_a_pretty_printed_message_is_read_as_well() -> None:
     pretty = [json.dumps(json.loads(one), indent=1) for one in RESPONSES]
     over = Talk().agent(create()).provider(*pretty).only

@@ -399,6 +399,74 @@ def test_what_a_provider_says_to_wait_is_waited() -> None:
     assert lane.due(7.2) == [second]
 
 
+def turn(rollout: str, at: float) -> Turn:
+    return Turn(rollout, None, lambda: None, 1, at, PATIENCE_S)
+
+
+def told(lane: LanePace, rollout: str, at: float, wait_s: float) -> None:
+    """Let a call of a rollout meet a limit with a stated wait."""
+    first = turn(rollout, at)
+    assert lane.enter(first, at)
+    lane.ended(first, at, None)
+    lane.limited(first, at, wait_s)
+
+
+def test_a_wait_that_one_rollout_is_told_lets_others_try_once_a_second() -> None:
+    lane = LanePace()
+    told(lane, "a", 0.0, 20.0)
+    own, others = turn("a", 0.1), [turn("b", 0.2 + n / 10) for n in range(4)]
+    assert not lane.enter(own, 0.1)
+    assert lane.enter(others[0], 0.2), "the first is the try"
+    assert [lane.enter(each, each.began) for each in others[1:]] == [False] * 3
+    assert lane.next_at(0.6) == pytest.approx(1.2)
+    assert lane.due(1.1) == []
+    for n, at in enumerate((1.2, 2.2, 3.2), 1):
+        lane.ended(others[n - 1], at - 0.5, None)
+        assert lane.due(at) == others[n : n + 1]
+    lane.ended(others[3], 4.0, None)
+    assert lane.due(19.9) == []
+    assert lane.due(20.0) == [own]
+
+
+def test_a_wait_that_a_second_rollout_is_told_too_holds_everybody() -> None:
+    lane = LanePace()
+    told(lane, "a", 0.0, 9.0)
+    told(lane, "b", 0.5, 9.0)
+    third = turn("c", 0.6)
+    assert not lane.enter(third, 0.6)
+    assert lane.due(9.4) == []
+    assert lane.due(9.5) == [third]
+    lane.ended(third, 10.0, {})
+    told(lane, "c", 11.0, 9.0)
+    assert lane.enter(turn("a", 12.0), 12.0), "of another limit only one is told yet"
+
+
+def test_a_wait_that_another_process_is_told_is_tried_until_one_here_is_told_too() -> None:
+    lane = LanePace()
+    lane.block(30.0, 0.0)
+    assert lane.enter(turn("a", 0.1), 0.1)
+    assert not lane.enter(turn("b", 0.2), 0.2)
+    (tried,) = lane.due(1.1)
+    lane.ended(tried, 1.2, None)
+    lane.limited(tried, 1.2, 28.8)
+    assert not lane.enter(turn("c", 3.0), 3.0)
+    assert lane.due(29.9) == []
+
+
+def test_a_limit_in_the_head_of_one_rollouts_answers_lets_others_try_once_a_second() -> None:
+    lane = LanePace()
+    spent = [Allowance("requests", Unit.REQUESTS, 10.0, 0.0, 60.0, None)]
+    first, second = turn("a", 0.0), turn("a", 0.1)
+    assert lane.enter(first, 0.0)
+    lane.answered(first, spent, 0.05)
+    assert not lane.enter(second, 0.1)
+    tried, held = turn("b", 0.2), turn("c", 0.3)
+    assert lane.enter(tried, 0.2)
+    assert not lane.enter(held, 0.3)
+    lane.answered(tried, spent, 0.4)
+    assert lane.due(5.0) == [], "two are told"
+
+
 def test_a_call_that_leaves_frees_its_place() -> None:
     lane = LanePace(GivenPace(concurrency=1))
     turns = [Turn(name, None, lambda: None, 1, 0.0, PATIENCE_S) for name in "abc"]

@@ -14,6 +14,7 @@ import pytest
 
 from classifier.records import Ending
 from proxy.capture.observer import CauseRules, SilenceLimits
+from proxy.relay.pace import Turn
 from proxy.relay.pacer import Pacer
 from proxy.routing.upstreams import GivenPace
 from tests.fakes import answers, caller
@@ -173,10 +174,11 @@ def test_limits_are_learnt_from_what_answers_state() -> None:
         paced(provider, GivenPace(), clock=thousandths) as relay,
     ):
         provider.plays(answers.chat().with_headers(*stated))
-        assert caller.post(relay.base() + CHAT, json=ask()).status_code == 200
-        leaves(relay, "r2", 2)  # the next call waits for what is used up
-        assert relay.book.wait_for(2)[1].ending is Ending.LEFT_WHILE_HELD
-        assert len(provider.requests) == 1
+        for rollout in ("r1", "r2"):  # the second one tries whether it is told so, too
+            assert caller.post(relay.base(rollout) + CHAT, json=ask()).status_code == 200
+        leaves(relay, "r3", 3)  # the next call waits for what is used up
+        assert relay.book.wait_for(3)[2].ending is Ending.LEFT_WHILE_HELD
+        assert len(provider.requests) == 2
 
 
 def test_a_429_passes_unchanged_and_the_next_call_waits_as_long_as_it_says() -> None:
@@ -190,3 +192,22 @@ def test_a_429_passes_unchanged_and_the_next_call_waits_as_long_as_it_says() -> 
         assert caller.post(relay.base() + CHAT, json=ask()).status_code == 200
         assert relay.book.wait_for(2)[1].held_s is not None
         assert time.monotonic() - began >= (relay.book.exchanges[1].held_s or 0)
+
+
+async def test_a_limit_that_a_sockets_message_states_holds_its_lane_once_two_are_told() -> None:
+    pacer = Pacer({"openai": GivenPace()}, clock=lambda: 5.0, wall=lambda: 1_000.0)
+    key = ("openai", None, "key-3f9a")
+    spent = {"rate_limits": {"primary": {"used_percent": 100, "reset_at": 1_030}}}
+
+    def enters(rollout: str) -> tuple[bool, Turn]:
+        turn = pacer.turn(rollout, (), size=0, go=lambda: None)
+        return pacer.enter(key, turn), turn
+
+    _, first = enters("a")
+    pacer.told(key, first, spent)
+    tries, second = enters("b")
+    assert tries, "the second one tries"
+    pacer.told(key, second, spent)
+    assert not enters("c")[0]
+    (report,) = pacer.reports().values()
+    assert report.blocked_s == 30.0

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from classifier.fingerprints import Lane
+from classifier.lane import Spell
 from classifier.records import UNATTRIBUTED, Cause, Ending, Exchange, Kind, Timing, Usage
 from classifier.references import REFERENCE
 from classifier.verdicts import Subcategory
@@ -67,33 +68,37 @@ def test_a_call_of_a_batch_is_seen_on_its_lane(database: Database) -> None:
         assert database.calls.seen_on(of, lane) is seen, (of, upstream, model)
 
 
-def test_the_last_answer_of_a_lane_is_found_whoever_asked(database: Database) -> None:
+def test_a_time_without_an_answer_ends_with_the_lanes_next_answer_whoever_asked(
+    database: Database,
+) -> None:
     asked: dict[str, Any] = {
         "upstream": "openai", "model": "gpt-5", "key_digest": "key-3f9a", "kind": Kind.INFERENCE,
         "cause": None, "status": 200, "ending": Ending.COMPLETE,
     }  # fmt: skip
+    down = Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule="r")
+    wrong = Cause(subcategory=Subcategory.REJECTED_REQUEST, transient=False, rule="r")
     facts: tuple[dict[str, Any], ...] = (
         {}, {}, {"model": "gpt-4"}, {"upstream": "azure"}, {"key_digest": "key-01"},
         {"key_digest": None}, {"kind": Kind.PROBE}, {"status": 503},
-        {"ending": Ending.LEFT_BY_AGENT}, {"ending": Ending.CUT_UPSTREAM},
-        {"cause": Cause(subcategory=Subcategory.PROVIDER_ERROR, transient=True, rule="r")},
+        {"ending": Ending.LEFT_BY_AGENT}, {"ending": Ending.CUT_UPSTREAM}, {"cause": down},
+        {"cause": down, "rollout_id": "again"}, {"cause": down}, {"cause": down, "model": "gpt-4"},
+        {"cause": wrong}, {},
     )  # fmt: skip
     calls = [
         replace(
             FULL,
-            id=f"x{n}",
-            rollout_id=f"r{n}",
+            **{"id": f"x{n}", "rollout_id": f"r{n}"} | asked | fact,
             timing=Timing(started_at=10.0 + n),
-            **asked | fact,
         )
         for n, fact in enumerate(facts)
     ]
+    database.rollouts.register(Registration(id="again", batch="b", task="t", attempt=1), now=1.0)
     database.calls.write(CommitBatch(recorded=calls), worker="w")
-    lane = Lane(upstream="openai", model="gpt-5", key="3f9a")
-    spans = ((0, 99), (0, 11), (11, 99), (12, 99))
-    found = [database.calls.last_answer(lane, *span) for span in spans]
-    assert found == [11.0, 10.0, 11.0, None]
-    assert database.calls.last_answer(replace(lane, key=None), 0, 99) == 15.0
+    lane, spell = Lane(upstream="openai", model="gpt-5", key="3f9a"), database.calls.spell
+    assert spell(lane, 20.0, now=99.0) == Spell(25.0, 2), "of two, each its task's first try"
+    assert spell(lane, 20.0, now=24.0) == Spell(None, 2), "it lasts"
+    assert spell(lane, 9.0, now=99.0) == Spell(10.0, 0)
+    assert spell(replace(lane, key=None), 12.0, now=99.0) == Spell(15.0, 0)
 
 
 def test_the_proxys_own_calls_make_no_rollout_and_are_nobodys_neighbours(

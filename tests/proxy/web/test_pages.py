@@ -159,8 +159,8 @@ def test_a_skipped_rollout_reads_so_on_every_page(service: Service) -> None:
         play(service, name, DEAD)
     service.http.post("/rollouts", json={"id": "held", "batch": "b"})
     why = (
-        "breaker open on auth:401 after 2 rollouts in a row; fix the cause, then POST "
-        "/batches/b/breaker/reset"
+        "breaker open on auth:401 after 2 rollouts in a row; fix the cause, then truezero breaker "
+        "reset b"
     )
     assert f"does not count: {why}" in words(page(service, "/ui/rollouts/held"))
     assert f" held – skipped {why} " in words(page(service, "/ui/batches/b?tab=rollouts"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.wire.rate_limits import Allowance, Unit, allowances
+from proxy.wire.rate_limits import Allowance, Unit, allowances, codex_wait_s
 
 NOW = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 
@@ -69,3 +69,25 @@ def test_limits_are_read_from_the_words_of_headers_names(dialect: str) -> None:
     ]
     found = [each for each in allowances(headers, now=NOW) if each.limit is not None]
     assert found == stated
+
+
+@pytest.mark.parametrize(
+    ("windows", "wait_s"),
+    [
+        ({"primary": {"used_percent": 40.0, "window_minutes": 300, "reset_at": 1_090}}, None),
+        ({"primary": {"used_percent": 100.0, "window_minutes": 300, "reset_at": 1_090}}, 90.0),
+        (
+            {
+                "primary": {"used_percent": 100, "reset_at": 1_090},
+                "secondary": {"used_percent": 101, "reset_at": 1_600},
+            },
+            600.0,
+        ),
+        ({"primary": {"used_percent": 100, "reset_at": 900}}, None),  # it is over
+        ({"primary": {"used_percent": "100", "reset_at": 1_090}, "secondary": None}, None),
+        (None, None),
+    ],
+)
+def test_what_codex_has_used_up_is_waited_for(windows: object, wait_s: float | None) -> None:
+    event = {"type": "codex.rate_limits", "plan_type": "pro", "rate_limits": windows}
+    assert codex_wait_s(event, 1_000.0) == wait_s

@@ -34,7 +34,7 @@ def test_a_check_names_the_breakers_that_are_open(capsys: pytest.CaptureFixture[
         "one",
         (
             "breaker open on openai/gpt-5/k: 5 rollouts in a row failed with auth:401; "
-            "fix it, then POST /batches/b/breaker/reset"
+            "fix it, then truezero breaker reset b"
         ),
         "b: not a valid measurement",
     ]

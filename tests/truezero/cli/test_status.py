@@ -1,4 +1,4 @@
-"""`truezero status`, `truezero run --wait` and `wait_for_health`, on a real service."""
+"""`truezero status` and `truezero run --wait`, on a real service."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,10 +17,10 @@ from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.truezero.cli.test_batches import environment, truezero
 from tests.truezero.driving import call, service
+from tests.waiting import until
 from truezero import AsyncClient, AsyncRollout, BatchRun, Client, Rollout, ServiceError, models
 from truezero.cli.run import wait_while_down
 from truezero.cli.status import lane_line, print_status, repeated_status
-from truezero.sdk.batches import HEALTH_EACH_S, AsyncStop, LaneWaits, Stop, Tries, is_down
 
 FOUR = [f"t{n}" for n in range(4)]
 OVERLOADED = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
@@ -106,64 +104,76 @@ def report(*lanes: models.LaneStatus) -> models.StatusReport:
     return models.StatusReport(word="down", at=0.0, lanes=len(lanes), items=list(lanes))
 
 
-def test_a_model_is_down_where_no_key_of_it_works() -> None:
-    dead, fine = lane("down", key="key-a"), lane("healthy", key="key-b")
-    assert is_down(report(dead), upstream="openai", model="openai/gpt-5")
-    assert not is_down(report(dead, fine), upstream="openai", model="gpt-5")
-    assert not is_down(report(dead), model="gpt-4")
-    assert not is_down(report(lane("degraded")), model="gpt-5")
-    assert not is_down(report(lane("down", server="one"), lane("degraded")))
+def test_a_lane_that_is_down_says_when_the_next_try_is_due() -> None:
+    down = lane("down", cause="provider_error").model_copy(update={"next_at": 37_327.0})
+    assert "down, provider_error, who waits may try from 10:22:07 on" in lane_line(down)
 
 
-def test_a_run_waits_while_its_model_is_down_and_no_longer_than_allowed(world: str) -> None:
-    slept: list[float] = []
-    said: list[str] = []
-    with Client(world) as client:
-        waits: tuple[tuple[float, str, list[int]], ...] = (
-            (12.0, "gpt-5", [5, 5, 2]),
-            (12.0, "gpt-4", []),
-            (0, "gpt-5", []),
+def turns(monkeypatch: pytest.MonkeyPatch, *states: str) -> None:
+    """Answer turns on a lane that is in these states, one after the other."""
+    sentence = "openai/gpt-5 has answered nobody since 10:42"
+    seen = iter(
+        models.LaneTurn.model_validate(
+            {"state": state, "ask_s": 5.0, "sentence": None if state == "answering" else sentence}
         )
-        for most_s, model, seconds in waits:
-            slept.clear()
-            wait_while_down(
-                client, most_s, upstream="openai", model=model, say=said.append, sleep=slept.append
-            )
-            assert slept == seconds
-    assert said == [
-        "gpt-5 is down: waiting up to 12 s",
-        "waited 12 s for gpt-5: starting the agent all the same",
-    ]
+        for state in states
+    )
+    monkeypatch.setattr(Client, "take_turn", lambda _client, **_lane: next(seen))
 
 
-def test_a_wait_says_that_its_model_works_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = iter([report(lane("down")), report(lane("down")), report(lane("healthy"))])
-    monkeypatch.setattr(Client, "status", lambda _client: next(seen))
-    said: list[str] = []
+@pytest.mark.parametrize(
+    ("states", "most_s", "slept", "said"),
+    [
+        (["answering"], 60.0, [], []),
+        ([], 0.0, [], []),
+        (
+            ["waiting", "waiting", "answering"], 60.0, [5.0, 5.0],
+            ["openai/gpt-5 has answered nobody since 10:42; waiting up to 60 s",
+             "gpt-5 works again after 10 s"],
+        ),
+        (
+            ["waiting", "probing"], 60.0, [5.0],
+            ["openai/gpt-5 has answered nobody since 10:42; waiting up to 60 s",
+             "openai/gpt-5 has answered nobody since 10:42; starting the agent"],
+        ),
+        (
+            ["waiting"] * 4, 12.0, [5.0, 5.0, 2.0],
+            ["openai/gpt-5 has answered nobody since 10:42; waiting up to 12 s",
+             "waited 12 s for gpt-5: starting the agent all the same"],
+        ),
+    ],
+)  # fmt: skip
+def test_a_run_waits_for_its_turn_and_no_longer_than_allowed(
+    monkeypatch: pytest.MonkeyPatch, states: list[str], most_s: float, slept: list[float],
+    said: list[str],
+) -> None:  # fmt: skip
+    turns(monkeypatch, *states)
+    lines: list[str] = []
+    seconds: list[float] = []
     with Client("http://127.0.0.1:9") as client:
         wait_while_down(
-            client, 60.0, upstream=None, model="gpt-5", say=said.append, sleep=lambda _s: None
-        )
-    assert said == ["gpt-5 is down: waiting up to 60 s", "gpt-5 is no longer down after 10 s"]
+            client, most_s, upstream="openai", model="gpt-5", say=lines.append,
+            sleep=seconds.append,
+        )  # fmt: skip
+    assert (lines, seconds) == (said, slept)
 
 
-def test_a_word_that_nobody_renews_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh, stale = (lane("down").model_copy(update={"last_at": at}) for at in (1e9, 1e9 - 240))
-    later = report(stale).model_copy(update={"at": 1e9})
-    seen = iter([later.model_copy(update={"items": [fresh]}), later, later])
-    monkeypatch.setattr(Client, "status", lambda _client: next(seen))
-    said: list[str] = []
-    slept: list[float] = []
-    with Client("http://127.0.0.1:9") as client:
-        for _ in range(2):
-            wait_while_down(
-                client, 60.0, upstream=None, model="gpt-5", say=said.append, sleep=slept.append
-            )
-    gone = "gpt-5 was down when it was last called: starting the agent, to see if it still is"
-    assert said == ["gpt-5 is down: waiting up to 60 s", gone, gone]
-    assert slept == [5.0]
-    assert not is_down(later, within_s=180.0)
-    assert is_down(later)
+def test_one_of_all_that_ask_for_a_turn_is_the_probe(tmp_path: Path) -> None:
+    with service(tmp_path) as (url, provider, _), Client(url) as client:
+        assert client.take_turn(upstream="openai", model="gpt-5").state == "answering"
+        fail(client, provider)
+        lane = {"upstream": "openai", "model": "openai/gpt-5"}
+        until(lambda: client.take_turn(**lane).state == "probing")
+        waiting = client.take_turn(**lane)
+        assert waiting.state == "waiting"
+        assert waiting.cause == "provider_error"
+        assert waiting.sentence is not None
+        assert waiting.sentence.startswith("openai/gpt-5 has answered nobody since")
+        assert client.take_turn(upstream="openai", model="gpt-4").state == "answering"
+        provider.plays(answers.healthy)
+        with client.batch("b", upstream="openai").rollout("back") as rollout:
+            call(rollout.env["OPENAI_BASE_URL"])
+        until(lambda: client.take_turn(**lane).state == "answering")  # its answer releases all
 
 
 def test_a_watch_outlasts_a_service_that_is_away(
@@ -192,61 +202,20 @@ def test_a_watch_outlasts_a_service_that_is_away(
             next(looks)
 
 
-def test_a_batch_waits_for_health_and_goes_on_in_the_end(
-    world: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[models.StatusReport] = []
-    real = Client.status
-
-    def status(client: Client) -> models.StatusReport:
-        asked.append(real(client))
-        return asked[-1]
-
-    monkeypatch.setattr(Client, "status", status)
-    with Client(world) as client:
-        batch = client.batch("waits", upstream="openai", model="gpt-5")
-        ran = batch.run(["a"], lambda _task, _rollout: 1.0, wait_for_health=True, max_wait_s=0.01)
-        assert len(ran.results) == len(asked) == 1
-        batch.run(["b"], lambda _task, _rollout: 1.0)
-        assert len(asked) == 1, "only where it is asked for"
-    assert HEALTH_EACH_S == 5.0
-
-
-@pytest.fixture
-def answered(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set once an attempt was answered, which is as long as a wait for health lasts here."""
-    answered, told = threading.Event(), LaneWaits.told
-
-    def tell(lane: LaneWaits, verdict: models.Verdict, tries: Tries) -> None:
-        told(lane, verdict, tries)
-        if lane.answered:
-            answered.set()
-
-    def wait(seconds: float) -> None:
-        assert seconds != HEALTH_EACH_S or answered.wait(300)
-
-    monkeypatch.setattr(LaneWaits, "told", tell)
-    monkeypatch.setattr(Stop, "wait", lambda _stop, s: wait(s))
-    monkeypatch.setattr(AsyncStop, "wait", lambda _stop, s: asyncio.to_thread(wait, s))
-    return answered
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("outages", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_batch_that_waits_for_health_finds_out_by_itself(
-    tmp_path: Path, kind: str, outages: int, answered: threading.Event
+def test_a_batch_on_a_lane_that_is_down_finds_out_by_itself_that_it_answers(
+    tmp_path: Path, kind: str
 ) -> None:
     """All wait, so nobody calls: one goes on, and the others when it was answered."""
     with service(tmp_path) as (url, provider, _), Client(url) as client:
         fail(client, provider)
-        still = iter([OVERLOADED] * outages)
-        provider.plays(lambda request: next(still, None) or answers.healthy(request))
-        late: list[bool] = []
+        provider.plays(answers.healthy)
+        answered: list[bool] = []
 
         def solve(_task: str, rollout: Rollout | AsyncRollout) -> float:
-            late.append(answered.is_set())
-            return float(call(rollout.env["OPENAI_BASE_URL"]) == 200)
+            answered.append(call(rollout.env["OPENAI_BASE_URL"]) == 200)
+            return 1.0
 
         async def run() -> BatchRun:
             async def later(task: str, rollout: AsyncRollout) -> float:
@@ -254,41 +223,26 @@ def test_a_batch_that_waits_for_health_finds_out_by_itself(
 
             async with AsyncClient(url) as waiting:
                 batch = waiting.batch("waits", upstream="openai", model="gpt-5")
-                return await batch.run(FOUR, later, wait_for_health=True)
+                return await batch.run(FOUR, later)
 
         if kind == "sync":
             batch = client.batch("waits", upstream="openai", model="gpt-5")
-            done = batch.run(FOUR, solve, wait_for_health=True)
+            done = batch.run(FOUR, solve)
         else:
             done = asyncio.run(run())
     assert [ran.verdict and ran.verdict.health for ran in done.results] == ["healthy"] * 4
-    assert late == [False] * (outages + 1) + [True] * 3
+    assert answered == [True] * 4
     assert {ran.given_up for ran in done.results} == {None}
 
 
-@pytest.mark.slow
-def test_a_batch_without_retries_has_none_to_spare_for_probes(
-    monkeypatch: pytest.MonkeyPatch, world: str
-) -> None:
-    asked: list[float] = []
-    real = Client.status
-
-    def status(client: Client) -> models.StatusReport:
-        asked.append(time.monotonic())
-        found = real(client)
-        late = found.at + (300.0 if len(asked) > 1 else 0.0)
-        return found.model_copy(update={"at": late})
-
-    monkeypatch.setattr(Client, "status", status)
-    with Client(world) as client:
-        batch = client.batch("spares", upstream="openai", model="gpt-5")
-        batch.run(["a"], lambda _task, _rollout: 1.0, wait_for_health=True, retry=False)
-    assert len(asked) == 2, "it waits while others call, and no longer"
+def test_the_argument_that_is_gone_is_warned_of(world: str) -> None:
+    with Client(world) as client, pytest.warns(DeprecationWarning, match="always on"):
+        client.batch("gone").run(["a"], lambda _t, _r: 1.0, max_wait_s=0, wait_for_health=True)
 
 
 def test_a_command_runs_after_the_wait(world: str) -> None:
     done = truezero(
         "run", "--wait", "0.1", "--model", "gpt-5", "--upstream", "openai", "--", "true", url=world
     )
-    assert "gpt-5 is down: waiting up to 0.1 s" in done.stderr
+    assert "openai/gpt-5 has answered nobody since" in done.stderr
     assert "no model was asked" in done.stderr or done.returncode == 77, done.stderr

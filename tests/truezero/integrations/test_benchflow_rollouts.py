@@ -20,7 +20,8 @@ from tests.truezero.integrations import fake_benchflow
 from tests.truezero.integrations.fake_benchflow import Rollout
 from truezero import Client
 from truezero.integrations import benchflow_rollouts as glue
-from truezero.integrations.attempts import Contact, NotMeasured
+from truezero.integrations.attempts import Contact
+from truezero.sdk.errors import NotMeasured
 
 KEYS = {"good": "sk-good", "dead": "sk-dead", "down": "sk-down"}
 

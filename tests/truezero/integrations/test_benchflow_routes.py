@@ -8,8 +8,8 @@ import pytest
 
 from tests.truezero.integrations import fake_benchflow
 from truezero import models
-from truezero.integrations.attempts import NotMeasured
 from truezero.integrations.benchflow_rollouts import addresses, route_of
+from truezero.sdk.errors import NotMeasured
 
 
 @pytest.fixture(autouse=True)

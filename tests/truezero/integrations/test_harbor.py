@@ -19,9 +19,10 @@ import pytest
 from tests.truezero import driving
 from truezero import Client, ServiceError
 from truezero.integrations import harbor as plugin
-from truezero.integrations.attempts import NotMeasured, finite
+from truezero.integrations.attempts import finite
 from truezero.integrations.cards import CARD_FILE
 from truezero.integrations.harbor import TruezeroPlugin, failure
+from truezero.sdk.errors import NotMeasured
 
 GONE = "http://127.0.0.1:9"
 KEYS = {"good": "sk-good", "dead": "sk-dead"}

@@ -17,7 +17,6 @@ from tests.fakes.provider import Provider, closed_port
 from tests.truezero import driving
 from truezero import Client
 from truezero.integrations import inspect_ai
-from truezero.integrations.attempts import NotMeasured
 from truezero.integrations.inspect_ai import (
     SampleHooks,
     measured,
@@ -25,6 +24,7 @@ from truezero.integrations.inspect_ai import (
     rewards_of,
     sample_outcome,
 )
+from truezero.sdk.errors import NotMeasured
 
 NO_LIMIT = None
 

@@ -58,7 +58,7 @@ def test_every_request_that_forbids_unknown_fields_shares_one_base() -> None:
     }
     assert strict == {
         "BatchBegin", "BatchEnd", "BatchPolicy", "BulkRequest", "DigestRequest",
-        "Fault", "KeyDeletion", "Limits", "ListParameters", "OutcomeRequest", "ReferenceRequest",
-        "RerunParameters", "RolloutRequest", "ReplayedCall",
+        "Fault", "KeyDeletion", "LaneRequest", "Limits", "ListParameters", "OutcomeRequest",
+        "ReferenceRequest", "RerunParameters", "RolloutRequest", "ReplayedCall",
     }  # fmt: skip
     assert all(issubclass(getattr(models, name), StrictRequest) for name in strict)

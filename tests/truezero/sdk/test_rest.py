@@ -10,13 +10,13 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
+from classifier.lane import LOOK_S
 from proxy.inbound.connections import ConnectionLimits
 from tests import sync_client
 from tests.truezero.sdk.test_client import RESULT
 from truezero import AsyncClient, Client, ServiceError, models
 from truezero.sdk import rest
 from truezero.sdk.addresses import present
-from truezero.sdk.batches import HEALTH_EACH_S
 
 URL = "http://truezero.test"
 
@@ -205,4 +205,36 @@ def test_a_response_is_read_as_its_model_or_not_at_all() -> None:
 
 def test_a_connection_is_kept_for_longer_than_a_thread_waits_and_shorter_than_the_service() -> None:
     kept_s = rest.connection("http://127.0.0.1:9", None, 1.0)["limits"].keepalive_expiry
-    assert 2 * HEALTH_EACH_S < kept_s < ConnectionLimits().idle_s / 2
+    assert 2 * LOOK_S < kept_s < ConnectionLimits().idle_s / 2
+
+
+@pytest.mark.parametrize(
+    ("ask", "errors", "asked"),
+    [
+        ("status", [httpx.RemoteProtocolError("Server disconnected")], 2),
+        ("status", [httpx.ReadError("reset"), httpx.ReadError("reset")], None),
+        ("status", [httpx.ConnectError("refused")], None),
+        ("take_turn", [httpx.ReadError("reset")], None),
+    ],
+)
+def test_a_get_on_a_connection_just_being_closed_is_asked_once_more_and_nothing_else_is(
+    ask: str, errors: list[httpx.HTTPError], asked: int | None
+) -> None:
+    waiting, requests = iter(errors), 0
+    report = {"word": "unknown", "at": 0.0, "lanes": 0, "items": []}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal requests
+        requests += 1
+        if (error := next(waiting, None)) is not None:
+            raise error
+        return httpx.Response(200, json=report, request=request)
+
+    with Client("http://127.0.0.1:9", transport=httpx.MockTransport(answer)) as one:
+        if asked is None:
+            with pytest.raises(ServiceError, match="cannot reach"):
+                getattr(one, ask)()
+            assert requests == len(errors)
+        else:
+            getattr(one, ask)()
+            assert requests == asked

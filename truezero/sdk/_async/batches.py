@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 
 from truezero import models
 from truezero.sdk._async.rollouts import AsyncRollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
-    HEALTH_EACH_S,
-    STALE_S,
     AsyncStop,
     BaseBatch,
     BatchRun,
     FinishedSample,
-    LaneWaits,
+    LanePatience,
+    Progress,
     Rewards,
     Sample,
     SettledGroups,
     Task,
     Tries,
-    is_down,
+    Value,
     main_model,
+    not_measured,
     planned_samples,
-    retry_advice,
+    rewards_of,
     run_in_tasks,
     run_name,
     unless_unknown,
     warn_of_method,
+    warn_of_waiting,
 )
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
@@ -142,15 +142,16 @@ class AsyncBatch(BaseBatch):
         retry: bool = True,
         max_wait_s: float = 600.0,
         progress: bool | None = None,
-        wait_for_health: bool = False,
+        wait_for_health: object = None,
         **facts: Unpack[LaneFacts],
     ) -> BatchRun:
         """Run every task once, several at a time, and again where the service advises it.
 
         Samples start one task after the other, so that the first group settles early. A task that
         an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``. While nobody is
-        answered, tasks are tried again until ``max_wait_s``; then each of the others is tried once.
+        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``. While the lane
+        answers nobody, no task starts but one at a time that tries it; after ``max_wait_s`` the
+        rest is returned without a measurement.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -159,67 +160,118 @@ class AsyncBatch(BaseBatch):
             repeats: how often each task is sampled; each sample is retried by itself.
             concurrency: maximum number of tasks at once, including those waiting to retry.
             retry: run transient failures again as the service advises.
-            max_wait_s: maximum wait before an attempt, and of a task in all while its lane answers
-                nobody, in seconds.
+            max_wait_s: maximum wait in seconds for a lane that answers nobody, and of a task in
+                all until it is answered; 0 waits for nothing.
             progress: show a bar on standard error; by default if that is a terminal.
-            wait_for_health: before each task wait while the model's lane is down, but no longer
-                than ``max_wait_s`` seconds. One task at a time goes on, to see if it still is.
+            wait_for_health: gone, and without effect: waiting is always on.
             facts: apply to each rollout (model, upstream, …).
 
         Raises:
             ServiceError: the service became unavailable; no further task was started.
             ValueError: two tasks have the same name.
         """
+        warn_of_waiting(wait_for_health)
         plan = planned_samples(tasks, name, repeats)
         this = run_name(plan)
         await self.begin(this)
         following = next_attempts(await self._client.rollouts(batch=self.name))
 
-        lane = LaneWaits(max_wait_s, retries=retry)
+        patience = LanePatience(max_wait_s, retries=retry)
         tried: dict[tuple[str, int | None], Tries] = {}
 
-        async def one(sample: Sample[Task], stop: AsyncStop) -> FinishedSample | None:
+        async def one(
+            sample: Sample[Task], stop: AsyncStop, shown: Progress
+        ) -> FinishedSample | None:
             place = sample.name, sample.repeat
             tries = tried.setdefault(place, Tries(next_attempt=following.get(place, 0)))
-            if wait_for_health and not tries.made:
-                await self._wait_for_health(facts, lane, tries, stop)
-            return await run_until_settled(
-                sample,
-                tries,
-                lane,
-                begin=lambda attempt: self.rollout(
-                    sample.name, **self._sample_facts(sample, attempt, facts)
-                ),
-                play=lambda rollout: _attempt(rollout, sample.task, fn),
-                again=retry_advice(math.inf if retry else None, stop.is_set),
-                sleep=stop.wait,
-            )
+            return await self._tried(sample, fn, facts, tries, patience, stop=stop, shown=shown)
 
         results = await run_in_tasks(plan, one, concurrency=concurrency, progress=progress)
         await self.end(this)
         return BatchRun(results=results, summary=await self.summary())
 
-    async def _wait_for_health(
-        self, facts: LaneFacts, lane: LaneWaits, tries: Tries, stop: AsyncStop
-    ) -> None:
-        """Wait while the lane of some facts is down, unless this sample is to probe it.
+    async def measure(
+        self,
+        task: Task,
+        fn: Callable[[Task, AsyncRollout], Awaitable[Value]],
+        *,
+        name: Callable[[Task], str] = str,
+        max_wait_s: float = 600.0,
+        stop: Literal["raise", "interrupt"] = "raise",
+        **facts: Unpack[LaneFacts],
+    ) -> Value:
+        """Call a function, one rollout of a task a try, until its rollout is measured.
 
-        A run without retries has none to spare for probes, and waits while others renew the word.
+        Returns its value, which is the reward if it is a number or numbers by name, unless it has
+        called ``rollout.finish``. Each call is a further sample of its task, with retries and
+        waits of its own. An exception of a measured ``fn`` is raised as it is.
+
+        Arguments:
+            fn: runs one try.
+            name: returns the name of a task.
+            max_wait_s: maximum wait in seconds until it is answered.
+            stop: ``interrupt`` ends loops that swallow exceptions, as Ctrl-C does.
+            facts: apply to each rollout (model, upstream, …).
+
+        Raises:
+            NotMeasured: it is not, and is not tried again by itself; the message says why, and
+                what to do.
+            MeasuringStopped: the same with ``stop="interrupt"``.
+            ServiceError: the service became unavailable.
         """
-        known: LaneFacts = {**self._facts, **facts}
-        before = lane.answered
-        while lane.left_s(tries) and lane.answered == before and not stop.is_set():
-            down = is_down(
-                await self._client.status(),
-                upstream=known.get("upstream"),
-                model=main_model(known),
-                within_s=math.inf if lane.retries else STALE_S,
+        called, values, cannot_stop = name(task), list[Value](), AsyncStop()
+        known = (
+            []
+            if called in self._repeats
+            else await self._client.rollouts(batch=self.name, task=called)
+        )
+        repeat = self._next_repeat(called, known)
+        sample = Sample(name=called, repeat=repeat, repeats=None, task=task)
+
+        async def kept(each: Task, rollout: AsyncRollout) -> Rewards | None:
+            values[:] = [await fn(each, rollout)]
+            return rewards_of(values[0])
+
+        tries, patience = Tries(next_attempt=0), LanePatience(max_wait_s, retries=True)
+        ended: FinishedSample | None = None
+        while ended is None:
+            ended = await self._tried(
+                sample, kept, facts, tries, patience, stop=cannot_stop, shown=Progress()
             )
-            if not down or (lane.retries and lane.probes()):
-                return
-            wait_s = min(HEALTH_EACH_S, lane.left_s(tries))
-            await stop.wait(wait_s)
-            tries.waited_s += wait_s
+        if not ended.measured:
+            raise not_measured(ended, stop) from ended.error
+        if ended.error is not None:
+            raise ended.error
+        return values[0]
+
+    async def _tried(
+        self,
+        sample: Sample[Task],
+        fn: Callable[[Task, AsyncRollout], Awaitable[Rewards | None]],
+        facts: LaneFacts,
+        tries: Tries,
+        patience: LanePatience,
+        *,
+        stop: AsyncStop,
+        shown: Progress,
+    ) -> FinishedSample | None:
+        """Try a sample until it is settled, or others are to go first."""
+        return await run_until_settled(
+            sample,
+            tries,
+            patience,
+            ask=lambda: self._take_turn(facts),
+            begin=lambda attempt: self.rollout(
+                sample.name, **self._sample_facts(sample, attempt, facts)
+            ),
+            play=lambda rollout: _attempt(rollout, sample.task, fn),
+            stop=stop,
+            shown=shown,
+        )
+
+    async def _take_turn(self, facts: LaneFacts) -> models.LaneTurn:
+        known: LaneFacts = {**self._facts, **facts}
+        return await self._client.take_turn(upstream=known.get("upstream"), model=main_model(known))
 
 
 async def _attempt(
@@ -255,50 +307,79 @@ async def settled_since(
 async def run_until_settled(
     sample: Sample[Any],
     tries: Tries,
-    lane: LaneWaits,
+    patience: LanePatience,
     *,
+    ask: Callable[[], Awaitable[models.LaneTurn]],
     begin: Callable[[int], AsyncRollout],
     play: Callable[[AsyncRollout], Awaitable[Exception | None]],
-    again: Callable[[models.Verdict], float | None],
-    sleep: Callable[[float], Awaitable[object]],
+    stop: AsyncStop,
+    shown: Progress,
 ) -> FinishedSample | None:
     """Run attempts of one sample until the service advises no further one.
 
-    Returns None if others are to go first.
+    Returns None if others are to go first, since nobody was answered meanwhile.
 
     Arguments:
+        ask: asks whether the sample may start on its lane.
         play: runs an attempt and returns the exception that it raised.
-        again: returns the advised wait in seconds before the next one, None to stop.
     """
     while True:
+        answered = patience.answered
+        over = await _wait(sample, tries, patience, ask=ask, stop=stop, shown=shown)
+        if over is not None:
+            return tries.ended(sample, given_up=over)
         rollout = begin(tries.next_attempt)
-        error = await play(rollout)
-        if isinstance(error, Skipped):
-            return FinishedSample(
-                task=sample.name,
-                repeat=sample.repeat,
-                rollout_id=error.rollout_id,
-                attempts=tries.made,
-                skipped=error.reason,
-            )
+        tries.error = await play(rollout)
+        if isinstance(tries.error, Skipped):
+            return tries.ended(sample, skipped=tries.error)
         tries.made += 1
-        verdict = rollout.verdict
-        lane.told(verdict, tries)
-        advised_s = again(verdict)
-        wait_s = None if advised_s is None else lane.wait_s(advised_s, tries)
-        if wait_s is None:
-            return FinishedSample(
-                task=sample.name,
-                repeat=sample.repeat,
-                rollout_id=rollout.id,
-                attempts=tries.made,
-                result=rollout.result,
-                verdict=verdict,
-                error=error,
-                given_up=lane.given_up(verdict),
-            )
-        await sleep(wait_s)
+        tries.rollout_id, tries.result = rollout.id, rollout.result
+        tries.verdict = verdict = rollout.verdict
+        patience.told(tries, verdict)
+        if stop.is_set() or not patience.goes_on(tries, verdict):
+            return tries.ended(sample, given_up=patience.gives_up(tries, verdict))
         tries.next_attempt += 1
-        tries.waited_s += wait_s
-        if lane.steps_aside(tries):
+        if patience.answered == answered:
             return None
+
+
+async def _wait(
+    sample: Sample[Any],
+    tries: Tries,
+    patience: LanePatience,
+    *,
+    ask: Callable[[], Awaitable[models.LaneTurn]],
+    stop: AsyncStop,
+    shown: Progress,
+) -> str | None:
+    """Wait until a sample may be tried; return why it is not waited for any longer."""
+
+    async def rest(seconds: float) -> None:
+        await stop.wait(seconds)
+        tries.waited_s += seconds
+        tries.wait_s = max(tries.wait_s - seconds, 0.0)
+
+    if tries.stated:
+        await rest(tries.wait_s)
+    while patience.most_s:
+        turn = await ask()
+        left_s = patience.left_s(tries, turn)
+        if stop.is_set() or turn.state == "probing":
+            break
+        if turn.state == "answering":
+            if not tries.wait_s:
+                break
+            shown.waits(sample.name, None)
+            await rest(tries.wait_s)
+            continue
+        if not left_s:
+            if not patience.started:
+                break  # so that the batch has a rollout that says why
+            shown.waits(sample.name, None)
+            return patience.over(turn)
+        shown.waits(sample.name, turn)
+        await rest(min(turn.ask_s, left_s))
+    shown.waits(sample.name, None)
+    tries.wait_s, tries.stated = 0.0, False
+    patience.started = True
+    return None

@@ -349,6 +349,13 @@ class AsyncClient:
         """Return the health of each upstream, model and key now, in a word with its evidence."""
         return await self._get(models.StatusReport, "/status")
 
+    async def take_turn(
+        self, *, upstream: str | None = None, model: str | None = None
+    ) -> models.LaneTurn:
+        """Ask whether a rollout may start on a lane, or has to wait while it is down."""
+        asked = present(upstream=upstream, model=model)
+        return await self._post(models.LaneTurn, "/turns", {**asked})
+
     async def ask_reference(self, upstream: str, model: str) -> models.ReferenceSeries:
         """Ask a model the proxy's own question, as beside an untrusted agent's failure."""
         path, body = f"/upstreams/{quote(upstream, safe='')}/reference", {"model": model}
@@ -432,10 +439,14 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
+        asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": headers}
         try:
-            response = await self._http.request(
-                method, path, params=params or {}, json=body, timeout=timeout, headers=headers
-            )
+            try:
+                response = await self._http.request(method, path, json=body, **asked)
+            except rest.CLOSED:
+                if method != "GET":
+                    raise
+                response = await self._http.request(method, path, **asked)
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
         if response.is_error:
