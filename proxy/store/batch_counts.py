@@ -159,7 +159,9 @@ def _rollout(row: Sequence[Any]) -> CountedRollout:
     entry = Entry._make((*columns, known.diagnostics, known.sentence, ()))
     if outcome:
         reported = reported_in(outcome, key)
-        entry = entry._replace(reward=reported.score, unnamed=reported.unnamed)
+        # What counts is as the verdict has it, until it is given again.
+        score = entry.reward if entry.scoreable == "yes" else reported.score
+        entry = entry._replace(reward=score, unnamed=reported.unnamed)
     return CountedRollout(
         entry, at, skipped is not None, known.retry, servings, fallbacks, known.transient, cause
     )
