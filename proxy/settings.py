@@ -108,19 +108,21 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
         SettingsError: a variable with our prefix names no setting.
     """
     given: dict[str, Any] = {}
+    tables: dict[str, dict[str, Any]] = {}
     for variable, value in environment.items():
         if not variable.startswith(PREFIX):
             continue
         name = variable.removeprefix(PREFIX)
         if named := _UPSTREAM.match(name):
-            given.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
+            tables.setdefault("upstreams", {})[normalised(named[1])] = {"url": value}
         elif named := _KEY.match(name):
-            given.setdefault("keys", {})[normalised(named[1])] = value
+            tables.setdefault("keys", {})[normalised(named[1])] = value
         elif name.lower() in known:
             given[name.lower()] = value
         elif name not in _OTHERS:
             raise SettingsError(f"unknown setting {variable} (see docs/reference/settings.md)")
-    return {name: value for name, value in given.items() if value != ""}
+    # A whole table as text is told as what it is: no table.
+    return tables | {name: value for name, value in given.items() if value != ""}
 
 
 def merged_tables(file: Any, env: Mapping[str, Any]) -> dict[str, Any]:

@@ -123,6 +123,7 @@ def test_secrets_are_not_printed() -> None:
     ("environment", "said"),
     [
         ({"PROT": "1"}, "unknown setting TRUEZERO_PROT"),
+        ({"UPSTREAM_A": "http://127.0.0.1:1", "UPSTREAMS": "{}"}, "TRUEZERO_UPSTREAMS: input"),
         ({"PORT": "http"}, "TRUEZERO_PORT"),
         ({"PORT": "70000"}, "TRUEZERO_PORT"),
         ({"WORKERS": "0"}, "TRUEZERO_WORKERS"),
