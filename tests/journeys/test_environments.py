@@ -71,10 +71,9 @@ def test_of_two_at_once_one_is_kept_whole(place: Path, tmp_path: Path) -> None:
         return answer
 
     made: list[Path] = []
-    pids = iter((-1, -2))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "exists", exists)
-        patch.setattr(os, "getpid", lambda: next(pids))
+        patch.setattr(os, "getpid", threading.get_ident)  # as two processes
         threads = [
             threading.Thread(target=lambda: made.append(cached("one", pins, sys.executable)))
             for _ in range(2)
