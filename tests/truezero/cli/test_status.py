@@ -66,7 +66,8 @@ def test_a_watch_prints_each_change_and_exits_by_the_last_look(tmp_path: Path) -
         assert watching.stdout.readline() == "no calls within the last hour\n"
         fail(client, provider)
         assert re.search(
-            r"  openai · gpt-5 · key-\w+: down, provider_error \(\d of \d calls failed\)\n",
+            r"  openai · gpt-5 · key-\w+: down, provider_error, who waits may try from [\d:]{8} on "
+            r"\(\d of \d calls failed\)\n",
             watching.stdout.readline(),
         )
         watching.send_signal(signal.SIGINT)

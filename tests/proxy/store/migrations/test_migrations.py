@@ -244,6 +244,7 @@ def test_postgresql_of_an_earlier_schema_keeps_every_row_it_held(
     database = Database(empty_postgres_url)
     assert database.prepare() == (schema, HEAD)
     now = contents(empty_postgres_url)
+    now["server"] = [row for row in now["server"] if row[0] != KEPT_FROM]  # 0026 notes it
     for name, kept in rows.items():
         columns = [column.name for column in metadata.tables[name].columns]
         places = [columns.index(column) for column in kept[0]]
