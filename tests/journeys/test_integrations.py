@@ -331,7 +331,7 @@ _USED_UP = (
     ("x-ratelimit-limit-requests", "60"), ("x-ratelimit-remaining-requests", "0"),
     ("x-ratelimit-reset-requests", "60s"),
 )  # fmt: skip
-# Each call but the first waits for 2 s: three take 4 s.
+# Each call but the first waits, for 2 s where the agent asks at once.
 PATIENT = {"PACE": "learn", "PACE_PATIENCE_S": "2"}
 
 
@@ -365,7 +365,7 @@ def test_inspects_working_limit_leaves_out_what_calls_waited(tmp_path: Path) -> 
         lines = run("inspect_ai", INSPECT_WAITS, service.url, url=service.url, home=tmp_path)
         limited, unlimited = map(json.loads, lines)
         held_s = [service.get(f"/batches/{one['batch']}")["held_s"] for one in (limited, unlimited)]
-    assert held_s[0] >= 4
+    assert held_s[0] > 2, "an agent that is slow between its calls waits less for each"
     assert limited["waited_s"] >= held_s[0] - 0.01
     assert limited["limit"] is None
     assert held_s[1] > unlimited["waited_s"], "nobody asks where there is no limit"
