@@ -113,9 +113,10 @@ def test_a_breaker_opened_at_one_refuses_at_another_and_lets_one_canary_in(
         service.outcome(name, status="success", prompts_executed=1, rewards={"reward": 0.0})
     refused = replicas[2].register(id="next", **facts)
     assert refused["admitted"] is False
-    opened, _, reset = refused["error"].partition("; fix the cause, then POST ")
+    opened, _, reset = refused["error"].partition("; fix the cause, then truezero ")
     assert opened == "skipped: breaker open on auth:401 after 2 rollouts in a row"
-    httpx.post(f"{replicas[1].url}{reset}").raise_for_status()
+    assert reset == "breaker reset broken"
+    httpx.post(f"{replicas[1].url}/batches/broken/breaker/reset").raise_for_status()
     admitted: list[bool] = []
 
     def register(service: Service, name: str) -> None:
