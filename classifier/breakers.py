@@ -44,8 +44,8 @@ class BreakerState:
     when the provider said that a spent quota resets. ``canary`` is the one probe rollout
     that a half-open breaker admitted, at ``probed_at``; ``failed_probes`` counts those that failed
     since it opened. ``probes`` is false where none is admitted without a reset. ``answered_at`` is
-    when it stayed shut although its streak
-    was long enough: a reference call to the lane had been answered.
+    when it stayed shut although its streak was long enough: a reference call to the lane had been
+    answered.
     """
 
     batch: str
