@@ -26,7 +26,8 @@ DOWN, LIMITED = Fault.PROVIDER_ERROR, Fault.RATE_LIMIT
 
 
 def solve(_task: str, rollout: Rollout | AsyncRollout) -> float:
-    """Ask once, as an agent that swallows the failure."""
+    """Think for as long as a lane is believed, and ask once, as one that swallows the failure."""
+    time.sleep(0.1)
     asked = {"model": "gpt-5", "messages": []}
     url = f"{rollout.env['OPENAI_BASE_URL']}/chat/completions"
     key = {"authorization": "Bearer sk-agent"}

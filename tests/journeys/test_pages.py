@@ -43,6 +43,8 @@ from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import running
 from tests.journeys import browser as chrome
+from tests.journeys.test_outages import solve
+from truezero import Client
 
 pytestmark = pytest.mark.slow  # chromium takes 35 s of CPU
 
@@ -927,12 +929,23 @@ def test_a_call_opens_to_all_that_is_stored_of_it(shown: Shown, reader: Opener) 
     assert page.locator(".calls ol > li").count() == 2
 
 
-def test_a_canary_is_let_in_by_a_button(shown: Shown, reader: Opener) -> None:
-    page = reader(shown.url).opens(BATCH)
-    page.get_by_role("link", name="Breakers 1 open").click()
-    page.get_by_role("button", name=re.compile("Allow one probe: anthropic")).click()
-    expect(page).to_have_url(re.compile("tab=breakers$"))
+def test_a_probe_is_let_in_by_a_button(browser: Browser, reader: Opener, tmp_path: Path) -> None:
+    for stopped in serving(tmp_path, seeded=False):
+        stopped.provider.plays(answers.FAILURES[Api.CHAT][Fault.AUTH])
+        with Client(stopped.url) as client:
+            batch = client.batch("b", upstream="openai", model="gpt-5")
+            batch.run([f"t{n}" for n in range(6)], solve, concurrency=1)
+        page = reader(stopped.url).opens("/ui/batches/b")
+        page.get_by_role("link", name="Breakers 1 open").click()
+        page.get_by_role("button", name=re.compile("Allow one probe: openai")).click()
+        expect(page).to_have_url(re.compile("tab=breakers$"))
+        expect(page.locator(".breaker.half_open")).to_be_visible()
+
+
+def test_a_breaker_that_has_cooled_down_needs_no_button(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens(f"{BATCH}?tab=breakers")
     expect(page.locator(".breaker.half_open")).to_be_visible()
+    expect(page.get_by_role("button", name=re.compile("Allow one probe"))).to_have_count(0)
 
 
 def test_pages_stand_behind_the_token(browser: Browser, reader: Opener, tmp_path: Path) -> None:
