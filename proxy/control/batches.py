@@ -190,16 +190,21 @@ def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
 
 async def breaker(service: Service, batch: str) -> dict[str, Any]:
     """Return a batch's breakers, one per lane, and whom each skipped."""
-    now, stored = service.now(), service.database.breakers
-    states = [breakers.at(each, now) for each in await service.run(stored.of_batch, batch)]
-    missed = []
+    states, missed = await breaker_states(service, batch), []
     if any(state.streak for state in states):
+        stored = service.database.breakers
         missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
     return {
         "batch": batch,
         "threshold": service.policy.breaker_threshold,
         "lanes": [_lane(state, _skipped_by(state, missed)) for state in states],
     }
+
+
+async def breaker_states(service: Service, batch: str) -> list[breakers.BreakerState]:
+    """Return a batch's breakers as they are now, one per lane."""
+    states = await service.run(service.database.breakers.of_batch, batch)
+    return [breakers.at(state, service.now()) for state in states]
 
 
 def _skipped_by(state: breakers.BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
@@ -232,9 +237,7 @@ async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list
     Arguments:
         skipped: rollouts that its breakers did not admit, as its summary has them.
     """
-    stored = service.database.breakers
-    now = service.now()
-    states = [breakers.at(each, now) for each in await service.run(stored.of_batch, batch)]
+    stored, states = service.database.breakers, await breaker_states(service, batch)
     states = [each for each in states if each.streak or each.phase is not breakers.Phase.CLOSED]
     missed = []
     if states and skipped:

@@ -71,10 +71,9 @@ async def batch_page(service: Service, number: int = 1) -> NumberedPage:
 
 async def _batch_item(service: Service, row: Facts) -> Facts:
     batch = row["batch"]
-    breaker = await batches.breaker(service, batch)
+    lanes = await batches.breaker_states(service, batch)
     summary = await batches.summary(service, batch)
-    rollouts = summary["rollouts"]
-    return {**row, "rollouts": rollouts, "summary": summary, "lanes": breaker["lanes"]}
+    return {**row, "rollouts": summary["rollouts"], "summary": summary, "lanes": lanes}
 
 
 async def without_batch(service: Service) -> int:
@@ -104,7 +103,7 @@ async def batch_detail(service: Service, batch: str) -> Facts:
     """
     return {
         **await batches.overview(service, batch),
-        "lanes": (await batches.breaker(service, batch))["lanes"],
+        "lanes": await batches.breaker_states(service, batch),
         "in_flight": await in_flight(service, batch),
     }
 
