@@ -96,14 +96,14 @@ class BatchRun:
 class Tries:
     """The tries at one sample: the next one's number, how many were made, and the last one.
 
-    ``waited_s`` are the seconds that it has waited since it was last answered; ``wait_s`` are to
-    pass until the next try, and ``stated`` says that the provider asked for them.
+    ``waited_s`` are the seconds that it has waited since it was last answered; the next try is due
+    at ``due_at``, on the clock of a run, and ``stated`` says that the provider asked for that.
     """
 
     next_attempt: int
     made: int = 0
     waited_s: float = 0.0
-    wait_s: float = 0.0
+    due_at: float = 0.0
     stated: bool = False
     rollout_id: str = ""
     result: models.Result | None = None
@@ -179,13 +179,19 @@ class LanePatience:
         return left_s if left_s > _LEAST_S else 0.0
 
     def goes_on(self, tries: Tries, verdict: models.Verdict) -> bool:
-        """Return True if a sample is to be tried again, and note after how many seconds."""
+        """Return True if a sample is to be tried again, and note when: its wait begins now."""
         if not (self._retries and verdict.retry.eligible) or self.gives_up(tries, verdict):
             return False
         wait_s = verdict.retry.after_s or 0.0
         tries.stated = _stated(tries, wait_s)
-        tries.wait_s = wait_s if tries.stated else min(wait_s, self.most_s - tries.waited_s)
+        if not tries.stated:
+            wait_s = min(wait_s, self.most_s - tries.waited_s)
+        tries.due_at = self._clock() + wait_s
         return True
+
+    def wait_s(self, tries: Tries) -> float:
+        """Return the seconds until the next try at a sample is due; 0 if it is."""
+        return max(tries.due_at - self._clock(), 0.0)
 
     def gives_up(self, tries: Tries, verdict: models.Verdict) -> str | None:
         """Return why a try that the service advises is not waited for; None if none is advised."""

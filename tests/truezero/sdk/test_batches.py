@@ -770,10 +770,15 @@ def tried(*, attempt: int = 0, waited_s: float = 0.0) -> Tries:
 def test_no_wait_is_begun_after_max_wait_s(
     attempt: int, advised_s: float | None, waited_s: float, wait_s: float | None
 ) -> None:
-    patience, tries = LanePatience(100.0, retries=True), tried(attempt=attempt, waited_s=waited_s)
+    now = 50.0
+    patience = LanePatience(100.0, retries=True, clock=lambda: now)
+    tries = tried(attempt=attempt, waited_s=waited_s)
     goes_on = patience.goes_on(tries, verdict(eligible=True, after_s=advised_s))
     assert goes_on is (wait_s is not None)
-    assert not goes_on or tries.wait_s == wait_s
+    if wait_s is not None:
+        assert patience.wait_s(tries) == pytest.approx(wait_s)
+        now += wait_s + 1.0  # others go meanwhile
+        assert patience.wait_s(tries) == 0.0, "it has waited as long as was advised"
 
 
 def test_a_run_waits_for_a_lane_so_long_from_the_first_that_does() -> None:

@@ -357,20 +357,20 @@ async def _wait(
     async def rest(seconds: float) -> None:
         await stop.wait(seconds)
         tries.waited_s += seconds
-        tries.wait_s = max(tries.wait_s - seconds, 0.0)
 
     if tries.stated:
-        await rest(tries.wait_s)
+        await rest(patience.wait_s(tries))
     while patience.most_s:
         turn = await ask()
         left_s = patience.left_s(tries, turn)
         if stop.is_set() or turn.state == "probing":
             break
         if turn.state == "answering":
-            if not tries.wait_s:
+            wait_s = patience.wait_s(tries)
+            if not wait_s:
                 break
             shown.waits(sample.name, None)
-            await rest(tries.wait_s)
+            await rest(wait_s)
             continue
         if not left_s:
             if not patience.started:
@@ -380,6 +380,6 @@ async def _wait(
         shown.waits(sample.name, turn)
         await rest(min(turn.ask_s, left_s))
     shown.waits(sample.name, None)
-    tries.wait_s, tries.stated = 0.0, False
+    tries.stated = False
     patience.started = True
     return None

@@ -349,20 +349,20 @@ def _wait(
     def rest(seconds: float) -> None:
         stop.wait(seconds)
         tries.waited_s += seconds
-        tries.wait_s = max(tries.wait_s - seconds, 0.0)
 
     if tries.stated:
-        rest(tries.wait_s)
+        rest(patience.wait_s(tries))
     while patience.most_s:
         turn = ask()
         left_s = patience.left_s(tries, turn)
         if stop.is_set() or turn.state == "probing":
             break
         if turn.state == "answering":
-            if not tries.wait_s:
+            wait_s = patience.wait_s(tries)
+            if not wait_s:
                 break
             shown.waits(sample.name, None)
-            rest(tries.wait_s)
+            rest(wait_s)
             continue
         if not left_s:
             if not patience.started:
@@ -372,6 +372,6 @@ def _wait(
         shown.waits(sample.name, turn)
         rest(min(turn.ask_s, left_s))
     shown.waits(sample.name, None)
-    tries.wait_s, tries.stated = 0.0, False
+    tries.stated = False
     patience.started = True
     return None
