@@ -7,7 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, Table, column, func, select, text, union
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Select,
+    Table,
+    Text,
+    column,
+    func,
+    literal,
+    select,
+    text,
+    union,
+)
 
 from classifier.fingerprints import Lane, plain
 from classifier.lane import LOOKED_BACK_S, Spell
@@ -236,13 +248,16 @@ class Calls:
         with self._connections.reading() as connection:
             since = connection.scalar(before) or oldest
             until = connection.scalar(after)
+            run, none = rollouts.c, literal("")
+            sample = func.coalesce(run.task, run.id) + func.coalesce(run.repeat.cast(Text), none)
             failed = (
-                select(func.count(exchanges.c.rollout_id.distinct()))
+                select(func.count(sample.distinct()))
                 .join_from(exchanges, rollouts, rollouts.c.id == exchanges.c.rollout_id)
                 .where(since < _BEGAN, (now if until is None else until) > _BEGAN)
                 .where(text(FAILED), exchanges.c.subcategory != _REJECTED, *_on(lane))
-                .where(func.coalesce(rollouts.c.attempt, 0) == 0)
             )
+            if until is None:
+                failed = failed.where(func.coalesce(run.attempt, 0) == 0)
             return Spell(until, connection.scalar(failed) or 0)
 
     def page(self, rollout_id: str, *, after: str | None, limit: int) -> list[Exchange] | None:

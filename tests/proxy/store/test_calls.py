@@ -83,6 +83,8 @@ def test_a_time_without_an_answer_ends_with_the_lanes_next_answer_whoever_asked(
         {"ending": Ending.LEFT_BY_AGENT}, {"ending": Ending.CUT_UPSTREAM}, {"cause": down},
         {"cause": down, "rollout_id": "again"}, {"cause": down}, {"cause": down, "model": "gpt-4"},
         {"cause": wrong}, {},
+        {"cause": down, "rollout_id": "s0"}, {"cause": down, "rollout_id": "s1"},
+        {"cause": down, "rollout_id": "s0 again"}, {"cause": down, "rollout_id": "again"}, {},
     )  # fmt: skip
     calls = [
         replace(
@@ -92,11 +94,18 @@ def test_a_time_without_an_answer_ends_with_the_lanes_next_answer_whoever_asked(
         )
         for n, fact in enumerate(facts)
     ]
-    database.rollouts.register(Registration(id="again", batch="b", task="t", attempt=1), now=1.0)
+    runs: tuple[tuple[str, str, int | None, int], ...] = (
+        ("again", "t", None, 1), ("s0", "s", 0, 0), ("s1", "s", 1, 0), ("s0 again", "s", 0, 1),
+    )  # fmt: skip
+    for of, task, repeat, attempt in runs:
+        run = Registration(id=of, batch="b", task=task, repeat=repeat, attempt=attempt)
+        database.rollouts.register(run, now=1.0)
     database.calls.write(CommitBatch(recorded=calls), worker="w")
     lane, spell = Lane(upstream="openai", model="gpt-5", key="3f9a"), database.calls.spell
-    assert spell(lane, 20.0, now=99.0) == Spell(25.0, 2), "of two, each its task's first try"
-    assert spell(lane, 20.0, now=24.0) == Spell(None, 2), "it lasts"
+    assert spell(lane, 20.0, now=99.0) == Spell(25.0, 3), "of three tasks"
+    assert spell(lane, 20.0, now=24.0) == Spell(None, 2), "while it lasts, of first tries alone"
+    assert spell(lane, 27.0, now=99.0) == Spell(30.0, 3), "of three samples in four tries"
+    assert spell(lane, 27.0, now=30.0) == Spell(None, 2)
     assert spell(lane, 9.0, now=99.0) == Spell(10.0, 0)
     assert spell(replace(lane, key=None), 12.0, now=99.0) == Spell(15.0, 0)
 

@@ -159,7 +159,7 @@ class Service:
         return number
 
     def ended(
-        self, number: int, key: str, fault: Fault | None, *, attempt: int, late: bool
+        self, number: int, key: str, fault: Fault | None, *, task: str, attempt: int, late: bool
     ) -> None:
         """Note that a call ended."""
         at, name = self._in_flight.pop(number)
@@ -177,7 +177,7 @@ class Service:
                 tally, answered=tally.answered + 1, last_answered_at=last, answering=names
             )
             return
-        calls.failed.append((at, attempt, name))
+        calls.failed.append((at, attempt, task))
         cause = str(_JUDGED[fault.kind].subcategory)
         if len(failing) < NAMED_FAILING or name in failing:
             before = failing[name].failed[cause] if name in failing else Failures(0, True, at, at)
@@ -234,7 +234,11 @@ class Service:
         until = calls.answered[place] if place < len(calls.answered) else None
         last = now if until is None else until
         first = bisect_right(calls.failed, (since, 99, ""))
-        names = {name for at, attempt, name in calls.failed[first:] if not attempt and at < last}
+        names = {
+            name
+            for at, attempt, name in calls.failed[first:]
+            if at < last and not (until is None and attempt)
+        }
         return Spell(until, len(names))
 
 
@@ -311,7 +315,8 @@ def play(fleet: Fleet, seed: int = 0) -> Played:
             fault = DOWN if sample.task in fleet.bad else fleet.script(at, key)
             seconds = FAILING_S if fault else fleet.call_s * rng.uniform(0.5, 1.5)
             await asyncio.sleep(seconds)
-            service.ended(number, key, fault, attempt=len(begins[sample.name]), late=late)
+            attempt = len(begins[sample.name])
+            service.ended(number, key, fault, task=sample.name, attempt=attempt, late=late)
             if fault is not None:
                 begins[sample.name].append(at)
                 break
