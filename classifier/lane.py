@@ -34,6 +34,7 @@ FORGOTTEN_S = 600.0
 """Seconds after which an open breaker's probe of which nothing is heard has failed."""
 LOOK_S = 10.0
 """The longest time in seconds after which one that waits asks again."""
+_STAGGERED = 0.25  # of the time since a failure, in which all come back once a probe is answered
 _PERMANENT = frozenset((Subcategory.AUTH, Subcategory.QUOTA, Subcategory.MODEL_NOT_FOUND))
 
 
@@ -151,7 +152,9 @@ def turn(
     due = silent.next_at(probed_at)
     if due <= now:
         return TurnTaken(State.PROBING)
-    most = min(max(due - now, FIRST_WAIT_S), LOOK_S)
+    out = probed_at is not None and probed_at > silent.last
+    soon = _STAGGERED * (now - silent.last) if out else due - now
+    most = min(max(soon, FIRST_WAIT_S), LOOK_S)
     return TurnTaken(State.WAITING, most * (1 + drawn) / 2, due)
 
 
@@ -171,7 +174,8 @@ class Spell(NamedTuple):
     """A time in which a lane answered nobody.
 
     ``until`` is when the first call after it began that was answered, None while it lasts.
-    ``failed`` counts the rollouts that failed in it at their task's first try.
+    ``failed`` counts the tasks, or their repeats, that failed in it; while it lasts only those that
+    did at their first try: who is left at a batch's end may be a few that always fail.
     """
 
     until: float | None

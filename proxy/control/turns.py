@@ -28,7 +28,7 @@ async def take_turn(service: Service, upstream: str | None, model: str | None) -
     return await service.run(_take_turn, service.database, upstream, model, known[0], now)
 
 
-_KNOWN_S = 0.25  # for which a lane's calls are not read again: hundreds ask at once
+_KNOWN_S = 0.05  # for which a lane's calls are not read again: hundreds ask at once
 
 
 def _take_turn(

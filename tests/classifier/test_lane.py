@@ -122,6 +122,16 @@ def test_those_that_wait_do_not_come_back_together_nor_late() -> None:
     assert {math.floor(each.ask_s) for each in asks} <= set(range(5, 11))
 
 
+@pytest.mark.parametrize(("down_s", "most_s"), [(2.0, 1.0), (20.0, 5.0), (300.0, 10.0)])
+def test_who_waits_for_a_probe_that_is_out_comes_back_soon(down_s: float, most_s: float) -> None:
+    before = Silence(since=1000.0 - down_s, last=1000.0, failed=9, cause="c")
+    at = 1000.0 + down_s
+    asks = [
+        turn(before, pending=0, probed_at=at, now=at, drawn=drawn).ask_s for drawn in (0.0, 1.0)
+    ]
+    assert asks == [most_s / 2, most_s], "all come back, staggered, in a part of what it lasted"
+
+
 def test_a_lane_that_is_down_says_when_the_next_try_is() -> None:
     said = [sentence("m", DOWN, taken(DOWN, now), now=now) for now in (999.0, 1001.0)]
     down = "m has answered nobody since 1970-01-01T00:16:40Z (provider_error)"
