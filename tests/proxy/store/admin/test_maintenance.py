@@ -16,8 +16,18 @@ from classifier.records import Ending, Exchange, Timing
 from proxy.store import sqlite
 from proxy.store.admin import maintenance as prune_module
 from proxy.store.admin.maintenance import Pruned
+from proxy.store.batch_versions import batch_version
+from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch, Registration, events, exchanges, rollouts, verdicts
+from proxy.store.tables import (
+    CommitBatch,
+    Registration,
+    budgets,
+    events,
+    exchanges,
+    rollouts,
+    verdicts,
+)
 from tests import postgres
 from tests.proxy.api.test_routes import empty
 from tests.proxy.store.records import BARE, FULL
@@ -133,6 +143,50 @@ def test_a_rollout_whose_call_is_in_flight_stays(database: Database) -> None:
     database.calls.write(CommitBatch(opened=[open_call]), worker="w")
     assert prune(database).rollouts == 0
     assert calls_of(database, "waits") == ["waits-0", "open"]
+
+
+def bind(database: Database, *bound: tuple[str, str]) -> None:
+    """Give batches and rollouts a limit."""
+    rows = [{"kind": kind, "name": name} for kind, name in bound]
+    with create_engine(database.url).begin() as connection:
+        connection.execute(budgets.insert(), rows)
+
+
+def bound(database: Database) -> set[tuple[str, str]]:
+    with create_engine(database.url).connect() as connection:
+        found = connection.execute(select(budgets.c.kind, budgets.c.name))
+        return {(kind, name) for kind, name in found}
+
+
+def test_limits_go_with_the_rollout_or_the_batch_that_they_bind(database: Database) -> None:
+    called(database, "old", OLD, batch="old batch")
+    called(database, "alone", OLD)
+    called(database, "young", NOW, batch="new")
+    old = {(BATCH, "old batch"), (ROLLOUT, "old"), (ROLLOUT, "alone")}
+    others = {(BATCH, "new"), (ROLLOUT, "young"), (BATCH, "alone"), (ROLLOUT, "old batch")}
+    bind(database, *old, *others)
+    prune(database)
+    assert bound(database) == others
+
+
+def test_a_rollout_that_is_called_just_before_it_would_go_stays(database: Database) -> None:
+    for name in ("back", "old"):
+        called(database, name, OLD, batch="b")
+        judged(database, name, "b", OLD)
+    bind(database, (BATCH, "b"), (ROLLOUT, "back"), (ROLLOUT, "old"))
+    late = replace(FULL, id="late", rollout_id="back", timing=Timing(started_at=NOW))
+    versions = []
+
+    def comes_back(_done: Pruned) -> None:
+        if calls_of(database, "back") == ["back-0"]:
+            database.calls.write(CommitBatch(recorded=[late]), worker="w")
+            versions.append(database.read(batch_version, "b"))
+
+    prune(database, progress=comes_back)
+    assert (calls_of(database, "back"), calls_of(database, "old")) == (["back-0", "late"], None)
+    assert counts(database)["verdicts"] == 1
+    assert bound(database) == {(BATCH, "b"), (ROLLOUT, "back")}
+    assert database.read(batch_version, "b") not in versions, "it is counted anew"
 
 
 @pytest.mark.parametrize("why", ["announced", "called", "reported"])
