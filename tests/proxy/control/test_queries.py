@@ -61,6 +61,10 @@ PAGES = (
 ALL = (*LISTS, *ONE, *ACROSS, *PAGES)
 
 
+# Of a service's own, once after its start: they may come late.
+_FIRST_LOOKS = ("FROM workers) AS", "FROM server \nWHERE (server.name LIKE")
+
+
 def on_a_loop() -> bool:
     """Whether this is a thread in which an event loop runs."""
     try:
@@ -78,8 +82,7 @@ class Asked:
 
     def hears(self, *heard: Any) -> None:
         _, _, statement, values, _, many = heard
-        looks = "FROM workers) AS" in statement  # the closer's first look may come late
-        if not many and not looks:
+        if not many and not any(look in statement for look in _FIRST_LOOKS):
             self.statements.append((statement, values, on_a_loop()))
 
 
