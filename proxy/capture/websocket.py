@@ -16,6 +16,7 @@ from classifier.records import Ending, Exchange, Kind
 from proxy.capture.observer import CallObserver
 from proxy.wire import routes
 from proxy.wire.dialect import Headers, Payload, model_name, name, part
+from proxy.wire.request import has_tools
 
 # --- events of OpenAI's WebSocket APIs ---------------------------------------------------------
 
@@ -251,8 +252,8 @@ class WebSocketCapture:
             event_id=name(payload.get("event_id")),
             prepares=payload.get("generate") is False,
         )
-        tools = payload.get("tools") or response.get("tools")
-        call.has_tools = bool(tools) or self._session.has_tools
+        offered = has_tools(payload) or bool(response.get("tools"))
+        call.has_tools = offered or self._session.has_tools
 
     def _open(
         self,

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from proxy.wire.dialect import Payload, count, model_name, part
+from proxy.wire.dialect import Payload, count, model_name, part, parts
 from proxy.wire.framing import Unreadable, decoder
 
 # --- choices beside the model: account, region, tier, routing, beta, version -------------------
@@ -276,7 +276,7 @@ class RequestReader:
                 self._facts.take(payload, body)
             except Exception:  # observing must not break relaying, nor what follows here
                 self._facts = None
-        tools = not _TOOL_KEYS.isdisjoint(payload) and _has_tools(payload)
+        tools = not _TOOL_KEYS.isdisjoint(payload) and has_tools(payload)
         model = model_name(payload.get("model")) or _other_model(payload)
         return model, payload.get("stream") is True, tools
 
@@ -296,12 +296,18 @@ def _other_model(payload: Payload) -> str | None:
 
 
 # ``functions`` is OpenAI's before tools; ``toolConfig`` holds them at Converse; Code Assist
-# wraps the whole request (gemini-cli).
-_TOOL_KEYS = frozenset(("tools", "functions", "toolConfig", "request"))
+# wraps the whole request (gemini-cli); Codex since 0.171 has them in an item of its input.
+_TOOL_KEYS = frozenset(("tools", "functions", "toolConfig", "request", "input"))
 
 
-def _has_tools(payload: Payload) -> bool:
-    return _tools(payload) or _tools(part(payload.get("request")))
+def has_tools(payload: Payload) -> bool:
+    """Return True if a JSON request offers tools."""
+    return _tools(payload) or _tools(part(payload.get("request"))) or _added(payload)
+
+
+def _added(payload: Payload) -> bool:
+    items = parts(payload.get("input"))
+    return any(item.get("tools") for item in items if item.get("type") == "additional_tools")
 
 
 def _tools(payload: Payload) -> bool:

@@ -218,6 +218,11 @@ def test_the_request_says_whether_there_are_tools(tools: list[object]) -> None:
     assert over.has_tools is bool(tools)
 
 
+def test_tools_among_its_input_are_tools() -> None:
+    added = {"type": "additional_tools", "tools": [{"type": "function", "name": "look"}]}
+    assert Talk().agent(create(input=[added])).provider(*RESPONSES).only.has_tools is True
+
+
 def on(stream: str, messages: Iterable[str]) -> list[str]:
     named = [one.replace("resp_1", f"resp_{stream}") for one in messages]
     return [json.dumps({**json.loads(one), "stream_id": stream}) for one in named]
