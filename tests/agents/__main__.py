@@ -46,7 +46,8 @@ def main() -> None:
             _measure(options)
         else:
             _install()
-            _enter(sys.argv[1:])
+            inside = (sys.executable, "-m", "tests.agents", _INSIDE, *sys.argv[1:])
+            sys.exit(subprocess.run((*namespace(), *inside), check=False).returncode)
     except SkipError as skipped:
         _say(f"skipped: {skipped}")
 
@@ -88,28 +89,27 @@ def _install() -> None:
     mark.write_bytes(pins)
 
 
-def _enter(arguments: Sequence[str]) -> None:
-    """Do the rest in a namespace whose processes all end with it.
+def namespace() -> tuple[str, ...]:
+    """Return the command that runs another in a namespace whose processes all end with it.
 
     Raises:
         SkipError: this machine has none for us.
     """
-    namespace = _NAMESPACE if os.geteuid() == 0 else (*_NAMESPACE, *_FOR_USERS)
+    command = _NAMESPACE if os.geteuid() == 0 else (*_NAMESPACE, *_FOR_USERS)
     try:
-        allowed = subprocess.run((*namespace, "true"), check=False, capture_output=True)
+        allowed = subprocess.run((*command, "true"), check=False, capture_output=True)
     except FileNotFoundError:
         raise SkipError("there is no unshare here") from None
     if allowed.returncode:
         raise SkipError(f"no network namespace: {allowed.stderr.decode().strip()}")
-    inside = (sys.executable, "-m", "tests.agents", _INSIDE, *arguments)
-    sys.exit(subprocess.run((*namespace, *inside), check=False).returncode)
+    return command
 
 
 # --- inside: with the agents, and without the network --------------------------------------
 
 
 def _measure(options: argparse.Namespace) -> None:
-    _seal()
+    seal()
     programs = [one for one in PROGRAMS if not options.agent or one.program in options.agent]
     faults = [one for one in (WELL, *FAULTS) if not options.fault or one in options.fault]
     with Provider(obliging) as provider:
@@ -121,7 +121,7 @@ def _measure(options: argparse.Namespace) -> None:
         _say(f"written to {page.PAGE.name}")
 
 
-def _seal() -> None:
+def seal() -> None:
     """Raise loopback, and see that there is nothing else.
 
     Raises:

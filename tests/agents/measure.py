@@ -66,6 +66,7 @@ class _Run:
     timeout_s: float
     work: Path
     environment: Mapping[str, str]
+    version: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +79,19 @@ class _Said:
     seconds: float
 
 
-def version(program: Program) -> str:
+def version(program: Program, installed: Path = INSTALLED) -> str:
     """The version that is installed."""
-    package = INSTALLED / "node_modules" / program.package / "package.json"
+    package = installed / "node_modules" / program.package / "package.json"
     return str(json.loads(package.read_text("utf-8"))["version"])
 
 
-def measured(program: Program, fault: str, timeout_s: float, upstream: str) -> Measured:
+def measured(
+    program: Program, fault: str, timeout_s: float, upstream: str, installed: Path = INSTALLED
+) -> Measured:
     """Run one agent once, in a home of its own.
+
+    Arguments:
+        installed: the folder that npm installed it in.
 
     Raises:
         MeasureError: truezero said something other than a result.
@@ -93,7 +99,7 @@ def measured(program: Program, fault: str, timeout_s: float, upstream: str) -> M
     with tempfile.TemporaryDirectory(prefix="agents-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         work = _settled(home, program)
-        environment = _environment(program, home, upstream)
+        environment = _environment(program, home, upstream, installed)
         measure = _well if fault == WELL else _failing
         return measure(
             _Run(
@@ -102,6 +108,7 @@ def measured(program: Program, fault: str, timeout_s: float, upstream: str) -> M
                 timeout_s=timeout_s,
                 work=work,
                 environment=environment,
+                version=version(program, installed),
             )
         )
 
@@ -116,13 +123,13 @@ def _settled(home: Path, program: Program) -> Path:
     return work
 
 
-def _environment(program: Program, home: Path, upstream: str) -> dict[str, str]:
+def _environment(program: Program, home: Path, upstream: str, installed: Path) -> dict[str, str]:
     """Nothing of ours but the path: no key, no proxy, no account."""
     upstreams = {
         f"TRUEZERO_UPSTREAM_{name}": upstream for name in ("OPENAI", "ANTHROPIC", "GEMINI")
     }
     return {
-        "PATH": f"{INSTALLED / 'node_modules' / '.bin'}:{os.environ.get('PATH', os.defpath)}",
+        "PATH": f"{installed / 'node_modules' / '.bin'}:{os.environ.get('PATH', os.defpath)}",
         "PYTHONPATH": str(ROOT),
         "HOME": str(home),
         "LANG": "C.UTF-8",
@@ -141,7 +148,7 @@ def _well(run: _Run) -> Measured:
     answered = told["agent_exit_code"] == 0 and "".join(TEXT) in said.out
     return Measured(
         agent=run.program.name,
-        version=version(run.program),
+        version=run.version,
         fault=run.fault,
         conduct=_conduct(stopped=said.stopped, answered=answered),
         exit_code=told["agent_exit_code"],
@@ -168,7 +175,7 @@ def _failing(run: _Run) -> Measured:
     (told,) = _object(said.out, said)
     return Measured(
         agent=run.program.name,
-        version=version(run.program),
+        version=run.version,
         fault=run.fault,
         conduct=told["conduct"],
         exit_code=told["exit_code"],

@@ -147,4 +147,4 @@ def test_the_page_holds_every_run_of_the_pinned_versions() -> None:
 def test_no_agent_is_run_where_there_is_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "if_nameindex", lambda: [(1, "lo"), (2, "eth0")])
     with pytest.raises(outside.SkipError, match="other networks"):
-        outside._seal()
+        outside.seal()

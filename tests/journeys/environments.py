@@ -61,8 +61,13 @@ def cached(name: str, pins: Path, python: str) -> Path:
             made.rename(found)
         except OSError:  # another was faster
             shutil.rmtree(made)
+    return used(found, name)
+
+
+def used(found: Path, name: str) -> Path:
+    """Keep a folder of the cache for another month; delete those of its name that nobody used."""
     os.utime(found)
-    for other in place.glob(f"{name}-*"):
+    for other in found.parent.glob(f"{name}-*"):
         if other.stat().st_mtime < time.time() - KEPT_S:
             shutil.rmtree(other, ignore_errors=True)
     return found
