@@ -31,7 +31,7 @@ LOCK := $(UV) pip compile pyproject.toml --universal --python-version 3.11 \
 
 .DEFAULT_GOAL := help
 .PHONY: help demo serve test test-slow all test-steady check audit compiled testcompiled testcompiled-whole fuzz attack fairness sbom bench peers soak \
-	agents environments integrations integrations-changed manifests corpus screenshots dist image lock pace rl
+	agents wires environments integrations integrations-changed manifests corpus screenshots dist image lock pace rl
 
 help: ## print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,7 +51,7 @@ test-slow: $(READY) ## the dear ones: kills, clusters, a browser, PostgreSQL; --
 	$(PYTEST) -m slow --costs=$(VENV)/costs.json $(ARGS)
 
 all: ## everything, for an hour: before a release, and each week
-	$(MAKE) --keep-going check manifests test test-slow testcompiled-whole integrations attack fairness corpus
+	$(MAKE) --keep-going check manifests test test-slow testcompiled-whole integrations attack fairness corpus wires
 
 test-steady: $(READY) ## make test ten times in a row while every core is busy
 	$(BIN)/python -m tests.steady --workers $(WORKERS) $(ARGS)
@@ -126,6 +126,9 @@ soak: $(READY) ## 20 minutes at 300 calls/s while agents, providers and the disk
 
 agents: $(READY) ## real agents from npm while their provider fails, into docs/measurements/agents.md
 	$(BIN)/python -m tests.agents $(ARGS)
+
+wires: $(READY) ## newest SDKs and agents ask a recorder: what changed since tests/wires/facts; ARGS=--accept keeps it
+	@$(BIN)/python -m tests.wires $(ARGS)
 
 MANIFESTS := $(VENV)/manifests
 manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas

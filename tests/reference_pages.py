@@ -42,7 +42,7 @@ def settings() -> str:
         if name not in ("upstreams", "keys", "causes")
         for default in (field.get_default(call_default_factory=True),)
     ]
-    return _table(("variable", "key", "default", "description"), rows)
+    return table(("variable", "key", "default", "description"), rows)
 
 
 def upstreams() -> str:
@@ -55,7 +55,7 @@ def upstreams() -> str:
         )
         for upstream in BUILT_IN.values()
     ]
-    return _table(("name", "origin", "usage of streams", "available"), rows)
+    return table(("name", "origin", "usage of streams", "available"), rows)
 
 
 def _plain(value: object) -> str:
@@ -89,7 +89,7 @@ def command_overview() -> str:
         (f"[`{typed}`](#{typed.replace(' ', '-')})", _first_line(command.help))
         for typed, command in commands()
     ]
-    return _table(("command", "description"), rows)
+    return table(("command", "description"), rows)
 
 
 def command_pages() -> str:
@@ -104,7 +104,7 @@ def _command_page(typed: str, command: Any) -> str:
     used = " ".join(filter(None, (typed, "[options]" if flags else "", places)))
     rows = [(f"`{'`, `'.join(each.opts)}`", _flag(each)) for each in flags]
     text = re.sub(r"\b(TRUEZERO_<NAME>)", r"`\1`", inspect.cleandoc(command.help))
-    return f"## `{typed}`\n\n```text\n{used}\n```\n\n{text}\n\n{_table(('option', ''), rows)}"
+    return f"## `{typed}`\n\n```text\n{used}\n```\n\n{text}\n\n{table(('option', ''), rows)}"
 
 
 def _flag(flag: Any) -> str:
@@ -137,7 +137,7 @@ def _members(cls: type) -> str:
         for name, each in named.items()
         if name not in _NOT_FOR_USERS
     ]
-    return _table(("", "returns", "description"), rows)
+    return table(("", "returns", "description"), rows)
 
 
 def _taken(member: Any) -> str:
@@ -191,7 +191,7 @@ def rest_overview(document: Mapping[str, Any]) -> str:
         (f"[`{call}`](#{_anchor(call)})", operation["summary"])
         for _, call, operation in operations(document)
     ]
-    return _table(("call", "description"), rows)
+    return table(("call", "description"), rows)
 
 
 def rest_calls(document: Mapping[str, Any]) -> str:
@@ -209,7 +209,7 @@ def _call(call: str, operation: Mapping[str, Any]) -> str:
     asked = operation.get("parameters", ())
     rows = [(f"`{each['name']}`", each["in"], _type(each["schema"]), _said(each)) for each in asked]
     if rows:
-        parts.append(_table(("parameter", "in", "type", "description"), rows))
+        parts.append(table(("parameter", "in", "type", "description"), rows))
     body = operation.get("requestBody")
     if body is not None:
         media = body["content"]["application/json"]
@@ -246,7 +246,7 @@ def _model(name: str, schema: Mapping[str, Any]) -> str:
     ordered = {field: fields[field] for field in first if field in fields} | fields
     rows = [(f"`{field}`", _type(each), _said(each)) for field, each in ordered.items()]
     about = schema.get("description", "").replace("\n", " ")
-    return f"### {name}\n\n{about}\n\n{_table(('field', 'type', 'description'), rows)}"
+    return f"### {name}\n\n{about}\n\n{table(('field', 'type', 'description'), rows)}"
 
 
 def _said(described: Mapping[str, Any]) -> str:
@@ -302,7 +302,7 @@ def figure_terms() -> str:
     for figure in FIGURES.values():
         if figure.term is not None:
             rows.setdefault(figure.term, []).append(figure)
-    return _table(
+    return table(
         ("term", "meaning", "REST"),
         (
             (
@@ -322,7 +322,7 @@ def figure_lists() -> str:
         for figure in FIGURES.values()
         if figure.listed is not None
     ]
-    return _table(("figure", "unit", "list"), rows)
+    return table(("figure", "unit", "list"), rows)
 
 
 def _query(figure: Figure) -> str:
@@ -374,7 +374,7 @@ def _between(marker: str) -> str:
     return f"<!-- {marker} -->\n(.*?)\n?<!-- /{marker} -->"
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     titles = list(head)
     lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join("| " + " | ".join(_cell(each) for each in line) + " |" for line in lines)

@@ -21,6 +21,7 @@ from tests import api_examples, reference_pages
 from tests.attack.all import CLAIMS
 from tests.builders import asked, rollout
 from tests.reference_pages import part
+from tests.wires import page as wires
 from truezero.cli import COMMANDS
 
 ROOT = Path(__file__).parent.parent
@@ -192,7 +193,11 @@ def test_every_name_in_the_architecture_page_is_defined_there() -> None:
 
 def main() -> None:
     api_examples.FILE.write_text(api_examples.text(), "utf-8")
-    parts = {**reference_pages.generated(), "README.md#harness": harness_table()}
+    parts = {
+        **reference_pages.generated(),
+        **wires.generated(),
+        "README.md#harness": harness_table(),
+    }
     reference_pages.write(ROOT, parts)
 
 

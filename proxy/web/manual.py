@@ -75,6 +75,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
         (
             ("Settings", "reference/settings.md"),
             ("Upstreams", "reference/upstreams.md"),
+            ("Wires", "reference/wires.md"),
             ("REST", "reference/rest.md"),
             ("Lists and filters", "reference/lists.md"),
             ("Commands", "reference/cli.md"),
