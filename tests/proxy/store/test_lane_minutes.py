@@ -92,6 +92,14 @@ def test_a_commit_that_failed_counts_once_with_its_repetition(
     assert sums(database)[1:] == (3, 0, 0)
 
 
+def test_a_span_holds_each_minute_of_which_it_has_a_part(database: Database) -> None:
+    write(database, *(call(n, at=NOW + 60 * n) for n in range(4)))
+    [tallies] = database.lane_minutes.tallies(since=NOW + 90, until=NOW + 121).values()
+    assert [tally.minute * 60 - NOW for tally in tallies] == [60, 120]
+    [tallies] = database.lane_minutes.tallies(since=NOW + 60, until=NOW + 119).values()
+    assert [tally.minute * 60 - NOW for tally in tallies] == [60]
+
+
 @pytest.mark.postgres_smoke
 def test_several_processes_add_up(database: Database) -> None:
     other = Database(database.url)
