@@ -11,6 +11,7 @@ from truezero.audit.values import count, items, mapping, text, total
 # Interactions.
 _INPUT = ("prompt_tokens", "input_tokens", "promptTokenCount", "inputTokens",
           "total_input_tokens")  # fmt: skip
+_REASONED = ("reasoning_tokens", "thoughtsTokenCount", "total_thought_tokens")
 _OUTPUT = ("completion_tokens", "output_tokens", "candidatesTokenCount", "outputTokens",
            "total_output_tokens")  # fmt: skip
 
@@ -30,6 +31,7 @@ def call_of(
     return RecordedCall(
         model=model,
         content=None if parts is None else any(parts),
+        reasoning=_reasoned(answer, usage) or None,
         input_tokens=next(
             (n for n in (count(usage.get(k)) for k in _INPUT) if n is not None), None
         ),
@@ -106,6 +108,16 @@ def _interactions(answer: dict[str, Any]) -> list[str] | None:
     return parts
 
 
+_REASONING = ("thinking", "redacted_thinking", "reasoning", "thought")
+_WORDS = ("", "text", "output_text", "refusal")  # parts that hold what they say, or nothing
+
+
+def reasons(value: object) -> bool:
+    """Return True if a message's content holds the model's reasoning, readable or not."""
+    parts = map(mapping, items(value))
+    return any(part.get("type") in _REASONING or part.get("thought") for part in parts)
+
+
 def content(value: object) -> list[str]:
     """Return the visible parts of a message's content; reasoning is none."""
     if isinstance(value, str):
@@ -118,9 +130,27 @@ def content(value: object) -> list[str]:
         kind = str(mapping(part).get("type", ""))
         if kind in ("tool_use", "tool_call", "function_call"):
             parts.append(_CALL)
-        elif kind not in ("thinking", "redacted_thinking", "reasoning"):
-            parts.append(text(mapping(part).get("text")) or "")
+        elif kind not in _REASONING:
+            said = text(mapping(part).get("text")) or text(mapping(part).get("refusal"))
+            parts.append(said or ("" if kind in _WORDS else kind))
     return parts
+
+
+def _reasoned(answer: dict[str, Any], usage: dict[str, Any]) -> bool:
+    """Return True if an answer holds reasoning, or its usage counts some."""
+    details = (
+        usage,
+        *(mapping(usage.get(f"{of}_tokens_details")) for of in ("completion", "output")),
+    )
+    if any(count(each.get(name)) for each in details for name in _REASONED):
+        return True
+    messages = (mapping(mapping(each).get("message")) for each in items(answer.get("choices")))
+    if any(each.get("reasoning_content") or each.get("reasoning") for each in messages):
+        return True
+    candidates = map(mapping, items(answer.get("candidates")))
+    parts = (mapping(each.get("content")).get("parts") for each in candidates)
+    held = (answer.get("content"), answer.get("output"), answer.get("steps"), *parts)
+    return any(map(reasons, held))
 
 
 def _finish(answer: dict[str, Any]) -> str | None:

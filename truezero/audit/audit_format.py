@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from truezero.audit.files import save
+from truezero.audit.files import folder_below, save
 from truezero.audit.judge import Audited
-from truezero.audit.runs import FinishedRun, Subject
+from truezero.audit.runs import FinishedRun, Settings, Subject
 from truezero.audit.values import Json, instant, items, mapping
 
 Verdicts = Mapping[str, Audited]
@@ -37,13 +38,30 @@ class AuditFormat:
     write: Callable[[Path, Verdicts], Sequence[str] | None]
 
 
+# --- what a run is a run of ---
+
+# What changes no answer, or may be a secret.
+_NO_SETTING: Final = re.compile(
+    r"connections|time_?out|retries|batch|cache|log_?level|key|token$|secret|password|url",
+    re.IGNORECASE,
+)
+
+
+def settings_of(named: Mapping[str, object]) -> Settings:
+    """Return the settings among what a harness was called with."""
+    return tuple(
+        (name, str(named[name]))
+        for name in sorted(named)
+        if named[name] is not None and not _NO_SETTING.search(name)
+    )
+
+
 # --- a folder for each run ---
 
 
 def folder_id(path: Path, file: Path, name: object) -> str:
     """Return the path of a run's folder in its job, or the run's own name outside of one."""
-    below = file.parent.relative_to(path).as_posix() if path.is_dir() else "."
-    return str(name) if below == "." else below
+    return folder_below(path, file) or str(name)
 
 
 def numbered(
@@ -51,12 +69,15 @@ def numbered(
 ) -> Iterator[FinishedRun]:
     """Yield the runs of each task in the order of their start, numbered from 0.
 
+    Runs of other evaluations, models or settings are numbered by themselves.
+
     Arguments:
         runs: the start of each run, as its harness wrote it, and the run.
     """
-    by_task: dict[str, list[tuple[float, str, FinishedRun]]] = defaultdict(list)
+    by_task: dict[object, list[tuple[float, str, FinishedRun]]] = defaultdict(list)
     for started_at, run in runs:
-        by_task[run.task].append((instant(started_at) or 0.0, run.id, run))
+        of = (run.evaluation, run.model, run.settings, run.task)
+        by_task[of].append((instant(started_at) or 0.0, run.id, run))
     for of_task in by_task.values():
         ordered = sorted(of_task, key=lambda each: each[:2])
         for place, (_, _, run) in enumerate(ordered):
@@ -113,7 +134,9 @@ def unstamped(record: Mapping[str, Any]) -> Json:
 def unhealthy(verdicts: Verdicts, run: str) -> Audited | None:
     """Return the judged run where a verdict takes its score away."""
     judged = verdicts.get(run)
-    return judged if judged is not None and judged.verdict.health.unhealthy else None
+    if judged is None or not judged.no_measurement:
+        return None
+    return judged if judged.verdict.health.unhealthy else None
 
 
 def marked(

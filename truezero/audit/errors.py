@@ -110,14 +110,21 @@ PACKAGE: Final = re.compile(
     r"\b(?:openai|anthropic|litellm|google\.genai|google\.api_core|botocore|cohere|mistralai|groq|"
     r"together|huggingface_hub|ollama)\."
 )
-_CLASS: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*([A-Z]\w+)(?=[:(]|$)")
+# A class speaks before its sentence, its arguments or a status; at the start of a text, a client's
+# own class does whatever follows.
+_CLASS: Final = re.compile(
+    rf"(?:[A-Za-z_]\w*\.)*([A-Z]\w+)(?=[:(]|$|\s[45]\d\d\b)|^\W*{PACKAGE.pattern}(?:\w+\.)*([A-Z]\w+)"
+)
 
 
 def client_error(kind: str | None, text: str) -> str | None:
     """Return the name of the client's exception that a text, or its type ``kind``, holds."""
     packaged = bool(PACKAGE.search(f"{kind or ''} {text}"))
     known = STATUSES if packaged else CLIENT_ERRORS
-    names = [(kind or "").rpartition(".")[2], *(match[1] for match in _CLASS.finditer(text))]
+    names = [
+        (kind or "").rpartition(".")[2],
+        *(match[1] or match[2] for match in _CLASS.finditer(text)),
+    ]
     return next((name for name in names if name in known), None)
 
 
@@ -136,6 +143,7 @@ _REPR: Final = re.compile(
 _STATUS: Final = re.compile(
     r"(?:error code|status[ _]?code|status|http(?:/\d(?:\.\d)?)?|api error)\s*[:= (]*\s*"
     r"([45]\d\d)\b"
+    r"|^\W*error\s+([45]\d\d)\b"
     r"|^\W*([45]\d\d)\s+(?:[A-Z][A-Z_]{3,}\b|[A-Z][a-z]+)"
     r"|\b(?:client|server) error '([45]\d\d)\b",
     re.IGNORECASE,
@@ -323,7 +331,7 @@ def _elsewhere(text: str) -> bool:
 
 def _status_in(text: str) -> int | None:
     match = _STATUS.search(text)
-    return None if match is None else int(match[1] or match[2] or match[3])
+    return None if match is None else int(next(filter(None, match.groups())))
 
 
 def _named(error: ProviderError, name: str | None) -> ProviderError:

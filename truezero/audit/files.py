@@ -85,6 +85,16 @@ def found(path: Path, *patterns: str) -> Iterator[Path]:
         yield from sorted(each for each in path.rglob(pattern) if each.is_file())
 
 
+def below(path: Path, file: Path) -> str:
+    """Return a file's path below the folder that is audited; its name if it is audited alone."""
+    return file.relative_to(path).as_posix() if path.is_dir() else file.name
+
+
+def folder_below(path: Path, file: Path) -> str:
+    """Return the path of a file's folder below the one that is audited, empty at its top."""
+    return below(path, file).rpartition("/")[0]
+
+
 def any_has(path: Path, marked: Callable[[Any], bool], *patterns: str) -> bool:
     """Return True if the file, or one of a folder's first such files, begins as the format does."""
     if not path.is_dir():

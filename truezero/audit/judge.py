@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import NETWORK, UNKNOWN
-from classifier.logical_calls import canonical
+from classifier.logical_calls import CUT_SHORT, bare_reason, canonical
 from classifier.records import (
     Ending,
     Exchange,
@@ -32,7 +32,7 @@ from classifier.verdicts import (
     Verdict,
 )
 from truezero.audit.errors import failed_call
-from truezero.audit.runs import FinishedRun, RecordedCall, Subject
+from truezero.audit.runs import FinishedRun, RecordedCall, Settings, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
 _ERRED = "recorded by the harness"  # in place of its text, which may quote a prompt
@@ -41,19 +41,40 @@ _OF_A_PROXY = frozenset(
     ("calls_bypass_the_proxy", "calls_unrecorded", "usage_missing", CALLS_UNATTRIBUTED)
 )
 UNMEASURED = "not_recorded"  # the rule's name where the files do not say enough
+PASSED = 1.0  # the score of a run that did all that was asked
+# Rejections that no answer comes before: whoever gets one gets it for the first request.
+_AT_ONCE = frozenset(("wrong_endpoint", "unsupported", "wrong_shape"))
+# Suspicions that do not show that nothing was measured.
+_UNPROVEN = frozenset(("unexplained_rejections", "unread_answers"))
+
+# --- what cannot be known ---
+
+NOTHING = "neither calls, tokens, output nor an error of a provider are recorded"
+BEFORE = "it ended on a rejected request, and nothing shows if answers came before"
+HOLLOW = "answers without text or a tool call, and no word of what else was in them"
+CUT_OFF = "how it ended is not recorded, and it left no result"
+
+# --- a judged run ---
+
+_ENVIRONMENT = "the environment failed, by the harness's own record"
+_WORDLESS = "points for answers without a text or a tool call"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audited:
     """One judged run; ``reward`` is the score that its harness counts.
 
-    ``filled``: the harness has not scored it, and will count the reward all the same. ``unknown``
-    are facts that its files do not hold. ``calls``: whether they hold its calls, so that the
-    verdict's counts are counts.
+    What stands in `FinishedRun` means the same here. ``calls``: whether the files hold its calls,
+    so that the verdict's counts are counts. ``environment``: the harness says that the environment
+    failed, and not the agent. ``wordless``: all its answers are known to be without a
+    text and a tool call. ``missing``: why it is undecided.
     """
 
     id: str
     task: str
+    origin: str | None = None
+    evaluation: str = ""
+    settings: Settings = ()
     repeat: int
     attempt: int
     model: str | None
@@ -61,34 +82,69 @@ class Audited:
     verdict: Verdict
     calls: bool
     filled: bool = False
+    unread: str | None = None
+    environment: bool = False
+    wordless: bool = False
+    missing: str | None = None
     unknown: tuple[str, ...] = ()
 
     @property
     def spoiled(self) -> bool:
-        """True if the run is proven to be no measurement, by its health or an invalid finding."""
+        """True if its health or an invalid finding speaks against it."""
         verdict = self.verdict
         invalid = verdict.health is Health.HEALTHY and verdict.scoreable == "no"
         return verdict.health.unhealthy or (invalid and bool(verdict.validity))
 
     @property
+    def passed_before(self) -> bool:
+        """True if failures ended it after it had done all that was asked: a measurement."""
+        return self.verdict.rule == "interrupted" and (self.reward or 0.0) >= PASSED
+
+    @property
+    def unearned(self) -> bool:
+        """True if it got points for answers without a text or a tool call."""
+        return self.wordless and (self.reward or 0.0) > 0
+
+    @property
+    def no_measurement(self) -> bool:
+        """True if it is proven that the run measured no model."""
+        if self.passed_before or self.verdict.rule in _UNPROVEN:
+            return False
+        if self.spoiled or self.unearned or self.verdict.health is Health.NOT_JUDGED:
+            return True
+        return self.environment and (self.reward or 0.0) < PASSED
+
+    @property
+    def left_out(self) -> bool:
+        """True if its reward is not in the corrected score: no measurement, or by its policy."""
+        excluded = self.verdict.health is Health.HEALTHY and self.verdict.scoreable == "no"
+        return self.no_measurement or excluded
+
+    @property
     def why(self) -> str:
         """The reason in one sentence."""
-        return why_unscored(self.verdict) or self.verdict.rule
+        if self.unearned and not self.spoiled:
+            return _WORDLESS
+        if self.environment and not self.spoiled:
+            return _ENVIRONMENT
+        verdict = self.verdict
+        return self.missing or why_unscored(verdict) or verdict.sentence or verdict.rule
 
     @property
     def false_zero(self) -> bool:
-        """True if the rollout counts as a zero but no model was measured."""
-        return self.reward == 0 and self.spoiled
+        """True if it is no measurement and counts as 0, or by a score that cannot be read."""
+        zero = self.unread is not None if self.reward is None else self.reward == 0
+        return zero and self.no_measurement
 
     @property
     def false_points(self) -> bool:
-        """True if the rollout got points but no model was measured."""
-        return bool(self.reward) and self.spoiled
+        """True if it got points and is no measurement."""
+        return bool(self.reward) and self.no_measurement
 
     @property
     def score(self) -> float | None:
-        """The reward, where it is a measurement."""
-        return self.reward if self.verdict.scoreable == "yes" else None
+        """The reward, unless it is left out."""
+        return None if self.left_out else self.reward
 
 
 def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
@@ -99,16 +155,24 @@ def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
     """
     if isinstance(subject, RolloutRecord):
         return _own(subject, policy)
+    verdict, missing = _verdict(subject, policy)
     return Audited(
         id=subject.id,
         task=subject.task,
+        origin=subject.origin,
+        evaluation=subject.evaluation,
+        settings=subject.settings,
         repeat=subject.repeat,
         attempt=subject.attempt,
         model=subject.model,
         reward=subject.reward,
-        verdict=_verdict(subject, policy),
+        verdict=verdict,
         calls=subject.calls is not None,
         filled=subject.filled,
+        unread=subject.unread,
+        environment=subject.status is ExecutionStatus.ENVIRONMENT_ERROR,
+        wordless=_wordless(subject),
+        missing=missing,
         unknown=subject.unknown,
     )
 
@@ -118,6 +182,7 @@ def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
     return Audited(
         id=rollout.id,
         task=rollout.task or rollout.id,
+        evaluation=rollout.batch or "",
         repeat=rollout.repeat or 0,
         attempt=rollout.attempt or 0,
         model=rollout.model,
@@ -129,7 +194,8 @@ def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
     )
 
 
-def _verdict(run: FinishedRun, policy: Policy) -> Verdict:
+def _verdict(run: FinishedRun, policy: Policy) -> tuple[Verdict, str | None]:
+    """Judge a run; an undecided one also has the reason."""
     exchanges = _exchanges(run)
     named = {canonical(x.model) for x in exchanges if x.model}
     rollout = RolloutRecord(
@@ -150,8 +216,32 @@ def _verdict(run: FinishedRun, policy: Policy) -> Verdict:
             error=None if run.error is None else _ERRED,
         ),
     )
-    verdict = _without_status(judge(rollout, policy=policy), exchanges)
-    return with_sentence(_of_records(run, verdict, exchanges))
+    verdict = judge(rollout, policy=policy)
+    missing = _missing(run, verdict, exchanges)
+    if missing is not None:
+        exchanges = ()
+        verdict = judge(replace(rollout, exchanges=(), gaps=1), policy=policy)
+    verdict = _without_status(verdict, exchanges)
+    return with_sentence(_of_records(run, verdict, exchanges)), missing
+
+
+def _missing(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, ...]) -> str | None:
+    """Return why a verdict would hang on what the files do not say; None if it does not."""
+    if verdict.health is Health.UNDECIDED and not exchanges:
+        return NOTHING
+    if verdict.subcategory is Subcategory.REJECTED_REQUEST and _silent(run):
+        cause = exchanges[-1].cause
+        return BEFORE if cause is not None and cause.reason not in _AT_ONCE else None
+    if verdict.rule == "empty_answers":
+        answers = [x for x in exchanges if x.role == "agent" and not x.failed]
+        return HOLLOW if any(x.usage.output_tokens != 0 for x in answers) else None
+    return CUT_OFF if run.cut_off and verdict.health is Health.HEALTHY else None
+
+
+def _wordless(run: FinishedRun) -> bool:
+    """Return True if answers of the agent's model came, and none with a text or a tool call."""
+    calls = [each for each in run.calls or () if each.role == "agent" and each.error is None]
+    return bool(calls) and all(each.content is False for each in calls)
 
 
 def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdict:
@@ -264,7 +354,8 @@ def _exchange(
     failed = (
         None if call.error is None else failed_call(call.error, of_call=of_call, upstream=upstream)
     )
-    answered = failed is None
+    seen = False if failed is not None else call.reasoning or call.content
+    cut_short = bare_reason(call.finish_reason) in CUT_SHORT
     return Exchange(
         id=f"{run.id}#{place}",
         rollout_id=run.id,
@@ -279,8 +370,8 @@ def _exchange(
         usage=_usage(call),
         finish_reason=call.finish_reason,
         tool_calls=call.tool_calls,
-        output_seen=call.content if answered else False,
-        content_seen=call.content if answered else False,
+        output_seen=seen,
+        content_seen=call.content if seen and cut_short else seen,
         has_tools=call.has_tools,
     )
 

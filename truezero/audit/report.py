@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from classifier.whole_batch import whole_batch
 from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats import format_of
 from truezero.audit.judge import Audited, audited
-from truezero.audit.runs import AuditError
+from truezero.audit.runs import AuditError, Settings
 from truezero.printable import plural, visible
 
 # Counts of a verdict that are unknown where the files keep no calls.
@@ -36,29 +36,59 @@ _HIDES = {
     "rollout": "calls name no session, so they were judged together",
 }
 _JUDGED = frozenset((Health.HEALTHY, Health.API_ERROR, Health.SUSPECTED_API_ERROR))
-_ORDER = ("transient", "fix_first", "suspected", "not_begun", "unmeasured")
+_ORDER = ("transient", "fix_first", "suspected", "environment", "not_begun", "unmeasured")
 _HEADS = {
     "transient": "transient, run again",
     "fix_first": "run again once fixed",
     "suspected": "suspected, look first",
+    "environment": "the environment failed: see the harness's own error",
     "not_begun": "no model was asked: see the harness's own error",
-    "unmeasured": "not decided: the files do not say enough",
+    "unmeasured": "undecided, kept in the score as published",
 }
+_SHOWN = 5  # copies in one line
+_LONGEST = 40  # characters of a setting in a name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """The runs of one evaluation, model and settings, which are summed with no others.
+
+    ``name`` says what tells it from the other parts. ``score_reported`` is the mean of what the
+    harness counts; ``scores`` are over what is not left out. They are None where nothing has been
+    scored yet. ``bounded``: rewards lie between 0 and 1, so that what is left out has bounds.
+    ``counted`` has one run for each repeat of a task.
+    """
+
+    name: str
+    evaluation: str
+    model: str | None
+    settings: Settings
+    runs: tuple[Audited, ...]
+    counted: tuple[Audited, ...]
+    scores: Scores
+    score_reported: float | None
+    bounded: bool
+
+    @property
+    def out(self) -> dict[str, int]:
+        """Count what is left out of the corrected score, by its cause."""
+        scored = (run for run in self.counted if run.reward is not None)
+        return _tally(_cause(run) for run in scored if run.left_out)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
-    """The audited runs of one path; ``score_reported`` is the mean of what the harness counts.
+    """The audited runs of one path.
 
-    It is None, and so are the other scores, where nothing has been scored yet.
+    ``copies`` are runs that the files hold once more, by id, each with the id of the one that
+    counts.
     """
 
     format: str
     path: str
     runs: tuple[Audited, ...]
-    scores: Scores
-    score_reported: float | None
-    bounded: bool  # rewards lie between 0 and 1, so that what is missing has bounds
+    parts: tuple[Part, ...]
+    copies: dict[str, str]
     rerun: dict[str, list[Audited]]
     written: str | None = None
     uncorrected: tuple[str, ...] = ()  # sentences on what in the copy is not
@@ -72,6 +102,16 @@ class AuditReport:
     def false_points(self) -> list[Audited]:
         """Points without a measurement."""
         return [run for run in self.runs if run.false_points]
+
+    @property
+    def excluded(self) -> list[Audited]:
+        """Measurements whose score a policy leaves out."""
+        return [run for run in self.runs if run.left_out and not run.no_measurement]
+
+    @property
+    def passed_before(self) -> list[Audited]:
+        """Measurements that failures ended after they had passed."""
+        return [run for run in self.runs if run.passed_before]
 
     @property
     def judged(self) -> bool:
@@ -92,23 +132,88 @@ def report(
     written: str | None = None,
     uncorrected: Sequence[str] = (),
 ) -> AuditReport:
-    """Sum up audited runs."""
-    scored = any(run.reward is not None and not run.filled for run in runs)
-    entries = [_entry(run, scored=scored) for run in runs]
-    by_id = {run.id: run for run in runs}
-    counted = [by_id[slot.counted.rollout_id] for slot in task_repeats(entries)]
-    whole = whole_batch(CountedRollout(each, float(at)) for at, each in enumerate(entries))
-    rewards = [run.reward for run in counted if run.reward is not None] if scored else []
+    """Sum up audited runs, each evaluation, model and settings by itself."""
+    own, copies = _once(runs)
+    parts = _parts(own)
     return AuditReport(
         format=format_name,
         path=path,
+        runs=tuple(own),
+        parts=parts,
+        copies=copies,
+        rerun=_rerun([run for part in parts for run in part.counted]),
+        written=written,
+        uncorrected=tuple(uncorrected),
+    )
+
+
+def _once(runs: Sequence[Audited]) -> tuple[list[Audited], dict[str, str]]:
+    """Return the runs without those that the files hold once more, and these."""
+    first: dict[str, str] = {}
+    own, copies = list[Audited](), dict[str, str]()
+    for run in runs:
+        if run.origin is not None and (same := first.setdefault(run.origin, run.id)) != run.id:
+            copies[run.id] = same
+        else:
+            own.append(run)
+    return own, copies
+
+
+def _parts(runs: Sequence[Audited]) -> tuple[Part, ...]:
+    held: dict[tuple[str, str | None, Settings], list[Audited]]
+    held = defaultdict(list)
+    for run in runs:
+        held[run.evaluation, run.model, run.settings].append(run)
+    told = {
+        "evaluation": len({evaluation for evaluation, _, _ in held}) > 1,
+        "model": len({model for _, model, _ in held}) > 1,
+    }
+    same = set.intersection(*(set(settings) for _, _, settings in held)) if held else set()
+    return tuple(
+        _part(
+            name=" · ".join(
+                each
+                for each in (
+                    evaluation if told["evaluation"] else "",
+                    model or "model not recorded" if told["model"] else "",
+                    ", ".join(_setting(*each) for each in settings if each not in same),
+                )
+                if each
+            ),
+            of=(evaluation, model, settings),
+            runs=of_part,
+        )
+        for (evaluation, model, settings), of_part in held.items()
+    )
+
+
+def _setting(name: str, value: str) -> str:
+    return f"{name}={value if len(value) <= _LONGEST else value[:_LONGEST] + '…'}"
+
+
+def _part(
+    *,
+    name: str,
+    of: tuple[str, str | None, Settings],
+    runs: Sequence[Audited],
+) -> Part:
+    scored = any(run.reward is not None and not run.filled for run in runs)
+    entries = [_entry(run, scored=scored) for run in runs]
+    by_id = {run.id: run for run in runs}
+    counted = tuple(by_id[slot.counted.rollout_id] for slot in task_repeats(entries))
+    whole = whole_batch(CountedRollout(each, float(at)) for at, each in enumerate(entries))
+    rewards = [run.reward for run in counted if run.reward is not None] if scored else []
+    evaluation, model, settings = of
+    return Part(
+        name=name,
+        evaluation=evaluation,
+        model=model,
+        settings=settings,
         runs=tuple(runs),
+        counted=counted,
         scores=scores_of(whole.counts, whole.shapes, whole.named.picked),
         score_reported=sum(rewards) / len(rewards) if rewards else None,
         bounded=bool(rewards) and all(0 <= reward <= 1 for reward in rewards),
-        rerun=_rerun(counted),
-        written=written,
-        uncorrected=tuple(uncorrected),
     )
 
 
@@ -122,7 +227,7 @@ def _entry(run: Audited, *, scored: bool) -> Entry:
         health=verdict.health.value,
         subcategory=verdict.subcategory and verdict.subcategory.value,
         fingerprint=verdict.fingerprint,
-        scoreable=verdict.scoreable,
+        scoreable="no" if run.left_out else "yes",
         provisional=False,
         reward=run.reward if scored else None,
         input_tokens=None,
@@ -135,13 +240,15 @@ def _entry(run: Audited, *, scored: bool) -> Entry:
 def _rerun(counted: Sequence[Audited]) -> dict[str, list[Audited]]:
     groups: dict[str, list[Audited]] = {name: [] for name in _ORDER}
     for run in counted:
-        group = _group(run)
+        group = None if run.passed_before else _group(run)
         if group is not None:
             groups[group].append(run)
     return groups
 
 
 def _group(run: Audited) -> str | None:
+    if run.environment and run.no_measurement and not run.spoiled:
+        return "environment"
     match run.verdict.health:
         case Health.API_ERROR:
             return "transient" if run.verdict.transient else "fix_first"
@@ -152,36 +259,71 @@ def _group(run: Audited) -> str | None:
         case Health.UNDECIDED:
             return "unmeasured"
         case Health.HEALTHY:
-            return "suspected" if run.spoiled else None
+            if run.spoiled or run.unearned:
+                return "suspected"
+            return "unmeasured" if run.verdict.scoreable == "unknown" else None
+
+
+def _cause(run: Audited) -> str:
+    if run.unearned and not run.spoiled:
+        return "unearned"
+    if run.environment and not run.spoiled:
+        return "environment"
+    return run.verdict.fingerprint or run.verdict.rule
 
 
 # --- as JSON ---
 
 
 def as_json(report: AuditReport) -> Json:
-    """Return the whole report; what the files do not say is null."""
-    score = report.scores
+    """Return the whole report; what the files do not say is null.
+
+    Several parts have scores of their own, and none together.
+    """
+    [only, *more] = report.parts
     return {
         "format": report.format,
         "path": report.path,
         "runs": len(report.runs),
-        "total": score.total,
-        "scoreable": score.scoreable,
-        "coverage": score.coverage,
-        "score_reported": report.score_reported,
-        "score_effective": score.score_effective,
-        "score_ci": score.score_ci,
-        "score_worst": score.score_worst if report.bounded else None,
-        "score_best": score.score_best if report.bounded else None,
+        **(dict.fromkeys(_scores(only)) if more else _scores(only)),
+        "parts": list(map(_to_part, report.parts)),
         "health": _tally(run.verdict.health.value for run in report.runs),
         "fingerprint": _tally(run.verdict.fingerprint for run in report.runs),
         "unknown": _tally(fact for run in report.runs for fact in run.unknown),
+        "unread": _tally(run.unread for run in report.runs),
+        "copies": report.copies,
         "false_zeros": [run.id for run in report.false_zeros],
         "false_points": [run.id for run in report.false_points],
+        "excluded": [run.id for run in report.excluded],
+        "passed_before": [run.id for run in report.passed_before],
         "rerun": {name: list(map(_to_run, runs)) for name, runs in report.rerun.items()},
         "items": list(map(_item, report.runs)),
         "written": report.written,
         "uncorrected": list(report.uncorrected),
+    }
+
+
+def _scores(part: Part) -> Json:
+    score = part.scores
+    return {
+        "total": score.total,
+        "scoreable": score.scoreable,
+        "coverage": score.coverage,
+        "score_reported": part.score_reported,
+        "score_effective": score.score_effective,
+        "score_ci": score.score_ci,
+        "score_worst": score.score_worst if part.bounded else None,
+        "score_best": score.score_best if part.bounded else None,
+    }
+
+
+def _to_part(part: Part) -> Json:
+    return {
+        "evaluation": part.evaluation,
+        "model": part.model,
+        "settings": dict(part.settings),
+        **_scores(part),
+        "left_out": part.out,
     }
 
 
@@ -196,18 +338,20 @@ def _item(run: Audited) -> Json:
         verdict |= dict.fromkeys(_COUNTS) | {"status_counts": None}
     return {
         "id": run.id,
+        "evaluation": run.evaluation,
         "task": run.task,
         "repeat": run.repeat,
         "attempt": run.attempt,
         "model": run.model,
         "reward": run.reward,
         "score": run.score,
+        "why": run.why if run.left_out or run.missing else None,
         "unknown": list(run.unknown),
         "verdict": verdict,
     }
 
 
-def _tally(names: Iterator[str | None]) -> dict[str, int]:
+def _tally(names: Iterable[str | None]) -> dict[str, int]:
     return {name: count for name, count in Counter(names).most_common() if name is not None}
 
 
@@ -221,14 +365,23 @@ def lines(report: AuditReport) -> Iterator[str]:
 
 def _lines(report: AuditReport) -> Iterator[str]:
     yield f"{report.path}: {report.format}, {plural(len(report.runs), 'run')}"
-    yield from _score_lines(report)
+    yield from _copy_lines(report)
+    if len(report.parts) > 1:
+        yield f"scores of {len(report.parts)} evaluations, models or settings, not summed:"
+    for part in report.parts:
+        yield from _score_lines(part, f"  {part.name}" if len(report.parts) > 1 else "score")
+    for why, count in _tally(run.unread for run in report.runs).items():
+        yield f"score not read of {plural(count, 'run')}: {why}"
     health = _tally(run.verdict.health.value for run in report.runs)
     yield "health: " + " · ".join(f"{name} {count}" for name, count in health.items())
-    yield from _listed("false zeros", report.false_zeros)
-    yield from _listed("points without a measurement", report.false_points)
-    for name, runs in report.rerun.items():
+    name = _namer(report)
+    yield from _listed("false zeros", report.false_zeros, name)
+    yield from _listed("points without a measurement", report.false_points, name)
+    yield from _listed("left out by a batch's policy", report.excluded, name)
+    yield from _listed("ended on a failure, passed before, kept", report.passed_before, name)
+    for group, runs in report.rerun.items():
         if runs:
-            yield from _again(name, runs)
+            yield from _again(group, runs, name)
     yield from _unknown_lines(report)
     if not report.judged:
         yield "nothing could be judged"
@@ -237,39 +390,54 @@ def _lines(report: AuditReport) -> Iterator[str]:
     yield from report.uncorrected
 
 
-def _score_lines(report: AuditReport) -> Iterator[str]:
-    score = report.scores
-    if report.score_reported is None:
-        yield "score: the files hold none"
+def _copy_lines(report: AuditReport) -> Iterator[str]:
+    """Say which runs are there twice, file by file where their ids begin with one."""
+    files = _tally(
+        f"{copy.partition(':')[0]} of {own.partition(':')[0]}"
+        for copy, own in report.copies.items()
+    )
+    if files:
+        named = [f"{count} in {name}" for name, count in files.items()][:_SHOWN]
+        more = ", …" if len(files) > _SHOWN else ""
+        yield f"the same run twice, counted once: {', '.join(named)}{more}"
+
+
+def _score_lines(part: Part, head: str) -> Iterator[str]:
+    score = part.scores
+    if part.score_reported is None:
+        yield f"{head}: the files hold none"
         return
-    yield f"score as reported: {report.score_reported:.3f}"
+    published = f"{head}: published {part.score_reported:.3f} → corrected"
+    out = ", ".join(f"{cause} {count}" for cause, count in part.out.items())
+    why = f"; left out: {out}" if out else ""
     if score.score_effective is None:
-        none = f"none of {plural(score.scoreable, 'run')} that reached a model has a score"
+        none = f"none of {plural(score.scoreable, 'run')} left has a score"
         if not score.scoreable:
-            none = f"none of {plural(score.total, 'run')} is known to have reached a model"
-        yield f"corrected: unknown, {none}"
+            none = f"none of {plural(score.total, 'run')} is a measurement"
+        yield f"{published} unknown, {none}{why}"
         return
     interval = ""
     if score.score_ci is not None:
         interval = " (95 % interval {:.3f} to {:.3f})".format(*score.score_ci)
-    measured = f"{score.scored} of {plural(score.total, 'run')}"
-    yield f"corrected: {score.score_effective:.3f} over {measured}{interval}"
-    if report.bounded and score.scored < score.total:
-        yield f"bounds over all runs: {score.score_worst:.3f} to {score.score_best:.3f}"
+    left = f"{score.scored} of {plural(score.total, 'run')} left"
+    yield f"{published} {score.score_effective:.3f}{interval}, {left}{why}"
+    if part.bounded and score.scored < score.total:
+        indent = head[: len(head) - len(head.lstrip())] * 2
+        yield f"{indent}bounds over all runs: {score.score_worst:.3f} to {score.score_best:.3f}"
 
 
-def _listed(head: str, runs: Sequence[Audited]) -> Iterator[str]:
+def _listed(head: str, runs: Sequence[Audited], name: Callable[[Audited], str]) -> Iterator[str]:
     if runs:
         yield f"{head}: {len(runs)}"
     for run in runs:
-        yield f"  {_name(run)}: {run.why}"
+        yield f"  {name(run)}: {run.why}"
 
 
-def _again(name: str, runs: Sequence[Audited]) -> Iterator[str]:
-    yield f"{_HEADS[name]}: {len(runs)}"
+def _again(group: str, runs: Sequence[Audited], name: Callable[[Audited], str]) -> Iterator[str]:
+    yield f"{_HEADS[group]}: {len(runs)}"
     by_cause: dict[str, list[str]] = defaultdict(list)
     for run in runs:
-        by_cause[run.verdict.fingerprint or run.verdict.rule].append(_name(run))
+        by_cause[run.why if group == "unmeasured" else _cause(run)].append(name(run))
     for cause, names in by_cause.items():
         yield f"  {cause}: {', '.join(names)}"
 
@@ -279,8 +447,11 @@ def _unknown_lines(report: AuditReport) -> Iterator[str]:
         yield f"not known of {plural(count, 'run')}: {_HIDES[fact]}"
 
 
-def _name(run: Audited) -> str:
-    return f"{run.task}#{run.repeat}" if run.repeat else run.task
+def _namer(report: AuditReport) -> Callable[[Audited], str]:
+    """Return how runs are called: by their tasks, and by their ids among several parts."""
+    if len(report.parts) > 1:
+        return lambda run: run.id
+    return lambda run: f"{run.task}#{run.repeat}" if run.repeat else run.task
 
 
 # --- audit ---

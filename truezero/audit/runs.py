@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from classifier.records import ExecutionStatus, RolloutRecord, TerminationReason
 
+Settings = tuple[tuple[str, str], ...]
+"""What was set of an evaluation and its model: names and values."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedError:
@@ -26,7 +29,8 @@ class RecordedError:
 class RecordedCall:
     """One call to a model as a harness recorded it.
 
-    ``content``: whether text or a tool call came back. ``error`` is None if it was answered.
+    ``content``: whether text or a tool call came back; ``reasoning``: whether the model is known to
+    have reasoned, in words or tokens. ``error`` is None if it was answered.
     ``started_at`` and ``ended_at`` in seconds since the epoch; without them the order in the file
     counts. ``retries`` are those that the harness counts, ``weights`` the version of the weights
     that it names.
@@ -37,6 +41,7 @@ class RecordedCall:
     model: str | None = None
     role: str = "agent"
     content: bool | None = None
+    reasoning: bool | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
     tool_calls: int | None = None
@@ -52,22 +57,30 @@ class RecordedCall:
 class FinishedRun:
     """One finished run.
 
-    ``id`` is unique among the runs of one audit, ``name`` how its harness calls it. ``repeat``
+    ``id`` is unique among the runs of one audit; ``origin`` is the id that its harness gave it, the
+    same in a copy of its file. ``evaluation`` (a benchmark, a submission), ``model`` and
+    ``settings`` (name and value) say what it is a run of: others are no repeats of it. ``repeat``
     says which sample of its task it is and ``attempt`` which try of that sample, from 0.
     ``reward`` is the score that the harness counts, a zero that it fills in itself included;
-    ``filled`` says that this is one, of a run that nothing has scored.
+    ``filled`` says that this is one, of a run that nothing has scored, ``unread`` why a score that
+    is there cannot be read.
     ``calls`` is None if the files keep none, empty where they keep them and none was made.
     ``prompted``: whether the agent was given its task. ``output``: whether the agent is known to
-    have produced anything. ``unknown`` names facts that these files cannot say.
+    have produced anything. ``cut_off``: no end of the run is recorded, and no result of it.
+    ``unknown`` names facts that these files cannot say.
     """
 
     id: str
     task: str
+    origin: str | None = None
+    evaluation: str = ""
+    settings: Settings = ()
     repeat: int = 0
     attempt: int = 0
     model: str | None = None
     reward: float | None = None
     filled: bool = False
+    unread: str | None = None
     status: ExecutionStatus = ExecutionStatus.SUCCESS
     termination_reason: TerminationReason | None = None
     error: RecordedError | None = None
@@ -76,6 +89,7 @@ class FinishedRun:
     tokens: int | None = None
     tool_calls: int | None = None
     output: bool | None = None
+    cut_off: bool = False
     unknown: tuple[str, ...] = ()
 
 

@@ -39,6 +39,16 @@ def number(value: object) -> float | None:
     return None
 
 
+def score(value: object) -> float | None:
+    """Return a number, also one that is written as a text."""
+    if not isinstance(value, str):
+        return number(value)
+    try:
+        return number(float(value))
+    except ValueError:
+        return None
+
+
 def count(value: object) -> int | None:
     """Return a number of things, which is whole and not negative."""
     whole = number(value)

@@ -36,6 +36,30 @@ def test_the_answers_of_every_dialect_are_read_and_others_are_unknown() -> None:
     assert [(c.content, c.tool_calls) for c in read] == [(c, tools) for _, c, tools in ANSWERS]
 
 
+def test_reasoning_is_known_by_its_parts_or_its_tokens() -> None:
+    spoken: dict[str, Any] = {"choices": [{"message": {"content": ""}}]}
+    thoughts: tuple[dict[str, Any], ...] = (
+        {"choices": [{"message": {"content": "", "reasoning_content": "hm"}}]},
+        spoken | {"usage": {"completion_tokens_details": {"reasoning_tokens": 9}}},
+        {"content": [{"type": "redacted_thinking", "data": "x"}]},
+        {"output": [{"type": "reasoning", "summary": []}]},
+        {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}]}}]},
+        {"candidates": [{}], "usageMetadata": {"thoughtsTokenCount": 9}},
+        {"steps": [{"type": "thought"}]},
+    )
+    for answer in thoughts:
+        call = call_of(200, {}, answer)
+        assert (call.reasoning, call.content) == (True, False)
+    for answer in (spoken, spoken | {"usage": {"completion_tokens": 9, "reasoning_tokens": 0}}):
+        assert call_of(200, {}, answer).reasoning is None
+
+
+def test_a_part_that_is_no_text_is_an_answer() -> None:
+    assert content([{"type": "image", "image": "data:"}]) == ["image"]
+    assert content([{"type": "refusal", "refusal": "no"}]) == ["no"]
+    assert content([{"type": "text", "text": ""}, {"type": "output_text"}]) == ["", ""]
+
+
 def test_a_failure_is_one_by_its_status_or_its_error() -> None:
     body = {"error": {"message": "m"}}
     assert [call_of(status, {}, body).error is not None for status in (429, 200, None)] == [

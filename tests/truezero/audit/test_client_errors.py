@@ -17,6 +17,10 @@ from truezero.audit.errors import CLIENT_ERRORS, SILENT, STATUSES, client_error
         ("NotFoundError", "no such file", None),
         ("anthropic.NotFoundError", "no such model", "NotFoundError"),
         (None, "AssertionError: tests failed", None),
+        (None, "InternalServerError 503 code 7", "InternalServerError"),
+        (None, "InternalServerError is what it printed", None),
+        (None, "litellm.RateLimitError ... <html>", "RateLimitError"),
+        (None, "SyntaxError: x\n  except openai.RateLimitError as e", None),
     ],
 )
 def test_a_common_name_is_a_clients_only_in_its_package(

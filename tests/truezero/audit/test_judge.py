@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ DEAD_KEY = RecordedError(text="Incorrect API key provided", type="Authentication
 ANSWER = RecordedCall(content=True, input_tokens=9, output_tokens=3, model="openai/gpt-5")
 EMPTY = RecordedCall(content=False, input_tokens=9, output_tokens=0, model="openai/gpt-5")
 FAILED = RecordedCall(error=DEAD_KEY, model="openai/gpt-5")
+TOO_LONG = RecordedError(text="prompt is too long: 9001 tokens > 9000 maximum", status=400)
+NO_ROUTE = RecordedError(text="Invalid URL (POST /v1/v1/chat/completions)", status=404)
 
 
 def judged(**facts: Any) -> Audited:
@@ -43,6 +46,19 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"tool_calls": 0}, "undecided", "not_recorded"),
     ({"output": False}, "undecided", "not_recorded"),
     ({"error": RecordedError(text="'x'", type="KeyError")}, "undecided", "not_recorded"),
+    # What a rejection means hangs on what came before it.
+    ({"error": TOO_LONG, "tokens": 12}, "healthy", "healthy"),
+    ({"error": TOO_LONG}, "undecided", "not_recorded"),
+    ({"error": TOO_LONG, "tokens": 0}, "api_error", "all_failed"),
+    ({"error": NO_ROUTE}, "api_error", "all_failed"),
+    # Reasoning is an answer; an empty one may have held some.
+    ({"calls": (replace(EMPTY, output_tokens=9, reasoning=True),)}, "healthy", "healthy"),
+    ({"calls": (replace(EMPTY, output_tokens=9),)}, "undecided", "not_recorded"),
+    ({"calls": (replace(EMPTY, output_tokens=None),)}, "undecided", "not_recorded"),
+    ({"calls": (FAILED, EMPTY)}, "suspected_api_error", "empty_answers"),
+    # An ending that is not recorded is none.
+    ({"tokens": 12, "cut_off": True}, "undecided", "not_recorded"),
+    ({"calls": (ANSWER, FAILED), "cut_off": True}, "api_error", "interrupted"),
     # Nothing was to be asked.
     ({"prompted": False}, "not_judged", "not_judged"),
     ({"status": ExecutionStatus.SETUP_FAILED}, "not_judged", "not_judged"),

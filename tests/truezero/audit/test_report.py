@@ -3,14 +3,16 @@ from __future__ import annotations
 import json
 import random
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from classifier.records import ExecutionStatus
 from tests.truezero.audit.harnesses import WRITERS
 from tests.truezero.audit.scenarios import scenarios
-from truezero.audit.judge import Audited, audited
+from truezero.audit.judge import NOTHING, Audited, audited
 from truezero.audit.report import _HIDES, AuditReport, as_json, audit, beside, lines, report
 from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
 
@@ -44,11 +46,12 @@ MIXED = found(
 
 
 def test_the_report_says_what_the_score_stands_on() -> None:
+    corrected = "corrected 0.333 (95 % interval 0.061 to 0.792), 3 of 8 runs left"
+    score = f"score: published 0.286 → {corrected}"
     assert list(lines(MIXED)) == [
         "jobs: benchflow, 8 runs",
-        "score as reported: 0.286",
-        "corrected: 0.500 over 2 of 8 runs (95 % interval 0.095 to 0.905)",
-        "bounds over all runs: 0.125 to 0.875",
+        f"{score}; left out: auth:401 2, rate_limit:429 1, suspected:zero_signal 1",
+        "bounds over all runs: 0.125 to 0.750",
         "health: api_error 3 · healthy 2 · suspected_api_error 1 · undecided 1 · not_judged 1",
         "false zeros: 3",
         "  c: api_error [auth, permanent]: HTTP 401 on 1 of 1 call",
@@ -64,8 +67,8 @@ def test_the_report_says_what_the_score_stands_on() -> None:
         "  suspected:zero_signal: e",
         "no model was asked: see the harness's own error: 1",
         "  not_judged: g",
-        "not decided: the files do not say enough: 1",
-        "  not_recorded: f",
+        "undecided, kept in the score as published: 1",
+        f"  {NOTHING}: f",
         f"not known of 1 run: {_HIDES['calls']}",
     ]
     assert not MIXED.sound
@@ -73,7 +76,14 @@ def test_the_report_says_what_the_score_stands_on() -> None:
 
 def test_json_has_the_same_and_null_where_files_are_silent() -> None:
     told: Any = as_json(MIXED)
-    assert (told["score_effective"], told["score_worst"], told["score_best"]) == (0.5, 0.125, 0.875)
+    [score] = told["parts"]
+    assert (score["score_effective"], score["score_worst"], score["score_best"]) == (
+        1 / 3,
+        0.125,
+        0.75,
+    )
+    assert score.items() >= {name: told[name] for name in ("total", "score_reported")}.items()
+    assert score["left_out"] == {"auth:401": 2, "rate_limit:429": 1, "suspected:zero_signal": 1}
     assert told["false_zeros"] == ["c-0-0", "d-0-0", "e-0-0"]
     assert [each["task"] for each in told["rerun"]["fix_first"]] == ["c", "h"]
     by_task = {item["task"]: item for item in told["items"]}
@@ -81,6 +91,9 @@ def test_json_has_the_same_and_null_where_files_are_silent() -> None:
     assert by_task["f"]["verdict"]["total_requests"] is None
     assert by_task["f"]["verdict"]["layer"] == "audit"
     assert by_task["f"]["unknown"] == ["calls"]
+    assert {task: item["why"] is None for task, item in by_task.items()} == {
+        task: task in "ab" for task in by_task
+    }
 
 
 def test_of_attempts_the_first_that_measured_counts_and_repeats_all_do() -> None:
@@ -89,13 +102,16 @@ def test_of_attempts_the_first_that_measured_counts_and_repeats_all_do() -> None
         run("a", 1.0, tokens=9, attempt=1),
         run("a", 0.0, tokens=9, repeat=1),
     )
-    assert (one.scores.total, one.scores.score_effective) == (2, 0.5)
+    [part] = one.parts
+    assert (part.scores.total, part.scores.score_effective) == (2, 0.5)
     assert one.rerun["transient"] == [], "a later attempt measured it"
 
 
 def test_nothing_measured_is_an_unknown_score_and_not_a_zero() -> None:
     nothing = found(failed("a", DEAD_KEY))
-    assert "corrected: unknown, none of 1 run is known to have reached a model" in lines(nothing)
+    [_, score, *_] = lines(nothing)
+    unknown = "score: published 0.000 → corrected unknown, none of 1 run is a measurement"
+    assert score == f"{unknown}; left out: auth:401 1"
     told: Any = as_json(nothing)
     assert (told["score_effective"], told["score_ci"], told["coverage"]) == (None, None, 0.0)
 
@@ -130,7 +146,94 @@ def test_a_zero_that_nobody_has_given_yet_is_no_score() -> None:
 
 def test_a_model_that_was_reached_and_never_scored_is_said_to_be() -> None:
     mixed = found(run("a", None, tokens=9), failed("b", DEAD_KEY))
-    assert "corrected: unknown, none of 1 run that reached a model has a score" in lines(mixed)
+    said = "score: published 0.000 → corrected unknown, none of 1 run left has a score"
+    assert f"{said}; left out: auth:401 1" in lines(mixed)
+
+
+# --- what leaves the score, and what stays --------------------------------------------------------
+
+TOO_LONG = RecordedError(text="prompt is too long: 9001 tokens > 9000 maximum", status=400)
+ODD = RecordedError(text="odd", status=400)
+
+
+def scores(report: AuditReport) -> tuple[float | None, float | None]:
+    [part] = report.parts
+    return part.score_reported, part.scores.score_effective
+
+
+def test_a_zero_that_may_be_a_measurement_stays() -> None:
+    """Only a proof takes one out: an honest zero that is missing makes the score worse."""
+    passed = run("a", 1.0, tokens=9)
+    for facts in (
+        {"tokens": 9, "error": TOO_LONG},
+        {"tokens": 9, "error": ODD},
+        {"error": TOO_LONG},
+        {},
+        {"calls": (RecordedCall(content=True), *[RecordedCall(error=ODD)] * 3)},
+    ):
+        kept = run("b", 0.0, **facts)
+        assert not kept.left_out
+        assert scores(found(passed, kept)) == (0.5, 0.5)
+    odd = found(passed, run("b", 0.0, tokens=9, error=ODD))
+    assert "undecided, kept in the score as published: 1" in lines(odd)
+
+
+def test_a_run_that_passed_before_a_failure_ended_it_stays_and_is_listed() -> None:
+    for reward, stays in ((1.0, True), (0.0, False), (0.5, False)):
+        ended = run("a", reward, tokens=9, error=BUSY)
+        one = found(ended, run("b", 0.0, tokens=9))
+        assert (ended.passed_before, ended in one.rerun["transient"]) == (stays, not stays)
+        assert scores(one) == (reward / 2, 0.5 if stays else 0.0)
+        assert one.sound is stays
+        told: Any = as_json(one)
+        assert told["passed_before"] == (["a-0-0"] if stays else [])
+    assert not failed("a", BUSY, 1.0).passed_before, "nothing was answered"
+
+
+def test_points_that_no_model_earned_are_findings() -> None:
+    empty = RecordedCall(content=False, reasoning=True, output_tokens=9)
+    for unearned in (
+        run("a", 1.0, calls=(empty,)),
+        run("a", 0.5, calls=(RecordedCall(content=False),)),
+        run("a", 1.0, prompted=False),
+    ):
+        one = found(unearned, run("b", 0.0, tokens=9))
+        assert (one.false_points, one.sound) == ([unearned], False)
+        assert scores(one)[1] == 0.0
+    for earned in (
+        run("a", 0.0, calls=(empty,)),
+        run("a", 1.0, calls=(empty, RecordedCall(content=True))),
+    ):
+        assert found(earned).sound
+
+
+def test_what_the_harness_lays_to_the_environment_is_no_measurement() -> None:
+    broke = run("a", 0.0, tokens=9, status=ExecutionStatus.ENVIRONMENT_ERROR)
+    one = found(broke, run("b", 1.0, tokens=9))
+    assert (one.false_zeros, scores(one)) == ([broke], (0.5, 1.0))
+    assert "the environment failed" in broke.why
+    assert not run("a", 1.0, tokens=9, status=ExecutionStatus.ENVIRONMENT_ERROR).left_out
+
+
+def test_a_score_that_cannot_be_read_is_said() -> None:
+    one = found(run("a", None, tokens=9, unread="a dictionary"), failed("b", BUSY, 0.0))
+    assert "score not read of 1 run: a dictionary" in lines(one)
+
+
+def test_no_sum_is_made_over_unlike_runs() -> None:
+    runs = [
+        run("a", 1.0, tokens=9, evaluation="x", model="m", settings=(("heat", "0"),)),
+        run("a", 0.0, tokens=9, evaluation="x", model="m", settings=(("heat", "1"),)),
+        failed("a", DEAD_KEY, evaluation="y", model="m", settings=(("heat", "1"),)),
+    ]
+    one = found(*(replace(each, id=f"{n}") for n, each in enumerate(runs)))
+    assert [part.name for part in one.parts] == ["x · heat=0", "x · heat=1", "y · heat=1"]
+    told: Any = as_json(one)
+    assert (told["score_reported"], told["total"]) == (None, None)
+    assert [part["score_reported"] for part in told["parts"]] == [1.0, 0.0, 0.0]
+    assert "  2: api_error [auth, permanent]: HTTP 401 on 1 of 1 call" in lines(one)
+    said = [line for line in lines(one) if "published" in line and "heat" in line]
+    assert said[0].startswith("  x · heat=0: published 1.000 → corrected 1.000")
 
 
 def test_nothing_is_judged_where_no_run_says_whether_its_model_was_reached() -> None:

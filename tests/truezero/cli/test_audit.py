@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
 def test_an_audit_prints_the_corrected_score_and_exits_with_1(folder: Path) -> None:
     done = CliRunner().invoke(app, ["audit", str(folder)])
     assert done.exit_code == 1, done.output
-    assert "score as reported: 0.500\ncorrected: 1.000 over 1 of 2 runs" in done.stdout
+    assert "score: published 0.500 → corrected 1.000" in done.stdout
     assert "  doomed-2: api_error [auth, permanent]: HTTP 401 on 1 of 1 call" in done.stdout
 
 
@@ -74,7 +74,7 @@ def test_a_filter_is_to_an_audit_what_a_batch_would_have_said_it_is(tmp_path: Pa
     for options, code, said in (
         ([], 1, "  asked-1: api_error [rejected_request, permanent]: HTTP 400 on 1 of 1 call"),
         (["--content-filter", "failure"], 1, "false zeros: 1"),
-        (["--content-filter", "answer"], 0, "corrected: 0.000 over 1 of 1 run"),
+        (["--content-filter", "answer"], 0, "published 0.000 → corrected 0.000"),
     ):
         done = CliRunner().invoke(app, ["audit", str(tmp_path), *options])
         assert (done.exit_code, said in done.stdout) == (code, True), done.output

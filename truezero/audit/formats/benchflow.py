@@ -15,7 +15,7 @@ from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numb
 from truezero.audit.files import any_has, found, has, load, load_lines
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
-from truezero.audit.values import Json, count, instant, mapping, number, text, total
+from truezero.audit.values import Json, count, instant, mapping, score, text, total
 from truezero.integrations.benchflow_rollouts import STATUSES, proven, proven_error, suspected
 
 # A status that benchflow counted, with the subcategory that it, or our plugin, gave it.
@@ -25,6 +25,7 @@ _COINED: Final = {
     "model_not_found": "model_not_found",
     "rate_limit": "rate_limit_exceeded",
 }
+_PIPE: Final = "pipe_closed"  # the agent's pipe: whose fault, nobody says
 _marked: Final = has("task_name", "rollout_name", "n_prompts")
 
 
@@ -57,6 +58,7 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
     return FinishedRun(
         id=run,
         task=str(record["task_name"]),
+        evaluation=text(record.get("agent")) or "",
         model=text(record.get("model")),
         reward=_reward(record),
         status=ExecutionStatus.SUCCESS if judged else _status(record),
@@ -71,7 +73,7 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
 
 def _reward(record: Json) -> float | None:
     rewards = mapping(record.get("rewards"))
-    return number(rewards.get("reward"))
+    return score(rewards.get("reward"))
 
 
 def _tokens(record: Json) -> int | None:
@@ -87,6 +89,8 @@ def _tokens(record: Json) -> int | None:
 def _status(record: Json) -> ExecutionStatus:
     if text(record.get("error")):
         category = str(record.get("error_category"))
+        if category == _PIPE:
+            return ExecutionStatus.UNKNOWN_EXECUTION_ERROR
         return ExecutionStatus(STATUSES.get(category, "agent_error"))
     if text(record.get("verifier_error")):
         return ExecutionStatus.EVALUATION_FAILED

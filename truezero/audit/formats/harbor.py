@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import Final
 
 from classifier.records import ExecutionStatus
-from classifier.score_keys import reward_in
-from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
+from classifier.score_keys import keys_of, reported_score
+from truezero.audit.audit_format import (
+    AuditFormat,
+    folder_id,
+    mark_files,
+    numbered,
+    settings_of,
+    unstamped,
+)
 from truezero.audit.files import any_has, found, has, load
 from truezero.audit.formats import atif
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
-from truezero.audit.values import Json, count, items, length, mapping, number, objects, text, total
+from truezero.audit.values import Json, count, items, length, mapping, objects, score, text, total
 from truezero.integrations.harbor import (
     EXCEPTION_TYPES,
     KNOWN_AS,
@@ -54,11 +61,16 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
     kind = text(raised.get("exception_type"))
     status = ExecutionStatus(STATUSES.get(kind, "agent_error") if kind else "success")
     spoke, called = _trajectory(folder)
+    reward, unread = _reward(record)
     return FinishedRun(
         id=run,
         task=str(record["task_name"]),
+        origin=f"{record.get('id')}:{record['trial_name']}:{record.get('started_at')}",
+        evaluation=_evaluation(record),
+        settings=_settings(record),
         model=_model(record),
-        reward=_reward(record),
+        reward=reward,
+        unread=unread,
         status=status,
         error=RecordedError(text=text(raised.get("exception_message")) or "", type=kind)
         if kind
@@ -79,16 +91,32 @@ def _exception(record: Json) -> Json:
     return raised or next((each for each in reversed(steps) if each), {})
 
 
+def _evaluation(record: Json) -> str:
+    """Return the agent and the dataset, by which Harbor sums up trials too."""
+    agent = text(mapping(record.get("agent_info")).get("name"))
+    return " · ".join(each for each in (agent, text(record.get("source"))) if each)
+
+
+def _settings(record: Json) -> tuple[tuple[str, str], ...]:
+    """Return what the agent was called with."""
+    return settings_of(mapping(mapping(mapping(record.get("config")).get("agent")).get("kwargs")))
+
+
 def _model(record: Json) -> str | None:
     info = mapping(mapping(record.get("agent_info")).get("model_info"))
     name, provider = text(info.get("name")), text(info.get("provider"))
-    return f"{provider}/{name}" if provider and name else name
+    asked = text(mapping(mapping(record.get("config")).get("agent")).get("model_name"))
+    return f"{provider}/{name}" if provider and name else name or asked
 
 
-def _reward(record: Json) -> float | None:
+def _reward(record: Json) -> tuple[float | None, str | None]:
+    """Return the score, or why none can be read."""
     rewards = mapping(mapping(record.get("verifier_result")).get("rewards"))
-    known = {name: n for name, each in rewards.items() if (n := number(each)) is not None}
-    return reward_in(known, None)
+    known = {name: n for name, each in rewards.items() if (n := score(each)) is not None}
+    read = reported_score(known, None)
+    if read.unnamed:
+        return None, f"rewards under several keys ({keys_of(read.unnamed)}), none of them `reward`"
+    return read.score, "no number" if rewards and not known else None
 
 
 def _tokens(record: Json) -> int | None:

@@ -9,26 +9,21 @@ import json
 import struct
 import zipfile
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.answers import content, tokens_of
-from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block
-from truezero.audit.files import any_has, found, has, load, peek, save
-from truezero.audit.formats.inspect_metrics import (
-    LETTERS,
-    UNSCORED,
-    WORDS,
-    Recomputed,
-    recomputed,
-)
+from truezero.audit.answers import content, reasons, tokens_of
+from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, settings_of
+from truezero.audit.files import any_has, below, found, has, load, peek, save
+from truezero.audit.formats.inspect_metrics import UNSCORED, Recomputed, cast, recomputed
 from truezero.audit.judge import Audited
-from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
-from truezero.audit.values import Json, count, instant, items, mapping, number, text
+from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError, Settings
+from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
 from truezero.whole_file import whole
 
 # --- zips ---
@@ -139,6 +134,9 @@ _REJECTIONS: Final = {
     "model_length": "ContextWindowExceededError",
 }
 
+# What is set of a task, a solver and a model (log/_log.py: EvalSpec).
+_SETTINGS: Final = ("task_args", "solver_args", "model_args", "model_generate_config")
+
 _HEADER, _REDUCTIONS, _JOURNAL = "header.json", "reductions.json", "_journal/summaries/"
 _SCORED: Final = ("id", "epoch", "metadata", "scores", "error")  # of a sample, for its metrics
 
@@ -160,22 +158,74 @@ def _is_zipped(file: Path) -> bool:
     return file.suffix == ".eval" and zipfile.is_zipfile(file)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Log:
+    """One log; ``name`` is its path below what is audited, without the suffix.
+
+    ``results`` are the scores that it reports, one for each scorer or each key of a scorer's
+    dictionaries.
+    """
+
+    name: str
+    spec: Json
+    results: list[Json]
+    samples: Iterator[Json]
+
+    @property
+    def settings(self) -> Settings:
+        """Return what was set of the task, its solver and its model."""
+        named = {name: self.spec.get(name) for name in ("task_version", "solver")}
+        for each in _SETTINGS:
+            named |= mapping(self.spec.get(each))
+        return settings_of(named)
+
+    def origin(self, sample: Json) -> str | None:
+        """Return the id that Inspect gave a sample, the same in a copy and in a retried log."""
+        uuid, log = text(sample.get("uuid")), text(self.spec.get("eval_id"))
+        if uuid or log:
+            return uuid or f"{log}:{sample['id']}#{sample.get('epoch', 1)}"
+        ids = (self.spec.get("run_id"), self.spec.get("task_id"), self.spec.get("created"))
+        return f"{ids}:{sample['id']}#{sample.get('epoch', 1)}" if all(ids) else None
+
+
 def _read(path: Path) -> Iterator[FinishedRun]:
+    """Yield the samples. Logs of one task, model and settings are repeats, retried ones attempts.
+
+    A retried log keeps its ``task_id`` (_eval/run.py).
+    """
+    tries: dict[tuple[object, ...], Counter[tuple[object, int]]] = defaultdict(Counter)
     for file in _files(path):
-        spec, samples = _log(file)
-        for sample in samples:
-            yield _run(_id(file, sample), spec, sample)
+        log = _log(path, file)
+        settings, task = log.settings, str(log.spec.get("task") or "")
+        one = text(log.spec.get("task_id")) or log.name
+        for sample in log.samples:
+            run = _run(log, sample)
+            of = tries[task, run.model, settings, run.task]
+            epoch = one, count(sample.get("epoch")) or 1
+            of[epoch] += 1
+            yield replace(
+                run,
+                evaluation=task,
+                settings=settings,
+                repeat=list(of).index(epoch),
+                attempt=of[epoch] - 1,
+            )
 
 
-def _id(file: Path, sample: Json) -> str:
-    return f"{file.stem}:{sample['id']}#{sample.get('epoch', 1)}"
+def _id(log: str, sample: Json) -> str:
+    return f"{log}:{sample['id']}#{sample.get('epoch', 1)}"
 
 
-def _log(file: Path) -> tuple[Json, Iterator[Json]]:
-    """Return what was evaluated, and the samples one after another."""
+def _name(path: Path, file: Path) -> str:
+    return below(path, file).removesuffix(file.suffix)
+
+
+def _log(path: Path, file: Path) -> _Log:
+    """Return what was evaluated and reported, and the samples one after another."""
     if file.suffix == ".json":
         log = load(file)
-        return mapping(log.get("eval")), map(mapping, items(log.get("samples")))
+        samples = map(mapping, items(log.get("samples")))
+        return _log_of(_name(path, file), mapping(log), samples)
     try:
         members = read_members(file)
         heads = (
@@ -184,7 +234,12 @@ def _log(file: Path) -> tuple[Json, Iterator[Json]]:
         header = mapping(next((json.loads(read()) for read in heads), None))
     except (ZipError, ValueError) as error:
         raise AuditError(f"{file}: {error}") from None
-    return mapping(header.get("eval")), _samples(file, members)
+    return _log_of(_name(path, file), header, _samples(file, members))
+
+
+def _log_of(name: str, head: Json, samples: Iterator[Json]) -> _Log:
+    results = objects(mapping(head.get("results")).get("scores"))
+    return _Log(name=name, spec=mapping(head.get("eval")), results=results, samples=samples)
 
 
 def _samples(file: Path, members: dict[str, Callable[[], bytes]]) -> Iterator[Json]:
@@ -200,24 +255,25 @@ def _is_sample(name: str) -> bool:
     return name.startswith("samples/") and name.endswith(".json")
 
 
-def _run(run: str, spec: Json, sample: Json) -> FinishedRun:
+def _run(log: _Log, sample: Json) -> FinishedRun:
     calls = _calls(sample)
     error = text(mapping(sample.get("error")).get("message"))
     limit = text(mapping(sample.get("limit")).get("type"))
     status, reason = _ending(error, limit)
-    used = sample.get("model_usage")
-    tokens = sum(tokens_of(each) or 0 for each in used.values()) if isinstance(used, dict) else None
+    used = mapping(sample.get("model_usage"))
+    reward, unread = _reward(log, sample)
     return FinishedRun(
-        id=run,
+        id=_id(log.name, sample),
         task=str(sample["id"]),
-        repeat=max((count(sample.get("epoch")) or 1) - 1, 0),
-        model=text(spec.get("model")),
-        reward=_reward(sample),
+        origin=log.origin(sample),
+        model=text(log.spec.get("model")),
+        reward=reward,
+        unread=unread,
         status=status,
         termination_reason=reason,
         error=RecordedError(text=error) if error else None,
         calls=calls,
-        tokens=tokens,
+        tokens=total(map(tokens_of, used.values())),
         unknown=() if calls is not None else ("calls",),
     )
 
@@ -233,29 +289,42 @@ def _ending(
     return ExecutionStatus.SUCCESS, reason
 
 
-def _reward(sample: Json) -> float | None:
-    """Return the first scorer's value, as it was before a verdict of ours."""
+def _reward(log: _Log, sample: Json) -> tuple[float | None, str | None]:
+    """Return the first scorer's value, as it was before a verdict of ours, or why it is unread.
+
+    Of a dictionary it is the value whose metrics come first in the log's results.
+    """
     ours = mapping(mapping(mapping(sample.get("invalidation")).get("metadata")).get(KEY))
     scores = mapping(ours.get("reported")) or mapping(sample.get("scores"))
-    return next((_value(mapping(each).get("value")) for each in scores.values()), None)
-
-
-def _value(value: object) -> float | None:
-    if isinstance(value, str):
-        return LETTERS.get(value, WORDS.get(value.casefold()))
+    scorer, score = next(iter(scores.items()), (None, None))
+    value = mapping(score).get("value")
     if isinstance(value, dict):
-        numbers = [n for n in map(_value, value.values()) if n is not None]
-        return sum(numbers) / len(numbers) if numbers else None
-    return number(value)
+        reported = [each for each in log.results if each.get("scorer") == scorer]
+        names = [each.get("name") for each in reported if each.get("name") in value]
+        if not names:
+            return None, f"a dictionary of {len(value)} values, {_instead(reported)}"
+        value = value[names[0]]
+    read = cast(value)
+    nothing = value is None or isinstance(value, float)  # NaN: Inspect's own mark
+    kind = "text" if isinstance(value, str) else type(value).__name__
+    return read, None if read is not None or nothing else f"a {kind} that is no number"
+
+
+def _instead(reported: list[Json]) -> str:
+    """Say what Inspect itself reports of dictionaries, by metrics that a task defines."""
+    for name, metric in mapping(next(iter(reported), {}).get("metrics")).items():
+        value = number(mapping(metric).get("value"))
+        if value is not None:
+            return f"of which the log's own metric {name} makes {value:.3f}"
+    return "and no metric of the log names one"
 
 
 def _calls(sample: Json) -> tuple[RecordedCall, ...] | None:
-    """Return the calls to models; None if the log was written without its events."""
-    events = [mapping(each) for each in items(sample.get("events"))]
-    if not events:
-        return None
-    made = (each for each in events if each.get("event") == "model" and not each.get("pending"))
-    return tuple(map(_call, made))
+    """Return the calls to models; None if the log holds no events, or none but unfinished ones."""
+    events = objects(sample.get("events"))
+    models = [each for each in events if each.get("event") == "model"]
+    made = [each for each in models if not each.get("pending")]
+    return tuple(map(_call, made)) if made or (events and not models) else None
 
 
 def _call(event: Json) -> RecordedCall:
@@ -285,6 +354,8 @@ def _call(event: Json) -> RecordedCall:
         model=model,
         role=role,
         content=bool(called or spoken),
+        reasoning=bool(count(usage.get("reasoning_tokens")))
+        or any(reasons(each.get("content")) for each in messages),
         input_tokens=count(usage.get("input_tokens")),
         output_tokens=count(usage.get("output_tokens")),
         tool_calls=called,
@@ -323,13 +394,15 @@ def _finish(choice: Json) -> str | None:
 
 
 def _write(path: Path, verdicts: Verdicts) -> list[str]:
-    return [line for file in list(_files(path)) if (line := _write_one(file, verdicts))]
+    files = [(_name(path, file), file) for file in _files(path)]
+    return [line for name, file in files if (line := _write_one(name, file, verdicts))]
 
 
 @dataclass(slots=True)
 class _Copy:
-    """A log while its copy is written."""
+    """A log while its copy is written; ``name`` as of `_Log`."""
 
+    name: str
     file: Path
     verdicts: Verdicts
     marked: dict[str, Audited] = field(default_factory=dict)
@@ -337,9 +410,13 @@ class _Copy:
 
     def corrected(self, sample: Json) -> Json:
         """Return a sample with its verdict."""
-        run = _id(self.file, sample)
+        run = _id(self.name, sample)
         judged = self.verdicts.get(run)
-        if judged is not None and judged.spoiled:
+        if (
+            judged is not None
+            and judged.no_measurement
+            and (judged.reward is not None or judged.spoiled)
+        ):
             self.marked[run] = judged
             sample = _invalidated(sample, judged)
         self.scored.append({name: sample[name] for name in _SCORED if name in sample})
@@ -350,9 +427,9 @@ class _Copy:
         return recomputed(log, self.scored) if self.marked and log.get("results") else None
 
 
-def _write_one(file: Path, verdicts: Verdicts) -> str | None:
+def _write_one(name: str, file: Path, verdicts: Verdicts) -> str | None:
     """Write verdicts into one log, and its metrics over what remains; say which could not be."""
-    copy = _Copy(file, verdicts)
+    copy = _Copy(name, file, verdicts)
     now = _write_json(copy) if file.suffix == ".json" else _write_zip(copy)
     if now is None or not now.left:
         return None
@@ -382,7 +459,7 @@ def _write_zip(copy: _Copy) -> Recomputed | None:
     recompute = cache(lambda: copy.recomputed({**mapping(header), "reductions": reductions}))
 
     def summarised(summaries: Any) -> Any:
-        return _summaries(copy.file, summaries, copy.marked)
+        return _summaries(copy.name, summaries, copy.marked)
 
     def reduced(reductions: Any) -> Any:
         now = recompute()
@@ -438,11 +515,11 @@ def _unscored(scores: Json, why: str) -> Json:
     }
 
 
-def _summaries(file: Path, summaries: Any, marked: dict[str, Audited]) -> Any:
+def _summaries(log: str, summaries: Any, marked: dict[str, Audited]) -> Any:
     """Return the summaries that the viewer lists, with the same scores as the samples."""
     changed = []
     for each in map(mapping, items(summaries)):
-        judged = marked.get(_id(file, each))
+        judged = marked.get(_id(log, each))
         if judged is not None and each.get("scores"):
             why = judged.why
             each = {**each, "scores": _unscored(mapping(each["scores"]), why)}  # noqa: PLW2901

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from truezero.audit.audit_format import KEY
 from truezero.audit.files import load, save
-from truezero.audit.values import Json, items, mapping, number, text
+from truezero.audit.values import Json, items, mapping, score, text
 
 # --- values: scorer/_metric.py, value_to_float ---
 
@@ -33,17 +33,19 @@ def _is_unscored(value: object) -> bool:
     return isinstance(value, float) and math.isnan(value)
 
 
+def cast(value: object) -> float | None:
+    """Return a score as Inspect reads it; None of what is no number to it."""
+    if isinstance(value, str):
+        known = LETTERS.get(value, WORDS.get(value.casefold()))
+        return score(value) if known is None else known
+    return score(value)
+
+
 def _as_float(value: object) -> float:
     """Return a score as Inspect's metrics count it; text that is no number is 0."""
     if isinstance(value, dict | list):
         raise _NotKnown
-    if not isinstance(value, str):
-        return number(value) or 0.0
-    known = LETTERS.get(value, WORDS.get(value.lower()))
-    try:
-        return known if known is not None else number(float(value)) or 0.0
-    except ValueError:
-        return 0.0
+    return cast(value) or 0.0
 
 
 class _NotKnown(Exception):
@@ -209,9 +211,9 @@ class _Scored:
         """Return a scorer's values by sample."""
         found: dict[str, list[_Value]] = {}
         for sample in self.samples:
-            score = mapping(sample.get("scores")).get(scorer)
-            if score is not None:
-                value = sample, mapping(score).get("value")
+            given = mapping(sample.get("scores")).get(scorer)
+            if given is not None:
+                value = sample, mapping(given).get("value")
                 found.setdefault(str(sample.get("id")), []).append(value)
         return found
 
@@ -238,22 +240,22 @@ def _defined(metrics: Any) -> Iterator[str]:
             yield from _defined(each)
 
 
-def _score(score: Json, scored: _Scored, left: list[str]) -> Json:
-    scorer, name = str(score.get("scorer")), str(score.get("name"))
+def _score(of: Json, scored: _Scored, left: list[str]) -> Json:
+    scorer, name = str(of.get("scorer")), str(of.get("name"))
     values: list[tuple[Json, float]] | None = None
     counts: dict[str, int | None] = {"scored_samples": None, "unscored_samples": None}
     try:
-        view = scored.view(scorer, text(score.get("reducer")))
+        view = scored.view(scorer, text(of.get("reducer")))
         values = [(s, _as_float(v)) for s, v in _named(view, name, scorer) if not _is_unscored(v)]
         counts = {"scored_samples": len(values), "unscored_samples": len(view) - len(values)}
     except (_NotKnown, KeyError):
         pass
     metrics = {}
-    for key, metric in mapping(score.get("metrics")).items():
+    for key, metric in mapping(of.get("metrics")).items():
         metrics[key] = now = _metric(mapping(metric), values, scored.own)
         if KEY in mapping(now.get("metadata")):
             left.append(f"{key} of {name}")
-    return {**score, **counts, "metrics": metrics}
+    return {**of, **counts, "metrics": metrics}
 
 
 def _named(view: Sequence[_Value], name: str, scorer: str) -> Iterator[_Value]:
@@ -333,8 +335,8 @@ def _recomputed_by_inspect(log: Json, samples: Sequence[Json]) -> Recomputed | N
 def _shape(log: Json) -> list[tuple[object, ...]]:
     return [
         (
-            score.get("scorer"), score.get("name"), score.get("reducer"),
-            {mapping(m).get("group") or key for key, m in mapping(score.get("metrics")).items()},
+            of.get("scorer"), of.get("name"), of.get("reducer"),
+            {mapping(m).get("group") or key for key, m in mapping(of.get("metrics")).items()},
         )
-        for score in map(mapping, items(mapping(log.get("results")).get("scores")))
+        for of in map(mapping, items(mapping(log.get("results")).get("scores")))
     ]  # fmt: skip

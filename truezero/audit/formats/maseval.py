@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +15,9 @@ from classifier.records import ExecutionStatus
 from classifier.score_keys import reward_in
 from truezero.audit.answers import tokens_of
 from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
-from truezero.audit.files import any_has, found, has, load_lines, save_lines
+from truezero.audit.files import any_has, below, found, has, load_lines, save_lines
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
-from truezero.audit.values import Json, count, instant, items, mapping, number, text, total
+from truezero.audit.values import Json, count, instant, items, mapping, score, text, total
 from truezero.integrations.maseval import without_score
 
 _STATUSES: Final = {member.value: member for member in ExecutionStatus} | {
@@ -32,14 +33,15 @@ def _files(path: Path) -> Iterator[Path]:
     yield from (each for each in files if _marked(next(load_lines(each), None)))
 
 
-def _id(record: Json, file: Path) -> str:
-    return f"{file.name}:{record['task_id']}#{record['repeat_idx']}"
+def _id(name: str, record: Json) -> str:
+    return f"{name}:{record['task_id']}#{record['repeat_idx']}"
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
     for file in _files(path):
+        name = below(path, file)
         for record in load_lines(file):
-            yield _run(_id(record, file), _reported(record))
+            yield replace(_run(_id(name, record), _reported(record)), evaluation=name)
 
 
 def _reported(record: Json) -> Json:
@@ -79,7 +81,7 @@ def _reward(results: object) -> float | None:
         found_ = reward_in(None, mapping(each))
         if found_ is not None:
             return found_
-        numbers = [n for n in map(number, mapping(each).values()) if n is not None]
+        numbers = [n for n in map(score, mapping(each).values()) if n is not None]
         if len(numbers) == 1:
             return numbers[0]
     return None
@@ -127,8 +129,8 @@ def _tokens(usage: object) -> int | None:
 
 def _write(path: Path, verdicts: Verdicts) -> None:
     for file in _files(path):
-        records = load_lines(file)
-        save_lines(file, (_corrected(each, _id(each, file), verdicts) for each in records))
+        name, records = below(path, file), load_lines(file)
+        save_lines(file, (_corrected(each, _id(name, each), verdicts) for each in records))
 
 
 def _corrected(record: Json, run: str, verdicts: Verdicts) -> Json:

@@ -6,13 +6,14 @@ Facts of `evaluation/utils/shared.py` (EvalOutput) and of OpenHands/benchmarks.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from classifier.records import ExecutionStatus, TerminationReason
 from classifier.score_keys import reward_in
 from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
-from truezero.audit.files import any_has, found, has, load_lines, save_lines
+from truezero.audit.files import any_has, below, folder_below, found, has, load_lines, save_lines
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
@@ -23,15 +24,16 @@ _LIMITS: Final = ("maximum iteration", "max_iterations", "maximum budget")
 _marked: Final = has("instance_id", "test_result")
 
 
-def _id(file: Path, record: Json, place: int) -> str:
-    return f"{file.name}:{place + 1}:{record['instance_id']}"
+def _id(path: Path, file: Path, record: Json, place: int) -> str:
+    return f"{below(path, file)}:{place + 1}:{record['instance_id']}"
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
     for file in found(path, _PATTERN):
         for place, record in enumerate(load_lines(file)):
             if _marked(record):
-                yield _run(_id(file, record, place), unstamped(record))
+                run = _run(_id(path, file, record, place), unstamped(record))
+                yield replace(run, evaluation=folder_below(path, file))
 
 
 def _run(run: str, record: Json) -> FinishedRun:
@@ -109,13 +111,15 @@ def _acted(event: Json) -> bool:
 def _write(path: Path, verdicts: Verdicts) -> None:
     for file in list(found(path, _PATTERN)):
         lines = enumerate(load_lines(file))
-        save_lines(file, (_corrected(file, record, place, verdicts) for place, record in lines))
-
-
-def _corrected(file: Path, record: Json, place: int, verdicts: Verdicts) -> Json:
-    if not _marked(record):
-        return record
-    return marked(record, verdicts, _id(file, record, place), _fields)
+        save_lines(
+            file,
+            (
+                marked(record, verdicts, _id(path, file, record, place), _fields)
+                if _marked(record)
+                else record
+                for place, record in lines
+            ),
+        )
 
 
 def _fields(judged: Audited, before: Json) -> Json:

@@ -5,7 +5,8 @@ Facts of swebench 5.0.2 (`harness/reporting.py`) and mini-swe-agent 2.4.6 (`agen
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,19 +22,38 @@ from truezero.audit.audit_format import (
     unhealthy,
     unstamped,
 )
-from truezero.audit.files import any_has, found, has, load, load_lines, peek, save, save_lines
+from truezero.audit.files import (
+    any_has,
+    folder_below,
+    found,
+    has,
+    load,
+    load_lines,
+    peek,
+    save,
+    save_lines,
+)
 from truezero.audit.runs import FinishedRun, RecordedError
 from truezero.audit.values import Json, items, mapping, text
 from truezero.integrations.swebench import failures
 
-# Where a report lists an instance → its score; the first that lists it counts.
+# Where a report lists an instance → its score; the first that lists it counts. The harness before
+# 2.0 and the boards' `results.json` write `resolved`, and list the rest by how far each came.
 _SCORES: Final = {
     "resolved_ids": 1.0,
-    "unresolved_ids": 0.0,
-    "empty_patch_ids": 0.0,
-    "error_ids": 0.0,
-    "incomplete_ids": 0.0,
-}
+    "resolved": 1.0,
+    **dict.fromkeys(
+        ("unresolved_ids", "unresolved", "empty_patch_ids", "error_ids", "incomplete_ids",
+         "no_generation", "generated", "with_logs", "no_logs", "install_fail", "reset_failed",
+         "no_apply", "applied", "test_errored", "test_timeout"),
+        0.0,
+    ),
+}  # fmt: skip
+# Lists of instances whose patch was there to be tested.
+_RAN: Final = (
+    "completed_ids", "resolved_ids", "unresolved_ids", "error_ids", "resolved", "unresolved",
+    "generated", "applied",
+)  # fmt: skip
 _ENDINGS: Final = {
     "LimitsExceeded": (ExecutionStatus.SUCCESS, TerminationReason.MAX_STEPS),
     "TimeExceeded": (ExecutionStatus.TASK_TIMEOUT, None),
@@ -43,11 +63,19 @@ _ENDINGS: Final = {
     "exit_cost": (ExecutionStatus.SUCCESS, TerminationReason.MAX_STEPS),
     "exit_context": (ExecutionStatus.SUCCESS, TerminationReason.MAX_STEPS),
     "exit_format": (ExecutionStatus.AGENT_ERROR, None),
+    "early_exit": (ExecutionStatus.ENVIRONMENT_ERROR, None),
 }
 _UNSTATED: Final = (ExecutionStatus.SUCCESS, None)
 _FAILED: Final = (ExecutionStatus.AGENT_ERROR, None)
-_is_report: Final = has("resolved_ids", "submitted_ids")
 _is_prediction: Final = has("instance_id", "model_patch")
+
+
+def _is_report(record: Any) -> bool:
+    if not isinstance(record, dict):
+        return False
+    resolved = record.get("resolved_ids", record.get("resolved"))
+    others = record.keys() & {"submitted_ids", *_SCORES} - {"resolved_ids", "resolved"}
+    return isinstance(resolved, list) and any(isinstance(record[each], list) for each in others)
 
 
 def _predicts(record: Any) -> bool:
@@ -80,52 +108,123 @@ def _predictions(file: Path) -> list[Json]:
     return list(map(mapping, record.values() if isinstance(record, dict) else record))
 
 
-def _read(path: Path) -> Iterator[FinishedRun]:
-    reports, predicted = [], {}
+@dataclass(slots=True, kw_only=True)
+class _Submission:
+    """What one model, or agent, submitted, and what was made of it.
+
+    ``folder`` is that of its predictions, else of its report, below what is audited. ``report`` is
+    None as long as nobody has evaluated it. ``trajectories`` are files by instance.
+    """
+
+    folder: str
+    model: str | None = None
+    predicted: dict[str, Json] = field(default_factory=dict)
+    report: Json | None = None
+    report_file: Path | None = None
+    trajectories: dict[str, Path] = field(default_factory=dict)
+    alone: bool = True
+
+    @property
+    def instances(self) -> list[str]:
+        """Return the instances that anything is known of."""
+        listed = [str(each) for name in _SCORES for each in items((self.report or {}).get(name))]
+        return list(dict.fromkeys([*listed, *self.predicted, *self.trajectories]))
+
+    def id(self, instance: str) -> str:
+        """Return the id of a run."""
+        if self.alone:
+            return instance
+        return f"{'/'.join(each for each in (self.folder, self.model) if each)}:{instance}"
+
+
+def _submissions(path: Path) -> list[_Submission]:
+    """Find the submissions in a folder, with the reports and trajectories that belong to each."""
+    held: dict[tuple[str, str | None], _Submission] = {}
+    reports: list[tuple[Path, Json]] = []
     for file in _beside(path):
         record = peek(file)
         if _is_report(record):
-            reports.append(record)
-        elif _predicts(record):
-            predicted.update({str(each["instance_id"]): each for each in _predictions(file)})
-    trajectories = _trajectories(path if path.is_dir() else path.parent)
-    for report in reports or [None]:
-        for instance in _instances(report, predicted):
-            yield _run(instance, report, predicted.get(instance), trajectories.get(instance))
+            reports.append((file, record))
+            continue
+        for each in _predictions(file) if _predicts(record) else ():
+            of = folder_below(path, file), text(each.get("model_name_or_path"))
+            one = held.setdefault(of, _Submission(folder=of[0], model=of[1]))
+            one.predicted[str(each["instance_id"])] = each
+    found_ = list(held.values())
+    for file, record in reports:
+        owner = _owner(found_, path, file, record)
+        if owner is None or owner.report is not None:
+            folder = f"{folder_below(path, file)}/{file.stem}".lstrip("/")
+            owner = _Submission(folder=folder) if owner is None else replace(owner, folder=folder)
+            found_.append(owner)
+        owner.report, owner.report_file = record, file
+    for instance, file in _trajectories(path if path.is_dir() else path.parent):
+        owner = _owner(found_, path, file, {"submitted_ids": [instance]})
+        if owner is not None:
+            owner.trajectories[instance] = file
+    for one in found_:
+        one.alone = len(found_) == 1
+    return found_
 
 
-def _instances(report: Json | None, predicted: Json) -> list[str]:
-    listed = [str(each) for name in _SCORES for each in items((report or {}).get(name))]
-    return list(dict.fromkeys([*listed, *predicted]))
+def _owner(held: list[_Submission], path: Path, file: Path, record: Json) -> _Submission | None:
+    """Return the submission that a report or a trajectory is of; None if nothing tells.
+
+    It is the one in the nearest folder above. Of several there, it is the one whose model the file
+    is named after, as the harness does, else the one that predicted what is in it.
+    """
+    if len(held) == 1:
+        return held[0]
+    folder = f"{folder_below(path, file) if path.is_dir() else ''}/"
+    above = [each for each in held if folder.startswith(f"{each.folder}/" if each.folder else "")]
+    deepest = max((len(each.folder) for each in above), default=0)
+    near = [each for each in above if len(each.folder) == deepest] or held
+    named = [e for e in near if e.model and file.name.startswith(f"{e.model.replace('/', '__')}.")]
+    if len(named or near) == 1:
+        return (named or near)[0]
+    listed = {str(each) for name in ("submitted_ids", *_SCORES) for each in items(record.get(name))}
+    fitting = [each for each in named or near if each.predicted and listed >= each.predicted.keys()]
+    if not fitting and len(listed) == 1:
+        fitting = [each for each in near if listed <= each.predicted.keys()]
+    return fitting[0] if len(fitting) == 1 else None
 
 
-def _trajectories(folder: Path) -> dict[str, Path]:
+def _read(path: Path) -> Iterator[FinishedRun]:
+    for submission in _submissions(path):
+        for instance in submission.instances:
+            yield _run(instance, submission)
+
+
+def _trajectories(folder: Path) -> Iterator[tuple[str, Path]]:
     files = found(folder, "*.traj.json", "*.traj") if folder.is_dir() else iter(())
-    return {file.name.split(".traj")[0]: file for file in files}
+    yield from ((file.name.split(".traj")[0], file) for file in files)
 
 
-def _run(
-    instance: str, report: Json | None, prediction: Json | None, trajectory: Path | None
-) -> FinishedRun:
+def _run(instance: str, submission: _Submission) -> FinishedRun:
+    report, trajectory = submission.report, submission.trajectories.get(instance)
+    prediction = submission.predicted.get(instance)
     patch = None if prediction is None else text(prediction.get("model_patch"))
-    judged_in = ("completed_ids", "resolved_ids", "unresolved_ids", "error_ids")
-    ran = any(instance in items((report or {}).get(name)) for name in judged_in)
+    ran = any(instance in items((report or {}).get(name)) for name in _RAN)
     facts = mapping(load(trajectory)) if trajectory else {}
     info = mapping(facts.get("info"))
-    status, reason = _ending(text(info.get("exit_status")))
+    ended = text(info.get("exit_status"))
+    status, reason = _ending(ended)
     spoke, tokens = _said(facts)
+    result = patch or ran or text(info.get("submission"))
     unknown = ("calls",) if facts else ("calls", "errors", "tokens")
     return FinishedRun(
-        id=instance,
+        id=submission.id(instance),
         task=instance,
-        model=None if prediction is None else text(prediction.get("model_name_or_path")),
+        evaluation=submission.folder,
+        model=submission.model,
         reward=_reward(instance, report, patch, prediction),
         filled=report is None,
         status=status,
         termination_reason=reason,
         error=_error(info, facts) if status is ExecutionStatus.AGENT_ERROR else None,
         tokens=tokens,
-        output=True if patch or ran or spoke else (False if facts else None),
+        output=True if result or spoke else (False if facts else None),
+        cut_off=bool(facts) and ended is None and not result,
         unknown=unknown,
     )
 
@@ -133,10 +232,14 @@ def _run(
 def _reward(
     instance: str, report: Json | None, patch: str | None, prediction: Json | None
 ) -> float | None:
-    """Return the score: the report's, and without one the zero of an empty patch."""
+    """Return the score: the report's, and without one the zero of an empty patch.
+
+    Where a report lists only what was resolved, the rest of what was submitted was not.
+    """
     if report is not None:
         listed = (score for name, score in _SCORES.items() if instance in items(report.get(name)))
-        return next(listed, None)
+        rest = 0.0 if "resolved" in report and prediction is not None else None
+        return next(listed, rest)
     return 0.0 if prediction is not None and patch is None else None
 
 
@@ -174,18 +277,26 @@ def _said(facts: Json) -> tuple[bool, int | None]:
 
 
 def _write(path: Path, verdicts: Verdicts) -> None:
+    submissions = _submissions(path)
+    for each in submissions:
+        if each.report_file is not None:
+            _write_report(each, verdicts)
+    ids = {
+        (each.folder, each.model, instance): each.id(instance)
+        for each in reversed(submissions)
+        for instance in each.predicted
+    }
     for file in _beside(path):
-        record = peek(file)
-        if _is_report(record):
-            _write_report(file, record, verdicts)
-        elif _predicts(record):
-            _write_predictions(file, verdicts)
+        if _predicts(peek(file)):
+            _write_predictions(file, folder_below(path, file), ids, verdicts)
 
 
-def _write_report(file: Path, record: Json, verdicts: Verdicts) -> None:
-    before = unstamped(record)
-    false = {each: judged for each in _instances(before, {})
-             if (judged := unhealthy(verdicts, each)) is not None}  # fmt: skip
+def _write_report(submission: _Submission, verdicts: Verdicts) -> None:
+    assert submission.report_file is not None
+    before = unstamped(submission.report or {})
+    listed = dict.fromkeys(str(each) for name in _SCORES for each in items(before.get(name)))
+    false = {each: judged for each in listed
+             if (judged := unhealthy(verdicts, submission.id(each)))}  # fmt: skip
     if not false:
         return
     reasons = {each: judged.why for each, judged in false.items()}
@@ -201,14 +312,17 @@ def _write_report(file: Path, record: Json, verdicts: Verdicts) -> None:
         "added": changed[KEY]["added"],
         "verdicts": {each: block(judged) for each, judged in false.items()},
     }
-    save(file, changed, indent=4)
+    save(submission.report_file, changed, indent=4)
 
 
-def _write_predictions(file: Path, verdicts: Verdicts) -> None:
+def _write_predictions(
+    file: Path, folder: str, ids: Mapping[tuple[str, str | None, str], str], verdicts: Verdicts
+) -> None:
     """Mark predictions; the harness of SWE-bench ignores keys that it does not know."""
 
     def corrected(prediction: Json) -> Json:
-        return marked(prediction, verdicts, str(prediction["instance_id"]))
+        of = folder, text(prediction.get("model_name_or_path")), str(prediction["instance_id"])
+        return marked(prediction, verdicts, ids.get(of, ""))
 
     record = None if file.suffix == ".jsonl" else load(file)
     if record is None:
@@ -222,7 +336,7 @@ def _write_predictions(file: Path, verdicts: Verdicts) -> None:
 SWEBENCH = AuditFormat(
     name="swebench",
     title="SWE-bench",
-    marks="predictions with `model_patch`, or a report with `resolved_ids` and `submitted_ids`",
+    marks="predictions with `model_patch`, or a report that lists `resolved_ids` or `resolved`",
     recognises=_recognises,
     read=_read,
     write=_write,

@@ -8,17 +8,38 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
 from truezero.audit.answers import content, tokens_of
 from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
-from truezero.audit.files import any_has, found, has, load_lines, peek, save_lines
+from truezero.audit.files import (
+    any_has,
+    below,
+    folder_below,
+    found,
+    has,
+    load_lines,
+    peek,
+    save_lines,
+)
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
-from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
+from truezero.audit.values import (
+    Json,
+    count,
+    instant,
+    items,
+    mapping,
+    number,
+    objects,
+    score,
+    text,
+    total,
+)
 from truezero.integrations.trainers import ERROR
 from truezero.integrations.verifiers import ended_by, task_of
 
@@ -37,27 +58,31 @@ def _is_ours(record: Any) -> bool:
 
 
 def _read(path: Path) -> Iterator[FinishedRun]:
+    """Yield the runs; those of one task, model and folder are samples of it."""
+    repeats: Counter[tuple[str, str | None, str]] = Counter()
     for file in found(path, *_PATTERNS):
-        repeats: Counter[str] = Counter()
+        folder = folder_below(path, file)
         for place, line in enumerate(load_lines(file)):
-            for run, record in _records(file, place, line):
+            for run, record in _records(path, file, place, line):
                 task = _task(record) if _is_trace(record) else str(record["example_id"])
-                read = _trace if _is_trace(record) else _row
-                yield read(run, task, repeats[task], unstamped(record))
-                repeats[task] += 1
+                read = (_trace if _is_trace(record) else _row)(run, task, unstamped(record))
+                of = (folder, read.model, task)
+                yield replace(read, evaluation=folder, repeat=repeats[of])
+                repeats[of] += 1
 
 
 def _is_trace(record: Json) -> bool:
     return "example_id" not in record
 
 
-def _records(file: Path, place: int, line: Json) -> Iterator[tuple[str, Json]]:
+def _records(path: Path, file: Path, place: int, line: Json) -> Iterator[tuple[str, Json]]:
     """Yield the runs of a line, each with the id under which it is judged."""
+    name = below(path, file)
     if _is_episode(line):
         for trace in map(mapping, line["traces"]):
-            yield f"{file.name}:{trace.get('id')}", trace
+            yield f"{name}:{trace.get('id')}", trace
     elif _is_row(line):
-        yield f"{file.name}:{place + 1}", line
+        yield f"{name}:{place + 1}", line
 
 
 # --- a trace of 0.4 ----------------------------------------------------------------------------
@@ -69,7 +94,7 @@ def _task(trace: Json) -> str:
     return named or text(trace.get("id")) or "(unnamed)"
 
 
-def _trace(run: str, task: str, repeat: int, trace: Json) -> FinishedRun:
+def _trace(run: str, task: str, trace: Json) -> FinishedRun:
     errors = [mapping(each) for each in items(trace.get("errors"))]
     failed = errors[-1] if errors and not trace.get("ok") else None
     status = ExecutionStatus.AGENT_ERROR if failed else ExecutionStatus.SUCCESS
@@ -79,7 +104,7 @@ def _trace(run: str, task: str, repeat: int, trace: Json) -> FinishedRun:
     return FinishedRun(
         id=run,
         task=task,
-        repeat=repeat,
+        model=text(mapping(mapping(trace.get("agent")).get("config")).get("model")),
         reward=_reward(trace),
         status=status,
         termination_reason=TerminationReason(ended_by(trace))
@@ -101,9 +126,9 @@ def _error(error: Json) -> RecordedError:
 
 def _reward(trace: Json) -> float | None:
     values = [
-        score * (number(each.get("weight", 1.0)) or 0.0)
+        given * (number(each.get("weight", 1.0)) or 0.0)
         for each in map(mapping, mapping(trace.get("rewards")).values())
-        if (score := number(each.get("score"))) is not None
+        if (given := score(each.get("score"))) is not None
     ]
     return sum(values) if values else None
 
@@ -143,7 +168,7 @@ def _call(call: Json, nodes: list[Json]) -> RecordedCall:
 # --- a row of the earlier shape ----------------------------------------------------------------
 
 
-def _row(run: str, task: str, repeat: int, row: Json) -> FinishedRun:
+def _row(run: str, task: str, row: Json) -> FinishedRun:
     error = _row_error(row.get("error"))
     spoke, called = _completion(row.get("completion"))
     used = mapping(row.get("token_usage"))
@@ -151,9 +176,8 @@ def _row(run: str, task: str, repeat: int, row: Json) -> FinishedRun:
     return FinishedRun(
         id=run,
         task=task,
-        repeat=repeat,
         model=text(row.get("model")),
-        reward=number(row.get("reward")),
+        reward=score(row.get("reward")),
         status=ExecutionStatus.AGENT_ERROR if error else ExecutionStatus.SUCCESS,
         error=error,
         tokens=tokens if tokens is not None else tokens_of(row.get("usage")),
@@ -190,11 +214,11 @@ def _write(path: Path, verdicts: Verdicts) -> None:
     for file in list(found(path, *_PATTERNS)):
         if _is_ours(peek(file)):
             lines = enumerate(load_lines(file))
-            save_lines(file, (_line(file, place, line, verdicts) for place, line in lines))
+            save_lines(file, (_line(path, file, place, line, verdicts) for place, line in lines))
 
 
-def _line(file: Path, place: int, line: Json, verdicts: Verdicts) -> Json:
-    records = list(_records(file, place, line))
+def _line(path: Path, file: Path, place: int, line: Json, verdicts: Verdicts) -> Json:
+    records = list(_records(path, file, place, line))
     now = [marked(record, verdicts, run, _fields) for run, record in records]
     if all(each is record for each, (_, record) in zip(now, records, strict=True)):
         return line

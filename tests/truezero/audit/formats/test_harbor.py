@@ -52,6 +52,45 @@ def test_a_rejected_request_has_the_name_that_harbor_knows_it_by(tmp_path: Path)
     assert audit(tmp_path / "job.audited").runs[0].verdict.subcategory == "rejected_request"
 
 
+def test_agents_models_and_what_they_were_called_with_are_not_summed(tmp_path: Path) -> None:
+    agent = harbor_result(RUN)["agent_info"]
+    for name, facts in {
+        "a": {},
+        "b": {"agent_info": agent | {"name": "b"}},
+        "c": {"agent_info": agent | {"model_info": None}, "config": {"agent": {"model_name": "m"}}},
+        "d": {"config": {"agent": {"kwargs": {"effort": "high", "api_key": "secret"}}}},
+        "e": {"source": "words"},
+    }.items():
+        trial(tmp_path, name, **facts)
+    parts = {part.name: len(part.runs) for part in audit(tmp_path).parts}
+    assert parts == {
+        "a · openai/gpt-5": 1,
+        "b · openai/gpt-5": 1,
+        "a · m": 1,
+        "a · openai/gpt-5 · effort=high": 1,
+        "a · words · openai/gpt-5": 1,
+    }
+
+
+def test_a_trial_in_two_folders_counts_once(tmp_path: Path) -> None:
+    for folder in ("jobs", "jobs/backup"):
+        trial(tmp_path / folder, "a")
+    assert list(audit(tmp_path).copies.items()) == [("jobs/backup/a", "jobs/a")]
+
+
+def test_scores_are_read_or_it_is_said_why_not(tmp_path: Path) -> None:
+    for rewards, reward, unread in (
+        ({"reward": "1.0"}, 1.0, None),
+        ({"speed": 2, "style": 1}, None, "rewards under several keys (speed, style)"),
+        ({"reward": "fast"}, None, "no number"),
+        ({}, None, None),
+    ):
+        trial(tmp_path, "a", verifier_result={"rewards": rewards})
+        [run] = audit(tmp_path).runs
+        assert run.reward == reward
+        assert (run.unread or "").startswith(unread) if unread else run.unread is None
+
+
 # (exception, health)
 EXCEPTIONS = (
     ("AgentAuthenticationError", "api_error"),

@@ -18,7 +18,7 @@ from tests.truezero.audit.copies import check_copy, verdicts
 from tests.truezero.audit.harnesses import dump, inspect_log, inspect_sample
 from tests.truezero.audit.scenarios import KINDS, Raised, Scenario, scenarios
 from truezero.audit.formats.inspect_logs import INSPECT, ZipError, read_members, rewrite
-from truezero.audit.report import audit
+from truezero.audit.report import as_json, audit, lines
 from truezero.audit.runs import AuditError, FinishedRun
 
 REFUSED = Raised(type="AuthenticationError", text="Error code: 401 - {'error': 'bad key'}")
@@ -232,7 +232,11 @@ VALUES: tuple[tuple[object, float | None], ...] = (
     (0.25, 0.25),
     (math.nan, None),
     ("yes", 1.0),
-    ({"a": 1.0, "b": 0.0}, 0.5),
+    ("7.5", 7.5),
+    (" 3 ", 3.0),
+    ("nan", None),
+    ({"a": 1.0, "b": 0.0}, None),
+    ([1.0], None),
     ("free text", None),
     (None, None),
 )
@@ -246,6 +250,121 @@ def test_scores_are_read_as_inspects_own_accuracy_does(tmp_path: Path) -> None:
     dump(tmp_path / "log.json", inspect_log(samples))
     runs = [run for run in INSPECT.read(tmp_path) if isinstance(run, FinishedRun)]
     assert [run.reward for run in runs] == [reward for _, reward in VALUES]
+    assert [run.unread for run in runs if run.unread] == [
+        "a text that is no number",
+        "a dictionary of 2 values, and no metric of the log names one",
+        "a list that is no number",
+        "a text that is no number",
+    ]
+
+
+def test_of_a_dictionary_the_value_counts_that_the_logs_metrics_name(tmp_path: Path) -> None:
+    samples = [
+        rated(1, {"steps": 3, "solved": "0", "style": 1}),
+        rated(2, {"steps": 2, "solved": "C"}),
+    ]
+    log = with_results(inspect_log(samples), mean={})
+    for name, rewards, said in (
+        ("solved", [0.0, 1.0], None),
+        ("match", [None, None], "own metric mean makes 0.125"),
+    ):
+        log["results"]["scores"][0]["name"] = name
+        dump(tmp_path / "log.json", log)
+        runs = audit(tmp_path).runs
+        assert [run.reward for run in runs] == rewards
+        assert [said in (run.unread or "") for run in runs] == [True, True] if said else not said
+
+
+def test_a_dead_run_whose_score_cannot_be_read_is_a_false_zero(tmp_path: Path) -> None:
+    dump(tmp_path / "log.json", inspect_log([dead(1) | {"scores": {"s": {"value": {"a": 0}}}}]))
+    found = audit(tmp_path)
+    assert [run.task for run in found.false_zeros] == ["1"]
+    assert found.parts[0].score_reported is None
+
+
+# --- whose runs they are ---
+
+
+def spec(samples: list[dict[str, Any]], **facts: Any) -> dict[str, Any]:
+    log = inspect_log(samples)
+    return log | {"eval": log["eval"] | {"eval_id": facts.get("task_id"), **facts}}
+
+
+def test_tasks_models_and_settings_are_not_summed(tmp_path: Path) -> None:
+    each: tuple[dict[str, Any], ...] = (
+        {"task": "sums"},
+        {"task": "words"},
+        {"model": "openai/gpt-6"},
+        {"task_args": {"hints": True}},
+        {"model_generate_config": {"max_connections": 9}},  # changes no answer
+    )
+    for number, facts in enumerate(each):
+        log = spec([rated(1, "I" if number else "C")], task_id=f"i{number}", **facts)
+        dump(tmp_path / f"{number}.json", log)
+    found = audit(tmp_path)
+    assert {part.name: part.score_reported for part in found.parts} == {
+        "sums · openai/gpt-5": 1.0,
+        "words · openai/gpt-5": 0.0,
+        "t · openai/gpt-6": 0.0,
+        "t · openai/gpt-5 · hints=True": 0.0,
+        "t · openai/gpt-5": 0.0,
+    }
+
+
+def test_logs_of_one_task_are_repeats_and_retried_ones_attempts(tmp_path: Path) -> None:
+    for name, task_id, value in (("1", "a", "I"), ("2", "b", "C"), ("3", "b", "C")):
+        dump(tmp_path / f"{name}.json", spec([rated(1, value)], task_id=task_id, eval_id=name))
+    [part] = audit(tmp_path).parts
+    assert [(run.repeat, run.attempt) for run in part.runs] == [(0, 0), (1, 0), (1, 1)]
+    assert (part.scores.total, part.score_reported) == (2, 0.5)
+
+
+def test_the_same_log_twice_counts_once_and_is_said(tmp_path: Path) -> None:
+    samples = [rated(1, "C"), rated(2, "I")]
+    for folder in ("logs", "docs/logs"):
+        dump(tmp_path / folder / "x.json", inspect_log(samples))
+    eval_file(tmp_path / "converted.eval", samples)
+    found = audit(tmp_path)
+    assert (len(found.runs), found.parts[0].score_reported) == (2, 0.5)
+    said = (
+        "the same run twice, counted once: 2 in docs/logs/x of converted, 2 in logs/x of converted"
+    )
+    assert said in lines(found)
+    told: Any = as_json(found)
+    assert told["copies"]["logs/x:1#1"] == "converted:1#1"
+
+
+# --- what is not said ---
+
+
+def test_a_call_without_an_answer_is_a_call_and_the_runs_error_may_be_its_own(
+    tmp_path: Path,
+) -> None:
+    pending = {**inspect_sample(RUN)["events"][1], "output": {"choices": []}, "pending": True}
+    for error, rule, cause in (
+        ("Error 502 - Provider returned error", "all_failed", "provider_error:502"),
+        ("KeyError('x')", "not_recorded", None),
+    ):
+        sample = {**inspect_sample(RUN), "events": [pending], "model_usage": {}}
+        dump(tmp_path / "log.json", inspect_log([sample | {"error": {"message": error}}]))
+        [run] = audit(tmp_path).runs
+        assert (run.verdict.rule, run.verdict.fingerprint) == (rule, cause)
+
+
+def test_a_model_that_only_reasoned_was_reached(tmp_path: Path) -> None:
+    thought = {"type": "reasoning", "reasoning": "", "redacted": True}
+    for content, usage, rule in (
+        ([thought], {}, "healthy"),
+        ("", {"reasoning_tokens": 900}, "healthy"),
+        ("", {}, "not_recorded"),  # 950 tokens, of what nobody says
+        ("", {"output_tokens": 0}, "empty_answers"),
+    ):
+        event = inspect_sample(RUN)["events"][1]
+        event["output"]["choices"][0]["message"]["content"] = content
+        event["output"]["usage"] = {"input_tokens": 9, "output_tokens": 950, **usage}
+        dump(tmp_path / "log.json", inspect_log([inspect_sample(RUN) | {"events": [event]}]))
+        [run] = audit(tmp_path).runs
+        assert run.verdict.rule == rule
 
 
 def test_a_graders_failure_is_not_the_agents(tmp_path: Path) -> None:

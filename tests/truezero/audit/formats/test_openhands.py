@@ -75,7 +75,7 @@ def test_an_agent_that_only_said_what_it_was_told_did_not_act(tmp_path: Path) ->
 def test_an_empty_patch_that_was_not_evaluated_has_no_score_yet(tmp_path: Path) -> None:
     run = judged(tmp_path, test_result={"git_patch": ""})
     assert (run.reward, run.filled) == (0.0, True)
-    assert audit(tmp_path).score_reported is None
+    assert audit(tmp_path).parts[0].score_reported is None
     run = judged(tmp_path)
     assert (run.reward, run.filled) == (0.0, False)
-    assert audit(tmp_path).score_reported == 0.0
+    assert audit(tmp_path).parts[0].score_reported == 0.0

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_predictions_alone_leave_an_empty_patch_undecided(tmp_path: Path) -> Non
         found = audit(tmp_path / "preds.json")
         assert [run.verdict.health.value for run in found.runs] == ["healthy", *["undecided"] * 2]
         assert [run.reward for run in found.runs] == [None, 0.0, 0.0]
-        assert found.score_reported is None, "nobody has scored them yet"
+        assert found.parts[0].score_reported is None, "nobody has scored them yet"
     dump_lines(tmp_path / "all_preds.jsonl", records)
     assert len(audit(tmp_path / "all_preds.jsonl").runs) == 3
 
@@ -66,6 +67,82 @@ def test_an_instance_of_a_report_has_the_score_of_its_list(tmp_path: Path) -> No
         "d": (0.0, "healthy"),
         "e": (0.0, "undecided"),
     }
+
+
+def report(**lists: list[str]) -> dict[str, Any]:
+    return {
+        "submitted_ids": sorted(chain.from_iterable(lists.values())),
+        "resolved_ids": [],
+    } | lists
+
+
+def test_each_submission_is_judged_by_itself(tmp_path: Path) -> None:
+    """Side by side in folders, two models in one folder, and one that was evaluated twice."""
+    for folder, model, patch in (("a", "m", "diff"), ("b", "m", ""), ("b", "org/n", "diff")):
+        record = prediction("k-1", patch) | {"model_name_or_path": model}
+        dump_lines(tmp_path / folder / f"{model[-1]}.jsonl", [record])
+    dump(tmp_path / "a" / "results" / "r.json", report(resolved_ids=["k-1"]))
+    dump(tmp_path / "b" / "org__n.run.json", report(unresolved_ids=["k-1"]))
+    dump(tmp_path / "b" / "m" / "trajs" / "k-1.traj.json", mini_trajectory(FALSE))
+    dump(tmp_path / "b" / "m.run.json", report(empty_patch_ids=["k-1"]))
+    found = audit(tmp_path)
+    assert {part.name: part.score_reported for part in found.parts} == {
+        "a · m": 1.0, "b · m": 0.0, "b · org/n": 0.0,
+    }  # fmt: skip
+    assert {run.id for run in found.runs} == {"a/m:k-1", "b/m:k-1", "b/org/n:k-1"}
+    dump(tmp_path / "a" / "results" / "again.json", report(unresolved_ids=["k-1"]))
+    assert sorted(part.score_reported or 0.0 for part in audit(tmp_path).parts) == [
+        0.0,
+        0.0,
+        0.0,
+        1.0,
+    ]
+
+
+def test_a_verdict_marks_the_submission_that_it_is_of(tmp_path: Path) -> None:
+    for folder in ("good", "bad"):
+        dump_lines(tmp_path / "in" / folder / "preds.jsonl", [prediction("k-1", "")])
+        dump(tmp_path / "in" / folder / "m.run.json", report(empty_patch_ids=["k-1"]))
+    dump(tmp_path / "in" / "bad" / "k-1.traj.json", mini_trajectory(FALSE))
+    audit(tmp_path / "in", write=True, out=tmp_path / "out")
+    marked = [file.parent.name for file in (tmp_path / "out").rglob("*.json*")
+              if "auth:401" in file.read_text()]  # fmt: skip
+    assert marked == ["bad", "bad"]
+
+
+def test_older_reports_are_read(tmp_path: Path) -> None:
+    names = ("a", "b", "c", "d")
+    dump_lines(tmp_path / "all_preds.jsonl", [prediction(name, "diff") for name in names])
+    for older in (
+        {"resolved": ["a"], "unresolved_ids": ["b", "c", "d"]},
+        {"resolved": ["a"], "no_generation": ["b"], "no_logs": ["c"]},
+        {"resolved": ["a"], "generated": ["a", "b", "c"], "applied": ["a", "b"], "no_apply": ["c"]},
+    ):
+        dump(tmp_path / "results" / "results.json", older)
+        found = audit(tmp_path)
+        assert [run.reward for run in sorted(found.runs, key=lambda run: run.task)] == [1, 0, 0, 0]
+        assert found.parts[0].score_reported == 0.25
+
+
+def test_what_left_no_prediction_is_a_run_too(tmp_path: Path) -> None:
+    """A trajectory that just stops says neither that its agent failed nor that it was done."""
+    answered = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
+    dump_lines(tmp_path / "all_preds.jsonl", [prediction("k-1", "diff")])
+    for name, info, health in (
+        ("k-2", {"exit_status": None}, "undecided"),
+        ("k-3", {"exit_status": None, "submission": "diff"}, "healthy"),
+        ("k-4", {"exit_status": "submitted"}, "healthy"),
+        ("k-5", {"exit_status": "early_exit"}, "healthy"),
+    ):
+        facts = mini_trajectory(answered)
+        dump(tmp_path / "trajs" / f"{name}.traj", facts | {"info": facts["info"] | info})
+        run = next(run for run in audit(tmp_path).runs if run.task == name)
+        assert (run.verdict.health.value, run.reward) == (health, None)
+        assert run.no_measurement is (name == "k-5")
+    dump(tmp_path / "m.r.json", report(resolved_ids=["k-1"], incomplete_ids=["k-2", "k-5"]))
+    [part] = audit(tmp_path).parts
+    assert (part.score_reported, part.scores.score_effective) == (1 / 3, 0.5)
+    assert part.out == {"environment": 1}
 
 
 def test_the_endings_of_agents_are_no_providers_failures(tmp_path: Path) -> None:
