@@ -65,9 +65,10 @@ class Audited:
     """One judged run; ``reward`` is the score that its harness counts.
 
     What stands in `FinishedRun` means the same here. ``calls``: whether the files hold its calls,
-    so that the verdict's counts are counts. ``environment``: the harness says that the environment
-    failed, and not the agent. ``wordless``: all its answers are known to be without a
-    text and a tool call. ``missing``: why it is undecided.
+    so that the verdict's counts are counts. ``silent``: nothing in them shows if answers came.
+    ``environment``: the harness says that the environment failed, and not the agent. ``wordless``:
+    all its answers are known to be without a text and a tool call. ``missing``: why it is
+    undecided.
     """
 
     id: str
@@ -83,6 +84,7 @@ class Audited:
     calls: bool
     filled: bool = False
     unread: str | None = None
+    silent: bool = False
     environment: bool = False
     wordless: bool = False
     missing: str | None = None
@@ -97,8 +99,13 @@ class Audited:
 
     @property
     def passed_before(self) -> bool:
-        """True if failures ended it after it had done all that was asked: a measurement."""
-        return self.verdict.rule == "interrupted" and (self.reward or 0.0) >= PASSED
+        """True if failures ended it after it had done all that was asked: a measurement.
+
+        Where nothing shows if answers came, the score does.
+        """
+        unseen = self.silent and self.verdict.health is Health.API_ERROR
+        ended = unseen or self.verdict.rule == "interrupted"
+        return ended and (self.reward or 0.0) >= PASSED
 
     @property
     def unearned(self) -> bool:
@@ -170,6 +177,7 @@ def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
         calls=subject.calls is not None,
         filled=subject.filled,
         unread=subject.unread,
+        silent=_silent(subject),
         environment=subject.status is ExecutionStatus.ENVIRONMENT_ERROR,
         wordless=_wordless(subject),
         missing=missing,
@@ -205,7 +213,7 @@ def _verdict(run: FinishedRun, policy: Policy) -> tuple[Verdict, str | None]:
         attempt=run.attempt,
         model=run.model if run.model and canonical(run.model) in named else None,
         exchanges=exchanges,
-        gaps=int(not exchanges and _silent(run)),
+        gaps=int(not exchanges and _uncounted(run)),
         outcome=Outcome(
             status=run.status,
             termination_reason=run.termination_reason,
@@ -260,7 +268,12 @@ def _without_status(verdict: Verdict, exchanges: tuple[Exchange, ...]) -> Verdic
 
 
 def _silent(run: FinishedRun) -> bool:
-    """Return True if nothing shows if a model was called or not."""
+    """Return True if nothing shows if a model answered."""
+    return _uncounted(run) and run.output is None
+
+
+def _uncounted(run: FinishedRun) -> bool:
+    """Return True if nothing that was counted shows if a model was called or not."""
     if run.prompted is False or run.status is ExecutionStatus.SETUP_FAILED:
         return False
     if run.calls is not None or run.tokens is not None:

@@ -50,7 +50,7 @@ _LONGEST = 40  # characters of a setting in a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class ScoredPart:
     """The runs of one evaluation, model and settings, which are summed with no others.
 
     ``name`` says what tells it from the other parts. ``score_reported`` is the mean of what the
@@ -87,7 +87,7 @@ class AuditReport:
     format: str
     path: str
     runs: tuple[Audited, ...]
-    parts: tuple[Part, ...]
+    parts: tuple[ScoredPart, ...]
     copies: dict[str, str]
     rerun: dict[str, list[Audited]]
     written: str | None = None
@@ -159,7 +159,7 @@ def _once(runs: Sequence[Audited]) -> tuple[list[Audited], dict[str, str]]:
     return own, copies
 
 
-def _parts(runs: Sequence[Audited]) -> tuple[Part, ...]:
+def _parts(runs: Sequence[Audited]) -> tuple[ScoredPart, ...]:
     held: dict[tuple[str, str | None, Settings], list[Audited]]
     held = defaultdict(list)
     for run in runs:
@@ -196,7 +196,7 @@ def _part(
     name: str,
     of: tuple[str, str | None, Settings],
     runs: Sequence[Audited],
-) -> Part:
+) -> ScoredPart:
     scored = any(run.reward is not None and not run.filled for run in runs)
     entries = [_entry(run, scored=scored) for run in runs]
     by_id = {run.id: run for run in runs}
@@ -204,7 +204,7 @@ def _part(
     whole = whole_batch(CountedRollout(each, float(at)) for at, each in enumerate(entries))
     rewards = [run.reward for run in counted if run.reward is not None] if scored else []
     evaluation, model, settings = of
-    return Part(
+    return ScoredPart(
         name=name,
         evaluation=evaluation,
         model=model,
@@ -303,7 +303,7 @@ def as_json(report: AuditReport) -> Json:
     }
 
 
-def _scores(part: Part) -> Json:
+def _scores(part: ScoredPart) -> Json:
     score = part.scores
     return {
         "total": score.total,
@@ -317,7 +317,7 @@ def _scores(part: Part) -> Json:
     }
 
 
-def _to_part(part: Part) -> Json:
+def _to_part(part: ScoredPart) -> Json:
     return {
         "evaluation": part.evaluation,
         "model": part.model,
@@ -402,7 +402,7 @@ def _copy_lines(report: AuditReport) -> Iterator[str]:
         yield f"the same run twice, counted once: {', '.join(named)}{more}"
 
 
-def _score_lines(part: Part, head: str) -> Iterator[str]:
+def _score_lines(part: ScoredPart, head: str) -> Iterator[str]:
     score = part.scores
     if part.score_reported is None:
         yield f"{head}: the files hold none"

@@ -83,6 +83,8 @@ def run_of(record: Record) -> FinishedRun:
     elif words:
         facts["error"] = RecordedError(text=words, type=evidence.get("exception_type"))
         facts["status"] = ExecutionStatus.AGENT_ERROR
+    if evidence.get("trace") == 0:
+        facts["output"] = False  # it holds none of the agent's messages
     return FinishedRun(
         id=f"{record['set']}:{record['trial']}",
         task=record["trial"],

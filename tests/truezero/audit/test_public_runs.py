@@ -45,6 +45,7 @@ def test_findings_are_compared_with_labels_and_scores_with_what_was_measured() -
     assert (errors.published, errors.corrected) == pytest.approx((1 / 3 - 2 / 8, 1 / 3 - 1 / 5))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SHARED, reason="the shared records are not here")
 def test_corrected_scores_of_published_runs_are_nearer_to_what_was_measured() -> None:
     each = judged(SHARED)

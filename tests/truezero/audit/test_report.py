@@ -188,6 +188,9 @@ def test_a_run_that_passed_before_a_failure_ended_it_stays_and_is_listed() -> No
         told: Any = as_json(one)
         assert told["passed_before"] == (["a-0-0"] if stays else [])
     assert not failed("a", BUSY, 1.0).passed_before, "nothing was answered"
+    assert not run("a", 1.0, output=False, error=BUSY).passed_before
+    assert run("a", 1.0, error=BUSY).passed_before, "who passed was answered"
+    assert run("a", 0.0, error=BUSY).no_measurement
 
 
 def test_points_that_no_model_earned_are_findings() -> None:

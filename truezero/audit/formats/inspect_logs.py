@@ -274,6 +274,7 @@ def _run(log: _Log, sample: Json) -> FinishedRun:
         error=RecordedError(text=error) if error else None,
         calls=calls,
         tokens=total(map(tokens_of, used.values())),
+        output=_spoke(mapping(sample.get("output"))) or None,
         unknown=() if calls is not None else ("calls",),
     )
 
@@ -325,6 +326,11 @@ def _calls(sample: Json) -> tuple[RecordedCall, ...] | None:
     models = [each for each in events if each.get("event") == "model"]
     made = [each for each in models if not each.get("pending")]
     return tuple(map(_call, made)) if made or (events and not models) else None
+
+
+def _spoke(output: Json) -> bool:
+    messages = (mapping(each.get("message")) for each in objects(output.get("choices")))
+    return any(each.get("tool_calls") or any(content(each.get("content"))) for each in messages)
 
 
 def _call(event: Json) -> RecordedCall:

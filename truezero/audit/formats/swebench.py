@@ -110,7 +110,7 @@ def _predictions(file: Path) -> list[Json]:
 
 @dataclass(slots=True, kw_only=True)
 class _Submission:
-    """What one model, or agent, submitted, and what was made of it.
+    """The predictions of one model, with their report and trajectories.
 
     ``folder`` is that of its predictions, else of its report, below what is audited. ``report`` is
     None as long as nobody has evaluated it. ``trajectories`` are files by instance.

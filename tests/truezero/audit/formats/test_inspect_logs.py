@@ -351,6 +351,15 @@ def test_a_call_without_an_answer_is_a_call_and_the_runs_error_may_be_its_own(
         assert (run.verdict.rule, run.verdict.fingerprint) == (rule, cause)
 
 
+def test_a_log_without_events_and_usage_still_shows_its_last_answer(tmp_path: Path) -> None:
+    answer = {"choices": [{"message": {"role": "assistant", "content": "an answer"}}]}
+    for output, rule in ((answer, "healthy"), ({"choices": []}, "not_recorded")):
+        sample = inspect_sample(RUN) | {"events": [], "model_usage": {}, "output": output}
+        dump(tmp_path / "log.json", inspect_log([sample]))
+        [run] = audit(tmp_path).runs
+        assert run.verdict.rule == rule
+
+
 def test_a_model_that_only_reasoned_was_reached(tmp_path: Path) -> None:
     thought = {"type": "reasoning", "reasoning": "", "redacted": True}
     for content, usage, rule in (
