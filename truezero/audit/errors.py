@@ -176,6 +176,13 @@ _ELSEWHERE: Final = re.compile(
     r"pytest|verifier|subprocess|permissionerror|filenotfounderror|traceback in task)\b",
     re.IGNORECASE,
 )
+# A connection that broke, without a word of where it led to.
+_TRANSPORT: Final = re.compile(
+    r"\b(?:connect(?:ion)?|socket|stream|peer)\b.{0,40}"
+    r"\b(?:reset|refused|closed|terminat\w+|aborted|errors?|lost|dropped|failed|broken)\b|"
+    r"\b(?:broken pipe|unexpected eof|server disconnected|name resolution)\b",
+    re.IGNORECASE,
+)
 _PLAIN: Final = frozenset(
     (Subcategory.AUTH, Subcategory.QUOTA, Subcategory.RATE_LIMIT, Subcategory.MODEL_NOT_FOUND)
 )
@@ -226,6 +233,11 @@ def failed_call(error: RecordedError, *, of_call: bool, upstream: str = "") -> F
         )
     )
     return None if cause is None else FailedCall(status=read.status, ending=ending, cause=cause)
+
+
+def broken_connection(error: RecordedError) -> bool:
+    """Return True if an error is a connection's that may have been a model's, and names none."""
+    return bool(_TRANSPORT.search(error.text)) and not _elsewhere(error.text)
 
 
 def _judged(text: str) -> FailedCall | None:

@@ -31,7 +31,7 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
 )
-from truezero.audit.errors import failed_call
+from truezero.audit.errors import broken_connection, failed_call
 from truezero.audit.runs import FinishedRun, RecordedCall, Settings, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
@@ -52,6 +52,7 @@ _UNPROVEN = frozenset(("unexplained_rejections", "unread_answers"))
 NOTHING = "neither calls, tokens, output nor an error of a provider are recorded"
 BEFORE = "it ended on a rejected request, and nothing shows if answers came before"
 HOLLOW = "answers without text or a tool call, and no word of what else was in them"
+BROKEN = "it ended on a broken connection, and nothing says if that was the model's"
 CUT_OFF = "how it ended is not recorded, and it left no result"
 
 # --- a judged run ---
@@ -243,7 +244,11 @@ def _missing(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, ...]
     if verdict.rule == "empty_answers":
         answers = [x for x in exchanges if x.role == "agent" and not x.failed]
         return HOLLOW if any(x.usage.output_tokens != 0 for x in answers) else None
-    return CUT_OFF if run.cut_off and verdict.health is Health.HEALTHY else None
+    if verdict.health is not Health.HEALTHY:
+        return None
+    if run.calls is None and run.error is not None and broken_connection(run.error):
+        return BROKEN
+    return CUT_OFF if run.cut_off else None
 
 
 def _wordless(run: FinishedRun) -> bool:

@@ -162,8 +162,13 @@ def _once(runs: Sequence[Audited]) -> tuple[list[Audited], dict[str, str]]:
 def _parts(runs: Sequence[Audited]) -> tuple[ScoredPart, ...]:
     held: dict[tuple[str, str | None, Settings], list[Audited]]
     held = defaultdict(list)
+    models: dict[tuple[str, Settings], set[str]] = defaultdict(set)
     for run in runs:
-        held[run.evaluation, run.model, run.settings].append(run)
+        models[run.evaluation, run.settings] |= {run.model} if run.model else set()
+    for run in runs:
+        named = models[run.evaluation, run.settings]
+        model = next(iter(named)) if len(named) == 1 else run.model  # it is not in each record
+        held[run.evaluation, model, run.settings].append(run)
     told = {
         "evaluation": len({evaluation for evaluation, _, _ in held}) > 1,
         "model": len({model for _, model, _ in held}) > 1,

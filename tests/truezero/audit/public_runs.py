@@ -83,14 +83,14 @@ def run_of(record: Record) -> FinishedRun:
     elif words:
         facts["error"] = RecordedError(text=words, type=evidence.get("exception_type"))
         facts["status"] = ExecutionStatus.AGENT_ERROR
-    if evidence.get("trace") == 0:
-        facts["output"] = False  # it holds none of the agent's messages
+    if evidence.get("trace") == 0 or evidence.get("output_tokens") == 0:
+        facts["output"] = False  # the agent left no message
     return FinishedRun(
         id=f"{record['set']}:{record['trial']}",
         task=record["trial"],
         evaluation=record["set"],
         reward=record["reward"],
-        tokens=evidence.get("tokens", evidence.get("output_tokens")),
+        tokens=evidence.get("tokens"),
         unknown=("calls",),
         **facts,
     )

@@ -18,6 +18,8 @@ ANSWER = RecordedCall(content=True, input_tokens=9, output_tokens=3, model="open
 EMPTY = RecordedCall(content=False, input_tokens=9, output_tokens=0, model="openai/gpt-5")
 FAILED = RecordedCall(error=DEAD_KEY, model="openai/gpt-5")
 TOO_LONG = RecordedError(text="prompt is too long: 9001 tokens > 9000 maximum", status=400)
+BROKEN = RecordedError(text="stream closed before the headers: connection reset by peer")
+OF_A_TOOL = RecordedError(text="docker: connection to the daemon refused")
 NO_ROUTE = RecordedError(text="Invalid URL (POST /v1/v1/chat/completions)", status=404)
 
 
@@ -56,6 +58,10 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"calls": (replace(EMPTY, output_tokens=9),)}, "undecided", "not_recorded"),
     ({"calls": (replace(EMPTY, output_tokens=None),)}, "undecided", "not_recorded"),
     ({"calls": (FAILED, EMPTY)}, "suspected_api_error", "empty_answers"),
+    # Nobody says whose connection broke, unless each call of the model is recorded.
+    ({"error": BROKEN, "tokens": 12}, "undecided", "not_recorded"),
+    ({"error": BROKEN, "calls": (ANSWER,)}, "healthy", "healthy"),
+    ({"error": OF_A_TOOL, "tokens": 12}, "healthy", "healthy"),
     # An ending that is not recorded is none.
     ({"tokens": 12, "cut_off": True}, "undecided", "not_recorded"),
     ({"calls": (ANSWER, FAILED), "cut_off": True}, "api_error", "interrupted"),

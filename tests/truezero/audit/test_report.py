@@ -235,6 +235,8 @@ def test_no_sum_is_made_over_unlike_runs() -> None:
     assert (told["score_reported"], told["total"]) == (None, None)
     assert [part["score_reported"] for part in told["parts"]] == [1.0, 0.0, 0.0]
     assert "  2: api_error [auth, permanent]: HTTP 401 on 1 of 1 call" in lines(one)
+    unnamed = found(run("a", 1.0, model="m"), run("b", 0.0))
+    assert [(part.model, len(part.runs)) for part in unnamed.parts] == [("m", 2)]
     said = [line for line in lines(one) if "published" in line and "heat" in line]
     assert said[0].startswith("  x · heat=0: published 1.000 → corrected 1.000")
 

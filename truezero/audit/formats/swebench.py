@@ -127,7 +127,7 @@ class _Submission:
     @property
     def instances(self) -> list[str]:
         """Return the instances that anything is known of."""
-        listed = [str(each) for name in _SCORES for each in items((self.report or {}).get(name))]
+        listed = _scores(self.report or {})
         return list(dict.fromkeys([*listed, *self.predicted, *self.trajectories]))
 
     def id(self, instance: str) -> str:
@@ -191,8 +191,20 @@ def _owner(held: list[_Submission], path: Path, file: Path, record: Json) -> _Su
 
 def _read(path: Path) -> Iterator[FinishedRun]:
     for submission in _submissions(path):
+        report = submission.report or {}
+        scores = _scores(report)
+        ran = {str(each) for name in _RAN for each in items(report.get(name))}
         for instance in submission.instances:
-            yield _run(instance, submission)
+            yield _run(instance, submission, scores, ran=instance in ran)
+
+
+def _scores(report: Json) -> dict[str, float]:
+    """Return the score of each instance that a report lists."""
+    scores: dict[str, float] = {}
+    for name, score in _SCORES.items():
+        for each in items(report.get(name)):
+            scores.setdefault(str(each), score)
+    return scores
 
 
 def _trajectories(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -200,11 +212,12 @@ def _trajectories(folder: Path) -> Iterator[tuple[str, Path]]:
     yield from ((file.name.split(".traj")[0], file) for file in files)
 
 
-def _run(instance: str, submission: _Submission) -> FinishedRun:
+def _run(
+    instance: str, submission: _Submission, scores: Mapping[str, float], *, ran: bool
+) -> FinishedRun:
     report, trajectory = submission.report, submission.trajectories.get(instance)
     prediction = submission.predicted.get(instance)
     patch = None if prediction is None else text(prediction.get("model_patch"))
-    ran = any(instance in items((report or {}).get(name)) for name in _RAN)
     facts = mapping(load(trajectory)) if trajectory else {}
     info = mapping(facts.get("info"))
     ended = text(info.get("exit_status"))
@@ -217,7 +230,7 @@ def _run(instance: str, submission: _Submission) -> FinishedRun:
         task=instance,
         evaluation=submission.folder,
         model=submission.model,
-        reward=_reward(instance, report, patch, prediction),
+        reward=scores.get(instance, _unlisted(report, patch, prediction)),
         filled=report is None,
         status=status,
         termination_reason=reason,
@@ -229,18 +242,17 @@ def _run(instance: str, submission: _Submission) -> FinishedRun:
     )
 
 
-def _reward(
-    instance: str, report: Json | None, patch: str | None, prediction: Json | None
-) -> float | None:
-    """Return the score: the report's, and without one the zero of an empty patch.
+def _unlisted(report: Json | None, patch: str | None, prediction: Json | None) -> float | None:
+    """Return the score of an instance that no report lists: without a patch it will be a zero.
 
-    Where a report lists only what was resolved, the rest of what was submitted was not.
+    A report of before 2.0 that lists what was resolved says that the rest of what was submitted
+    was not.
     """
+    if prediction is None:
+        return None
     if report is not None:
-        listed = (score for name, score in _SCORES.items() if instance in items(report.get(name)))
-        rest = 0.0 if "resolved" in report and prediction is not None else None
-        return next(listed, rest)
-    return 0.0 if prediction is not None and patch is None else None
+        return 0.0 if "resolved" in report else None
+    return 0.0 if patch is None else None
 
 
 def _ending(status: str | None) -> tuple[ExecutionStatus, TerminationReason | None]:
@@ -294,8 +306,7 @@ def _write(path: Path, verdicts: Verdicts) -> None:
 def _write_report(submission: _Submission, verdicts: Verdicts) -> None:
     assert submission.report_file is not None
     before = unstamped(submission.report or {})
-    listed = dict.fromkeys(str(each) for name in _SCORES for each in items(before.get(name)))
-    false = {each: judged for each in listed
+    false = {each: judged for each in _scores(before)
              if (judged := unhealthy(verdicts, submission.id(each)))}  # fmt: skip
     if not false:
         return
