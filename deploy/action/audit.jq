@@ -5,8 +5,7 @@ INDEX(.false_zeros[], .false_points[]; .) as $false
     valid: ($false == {}),
     naive: ["as reported", .score_reported],
     total, scoreable, coverage, score_effective, score_worst, score_best,
-    objections: [
-      .items[] | select($false[.id]) | "\(.id): \(.verdict.error // .verdict.health)"
-    ],
+    parts: (.parts | if length > 1 then . else [] end),
+    objections: [.items[] | select($false[.id]) | "\(.id): \(.why)"],
     rerun: [.rerun.transient[] | {id, task, why: .fingerprint}]
   }

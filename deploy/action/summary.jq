@@ -7,10 +7,15 @@ def first_of($most): .[:$most][], (length - $most | if . > 0 then "… and \(.) 
 "",
 "| | |",
 "|---|---|",
-"| score over what was measured | **\(.score_effective | number)** |",
-"| \(.naive[0]) | \(.naive[1] | number) |",
-"| bounds | \(.score_worst | number) to \(.score_best | number) |",
-"| coverage | \(.coverage | number) (\(.scoreable) of \(.total)) |",
+(if .parts // [] | length > 0 then
+  (.parts[] | "| \(.name | plain) | reported \(.score_reported | number), " +
+    "over what was measured **\(.score_effective | number)** (\(.scoreable) of \(.total)) |")
+else
+  "| score over what was measured | **\(.score_effective | number)** |",
+  "| \(.naive[0]) | \(.naive[1] | number) |",
+  "| bounds | \(.score_worst | number) to \(.score_best | number) |",
+  "| coverage | \(.coverage | number) (\(.scoreable) of \(.total)) |"
+end),
 (if .zeros then
   "| zeros that are no measurements | \(.zeros.not_measured) of \(.zeros.reported)" +
   (if .zeros.not_measured > 0 then

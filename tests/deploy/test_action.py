@@ -138,6 +138,15 @@ def test_finished_runs_are_audited(tmp_path: Path) -> None:
     assert (done.outputs["valid"], done.outputs["score_effective"]) == ("false", "1")
     assert "| as reported | 0.333 |" in done.summary
     assert "doomed\\-2\\#0\\: api\\_error \\[auth\\, permanent\\]" in done.summary
+    dump_lines(tmp_path / "runs" / "other.jsonl", [maseval_report(good, adapted=True)])
+    several = measure(tmp_path, AUDIT="runs")
+    assert (several.code, several.outputs["score_effective"]) == (1, "")
+    assert "| benchmark\\.jsonl | reported 0.333, over what was measured **1** (1 of 3) |" in (
+        several.summary
+    )
+    assert (
+        "| other\\.jsonl | reported 1, over what was measured **1** (1 of 1) |" in several.summary
+    )
     nothing = measure(tmp_path, AUDIT="nowhere")
     assert (nothing.code, nothing.outputs, nothing.summary) == (2, {}, "")
 

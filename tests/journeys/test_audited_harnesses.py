@@ -298,7 +298,7 @@ def test_a_written_log_has_the_metrics_of_what_was_measured(doomed: Doomed, form
     assert before["figures"][0][3:] == [10, 0, approx({"accuracy": 0.2, "stderr": 0.1333333})]
     assert (len(report.false_zeros), report.uncorrected) == (7, ())
     assert after["figures"][0][3:] == [3, 7, approx({"accuracy": 2 / 3, "stderr": 1 / 3})]
-    assert after["figures"][0][5]["accuracy"] == approx(report.scores.score_effective)
+    assert after["figures"][0][5]["accuracy"] == approx(report.parts[0].scores.score_effective)
     assert (after["head"], after["headline"]) == (after["figures"], "accuracy")
     assert (before["listed"], after["listed"]) == ([0, 10], [7, 10])
 

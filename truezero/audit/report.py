@@ -324,6 +324,7 @@ def _scores(part: ScoredPart) -> Json:
 
 def _to_part(part: ScoredPart) -> Json:
     return {
+        "name": part.name,
         "evaluation": part.evaluation,
         "model": part.model,
         "settings": dict(part.settings),
