@@ -8,6 +8,7 @@ from classifier.diagnostics import why_unscored
 from classifier.fingerprints import NETWORK, UNKNOWN
 from classifier.logical_calls import CUT_SHORT, bare_reason, canonical
 from classifier.records import (
+    Cause,
     Ending,
     Exchange,
     ExecutionStatus,
@@ -51,6 +52,7 @@ _UNPROVEN = frozenset(("unexplained_rejections", "unread_answers"))
 
 NOTHING = "neither calls, tokens, output nor an error of a provider are recorded"
 BEFORE = "it ended on a rejected request, and nothing shows if answers came before"
+TOO_LONG = "its first prompt was too long for the model, by whosever doing"
 HOLLOW = "answers without text or a tool call, and no word of what else was in them"
 BROKEN = "it ended on a broken connection, and nothing says if that was the model's"
 CUT_OFF = "how it ended is not recorded, and it left no result"
@@ -238,9 +240,9 @@ def _missing(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, ...]
     """Return why a verdict would hang on what the files do not say; None if it does not."""
     if verdict.health is Health.UNDECIDED and not exchanges:
         return NOTHING
-    if verdict.subcategory is Subcategory.REJECTED_REQUEST and _silent(run):
-        cause = exchanges[-1].cause
-        return BEFORE if cause is not None and cause.reason not in _AT_ONCE else None
+    if verdict.subcategory is Subcategory.REJECTED_REQUEST:
+        causes = (x.cause for x in reversed(exchanges) if x.role == "agent")
+        return _rejected(run, next(filter(None, causes), None))
     if verdict.rule == "empty_answers":
         answers = [x for x in exchanges if x.role == "agent" and not x.failed]
         return HOLLOW if any(x.usage.output_tokens != 0 for x in answers) else None
@@ -249,6 +251,15 @@ def _missing(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, ...]
     if run.calls is None and run.error is not None and broken_connection(run.error):
         return BROKEN
     return CUT_OFF if run.cut_off else None
+
+
+def _rejected(run: FinishedRun, cause: Cause | None) -> str | None:
+    """Return why nobody can say whose rejection it was that left a run without an answer."""
+    if cause is None or cause.reason in _AT_ONCE:
+        return None
+    if _silent(run):
+        return BEFORE
+    return TOO_LONG if cause.reason == "context_length" else None
 
 
 def _wordless(run: FinishedRun) -> bool:

@@ -351,7 +351,7 @@ def _item(run: Audited) -> Json:
         "model": run.model,
         "reward": run.reward,
         "score": run.score,
-        "why": run.why if run.left_out or run.missing else None,
+        "why": run.why if run.left_out or run.verdict.scoreable != "yes" else None,
         "unknown": list(run.unknown),
         "verdict": verdict,
     }

@@ -1,30 +1,28 @@
 """Measure audit on labelled published runs: ``python -m tests.truezero.audit.public_runs``.
 
-The records are shared data and no part of the project. Each has what was recorded of one run, as a
-few facts (``evidence``), the score that was published, and a label. Those of no measurement are
-to be found, and a set's corrected score is to be nearer to that of its measurements than the
-published one.
+The records are no part of the project: they lie where `tests.corpus_score` looks for them. Each
+has what was recorded of one run, as a few facts (``evidence``), the score that was published, and
+a label. Those of no measurement are to be found, and a set's corrected score is to be nearer to
+that of its measurements than the published one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from classifier.records import ExecutionStatus, TerminationReason
+from tests.corpus_score import corpus_folder
 from truezero.audit.judge import Audited, audited
 from truezero.audit.report import report
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
-RECORDS = Path(os.environ.get("TRUEZERO_PUBLIC_RUNS", "/work/shared/corpus/public-runs.jsonl"))
 Record = dict[str, Any]
 _MEASURED = ("honest", "point.verified_before_failure")
 _UNDECIDABLE = "undecidable"
@@ -50,9 +48,11 @@ class Judged:
         return None if label == _UNDECIDABLE else label not in _MEASURED
 
 
-def records(path: Path = RECORDS) -> list[Record]:
+def records() -> list[Record]:
     """Read the records, none if they are not there."""
-    if not path.is_file():
+    folder = corpus_folder()
+    path = None if folder is None else folder / "public-runs.jsonl"
+    if path is None or not path.is_file():
         return []
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 

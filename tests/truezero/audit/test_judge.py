@@ -15,11 +15,13 @@ from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 DEAD_KEY = RecordedError(text="Incorrect API key provided", type="AuthenticationError", status=401)
 ANSWER = RecordedCall(content=True, input_tokens=9, output_tokens=3, model="openai/gpt-5")
+GRADER = RecordedCall(content=True, model="openai/judge", role="judge")
 EMPTY = RecordedCall(content=False, input_tokens=9, output_tokens=0, model="openai/gpt-5")
 FAILED = RecordedCall(error=DEAD_KEY, model="openai/gpt-5")
 TOO_LONG = RecordedError(text="prompt is too long: 9001 tokens > 9000 maximum", status=400)
 BROKEN = RecordedError(text="stream closed before the headers: connection reset by peer")
 OF_A_TOOL = RecordedError(text="docker: connection to the daemon refused")
+FILTERED = RecordedError(text="the prompt violates our content policy", status=400)
 NO_ROUTE = RecordedError(text="Invalid URL (POST /v1/v1/chat/completions)", status=404)
 
 
@@ -51,7 +53,10 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     # What a rejection means hangs on what came before it.
     ({"error": TOO_LONG, "tokens": 12}, "healthy", "healthy"),
     ({"error": TOO_LONG}, "undecided", "not_recorded"),
-    ({"error": TOO_LONG, "tokens": 0}, "api_error", "all_failed"),
+    ({"error": TOO_LONG, "tokens": 0}, "undecided", "not_recorded"),
+    ({"calls": (RecordedCall(error=TOO_LONG), GRADER)}, "undecided", "not_recorded"),
+    ({"error": FILTERED}, "undecided", "not_recorded"),
+    ({"error": FILTERED, "tokens": 0}, "api_error", "all_failed"),
     ({"error": NO_ROUTE}, "api_error", "all_failed"),
     # Reasoning is an answer; an empty one may have held some.
     ({"calls": (replace(EMPTY, output_tokens=9, reasoning=True),)}, "healthy", "healthy"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.corpus_score import corpus_folder
 from tests.truezero.audit import public_runs
 from tests.truezero.audit.public_runs import (
     Record,
@@ -15,8 +17,10 @@ from tests.truezero.audit.public_runs import (
     mean_errors,
     records,
 )
+from truezero.audit.report import audit
 
 SHARED = records()
+FAULTY = (corpus_folder() or Path()) / "public-faults"
 
 
 def record(label: str, reward: float | None, **evidence: Any) -> Record:
@@ -43,6 +47,32 @@ def test_findings_are_compared_with_labels_and_scores_with_what_was_measured() -
     assert (found.precision, found.recall) == (1.0, 0.75)
     assert errors is not None
     assert (errors.published, errors.corrected) == pytest.approx((1 / 3 - 2 / 8, 1 / 3 - 1 / 5))
+
+
+# Faults that published runs showed, as made inputs: (published, corrected) by part, and the verdict
+# of each run: its health, and whether it leaves the score.
+FAULTS: dict[str, tuple[list[tuple[float | None, float | None]], list[tuple[str, bool]]]] = {
+    "F01": ([(1.0, 1.0), (0.0, 0.0)], [("healthy", False)] * 4),
+    "F02": ([(4.75, 4.75)], [("healthy", False)] * 4),
+    "F03": ([(None, None)] * 2, [("healthy", False)] * 2 + [("undecided", False)] * 2),
+    "F04": ([(0.5, 0.5)], [("healthy", False)] * 2),
+    "F05": ([(None, None)], [("healthy", False), ("undecided", False)]),
+    "F06": ([(None, None)], [("healthy", False), ("healthy", True), ("undecided", False)]),
+    "F07": ([(0.25, 0.25)], [("healthy", False)] * 4),
+    "F09": ([(0.0, 0.0)], [("undecided", False)]),
+    "F10": ([(0.5, 0.5)], [("api_error", False), ("healthy", False)]),
+    "F14": ([(None, None)], [("api_error", True)]),
+    "F15": ([(None, None)], [("api_error", True), ("healthy", False)]),
+}
+
+
+@pytest.mark.skipif(not FAULTY.is_dir(), reason="the shared inputs are not here")
+@pytest.mark.parametrize("name", FAULTS)
+def test_faults_that_published_runs_showed_are_mended(name: str) -> None:
+    found = audit(FAULTY / name)
+    scores = [(part.score_reported, part.scores.score_effective) for part in found.parts]
+    runs = [(run.verdict.health.value, run.left_out) for run in found.runs]
+    assert (scores, runs) == FAULTS[name]
 
 
 @pytest.mark.slow

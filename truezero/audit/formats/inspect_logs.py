@@ -184,7 +184,7 @@ class _Log:
         uuid, log = text(sample.get("uuid")), text(self.spec.get("eval_id"))
         if uuid or log:
             return uuid or f"{log}:{sample['id']}#{sample.get('epoch', 1)}"
-        ids = (self.spec.get("run_id"), self.spec.get("task_id"), self.spec.get("created"))
+        ids = tuple(self.spec.get(name) for name in ("run_id", "task_id", "model", "created"))
         return f"{ids}:{sample['id']}#{sample.get('epoch', 1)}" if all(ids) else None
 
 

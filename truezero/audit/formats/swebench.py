@@ -19,7 +19,6 @@ from truezero.audit.audit_format import (
     block,
     marked,
     stamped,
-    unhealthy,
     unstamped,
 )
 from truezero.audit.files import (
@@ -306,8 +305,8 @@ def _write(path: Path, verdicts: Verdicts) -> None:
 def _write_report(submission: _Submission, verdicts: Verdicts) -> None:
     assert submission.report_file is not None
     before = unstamped(submission.report or {})
-    false = {each: judged for each in _scores(before)
-             if (judged := unhealthy(verdicts, submission.id(each)))}  # fmt: skip
+    of = ((each, verdicts.get(submission.id(each))) for each in _scores(before))
+    false = {each: judged for each, judged in of if judged and judged.no_measurement}
     if not false:
         return
     reasons = {each: judged.why for each, judged in false.items()}
