@@ -1,10 +1,12 @@
 """SWE-bench: predictions, the harness's report, and the trajectories of agents beside them.
 
-Facts of swebench 5.0.2 (`harness/reporting.py`) and mini-swe-agent 2.4.6 (`agents/default.py`).
+Facts of swebench 5.0.2 (`harness/reporting.py`), mini-swe-agent 2.4.6 (`agents/default.py`) and
+SWE-agent 1.1 (`sweagent/agent/agents.py`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -59,11 +61,16 @@ _ENDINGS: Final = {
     "RepeatedFormatError": (ExecutionStatus.AGENT_ERROR, None),
     "Submitted": (ExecutionStatus.SUCCESS, TerminationReason.AGENT_STOP),
     "submitted": (ExecutionStatus.SUCCESS, TerminationReason.AGENT_STOP),
+    "exit_command": (ExecutionStatus.SUCCESS, TerminationReason.AGENT_STOP),
+    "exit_forfeit": (ExecutionStatus.SUCCESS, TerminationReason.AGENT_STOP),
     "exit_cost": (ExecutionStatus.SUCCESS, TerminationReason.MAX_STEPS),
     "exit_context": (ExecutionStatus.SUCCESS, TerminationReason.MAX_STEPS),
-    "exit_format": (ExecutionStatus.AGENT_ERROR, None),
+    "exit_total_execution_time": (ExecutionStatus.TASK_TIMEOUT, None),
+    "exit_environment_error": (ExecutionStatus.ENVIRONMENT_ERROR, None),
     "early_exit": (ExecutionStatus.ENVIRONMENT_ERROR, None),
 }
+_API: Final = "exit_api"  # SWE-agent's model client gave up after its retries
+_AUTOSUBMITTED: Final = re.compile(r"submitted \((\w+)\)")  # the patch of a run that failed so
 _UNSTATED: Final = (ExecutionStatus.SUCCESS, None)
 _FAILED: Final = (ExecutionStatus.AGENT_ERROR, None)
 _is_prediction: Final = has("instance_id", "model_patch")
@@ -73,7 +80,10 @@ def _is_report(record: Any) -> bool:
     if not isinstance(record, dict):
         return False
     resolved = record.get("resolved_ids", record.get("resolved"))
-    others = record.keys() & {"submitted_ids", *_SCORES} - {"resolved_ids", "resolved"}
+    others = record.keys() & {"submitted_ids", "completed_ids", *_SCORES} - {
+        "resolved_ids",
+        "resolved",
+    }
     return isinstance(resolved, list) and any(isinstance(record[each], list) for each in others)
 
 
@@ -257,7 +267,8 @@ def _unlisted(report: Json | None, patch: str | None, prediction: Json | None) -
 def _ending(status: str | None) -> tuple[ExecutionStatus, TerminationReason | None]:
     if status is None:
         return _UNSTATED
-    return _ENDINGS.get(status, _FAILED)
+    autosubmitted = _AUTOSUBMITTED.fullmatch(status)
+    return _ENDINGS.get(autosubmitted[1] if autosubmitted else status, _FAILED)
 
 
 def _error(info: Json, facts: Json) -> RecordedError:
@@ -265,7 +276,11 @@ def _error(info: Json, facts: Json) -> RecordedError:
     words = text(info.get("exception_str")) or text(mapping(last.get("extra")).get("exception_str"))
     if words is None and last.get("role") == "exit":
         words = text(last.get("content"))
-    return RecordedError(text=words or "", type=text(info.get("exit_status")))
+    ended = text(info.get("exit_status")) or ""
+    if _API in ended:
+        step = mapping(next(reversed(items(facts.get("trajectory"))), None))
+        return RecordedError(text=text(step.get("thought")) or "", type="UnknownApiError")
+    return RecordedError(text=words or "", type=ended or None)
 
 
 def _said(facts: Json) -> tuple[bool, int | None]:

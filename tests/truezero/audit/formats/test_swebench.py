@@ -145,6 +145,25 @@ def test_what_left_no_prediction_is_a_run_too(tmp_path: Path) -> None:
     assert part.out == {"environment": 1}
 
 
+def test_the_endings_of_swe_agent_are_read(tmp_path: Path) -> None:
+    step = {"thought": "Exit due to retry error", "response": "ls", "action": "ls"}
+    stats = {"api_calls": 5, "tokens_sent": 90, "tokens_received": 9}
+    dump(tmp_path / "preds.json", {"k-1": prediction("k-1", "diff")})
+    dump(tmp_path / "m.r.json", report(unresolved_ids=["k-1"]))
+    for status, health, measured in (
+        ("exit_api", "api_error", False),
+        ("submitted (exit_api)", "api_error", False),
+        ("submitted (exit_environment_error)", "healthy", False),
+        ("submitted (exit_cost)", "healthy", True),
+        ("exit_forfeit", "healthy", True),
+        ("exit_error", "healthy", True),
+    ):
+        info = {"exit_status": status, "submission": "diff", "model_stats": stats}
+        dump(tmp_path / "k-1.traj", {"trajectory": [step], "history": [], "info": info})
+        [run] = audit(tmp_path).runs
+        assert (run.verdict.health.value, not run.no_measurement) == (health, measured), status
+
+
 def test_the_endings_of_agents_are_no_providers_failures(tmp_path: Path) -> None:
     for status in (
         "LimitsExceeded",
