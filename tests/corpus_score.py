@@ -72,7 +72,7 @@ class Labelled:
     body: bytes
     category: str | None  # None: a healthy answer
     transient: bool | None
-    doubt: bool  # its note names a defensible second answer
+    doubt: bool  # it has a defensible second answer
 
     @property
     def method(self) -> str:
@@ -506,7 +506,7 @@ def _labelled(line: dict[str, Any]) -> Labelled:
         body=base64.b64decode(body) if encoded else body.encode("utf-8"),
         category=line["category"],
         transient=line["transient"],
-        doubt="DOUBT" in str(line.get("note", "")),
+        doubt="DOUBT" in str(line.get("note", "")) or bool(line.get("accept")),
     )
 
 
