@@ -30,7 +30,7 @@ from sqlalchemy import (
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
 from classifier.cause_table import known_rows
-from classifier.records import RESERVED, UNATTRIBUTED
+from classifier.records import RESERVED, UNATTRIBUTED, Kind
 from proxy.store.batches import newest
 from proxy.store.events import decode_state
 from proxy.store.tables import (
@@ -354,6 +354,7 @@ def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
         )
         .where(_FAILED, exchanges.c.started_at >= since, exchanges.c.started_at < until)
         .where(or_(unnamed, _UNREAD), exchanges.c.injected.is_(False))
+        .where(exchanges.c.kind != Kind.PROBE.value)
         .group_by(*_BY)
         .order_by(calls.desc(), func.max(exchanges.c.started_at).desc())
         .limit(limit)

@@ -69,6 +69,7 @@ def test_what_is_explained_is_not_listed(database: Database) -> None:
         call("x5", 10.0, None, status=200),
         call("x6", 10.0, "flaw.empty_body", status=200),
         call("x7", 1_000.0),
+        call("x8", 10.0, "status.404", status=404, kind=Kind.PROBE, method="HEAD"),
     )
 
 
