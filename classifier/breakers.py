@@ -13,9 +13,10 @@ from enum import StrEnum
 from shlex import quote
 from typing import assert_never
 
+from classifier.causes import classify
 from classifier.fingerprints import Lane
 from classifier.lane import FORGOTTEN_S, cool_down_s
-from classifier.records import RolloutRecord
+from classifier.records import Ending, FailureEvidence, Kind, ProviderError, RolloutRecord
 from classifier.verdicts import (
     ENDED_ON_LOST_STATE,
     EVIDENCE,
@@ -136,6 +137,30 @@ def _proves(verdict: Verdict, *, seen: bool) -> bool:
     return not _vague(verdict) and (seen or not _unseen(verdict))
 
 
+def _coined(verdict: Verdict) -> bool:
+    """Return True unless only the grammar read a permanent cause at a 5xx: a server's own failure.
+
+    A name that a provider coined for the cause stands in the verdict's own name of it.
+    """
+    _, _, status = (verdict.fingerprint or "").partition(":")
+    if not status.startswith("5") or verdict.health is not Health.API_ERROR:
+        return True
+    named = FailureEvidence(
+        upstream="",
+        api="",
+        kind=Kind.INFERENCE,
+        status=int(status),
+        ending=Ending.COMPLETE,
+        error=ProviderError(code=(verdict.cause or "").rpartition(":")[2]),
+    )
+    cause = classify(named)
+    return cause is not None and cause.subcategory is verdict.subcategory
+
+
+def _failed_alike(verdict: Verdict) -> bool:
+    return any(each.result is Comparison.FAILED_ALIKE for each in verdict.references)
+
+
 def _doubted(verdict: Verdict) -> bool:
     """Return True if reference calls were asked beside its calls, and none failed as they.
 
@@ -174,7 +199,7 @@ def feed(
             batch=verdict.batch, lane=lane, threshold=threshold, probes=policy.breaker_probe
         )
         touched.append(new)
-    proven = _proves(verdict, seen=seen)
+    proven = _proves(verdict, seen=seen) and (_coined(verdict) or _failed_alike(verdict))
     doubted = proven and _doubted(verdict)
     after = [_after(state, verdict, now, proven=proven, doubted=doubted) for state in touched]
     return [new for new, old in zip(after, touched, strict=True) if new != old]

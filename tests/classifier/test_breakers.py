@@ -23,6 +23,7 @@ from classifier.breakers import (
     reset_command,
 )
 from classifier.fingerprints import Lane
+from classifier.verdicts import Comparison, Verdict, VerdictReference
 from tests.builders import rollout
 
 LANE = "openai/gpt-5/key-3f9a"
@@ -83,6 +84,34 @@ def test_the_command_that_resets_a_breaker_is_one_whatever_the_batchs_name() -> 
 @pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])
 def test_every_kind_of_permanent_failure_counts(text: str) -> None:
     assert Desk().give(*[text] * 5).phase is Phase.OPEN
+
+
+def _at_500(code: str | None, result: Comparison | None) -> Verdict:
+    """Return a rollout's verdict: a permanent cause at a 500, and how a question compares."""
+    told = judge(rollout("500+auth"))
+    asked = VerdictReference(exchange_id=told.evidence[0], series="s", result=result, started_at=1)
+    cause = f"v1:auth:openai:500:{code or '-'}"
+    return replace(told, cause=cause, references=() if result is None else (asked,))
+
+
+@pytest.mark.parametrize(
+    "code, result, opens",
+    [
+        (None, None, False),  # a sentence alone: the server failed at something, as a 5xx says
+        ("server_error", Comparison.NO_REFERENCE, False),
+        (None, Comparison.ANSWERED, False),
+        (None, Comparison.FAILED_ALIKE, True),
+        ("invalid_api_key", None, True),  # a name that providers coined
+    ],
+)
+def test_what_only_a_sentence_says_at_a_5xx_opens_nothing_unless_a_question_fails(
+    code: str | None, result: Comparison | None, *, opens: bool
+) -> None:
+    states: list[BreakerState] = []
+    for number in range(6):
+        told = replace(_at_500(code, result), rollout_id=f"r{number}")
+        states = feed(states, told, now=NOW) or states
+    assert [state.phase for state in states] == [Phase.OPEN if opens else Phase.CLOSED]
 
 
 @pytest.mark.parametrize("text", ["429", "503", "net", "200 529", "402+transient"])
