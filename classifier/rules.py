@@ -43,6 +43,7 @@ from classifier.logical_calls import (
 )
 from classifier.records import (
     HARNESS,
+    UNREAD_API,
     AnswerState,
     Ending,
     Exchange,
@@ -449,6 +450,11 @@ def _ended_unread(facts: Evidence) -> bool:
     return any(call.state is CallState.ANSWERED for call in facts.main)
 
 
+def _asked_unread(facts: Evidence) -> bool:
+    """Return True if the agent asked a question at a path that is not read."""
+    return any(x.api.startswith(UNREAD_API) and x.role == AGENT for x in facts.rollout.exchanges)
+
+
 def _closed_at_outcome(facts: Evidence) -> bool:
     return Ending.CLOSED_AT_OUTCOME in {x.ending for x in facts.exchanges}
 
@@ -481,6 +487,7 @@ WARNINGS: tuple[tuple[str, Callable[[Evidence], bool]], ...] = (
     ("usage_missing", _usage_missing),
     ("usage_partial", _usage(UsageSource.PARTIAL)),
     ("answers_unread", lambda facts: any(x.unreadable_reason is not None for x in facts.exchanges)),
+    ("questions_not_read", _asked_unread),
     (ANSWERS_UNSEEN, _any_answer(lambda x: x.answer_state is AnswerState.UNSEEN)),
     (INJECTED, lambda facts: any(x.injected for x in facts.exchanges)),
 )

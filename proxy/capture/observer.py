@@ -29,7 +29,7 @@ from classifier.records import (
 from proxy.capture.answer_content import NOTHING, WORD, content_of, keyed_hash
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
 from proxy.routing import headers as http_headers
-from proxy.wire import dialect, usage
+from proxy.wire import dialect, routes, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
 from proxy.wire.provider_error import nothing_left, retry_after, stated_type
@@ -180,6 +180,8 @@ def finished_exchange(
     elif route.answers and kind is not Kind.EMBEDDING:
         unseen = unreadable is not None and unreadable is not _BEYOND
         state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
+        asks = kind is Kind.OTHER and routes.asks(request.body.keys)
+        payloads.api = routes.unread(call.path) if asks else payloads.api
     else:
         state = None
     text = reading.text

@@ -34,7 +34,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-from classifier.records import Cause, Ending, Exchange, Kind
+from classifier.records import UNREAD_API, Cause, Ending, Exchange, Kind
 from classifier.verdicts import INJECTED, Verdict
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
@@ -122,6 +122,12 @@ class CallCounters:
             ("upstream", "kind", "status_class", "subcategory", "ending"),
             registry=registry,
         )
+        self._unread = Counter(
+            "truezero_unread_questions",
+            "Calls with a question at a path that is not read",
+            ("upstream",),
+            registry=registry,
+        )
         self._tokens = Counter(
             "truezero_tokens",
             "Tokens as counted by providers; input includes the caches, output reasoning",
@@ -155,6 +161,10 @@ class CallCounters:
                     self._tokens.labels(upstream, part).inc(count)
             if cause is None and kind is Kind.INFERENCE:
                 self._time(upstream, calls)
+            elif kind is Kind.OTHER and (
+                unread := sum(each.api.startswith(UNREAD_API) for each in calls)
+            ):
+                self._unread.labels(upstream).inc(unread)
 
     def _time(self, upstream: str, answered: list[Exchange]) -> None:
         streamed = filter(_STREAMED, answered)

@@ -173,6 +173,7 @@ WARNINGS: Mapping[str, str] = {
     "usage_missing": "some responses had no token counts",
     "usage_partial": "some token counts are of truncated responses",
     "answers_unread": "some responses could not be parsed",
+    "questions_not_read": "calls that ask a model went to a path that is not read",
     "faults_injected": "failures were injected for a drill",
     "failed_by_agent": "the agent failed its own calls",
     PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",

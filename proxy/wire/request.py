@@ -169,7 +169,7 @@ class RequestReader:
     """
 
     __slots__ = ("_discarded", "_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
-                 "selected", "size")  # fmt: skip
+                 "keys", "selected", "size")  # fmt: skip
 
     def __init__(
         self, encodings: Sequence[bytes], limit: int, facts: BodyFacts | None = None
@@ -182,6 +182,7 @@ class RequestReader:
         self._discarded = False
         self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
+        self.keys: tuple[str, ...] = ()  # of a JSON object, as it was parsed
         self.size = 0
 
     def feed(self, chunk: bytes, parsed: Payload | None = None) -> None:
@@ -264,6 +265,7 @@ class RequestReader:
 
     def _of_object(self, payload: Payload, body: bytes) -> RequestFields:
         self.ambiguous = False
+        self.keys = tuple(payload)
         # Backwards, since CPython's search skips then: over 100 kB it takes a third of the time.
         escaped = b"\\" in body and body.rfind(ESCAPE) >= 0
         at = body.rfind(MODEL)

@@ -6,13 +6,13 @@ No provider is named: whoever serves a known path uses its dialect.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final, TypeAlias
 from urllib.parse import unquote
 
-from classifier.records import Kind
+from classifier.records import UNREAD_API, Kind
 from proxy.wire import jobs
 from proxy.wire.dialect import NAME_LIMIT, Dialect, Payload, model_name
 from proxy.wire.dialects import (
@@ -232,6 +232,7 @@ _PLAIN: Final = re.compile(r"(?:[\w/.~@:+,=$!*'()&-]|%(?:20|2[BDFbdf]|3[Aa]|40))
 _DECODINGS: Final = 3
 _END_OF_PATH: Final = re.compile(r"[?#\x00]")
 _AROUND_SEGMENT: Final = re.compile(r"^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$")
+_API_LENGTH: Final = 64  # characters, as stored
 _OPAQUE: Final = Route(dialect=others.OPAQUE, api="opaque", kind=_OTHER)
 _UNKNOWN: Final = Route(
     dialect=others.OPAQUE,
@@ -275,6 +276,27 @@ def route(method: str, path: bytes) -> Route:
         model = _model(text)
         return replace(_UNKNOWN, model=model) if model else _UNKNOWN
     return found or (_PROBED if lists else _OPAQUE)
+
+
+# Keys that hold a question: of chats and completions, of Gemini, of agents' own APIs.
+_QUESTIONS: Final = frozenset(("messages", "contents", "prompt"))
+_NAMED_QUESTION: Final = frozenset(("model", "input"))
+_SEGMENT: Final = re.compile(r"[A-Za-z][A-Za-z_.-]{0,23}\d{0,2}(?::[A-Za-z]{1,24})?")
+
+
+def asks(keys: Collection[str]) -> bool:
+    """Return True if a request with these keys seems to ask a model something."""
+    return not _QUESTIONS.isdisjoint(keys) or _NAMED_QUESTION.issubset(keys)
+
+
+def unread(path: bytes) -> str:
+    """Return the name of the API of a question at a path of no dialect: ``unread /v1/answers``.
+
+    A part of the path that may be an id is ``*``.
+    """
+    parts = path.decode("latin-1").strip("/").split("/")
+    plain = "/".join(part if _SEGMENT.fullmatch(part) else "*" for part in parts)
+    return f"{UNREAD_API}/{plain}"[:_API_LENGTH]
 
 
 def fetching(began: str, *, kind: Kind, model: str | None) -> Route:

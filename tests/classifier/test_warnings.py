@@ -79,3 +79,11 @@ def test_calls_that_the_outcome_closed_show() -> None:
     for call, warning in ((closed, "closed_at_outcome"), (left, "left_by_agent")):
         verdict = judge(rollout(exchanges=(exchange(), call)))
         assert (verdict.health, verdict.warnings) == (Health.HEALTHY, (warning,))
+
+
+def test_a_question_at_a_path_that_is_not_read_is_warned_of() -> None:
+    record = rollout("200 200+other")
+    *first, last = record.exchanges
+    asked = replace(record, exchanges=(*first, replace(last, api="unread /v1/answers")))
+    assert "questions_not_read" in judge(asked).warnings
+    assert "questions_not_read" not in judge(record).warnings

@@ -196,7 +196,9 @@ def _base_url(name: str, url: str, service: str, http: httpx.Client) -> DoctorCh
 # The checks that it answers, records, knows whose the calls are, and accepts the token.
 
 
-_UNATTRIBUTED = re.compile(r"^truezero_unattributed_calls_total\{[^}]*\} (\S+)$", re.MULTILINE)
+_COUNTED = r"^truezero_{}_total\{{[^}}]*\}} (\S+)$"
+_UNATTRIBUTED = re.compile(_COUNTED.format("unattributed_calls"), re.MULTILINE)
+_UNREAD = re.compile(_COUNTED.format("unread_questions"), re.MULTILINE)
 
 
 def reachable(client: Client) -> DoctorCheck:
@@ -222,8 +224,11 @@ def ready(service: str, http: httpx.Client) -> DoctorCheck:
     return _fail("ready", detail)
 
 
-def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
-    """Tell of calls that name no rollout; with a token there are none, and no metrics for us."""
+def uncounted(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
+    """Tell of calls that no verdict counts: they name no rollout, or are not read.
+
+    With a token there are none of the first, and no metrics for us.
+    """
     try:
         answer = http.get(f"{service}/metrics")
     except httpx.HTTPError:
@@ -238,6 +243,13 @@ def unattributed(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
             "or x-truezero-rollout"
         )
         yield _fail("rollouts", detail)
+    unread = sum(int(float(count)) for count in _UNREAD.findall(answer.text))
+    if answer.status_code == 200 and unread:
+        yield _fail(
+            "paths",
+            f"{plural(unread, 'call')} since the service started asked a model at a path that is "
+            "not read: the API of these calls is `unread` and the path",
+        )
 
 
 def _state(model: type[M], url: str, path: str, http: httpx.Client) -> M:
@@ -490,7 +502,7 @@ def examine(
     mounts = dict.fromkeys(rest.DIRECT)
     with httpx.Client(timeout=_TIMEOUT_S, transport=transport, mounts=mounts) as http:
         yield ready(client.url, http)
-        yield from unattributed(client.url, http)
+        yield from uncounted(client.url, http)
         yield from base_urls(environment, client.url, http)
         try:
             rollout = client.register(metadata={"doctor": True}, roles=[ROLE])

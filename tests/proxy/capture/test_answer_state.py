@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 
@@ -262,3 +263,29 @@ def test_only_calls_of_which_output_is_expected_have_a_state() -> None:
     vector = observed(dump({"data": [{"embedding": [0.1]}], "usage": _SPENT}), "/v1/embeddings")
     assert (counted.kind, counted.answer_state) == (Kind.PROBE, None)
     assert (vector.kind, vector.answer_state) == (Kind.EMBEDDING, None)
+
+
+# --- questions at a path that is not read --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path, request_, api",
+    [
+        ("/v1/answers", {"model": "m", "input": "2+2"}, "unread /v1/answers"),
+        ("/v1/answers/7f3a9c21/ask", {"messages": []}, "unread /v1/answers/*/ask"),
+        ("/v1/answers", {"model": "m", "query": "2+2", "documents": []}, "opaque"),
+        ("/v1/answers", {"batch": []}, "opaque"),
+        ("/v1/chat/completions", {"messages": []}, "openai.chat"),
+    ],
+)
+def test_a_question_at_a_path_that_is_not_read_is_told_by_its_api(
+    path: str, request_: dict[str, Any], api: str
+) -> None:
+    said = json.dumps(request_).encode()
+    assert observed(b'{"id": 1}', path, request=said).api == api
+
+
+def test_an_answer_that_is_read_by_its_shape_asked_nothing_unread() -> None:
+    answer = b'{"output_text": "It is four.", "usage": {"output_tokens": 4}}'
+    exchange = observed(answer, "/v1/answers", request=b'{"model": "m", "input": "2+2"}')
+    assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")

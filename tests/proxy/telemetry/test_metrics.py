@@ -42,7 +42,7 @@ NAMES = {
     "truezero_calls_in_flight", "truezero_recorder_waiting", "truezero_recorder_failing",
     "truezero_refusals", "truezero_unattributed_calls", "truezero_validity_findings",
     "truezero_model_calls", "truezero_model_tokens", "truezero_cost_usd", "truezero_cost_calls",
-    "truezero_lanes",
+    "truezero_lanes", "truezero_unread_questions",
 }  # fmt: skip
 
 FOUND = replace(
@@ -381,7 +381,14 @@ def test_the_documentation_lists_every_metric_and_its_labels() -> None:
         requests=RequestCounts(refused={AGENTS: lambda: {"x": 1}}, unattributed=lambda: {"x": 1}),
     )
     counting.observe(
-        FlushResult(ended=[exchange(streamed=True, timing=TIMED)], waited_s=[1], took_s=1)
+        FlushResult(
+            ended=[
+                exchange(streamed=True, timing=TIMED),
+                exchange(kind=Kind.OTHER, api="unread /v1/answers"),
+            ],
+            waited_s=[1, 1],
+            took_s=1,
+        )
     )
     counting.judged(FOUND)
     for name, labels in told(counting):
@@ -529,6 +536,12 @@ def test_a_call_is_counted_by_upstream_kind_status_class_cause_and_ending() -> N
     assert count(status_class="none", subcategory="provider_error", ending="never_connected") == 1
     assert count(status_class="none", subcategory="none", ending="left_by_agent") == 1
     assert count(kind="embedding") == 1
+
+
+def test_a_question_at_a_path_that_is_not_read_is_counted() -> None:
+    asked, other = calls("404+other", "200+other")
+    samples = after(replace(asked, api="unread /v1/answers"), other, exchange())
+    assert value(samples, "truezero_unread_questions_total", upstream="openai") == 1
 
 
 def test_what_a_drill_plays_is_laid_on_no_provider() -> None:

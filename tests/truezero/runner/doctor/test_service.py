@@ -11,7 +11,7 @@ from tests.fakes.provider import closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, look
 from truezero import Client
-from truezero.runner.doctor import Wanted, examine
+from truezero.runner.doctor import Wanted, examine, uncounted
 
 
 def test_calls_that_name_no_rollout_and_how_they_name_one(tmp_path: Path) -> None:
@@ -23,6 +23,15 @@ def test_calls_that_name_no_rollout_and_how_they_name_one(tmp_path: Path) -> Non
     assert check.health == "failed"
     for words in ("2 calls", f"{asking.url}/r/ROLLOUT/UPSTREAM/", "x-truezero-key"):
         assert words in check.told
+
+
+def test_questions_at_paths_that_are_not_read() -> None:
+    counted = 'truezero_unread_questions_total{upstream="openai"} 2.0\n'
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, text=counted * 2))
+    with httpx.Client(transport=transport) as http:
+        (check,) = uncounted("http://service", http)
+    assert (check.name, check.health) == ("paths", "failed")
+    assert "4 calls" in check.told
 
 
 def test_a_service_that_is_not_there() -> None:
