@@ -135,6 +135,23 @@ def _at_choice(body: Mapping[str, object], _event: str | None) -> Iterator[objec
             yield {"type": "finish_reason.error", "reason": None if native == "error" else native}
 
 
+def _at_abort(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
+    """SGLang: why a request was aborted stands in its finish reason.
+
+    Source: sgl-project/sglang, python/sglang/srt/managers/schedule_batch.py, ``FINISH_ABORT``.
+    """
+    if (reason := abort_reason(body)) is not None:
+        yield {**reason, "type": reason.get("err_type")}
+
+
+def abort_reason(body: Mapping[str, object]) -> dict[str, object] | None:
+    """Return SGLang's finish reason of an aborted request that states a status, else None."""
+    meta = body.get("meta_info")
+    reason = meta.get("finish_reason") if isinstance(meta, dict) else None
+    stated = isinstance(reason, dict) and _status(reason.get("status_code")) is not None
+    return reason if stated and isinstance(reason, dict) else None
+
+
 def _at_cohere_end(body: Mapping[str, object], _event: str | None) -> Iterator[object]:
     """Cohere v2 ``message-end``: ``delta.error``, or a finish reason that states a failure."""
     delta = body.get("delta")
@@ -199,6 +216,7 @@ _PLACES: Final[tuple[Callable[[Mapping[str, object], str | None], Iterator[objec
     _at_error,
     _at_failed_response,
     _at_choice,
+    _at_abort,
     _at_base_resp,
     _at_errors,
     _at_exception,
@@ -854,12 +872,11 @@ def _gather_sentence(text: str, facts: _ErrorFacts, depth: int) -> None:
     if quoted is None:
         facts.add_message(text)
         return
-    refused = quoted.status is not None
-    bodies = _bodies(quoted.body)
-    nodes = [n for body in bodies for n in error_nodes(body, None, refused=refused)]
+    nodes = [n for body in _bodies(quoted.body) for n in error_nodes(body, None)]
+    around, facts.status = facts.status, None
     for node in nodes:
         _gather(node, facts, depth - 1)
-    facts.status = facts.status or quoted.status
+    facts.status = facts.status or quoted.status or around
     facts.add_message(quoted.remark if nodes else text)
 
 

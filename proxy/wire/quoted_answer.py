@@ -28,6 +28,15 @@ _STATED: Final = re.compile(
     r"(?:[\])]?[ ]?[:-][ ]?(?P<inner>[45]\d\d)(?=[ ]?[:-]))?",
     re.IGNORECASE,
 )
+# Or in brackets, or before a phrase, behind whose answer it is: "Vertex says: 429 Resource …".
+_TOLD: Final = re.compile(
+    r"\b(?:upstream|provider|backend|target|channel|deployment|gateway|relay|fallback|last|worker"
+    r"|engine|vertex|openai|anthropic|azure|bedrock|gemini)\b[^\n{}'\"`]{0,80}?"
+    r"(?:[\[(](?P<bracketed>[45]\d\d)[\])]"
+    r"|\b(?:status(?:[ _]code)?|code|https?)[ :=]{1,2}(?P<named>[45]\d\d)\b"
+    r"|(?:said|says|with|last|error|failed|returned)[ :]{1,2}(?P<bare>[45]\d\d)(?=[ ][A-Z]|[:,]))",
+    re.IGNORECASE,
+)
 # What Python's clients raise: requests, httpx and aiohttp, in this order.
 _RAISED: Final = re.compile(
     r"(?<![\w.-])([45]\d\d) (?:Client|Server) Error: [^:\n]{0,60} for url\b"
@@ -41,6 +50,12 @@ _UPSTREAM: Final = re.compile(
 _OF_A_REQUEST: Final = re.compile(
     r"[`'\"“”]|\b(?:got|received|input|prompt|content|value|given|arguments?|parameters?|params?"
     r"|fields?|messages?|tools?|functions?|schema|models?|role|json|request|body of)[ ]?[:=]?\s*\Z",
+    re.IGNORECASE,
+)
+# Words before a status that make it another host's, or one that a request may have written.
+_ELSEWHERE: Final = re.compile(
+    r"[`'\"]|\b(?:image|picture|audio|video|media|file|url|model(?! server)|tool|function|param"
+    r"|value|field|argument|role|schema|prompt|input|content|got|received)",
     re.IGNORECASE,
 )
 _TAIL: Final = re.compile(r"\s*(?:\Z|Error\b|[^\w\s`'\"])")
@@ -67,7 +82,7 @@ def quoted_answer(text: str) -> QuotedAnswer | None:
     """Find the upstream's answer in a gateway's sentence; None if it quotes none."""
     text = text.strip()
     stated = _STATED.match(text)
-    status = int(stated["inner"] or stated["status"]) if stated else _raised(text[:_LEAD])
+    status = int(stated["inner"] or stated["status"]) if stated else _told(text[:_LEAD])
     body = None
     lead, brace, _ = text[: _LEAD + 1].partition("{")
     if brace and (lead := lead.removesuffix("[")):
@@ -80,6 +95,14 @@ def quoted_answer(text: str) -> QuotedAnswer | None:
         return None
     remark = None if body is None else _REMARK.search(text)
     return QuotedAnswer(status=status, body=body, remark=remark[1] if remark else "")
+
+
+def _told(text: str) -> int | None:
+    """Return the status that a gateway tells of an upstream, or that a Python client raised."""
+    told = _TOLD.search(text)
+    if told is None or _ELSEWHERE.search(text[: told.end()]) is not None:
+        return _raised(text)
+    return int(told["bracketed"] or told["named"] or told["bare"])
 
 
 def _raised(text: str) -> int | None:

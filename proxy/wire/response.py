@@ -31,6 +31,7 @@ from proxy.wire.provider_error import (
     ERROR_EVENTS,
     HOLDERS,
     MARKS,
+    abort_reason,
     is_exception,
     marks_failure,
     read_error,
@@ -320,7 +321,7 @@ def _hints_at_error(payload: dict[str, object], event: str | None) -> bool:
         return True
     choices = payload.get("choices")
     if not isinstance(choices, list):
-        return _USUAL.isdisjoint(payload)
+        return _USUAL.isdisjoint(payload) or abort_reason(payload) is not None
     for choice in choices:
         if isinstance(choice, dict) and (
             choice.get("error") or choice.get("finish_reason") in _UNFINISHED

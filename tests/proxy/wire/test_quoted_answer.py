@@ -84,6 +84,30 @@ def test_a_status_in_the_first_words_counts_without_a_body(sentence: str, status
 
 
 @pytest.mark.parametrize(
+    "sentence, status",
+    [
+        ("Vertex says: 429 Resource exhausted", 429),
+        ("bad reply from channel #14: status 529, message: Overloaded", 529),
+        ("fallbacks are spent, last: [401] token revoked", 401),
+        ("backend failed with HTTP 503", 503),
+        ("the gateway may hold 500 calls", None),
+        ("Could not load the image: its upstream answered with status 403", None),
+        ("tool 'upstream status 429' is unknown", None),
+        ("Unknown model: last [401]", None),
+        ("no such function as upstream [402]", None),
+    ],
+)
+def test_a_status_that_a_gateway_tells_of_its_upstream_counts_more_than_its_own(
+    sentence: str, status: int | None
+) -> None:
+    quoted = quoted_answer(sentence)
+    assert (quoted and quoted.status) == status
+    error = read_error({"error": {"message": sentence, "code": 400}})
+    assert error is not None
+    assert error.status == (status or 400)
+
+
+@pytest.mark.parametrize(
     "sentence",
     [
         "The model `upstream returned 402: %s` does not exist",
