@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Final, Protocol
@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from classifier.cause_rows import CauseRow
 from classifier.cause_table import known_rows
 from classifier.grammar import GRAMMAR, Grammar, own_words, stated_wait
+from classifier.grammar.vocabulary import vocabulary
 from classifier.records import (
     ABANDONED,
     USED_UP,
@@ -141,20 +142,22 @@ class _Decision:
     reason: str | None
     transient: bool
     matched: str | None = None  # the name that a row recognised
+    read: bool = False  # by the grammar
 
 
 def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
     status = failed_status(answer.status, error.status)
     names = tuple(names_of(error, answer.stated_type))
-    decision = (
-        _by_rows(table.coined, answer, error, status, names)
-        or _by_grammar(table.grammar, answer, error, status, names)
-        or _by_rows(table.broad, answer, error, status, names)
-    )
-    assert decision is not None  # statuses.toml has a row for every status, and for none
+    decision = _by_rows(table.coined, answer, error, status, names)
+    if decision is None:
+        decision = _by_grammar(table.grammar, answer, error, status, names) or _by_rows(
+            table.broad, answer, error, status, names
+        )
+        assert decision is not None  # statuses.toml has a row for every status, and for none
+        decision = _whose(decision, answer, error, status, table.grammar)
     decision = _used_up(_quota_if_long_wait(decision, answer, error, status), answer)
-    return _cause(_explained(decision, error, table.grammar), answer)
+    return _cause(decision, answer)
 
 
 def _by_rows(
@@ -202,6 +205,7 @@ def _by_grammar(
         reason=reason,
         transient=gives.transient,
         matched=reading.name,
+        read=True,
     )
 
 
@@ -230,12 +234,81 @@ def _used_up(decision: _Decision, answer: FailureEvidence) -> _Decision:
     return replace(decision, reason=USED_UP)
 
 
-def _explained(decision: _Decision, error: ProviderError, grammar: Grammar) -> _Decision:
-    """Explain a rejection by the field that the error names, where nothing else does."""
-    if decision.gives is not Subcategory.REJECTED_REQUEST or decision.reason or decision.transient:
+_PARTS: Final = re.compile(r"[.\[\]]+")
+_BAD_RESPONSE: Final = "bad_response"
+# Reasons that a field settles: of a row, which may go by the status alone; of the grammar.
+_OF_FIELDS: Final = ((None, "wrong_endpoint"), (None, "malformed", _BAD_RESPONSE))
+_AFTER_OUTPUT: Final = frozenset(("context_length", "content_filter"))
+_TIMED_OUT: Final = frozenset((408, 504))
+# Names that gateways and engines coined for failures of their own.
+_SERVERS: Final = frozenset((
+    "server_error", "internal_error", "internal_server_error", "internalservererror", "api_error",
+    "upstream_error", "response.failed",
+))  # fmt: skip
+
+
+def _whose(
+    decision: _Decision,
+    answer: FailureEvidence,
+    error: ProviderError,
+    status: int | None,
+    grammar: Grammar,
+) -> _Decision:
+    """Tell a rejected request from an answer that a gateway or an engine could not read.
+
+    A rejection is explained by a field of the request that it names, unless a server's status or
+    name stands beside it. Fields of an answer, and generated output, are the server's.
+    """
+    rejects = decision.gives is Subcategory.REJECTED_REQUEST and not decision.transient
+    if rejects and answer.answered and decision.reason not in _AFTER_OUTPUT:
+        return _failed(decision, "in_band")
+    if rejects and status in _TIMED_OUT:
+        return _failed(decision, "timeout")
+    bad_response = decision.reason == _BAD_RESPONSE
+    if not (rejects or bad_response) or decision.reason not in _OF_FIELDS[decision.read]:
         return decision
-    named = error.param or (error.message and grammar.names_field(error.message))
-    return replace(decision, reason="malformed") if named else decision
+    message = error.message or ""
+    own = theirs = False
+    for path in (*grammar.fields(message), error.param):
+        whose = path and _belongs(path, answer.request_keys)
+        own, theirs = own or whose is True, theirs or whose is False
+    if theirs and not own:
+        return _failed(decision, _BAD_RESPONSE)
+    if decision.reason == "wrong_endpoint":
+        return decision
+    part = own or grammar.names_part(message, in_a_word=decision.reason is not None)
+    names = {name.lower() for name in names_of(error, answer.stated_type)}
+    if (status or 0) >= 500 or not _SERVERS.isdisjoint(names):
+        if decision.reason is None:
+            return decision
+        if part and not bad_response:
+            return replace(decision, reason=None)
+        return _failed(decision, _BAD_RESPONSE)
+    if bad_response and not own:
+        return decision
+    explained = part and not grammar.names_account(message)
+    reason = "malformed" if explained else None
+    return replace(decision, gives=Subcategory.REJECTED_REQUEST, transient=False, reason=reason)
+
+
+def _belongs(path: str, keys: Collection[str]) -> bool | None:
+    """Return True for a field of the request, False for one of an answer, None if nobody knows.
+
+    The first part of a path that is known decides. If the request could not be read, it is
+    believed to have what is no answer's.
+    """
+    known = vocabulary()
+    for part in _PARTS.split(path):
+        if part in keys or part in known.request_fields:
+            return True
+        if part in known.response_fields:
+            return False
+    return None if keys else True
+
+
+def _failed(decision: _Decision, reason: str) -> _Decision:
+    failed = Subcategory.PROVIDER_ERROR
+    return replace(decision, gives=failed, transient=failed.transient, reason=reason)
 
 
 def wait_of(answer: FailureEvidence, error: ProviderError) -> float | None:

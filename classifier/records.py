@@ -6,7 +6,7 @@ None holds a prompt, a completion or a key.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
@@ -184,7 +184,9 @@ class FailureEvidence:
     ``silent_s`` is how long no content had come when the call ended; 0 where the request had
     not been sent whole or the agent did not read. ``retry_after_s`` comes from headers, and so does
     ``used_up``: they say that nothing was left of some limit.
-    ``stated_type`` is the exception name a header carries (``x-amzn-errortype``).
+    ``stated_type`` is the exception name a header carries (``x-amzn-errortype``). ``answered``:
+    output of the model came before the error. ``request_keys`` are the keys of the request's JSON
+    object as it was parsed; empty if it was not.
     """
 
     upstream: str
@@ -198,6 +200,8 @@ class FailureEvidence:
     retry_after_s: float | None = None
     used_up: bool = False
     stated_type: str | None = None
+    answered: bool = False
+    request_keys: Collection[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,12 +220,12 @@ class Cause:
     retry_after_s: float | None = None
 
 
+UNREAD_API = "unread "
+"""Begins the API of a call that asks a question at a path that is not read."""
 USED_UP = "used_up"
 """The reason of a rate limit of which the answer's headers say that nothing was left."""
 WRONG_SHAPE = "wrong_shape"
 """The reason of a rejection whose answer has the shape of another API than was asked."""
-UNREAD_API = "unread "
-"""Begins the API of a call that asks a question at a path that is not read."""
 HARNESS_BUDGET = "harness_budget"
 """The reason of a rejection by a budget that the harness set: of turns, say."""
 HARNESS_REFUSAL = "harness_refusal"

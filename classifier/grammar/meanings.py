@@ -39,6 +39,8 @@ _NO_TERMS: Final[frozenset[str]] = frozenset()
 class Meaning:
     """One row: any of the subjects with any of the predicates gives a cause.
 
+    Without subjects a predicate says it alone.
+
     ``beside`` are terms of which one must occur anywhere in the message, ``without`` terms of
     which none may. ``on`` are the statuses it may come with (None: inside a 200 that states none);
     a file may give those that it may not come with, ``not_on``.
@@ -51,8 +53,8 @@ class Meaning:
 
     rank: str
     gives: Subcategory
-    subjects: frozenset[str]
     predicates: frozenset[str]
+    subjects: frozenset[str] = _NO_TERMS
     reason: str | None = None
     beside: frozenset[str] = _NO_TERMS
     without: frozenset[str] = _NO_TERMS
@@ -109,7 +111,7 @@ def read_meanings(read: Read = shipped) -> Iterator[Meaning]:
 
 
 def _meaning(rank: str, values: dict[str, Any]) -> Meaning:
-    needed(values, "subjects", "predicates", "cause")
+    needed(values, "predicates", "cause")
     if (elsewhere := values.pop("not_on", None)) is not None:
         values["on"] = ANY_STATUS - elsewhere
     return Meaning(rank=rank, gives=values.pop("cause"), **values)

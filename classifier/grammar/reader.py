@@ -46,15 +46,25 @@ _PATH: Final = re.compile(r"[a-z]\w*(?:\.\w+)*\.\d+(?:\.\w+)*|[a-z]\w*\[\d+\][\w
 _RATIO: Final = re.compile(
     r"\s*/\s*(seconds?|sec|s|minutes?|min|m|hours?|hr|h|days?|d|weeks?|months?|mo|year)\b"
 )
+_GO_FIELD: Final = re.compile(r"[A-Z]\w*(?:\.[a-z_]\w*)+")  # "ChatRequest.messages"
+# pkg.go.dev/net#OpError, net/url#Error: `read tcp …`, `Get "https://…"` are no advice
+_GO_CALL: Final = re.compile(
+    r"\b(?:get|head|post|put|read|write|dial) (?=tcp\b|udp\b|\W?https?:)", re.IGNORECASE
+)
+_MASKED: Final = re.compile(r"\b[A-Za-z]{2,6}-[\w-]{0,40}(?:…|\*{2,}|\.{2,})[\w*]*")  # "sk-…77"
 _SHORT_NOT: Final = re.compile(r"n['’]t\b")
 _PIECE: Final = re.compile(
     r"[A-Za-z][A-Za-z0-9]*(?:[_'’.\-/\[\]][A-Za-z0-9_]+)*|\$?\d+(?:[.,]\d+)*|[㐀-鿿ぁ-ヺー々]+"
-    r"|[а-яА-Я]+|[가-힣]+|、|<=?|[.;!?\n。；！？，,…|:：—–·∙•\x01\x02]| - "
+    r"|[а-яА-Я]+|[가-힣]+|、|<=?|[.;!?\n。；！？，,…|:：—–·∙•\x02]|\x01[\w.\[\]]*| - "
 )
 _SNAKE: Final = re.compile(r"[a-z]\w*_\w+(?:\[[\w.\[\]]*)?")
 _ONLY_A_NAME: Final = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z]+)+\.?\s*")
 _TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[ぁ-鿿가-힣])")
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
+_LEAD: Final = 24  # characters before a quotation, which say of what it is
+_OF_A_REQUEST: Final = re.compile(
+    r"\b(?:value|enum|one of|property|tool|function|column|key|name)\W*\Z", re.IGNORECASE
+)
 _OPENAI_POLICY: Final = ("invalid", "prompt")  # "Invalid prompt: your prompt was flagged …"
 _NOT_A_LETTER: Final = re.compile(r"[^a-z]+")
 _SIZES: Final = (6, 5, 4, 3, 2)
@@ -68,10 +78,14 @@ _CAMEL: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """Words of one clause; ``hint`` where it advises instead of reporting."""
+    """Words of one clause; ``hint`` where it advises instead of reporting.
+
+    ``fields`` are the names for which a ``FIELD`` stands among the words.
+    """
 
     words: tuple[str, ...]
     hint: bool = False
+    fields: tuple[str, ...] = ()
 
 
 def split_name(name: str) -> tuple[str, ...]:
@@ -189,7 +203,9 @@ def _clause(words: list[str], speech: Speech) -> Clause:
     cut = next((i for i, word in enumerate(words) if word in conditions), len(words))
     plain = vocabulary().echoes_plain
     cut = next((i for i, word in enumerate(words[:cut]) if word in plain), cut)
-    return Clause(tuple(words[:cut]), hint=hint)
+    said = words[:cut]
+    fields = tuple(word[1:] for word in said if word[0] == FIELD)
+    return Clause(tuple(FIELD if word[0] == FIELD else word for word in said), hint, fields)
 
 
 def _without_relatives(pieces: list[str], relatives: frozenset[str]) -> list[str]:
@@ -214,18 +230,24 @@ def _plain(text: str) -> str:
         text = _TOUCHING.sub(" ", simplify(fold(text))[:TEXT_CAP])
     if _ONLY_A_NAME.fullmatch(text):
         return text.replace("_", " ")
-    text = _TAG.sub(" ", _LINK.sub(" ", text))
+    text = _TAG.sub(" ", _LINK.sub(" ", _GO_CALL.sub("request ", text)))
     if outer := _OUTER.fullmatch(text):
         text = outer[2]
-    text = _WRAPPED.sub(r". \2. ", text)
+    text = _MASKED.sub(NAME, _WRAPPED.sub(r". \2. ", text))
     text = _SHORT_NOT.sub(" not", text).replace("**", " ").replace("__", " ")
     return _RATIO.sub(r" per \1", _QUOTED.sub(_placeholder, text))
 
 
 def _placeholder(quoted: re.Match[str]) -> str:
     inner = next((part for part in quoted.groups() if part is not None), "").strip()
-    if inner in vocabulary().plain_fields or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
-        return f" {inner} " if _SNAKE.fullmatch(inner) else f" {FIELD} "
+    words = vocabulary()
+    if inner in words.response_fields:
+        return f" {FIELD}{inner} "
+    if inner in words.plain_fields or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
+        if _SNAKE.fullmatch(inner):
+            lead = quoted.string[max(0, quoted.start() - _LEAD) : quoted.start()]
+            return f" {NAME} " if _OF_A_REQUEST.search(lead) else f" {inner} "
+        return f" {FIELD}{inner} "
     return f" {NAME} "
 
 
@@ -242,7 +264,7 @@ def _pieces(text: str, speech: Speech) -> Iterator[str]:
             skip_line = before in speech.echoes and (earlier, before) != _OPENAI_POLICY
             if _PATH.fullmatch(before):
                 yield STATES
-        elif piece in _ENDS or piece in (FIELD, NAME):
+        elif piece in _ENDS or piece[0] in (FIELD, NAME):
             yield piece
         elif piece == "、":
             if text[: match.start()].endswith(speech.pauses):
@@ -268,10 +290,12 @@ def _word(piece: str, speech: Speech) -> Iterable[str]:
         if lowered.endswith("_id"):
             return (NAME,)
         parts = split_name(piece)
+        if piece[-1].isdigit() and lowered not in vocabulary().request_fields:
+            return (NAME,)  # an id: org_19
         coined = piece.isupper() or not vocabulary().coined.isdisjoint(parts)
-        return parts if coined else (FIELD,)
-    if _PATH.fullmatch(piece):
-        return (FIELD,)
+        return parts if coined else (FIELD + piece,)
+    if _PATH.fullmatch(piece) or _GO_FIELD.fullmatch(piece):
+        return (FIELD + piece,)
     if "/" in piece:
         joined = tuple(lowered.split("/"))
         if joined[0] == "models":  # Google: models/gemini-1
@@ -279,7 +303,7 @@ def _word(piece: str, speech: Speech) -> Iterable[str]:
         return joined if known.issuperset(joined) else (NAME,)
     if "." in piece and piece == lowered:
         first = piece.partition(".")[0]
-        return (FIELD if first in vocabulary().plain_fields else NAME,)
+        return (FIELD + piece if first in vocabulary().plain_fields else NAME,)
     if any(char.isdigit() for char in piece):
         return (NAME,)
     if lowered.endswith(speech.heads):
@@ -333,6 +357,8 @@ def _stands_alone(run: str, at: int, speech: Speech) -> bool:
 
 
 _NEGATES: Final = 4  # words that a negation reaches
+_PART: Final = frozenset(("field", "some_field"))
+_ACCOUNT: Final = frozenset(("key", "account", "balance", "credits", "billing", "payment"))
 _NAMED: Final = re.compile(r"(?<!\w)['\"`„«「“]\w")  # a quoted name, not a quoted path
 _FAILED: Final = "failed"  # "could not" denies what follows it, too: "could not be found"
 _DENIES: Final = 6  # words behind a predicate where another language may deny it
@@ -488,11 +514,21 @@ class Grammar:
             retry_after_s: the stated wait, in seconds.
         """
         listed = tuple(names)[:_NAMES]
+        *frames, inner = unframed(message or "")
+        found = self._read(inner, listed, status, retry_after_s)
+        if found is not None or not frames or self._is_of_a_request(inner):
+            return found
+        readings = (self._read(each, listed, status, retry_after_s) for each in reversed(frames))
+        return next(filter(None, readings), None)
+
+    def _read(
+        self, message: str, listed: tuple[str, ...], status: int | None, retry_after_s: float | None
+    ) -> ErrorReading | None:
         parts = [split_name(name) for name in listed]
-        hearing = self._hearing(" ".join((message or "", *chain.from_iterable(parts))))
+        hearing = self._hearing(" ".join((message, *chain.from_iterable(parts))))
         named = [self._name(*name, hearing) for name in zip(listed, parts, strict=True)]
-        marked = [*self._sentence(message or "", named, hearing), *named]
-        present = _circumstances(message or "", listed, retry_after_s)
+        marked = [*self._sentence(message, named, hearing), *named]
+        present = _circumstances(message, listed, retry_after_s)
         for clause in marked:
             terms = {mark.term for mark in (*clause.subjects, *clause.predicates)}
             present |= terms & _ADVISED if clause.hint else terms
@@ -508,14 +544,49 @@ class Grammar:
                 hints = [clause for clause in marked if clause.hint]
                 if found := _first(hints, [row for row in here if row.subjects & _SURE_MONEY]):
                     return found
+        if status in _ADVISED_AT:
+            rows = chain.from_iterable(_rows(rank, status)[0] for rank in RANKS)
+            wanted = (
+                replace(row, predicates=row.predicates & _WANTED)
+                for row in rows
+                if not row.predicates.isdisjoint(_WANTED)
+            )
+            return _first((clause for clause in marked if clause.hint), wanted)
         return None
 
-    def names_field(self, message: str) -> bool:
-        """Return True if a message names a field of the request, or a part like its tool calls."""
+    def fields(self, message: str) -> Iterator[str]:
+        """Yield the fields that a message names, with their paths."""
+        for clause in self.clauses(message):
+            yield from clause.fields
+
+    def _is_of_a_request(self, message: str) -> bool:
+        words = {FIELD, *vocabulary().plain_fields}
+        return any(not words.isdisjoint(clause.words) for clause in self.clauses(message))
+
+    def names_part(self, message: str, *, in_a_word: bool) -> bool:
+        """Return True if a message names a part of a request: its tool calls.
+
+        Arguments:
+            in_a_word: a single word counts too: its tools, its prompt.
+        """
+        hearing = self._hearing(message)
+        for clause in clauses(message, hearing.speech):
+            words = clause.words
+            for term, start, end in _scan(hearing.subjects, words):
+                several = term in _PART and end - start > 1
+                alone = term == "field" or words[start] in vocabulary().plain_fields
+                if several or (in_a_word and alone and words[start] != FIELD):
+                    return True
+        return False
+
+    def names_account(self, message: str) -> bool:
+        """Return True if a key, an account or its money is what a message speaks of."""
         hearing = self._hearing(message)
         return any(
-            FIELD in clause.words or _names_part(clause.words, hearing)
+            mark.term in _ACCOUNT and not mark.oblique
             for clause in clauses(message, hearing.speech)
+            if not clause.hint
+            for mark in self._marked(clause, hearing).subjects
         )
 
     def clauses(self, message: str) -> Iterator[Clause]:
@@ -608,6 +679,8 @@ _ADVISED: Final = _SURE_MONEY | {  # told by advice, too
     "recharge", "overdue", "good_standing", "model", "deployment",
 }  # fmt: skip
 _PAID: Final = frozenset((402, 403))
+_ADVISED_AT: Final = frozenset((200, 400))
+_WANTED: Final = frozenset(("recharge", "verify"))  # of the account, before it may call
 _MONEY: Final = RANKS[0]
 
 
@@ -645,11 +718,6 @@ def _denied(words: tuple[str, ...], end: int, speech: Speech, *, outright: bool)
         if word.startswith(speech.denials):
             return not (outright and word.startswith(speech.inabilities))
     return False
-
-
-def _names_part(words: tuple[str, ...], hearing: _Hearing) -> bool:
-    hits = _scan(hearing.subjects, words)
-    return any(term == "field" and end - start > 1 for term, start, end in hits)
 
 
 def _oblique(words: tuple[str, ...], start: int, end: int, speech: Speech) -> bool:
@@ -690,12 +758,14 @@ def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading |
     """Return what the first clause says that says something, by the first row that holds."""
     rows = tuple(rows)
     for clause in marked:
-        if not (clause.subjects and clause.predicates):
+        if not clause.predicates:
             continue
         subjects = {mark.term for mark in clause.subjects}
         predicates = {mark.term for mark in clause.predicates}
         for row in rows:
-            if row.subjects.isdisjoint(subjects) or row.predicates.isdisjoint(predicates):
+            if row.predicates.isdisjoint(predicates):
+                continue
+            if row.subjects and row.subjects.isdisjoint(subjects):
                 continue
             if pair := _pair(clause, row):
                 where = "said" if clause.name is None else "named"
@@ -706,7 +776,7 @@ def _first(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading |
 
 def _strongest(marked: Iterable[_Marked], rows: Iterable[Meaning]) -> ErrorReading | None:
     """Return what any clause says by the first row that holds."""
-    every = tuple(clause for clause in marked if clause.subjects and clause.predicates)
+    every = tuple(clause for clause in marked if clause.predicates)
     if not every:
         return None
     return next((row_hit for row in rows if (row_hit := _first(every, (row,)))), None)
@@ -720,15 +790,41 @@ def _pair(clause: _Marked, row: Meaning) -> tuple[str, str] | None:
     for predicate in clause.predicates:
         if predicate.term not in row.predicates:
             continue
+        if not row.subjects and predicate.end:  # not a name's that is only borrowed
+            return "it", predicate.term
         for subject in clause.subjects:
             if subject.term not in row.subjects or (row.direct and subject.oblique):
                 continue
             if predicate.of is not None and predicate.of != subject.start:
                 continue
+            if subject.term not in _THINGS and _is_of_a_thing(clause, subject, predicate):
+                continue
             gap = _gap(subject, predicate)
             if gap < best and not (row.nearest and _closer(clause, predicate, gap)):
                 best, pair = gap, (subject.term, predicate.term)
     return pair
+
+
+_TIME: Final = "time"
+_THINGS: Final = frozenset((_TIME, "plumbing", "memory", "connection"))
+_OVER: Final = frozenset(("exceeded", "exhausted", "expired", "too_long", "ended"))
+
+
+def _is_of_a_thing(clause: _Marked, subject: _Mark, predicate: _Mark) -> bool:
+    """Return True if it is a time, a queue or a memory that the predicate is said of.
+
+    Such a noun stands between both, or right before one: "context deadline exceeded", "disk quota
+    exceeded", "the queue exceeded its budget". A time is what is exceeded wherever in the clause it
+    stands.
+    """
+    return any(
+        min(subject.end, predicate.end) <= each.start < max(subject.start, predicate.start)
+        or each.end == subject.start
+        or (each.end == predicate.start and each.term != "memory")
+        or (each.term == _TIME and predicate.term in _OVER)
+        for each in clause.subjects
+        if each.term in _THINGS
+    )
 
 
 def _gap(subject: _Mark, predicate: _Mark) -> int:
@@ -772,6 +868,38 @@ def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     if retry_after_s is not None:
         waits.append(retry_after_s)
     return max(waits, default=None)
+
+
+# --- frames ---
+
+
+_FRAMES: Final = 3  # around each other
+_FRAME: Final = re.compile(
+    r"(?P<frame>[^:\n{}'\"`]{0,120}?(?<![a-z_])(?:upstream|provider|backend|target|channel"
+    r"|deployments?|gateway|relay|fallback|endpoint|server|worker|engine|vertex|openai|anthropic|azure|bedrock|gemini"
+    r"|request|call|attempt|上游|渠道|请求)(?![a-z_])[^:\n{}'\"`]{0,80})(?::|：|=>|->)\s*(?P<inner>\S.{3,})",
+    re.IGNORECASE | re.DOTALL,
+)
+_FRAMED: Final = re.compile(
+    r"\b(?:failed|failure|errors?|exception|returned|said|says|replied|responded|answered"
+    r"|rejected|exhausted|calling|last)\b|错误|失败|返回",
+    re.IGNORECASE,
+)
+
+
+def unframed(message: str) -> list[str]:
+    """Return a gateway's own words, if any, each to its colon, and last what stands behind them.
+
+    "Upstream request failed: [1210] Invalid parameter": what stands behind the colon speaks first.
+    """
+    said, inner = [], message
+    for _ in range(_FRAMES):
+        frame = _FRAME.match(inner[:TEXT_CAP])
+        if frame is None or _FRAMED.search(frame["frame"]) is None:
+            break
+        said.append(frame["frame"])
+        inner = frame["inner"]
+    return [*said, inner]
 
 
 # --- the provider's own words ---

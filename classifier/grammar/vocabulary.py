@@ -71,7 +71,8 @@ class Vocabulary:
     ``echoes`` and a colon is a copy of the request, or one of ``echoes_plain`` without a colon, to
     the end of the clause. ``plain_fields`` are fields of requests that look like plain words where
     they are quoted. ``coined`` words make ``snake_case`` in a sentence a provider's own name rather
-    than a field's.
+    than a field's. ``request_fields`` are parameters of requests on any wire, with what they
+    hold; ``response_fields`` belong to an answer.
     """
 
     subjects: tuple[Term, ...]
@@ -89,6 +90,8 @@ class Vocabulary:
     echoes_plain: frozenset[str]
     plain_fields: frozenset[str]
     coined: frozenset[str]
+    request_fields: frozenset[str]
+    response_fields: frozenset[str]
 
     @property
     def terms(self) -> tuple[Term, ...]:

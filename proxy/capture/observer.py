@@ -604,6 +604,8 @@ class CallObserver:
                 retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),
                 used_up=nothing_left(head.headers),
                 stated_type=stated_type(head.headers),
+                answered=bool(reading.output),
+                request_keys=request.body.keys,
             ),
             stall_s=causes.silence.limit(
                 streamed=self._streamed(), has_content=self._first_token_s is not None

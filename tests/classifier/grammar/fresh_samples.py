@@ -4,7 +4,9 @@
 come from the pages named; the sentences are this project's own. ``FRESH`` was collected before the
 grammar, ``LATER`` after its first version; both are kept so that it does not forget. ``ELSEWHERE``
 are routes, tunnels and signatures; 29 of the first 50 were told before. ``STATE`` is what a
-conversation carries and its provider keeps; 3 of the first 100 were told before.
+conversation carries and its provider keeps; 3 of the first 100 were told before. ``WHOSE`` are
+errors whose words name the request, the key or the account and are a server's, and those that look
+like them; of the 539 they were chosen from 71 % were told before.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ def _fresh(row: Mapping[str, Any]) -> Fresh:
 
 
 _ROWS = lines(Path(__file__).with_suffix(".jsonl"))
-FRESH, LATER, ELSEWHERE, STATE = (
+FRESH, LATER, ELSEWHERE, STATE, WHOSE = (
     tuple(_fresh(row) for row in _ROWS if row["set"] == name)
-    for name in ("fresh", "later", "elsewhere", "state")
+    for name in ("fresh", "later", "elsewhere", "state", "whose")
 )

@@ -15,7 +15,7 @@ from classifier.grammar import GRAMMAR, Grammar, stated_wait
 from classifier.records import Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from proxy.wire.provider_error import read_error, read_text_error
-from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, STATE, Fresh
+from tests.classifier.grammar.fresh_samples import ELSEWHERE, FRESH, LATER, STATE, WHOSE, Fresh
 from tests.opcodes import opcodes
 from tests.tables import each
 
@@ -57,7 +57,7 @@ def subcategory(
 
 @each(
     "sample",
-    [*FRESH, *LATER, *ELSEWHERE, *STATE],
+    [*FRESH, *LATER, *ELSEWHERE, *STATE, *WHOSE],
     ids=lambda s: f"{s.upstream}-{s.status}-{s.message[:40]}",
 )
 def test_an_error_that_no_row_lists_is_understood(sample: Fresh) -> None:
@@ -80,7 +80,7 @@ LOOKALIKES = (
     (400, REJECTED, "Missing key 'role' in messages[0]"),
     (400, REJECTED, "Image generation is disabled for this model"),
     (400, REJECTED, "Field 'abort' is not allowed in the request"),
-    (400, REJECTED, "Unexpected token < in JSON at position 0"),
+    (400, REJECTED, "Unexpected token } in JSON at position 9"),
     (400, REJECTED, "Invalid token at line 3 of the grammar"),
     (422, REJECTED, "user must be a string"),
     (400, REJECTED, "Invalid user message: content is empty"),

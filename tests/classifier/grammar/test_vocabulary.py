@@ -36,7 +36,7 @@ def test_every_term_is_used_by_a_row(terms: tuple[Term, ...]) -> None:
     used = {
         name
         for row in meanings()
-        for name in (*row.subjects, *row.predicates, *row.beside, *row.without)
+        for name in (*row.subjects, *row.predicates, *row.beside, *row.without, *row.also)
     }
     assert [term.id for term in terms if term.id not in used] == []
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from classifier.records import AnswerState, Ending, Kind
+from classifier.verdicts import Subcategory
 from proxy.capture.observer import ObserverLimits
 from tests.proxy.wire import samples
 from tests.proxy.wire.observing import observed, observing
@@ -289,3 +290,20 @@ def test_an_answer_that_is_read_by_its_shape_asked_nothing_unread() -> None:
     answer = b'{"output_text": "It is four.", "usage": {"output_tokens": 4}}'
     exchange = observed(answer, "/v1/answers", request=b'{"model": "m", "input": "2+2"}')
     assert (exchange.kind, exchange.api) == (Kind.INFERENCE, "opaque")
+
+
+@pytest.mark.parametrize(
+    "status, why, gives",
+    [
+        (400, "The input is longer than the maximum context length", Subcategory.REJECTED_REQUEST),
+        (503, "Out of memory while decoding", Subcategory.PROVIDER_ERROR),
+    ],
+)
+def test_an_engine_that_says_why_it_aborted_is_believed(
+    status: int, why: str, gives: Subcategory
+) -> None:
+    reason = {"type": "abort", "message": why, "status_code": status, "err_type": "E"}
+    body = {"text": "", "meta_info": {"id": "r1", "finish_reason": reason, "completion_tokens": 0}}
+    told = observed(dump(body), "/generate").cause
+    assert told is not None
+    assert told.subcategory is gives
