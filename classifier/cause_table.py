@@ -72,7 +72,8 @@ class KnownRows:
     def unexplained(self) -> frozenset[str]:
         """The ids of rows for which only a status speaks, or a name that any failure may have."""
         by_status = (row.id for row in self.statuses if row.id.startswith("status."))
-        return frozenset((*by_status, UNNAMED, "any.rejected_name", "any.not_found_name"))
+        any_failures = ("any.rejected_name", "any.not_found_name", "any.program_error")
+        return frozenset((*by_status, UNNAMED, *any_failures))
 
 
 def read_known_rows(read: Read = shipped) -> KnownRows:

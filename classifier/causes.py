@@ -272,7 +272,7 @@ def _whose(
     for path in (*grammar.fields(message), error.param):
         whose = path and _belongs(path, answer.request_keys)
         own, theirs = own or whose is True, theirs or whose is False
-    if theirs and not own:
+    if theirs:
         return _failed(decision, _BAD_RESPONSE)
     if decision.reason == "wrong_endpoint":
         return decision

@@ -61,10 +61,13 @@ _SNAKE: Final = re.compile(r"[a-z]\w*_\w+(?:\[[\w.\[\]]*)?")
 _ONLY_A_NAME: Final = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z]+)+\.?\s*")
 _TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[ぁ-鿿가-힣])")
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
+_TIMEOUT: Final = ["timed", "out"]  # what a clause of no other word than "timeout" says
 _LEAD: Final = 24  # characters before a quotation, which say of what it is
 _OF_A_REQUEST: Final = re.compile(
     r"\b(?:value|enum|one of|property|tool|function|column|key|name)\W*\Z", re.IGNORECASE
 )
+_PARTS: Final = re.compile(r"[.\[\]]+")
+_VALUE: Final = re.compile(r"\b(?:value|enum|one of|parameter|argument)\W*\Z", re.IGNORECASE)
 _OPENAI_POLICY: Final = ("invalid", "prompt")  # "Invalid prompt: your prompt was flagged …"
 _NOT_A_LETTER: Final = re.compile(r"[^a-z]+")
 _SIZES: Final = (6, 5, 4, 3, 2)
@@ -203,7 +206,7 @@ def _clause(words: list[str], speech: Speech) -> Clause:
     cut = next((i for i, word in enumerate(words) if word in conditions), len(words))
     plain = vocabulary().echoes_plain
     cut = next((i for i, word in enumerate(words[:cut]) if word in plain), cut)
-    said = words[:cut]
+    said = _TIMEOUT if words == ["timeout"] else words[:cut]
     fields = tuple(word[1:] for word in said if word[0] == FIELD)
     return Clause(tuple(FIELD if word[0] == FIELD else word for word in said), hint, fields)
 
@@ -241,11 +244,12 @@ def _plain(text: str) -> str:
 def _placeholder(quoted: re.Match[str]) -> str:
     inner = next((part for part in quoted.groups() if part is not None), "").strip()
     words = vocabulary()
-    if inner in words.response_fields:
+    lead = quoted.string[max(0, quoted.start() - _LEAD) : quoted.start()]
+    parts = frozenset(_PARTS.split(inner))
+    if not words.response_fields.isdisjoint(parts) and not _VALUE.search(lead):
         return f" {FIELD}{inner} "
     if inner in words.plain_fields or _FIELD.fullmatch(inner) or _PATH.fullmatch(inner):
         if _SNAKE.fullmatch(inner):
-            lead = quoted.string[max(0, quoted.start() - _LEAD) : quoted.start()]
             return f" {NAME} " if _OF_A_REQUEST.search(lead) else f" {inner} "
         return f" {FIELD}{inner} "
     return f" {NAME} "
