@@ -31,6 +31,7 @@ FAILURE = (
 _UNFIT = "unfit"  # a finish reason that was given, and is no word
 _TEXT_OR_LIST = (str, list)
 _OBJECTS = frozenset((dict,))
+_DIGITS = re.compile(r" ?\d{1,18}(?:\.\d{1,18})? ?", re.ASCII)
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -252,7 +253,12 @@ def last_segment(path: str) -> str:
 
 
 def count(value: object) -> int | None:
-    """Return a token count: a whole number from 0 on, also when written as a float (Cohere)."""
+    """Return a token count: a whole number from 0 on.
+
+    Also when written as a float (Cohere) or as a text (Yandex; protobuf's JSON of an int64).
+    """
+    if isinstance(value, str):
+        value = _number_in(value)
     if type(value) is int:
         return value if 0 <= value <= COUNT_LIMIT else None
     if isinstance(value, float) and 0 <= value <= COUNT_LIMIT and value.is_integer():
@@ -262,7 +268,16 @@ def count(value: object) -> int | None:
 
 def is_beyond(value: object, limit: float) -> bool:
     """Return True if the value is a number that is over a limit or is not finite."""
+    if isinstance(value, str):
+        value = _number_in(value)
     return isinstance(value, int | float) and not value <= limit
+
+
+def _number_in(text: str) -> float | None:
+    """Return the number that a text of digits is; None if it is another text."""
+    if not _DIGITS.fullmatch(text):
+        return None
+    return float(text) if "." in text else int(text)
 
 
 def part(value: object) -> Payload:

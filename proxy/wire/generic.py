@@ -19,14 +19,12 @@ from typing import Final
 
 import orjson
 
-from classifier.records import COUNT_LIMIT
 from proxy.wire import jobs, usage
 from proxy.wire.dialect import (
     NAME_LIMIT,
     Dialect,
     Payload,
     ResponseFacts,
-    count,
     last_segment,
     name,
     part,
@@ -443,8 +441,7 @@ class OutputFinder:
         members = _members(counts)
         _take_counts(self._facts, members)
         for key, field in (("input", "input_tokens"), ("output", "output_tokens")):  # RunPod
-            if (number := count(members.get(key))) is not None:
-                setattr(self._facts, field, number)
+            usage.take_other(self._facts, field, members.get(key))
         self._take_reason(members)
         for inner in islice(counts.values(), _ITEMS):
             if isinstance(inner, dict):  # Cohere's meta.tokens, Dify's metadata.usage
@@ -474,12 +471,7 @@ def _is_history(value: object) -> bool:
 
 def _take_counts(facts: ResponseFacts, members: Mapping[str, object]) -> None:
     for key in _COUNTS.keys() & members.keys():
-        value = members[key]
-        if isinstance(value, str) and value.isdecimal() and len(value) < 12:  # Yandex
-            value = int(value)
-        number = count(value)
-        if number is not None and number <= COUNT_LIMIT:
-            setattr(facts, _COUNTS[key], number)
+        usage.take_other(facts, _COUNTS[key], members[key])
 
 
 def _shows_media(payload: Payload) -> bool:

@@ -125,9 +125,7 @@ def _note_id(reading: ResponseFacts, payload: Payload) -> None:
 def _answered(job: Payload) -> bool:
     for holder in (job, *(part(job.get(key)) for key in _HOLDERS)):
         for key in _ANSWERED:
-            stated = holder.get(key)
-            number = int(stated) if isinstance(stated, str) and stated.isdecimal() else stated
-            if count(number):
+            if count(holder.get(key)):
                 return True
     return False
 

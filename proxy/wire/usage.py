@@ -213,7 +213,7 @@ _COUNTS: Final = range(COUNT_LIMIT + 1)
 
 
 def take(reading: ResponseFacts, table: UsageTable, usage: object) -> None:
-    """Replace each count of the reading that the usage object states."""
+    """Replace each count of the reading that the usage object states; a 0 takes none back."""
     if not isinstance(usage, dict):
         return
     counts, inside = _plan(table, table.keys.intersection(usage))
@@ -221,17 +221,20 @@ def take(reading: ResponseFacts, table: UsageTable, usage: object) -> None:
         value = usage[key]
         # Of whole numbers only: for anything else a range compares each of its numbers.
         if value.__class__ is int and value in _COUNTS:
-            setattr(reading, field, value)
+            setattr(reading, field, value or getattr(reading, field) or 0)
         else:
-            _take_other(reading, field, value)
+            take_other(reading, field, value)
     for key, within in inside:
         take(reading, within, usage[key])
 
 
-def _take_other(reading: ResponseFacts, field: str, value: object) -> None:
-    """Take a count written as a float; note one that no call can have."""
+def take_other(reading: ResponseFacts, field: str, value: object) -> None:
+    """Take a count written as a float or a text; note one that no call can have.
+
+    Gateways end a stream with zeros that nobody counted (envoyproxy/ai-gateway#1631).
+    """
     if (number := count(value)) is not None:
-        setattr(reading, field, number)
+        setattr(reading, field, number or getattr(reading, field) or 0)
     elif is_beyond(value, COUNT_LIMIT):
         reading.unreadable |= {field}
 

@@ -1,7 +1,7 @@
 """Anthropic's Messages API, whole or as a stream of named events.
 
 Counts of a stream are not added up: ``message_delta`` is cumulative and may repeat
-``message_start``; field by field the later value counts, an explicit 0 included.
+``message_start``; field by field the later value counts, unless it is 0.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def _read(reading: ResponseFacts, payload: Payload, event: str | None) -> None:
             _texts(reading, part(payload.get("delta")))
         case "message_delta":
             reading.take_finish_reason(part(payload.get("delta")).get("stop_reason"))
-            _take_usage(reading, payload.get("usage"))
+            counts = part(payload.get("usage"))
+            if counts.get("output_tokens") == 0 and not reading.output:
+                reading.output_tokens = None  # `message_start` counts one before the first word
+            _take_usage(reading, counts)
         case "message_stop":
             reading.ended = True
         case "completion":  # /v1/complete, the API before messages

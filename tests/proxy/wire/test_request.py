@@ -117,7 +117,7 @@ JSON = st.recursive(
         ({"max_tokens": 100, "max_completion_tokens": None}, 100),
         ({"max_tokens": 0}, None),
         ({"max_tokens": True}, None),
-        ({"max_tokens": "4096"}, None),
+        ({"max_tokens": "4096"}, 4096),
         ({"max_tokens": 10**9}, 10**9),
         ({"max_tokens": 10**9 + 1}, None),
         ({"max_tokens": 16.0}, 16),

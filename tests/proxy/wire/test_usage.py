@@ -34,7 +34,7 @@ def test_the_best_place_is_believed_in_whatever_order_they_stand(left_out: int) 
 
 
 @pytest.mark.parametrize(
-    "nothing", [None, "7", -1, 0.5, True, 2**53, [], {}, {"cached_tokens": None}]
+    "nothing", [None, "", "7k", "-7", "0.5", -1, 0.5, True, 2**53, [], {}, {"cached_tokens": None}]
 )
 def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> None:
     assert cached({**CACHED, "prompt_tokens_details": nothing}) == 2
@@ -44,8 +44,30 @@ def test_a_place_that_states_no_count_gives_way_to_the_next(nothing: object) -> 
 def test_a_count_that_is_not_stated_stays_as_it_was() -> None:
     reading = ResponseFacts()
     reading.input_tokens, reading.output_tokens = 7, 8
-    usage.take(reading, usage.OPENAI, {"completion_tokens": 0, "prompt_tokens": None, "else": 9})
-    assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 0, None)
+    usage.take(reading, usage.OPENAI, {"prompt_tokens": None, "else": 9})
+    assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (7, 8, None)
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, "0", "0.0"])
+def test_a_zero_takes_no_count_back_and_is_one_by_itself(zero: object) -> None:
+    reading = ResponseFacts()
+    usage.take(reading, usage.OPENAI, {"prompt_tokens": 15, "completion_tokens": zero})
+    usage.take(reading, usage.OPENAI, {"prompt_tokens": zero, "completion_tokens": 4})
+    usage.take(reading, usage.OPENAI, {"prompt_tokens": zero, "completion_tokens": zero})
+    usage.take(reading, usage.OPENAI, {"total_tokens": zero})
+    assert (reading.input_tokens, reading.output_tokens, reading.total_tokens) == (15, 4, 0)
+
+
+@pytest.mark.parametrize(("text", "number"), [("15", 15), ("15.0", 15), (" 15", 15), ("007", 7)])
+def test_a_count_may_be_written_as_a_text(text: str, number: int) -> None:
+    assert cached({"prompt_tokens_details": {"cached_tokens": text}}) == number
+
+
+@pytest.mark.parametrize("claimed", ["1000000001", "9" * 18, "1000000001.5"])
+def test_a_text_that_no_call_can_have_counted_is_unreadable(claimed: str) -> None:
+    reading = ResponseFacts()
+    usage.take(reading, usage.OPENAI, {"prompt_tokens": claimed})
+    assert (reading.input_tokens, reading.unreadable) == (None, {"input_tokens"})
 
 
 UNREADABLE = (10**9 + 1, 2**53 - 1, 2**63, 10**400, 1e10, math.inf, math.nan)

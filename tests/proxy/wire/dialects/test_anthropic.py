@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from proxy.wire.dialect import ResponseFacts
@@ -69,11 +71,12 @@ _STATED = {"input_tokens": 23_000, "output_tokens": 1_000, "cache_read_input_tok
 )  # fmt: skip
 @pytest.mark.parametrize("streamed", [False, True])
 def test_totals_count_a_compaction_once(
-    usage: dict[str, object], totals: tuple[int, int], streamed: bool
+    usage: dict[str, Any], totals: tuple[int, int], streamed: bool
 ) -> None:
     reading = ResponseFacts()
     if streamed:
-        start = {"input_tokens": 9, "output_tokens": 1, "iterations": None}
+        first = min(9, usage["input_tokens"])  # a zero that follows takes nothing back
+        start = {"input_tokens": first, "output_tokens": 1, "iterations": None}
         MESSAGES.read(reading, {"type": "message_start", "message": {"usage": start}}, None)
         MESSAGES.read(reading, {"type": "message_delta", "delta": {}, "usage": usage}, None)
         MESSAGES.read(reading, {"type": "message_delta", "delta": {}, "usage": usage}, None)
@@ -89,3 +92,13 @@ def test_a_last_event_that_states_the_output_alone_counts_a_compaction_once() ->
     last = {"output_tokens": 1_000, "iterations": [_COMPACTION, _MESSAGE]}
     MESSAGES.read(reading, {"type": "message_delta", "delta": {}, "usage": last}, None)
     assert MESSAGES.totals(reading) == (203_560, 4_500)
+
+
+def test_a_zero_at_the_end_leaves_the_input_and_is_the_output_where_none_came() -> None:
+    for output, words in ((0, []), (3, [{"type": "text", "text": "Hi"}])):
+        reading = ResponseFacts()
+        start = {"usage": {"input_tokens": 15, "output_tokens": 1}, "content": words}
+        MESSAGES.read(reading, {"type": "message_start", "message": start}, None)
+        last = {"input_tokens": 0, "output_tokens": output}
+        MESSAGES.read(reading, {"type": "message_delta", "delta": {}, "usage": last}, None)
+        assert (reading.input_tokens, reading.output_tokens) == (15, output)
