@@ -485,6 +485,7 @@ class CallObserver:
                 self._had_ended = had_ended
                 return True
         except Unreadable as unreadable:
+            self._quiet_since = at
             self._mark_unreadable(str(unreadable))
             return False
         except Exception as error:

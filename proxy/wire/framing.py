@@ -10,7 +10,7 @@ import re
 import struct
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import brotli
@@ -134,6 +134,75 @@ def _undo(name: bytes) -> _Undo | None:
             return None
 
 
+# How plain answers begin: JSON, markup, a stream of events, or any text of some length. What is
+# encoded hardly does.
+_BEGINS_PLAIN = re.compile(
+    rb"(?:\xef\xbb\xbf)?\s*(?:[{\[]\s*[{\[\"}\]]|<[!?A-Za-z]|(?:data|event|id|retry|error)?:)"
+    rb"|[\t\n\r -~]{12}"
+)
+_MAY_BEGIN_PLAIN = re.compile(rb"(?:\xef(?:\xbb(?:\xbf)?)?)?(?!;)[\t\n\r -~]{0,11}")  # ; in br: nothing
+_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+# RFC 1952 §2.3, RFC 8878 §3.1.1.
+_MAGIC = {b"\x1f\x8b\x08": b"gzip", b"\x28\xb5\x2f\xfd": b"zstd"}
+
+
+class _Plain:
+    """What is not encoded."""
+
+    __slots__ = ()
+    whole = True
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        yield data
+
+
+class _AsItBegins:
+    """An encoding that may be stated falsely, so that the first bytes decide.
+
+    Gateways state one where there is none (``UTF-8``: encode/httpx#195; ``aws-chunked``; ``gzip``
+    of a plain error: tombii/better-ccflare#243), or twice.
+    """
+
+    __slots__ = ("_inner", "_start", "_stated")
+
+    def __init__(self, stated: bytes) -> None:
+        self._stated = stated
+        self._start = b""
+        self._inner: _Undo | None = None
+
+    @property
+    def whole(self) -> bool:
+        return self._inner is not None and self._inner.whole
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        if self._inner is None:
+            self._start += data
+            self._inner = self._told()
+            if self._inner is None:
+                return
+            data, self._start = self._start, b""
+        step = _ZSTD_STEP if isinstance(self._inner, _Zstd) else _STEP
+        for at in range(0, len(data), step):
+            yield from self._inner.feed(data[at : at + step])
+
+    def _told(self) -> _Undo | None:
+        """Return what the first bytes show; None where more of them are needed."""
+        start = self._start
+        for magic, name in _MAGIC.items():
+            if start.startswith(magic):
+                return _undo(name)
+        if any(magic.startswith(start) for magic in _MAGIC):
+            return None
+        if _BEGINS_PLAIN.match(start):
+            return _Plain()
+        stated = _undo(self._stated)
+        if stated is None and not _BINARY.match(start):
+            return _Plain()
+        if stated is None:
+            raise Unreadable("the content encoding is unknown")
+        return None if _MAY_BEGIN_PLAIN.fullmatch(start) else stated
+
+
 class Decoder:
     """Decode a chain of encodings piece by piece, within a limit in bytes and in ratio."""
 
@@ -229,15 +298,16 @@ class Decoder:
             raise Unreadable(f"an encoded body inflates over {RATIO_LIMIT} times")
 
 
-def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
+def decoder(values: Sequence[bytes], limit: int, *, trusting: bool = True) -> Decoder | None:
     """Make the decoder for ``Content-Encoding`` values; None if nothing is encoded.
 
     Arguments:
         values: of each such header line, in order.
         limit: most bytes that the body may inflate to.
+        trusting: the body is encoded as they say; if False, as it begins.
 
     Raises:
-        Unreadable: an encoding is unknown, or more than five are chained.
+        Unreadable: an encoding is unknown to one who trusts, or more than five are chained.
     """
     if not values:
         return None
@@ -245,7 +315,8 @@ def decoder(values: Sequence[bytes], limit: int) -> Decoder | None:
     names = [name for name in names if name not in (b"", b"identity")]
     if len(names) > CHAIN_LIMIT:
         raise Unreadable(f"more than {CHAIN_LIMIT} content encodings are chained")
-    chain = [undo for undo in map(_undo, reversed(names)) if undo is not None]
+    undoing: Callable[[bytes], _Undo | None] = _undo if trusting else _AsItBegins
+    chain = [undo for undo in map(undoing, reversed(names)) if undo is not None]
     if len(chain) < len(names):
         raise Unreadable("the content encoding is unknown")
     return Decoder(chain, limit) if chain else None

@@ -126,6 +126,9 @@ class PayloadReader:
         payload = parse_json(data)
         if isinstance(payload, dict):
             self.read(reading, payload, event)
+        elif lines := _lines(data):
+            for line in lines:
+                self.read_event(reading, SseEvent(event, line))
         elif not data.lstrip().startswith(b"{"):
             text = payload if isinstance(payload, str) else data.decode("utf-8", "replace")
             if event in ERROR_EVENTS:
@@ -301,6 +304,17 @@ def parse_json(data: bytes) -> object:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
         return _parse_loosely(data)
+
+
+def _lines(data: bytes) -> list[bytes]:
+    """Return the lines of events that no empty line divides; none where no line is an object.
+
+    So GLM and Kimi end some: rexxars/eventsource-parser#31.
+    """
+    if b"\n" not in data or len(data) > _LOOSE_BYTES:
+        return []
+    lines = data.split(b"\n")
+    return lines if any(isinstance(parse_json(line), dict) for line in lines) else []
 
 
 def _parse_loosely(data: bytes) -> object:
@@ -542,7 +556,7 @@ class ResponseReader:
         """Take the status and the headers, as pairs and by name; names in lower case.
 
         Raises:
-            Unreadable: the content encoding is unknown.
+            Unreadable: too many content encodings are chained.
         """
         self._status = status
         if status >= 400:
@@ -555,7 +569,7 @@ class ResponseReader:
         self._silent = self.framed
         if b"content-encoding" in by_name:
             encodings = [value for name, value in headers if name == b"content-encoding"]
-            self._decoder = decoder(encodings, self._limits.inflate_bytes)
+            self._decoder = decoder(encodings, self._limits.inflate_bytes, trusting=False)
 
     def feed(self, chunk: bytes) -> bool:
         """Take a piece of the body; return True if `decode_more` is to decode the rest of it.

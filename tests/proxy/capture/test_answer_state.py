@@ -205,8 +205,8 @@ def test_events_of_no_known_shape_are_unread() -> None:
         (b"\x08\x96\x01\x12\x07testing", {"content-type": "application/x-protobuf"}),
         (b"\x89PNG\r\n\x1a\n" + bytes(64), {"content-type": "image/png"}),
         ("Schöne Grüße".encode("latin-1"), {"content-type": "text/plain"}),
-        (b'{"choices": []}', {"content-encoding": "compress"}),
-        (b"no gzip at all", {"content-encoding": "gzip"}),
+        (b"\x1f\x9d\x90{", {"content-encoding": "compress"}),
+        (b"\xffno gzip at all", {"content-encoding": "gzip"}),
     ],
     ids=[
         "protobuf",
@@ -219,6 +219,36 @@ def test_events_of_no_known_shape_are_unread() -> None:
 def test_an_answer_that_cannot_be_looked_at_is_unseen(body: bytes, headers: dict[str, str]) -> None:
     exchange = observed(body, CHAT, headers=headers)
     assert (exchange.cause, exchange.answer_state) == (None, UNSEEN)
+
+
+@pytest.mark.parametrize("label", ["UTF-8", "aws-chunked", "gzip", "br", "gzip, gzip", "zstd"])
+def test_an_answer_whose_encoding_is_stated_falsely_is_read(label: str) -> None:
+    stream = sse({"choices": [{"delta": {"content": "four"}}]},
+                 {"choices": [{"delta": {}, "finish_reason": "stop"}]})  # fmt: skip
+    for body, type_ in ((chat(_SPENT), "application/json"), (stream, SSE)):
+        exchange = observed(body, CHAT, type_=type_, headers={"content-encoding": label})
+        assert (exchange.cause, exchange.answer_state) == (None, READ)
+        assert exchange.unreadable_reason is None
+    missing = observed(b'{"error": {"type": "not_found_error", "message": "model: m-9"}}',
+                       MESSAGES, status=404, headers={"content-encoding": label})  # fmt: skip
+    assert missing.cause is not None
+    assert missing.cause.subcategory is Subcategory.MODEL_NOT_FOUND
+
+
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_events_that_no_empty_line_divides_are_read_one_by_one(end: bytes) -> None:
+    tool = {"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}
+    told = [delta(role="assistant", content=""), delta(tool_calls=[tool]), delta("tool_calls"),
+            last(_SPENT)]  # fmt: skip
+    body = b"".join(b"data: " + dump(one) + end for one in told) + b"data: [DONE]" + end * 2
+    for pieces in ([body], [body[i : i + 1] for i in range(len(body))]):
+        exchange = observed(pieces, CHAT, type_=SSE)
+        assert (exchange.cause, exchange.answer_state, exchange.tool_calls) == (None, READ, 1)
+        assert exchange.finish_reason == "tool_calls"
+        assert exchange.usage.output_tokens == _SPENT["completion_tokens"]
+    failing = body.replace(dump(told[2]), b'{"error": {"message": "The engine crashed."}}')
+    exchange = observed(failing, CHAT, type_=SSE)
+    assert exchange.cause is not None
 
 
 def test_an_answer_over_the_limit_is_unseen_and_a_decoded_one_is_seen() -> None:

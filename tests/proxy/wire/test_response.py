@@ -103,9 +103,12 @@ def test_what_an_answer_with_probabilities_holds_is_readable() -> None:
     assert one.end()[0].finish_reason == "stop"
 
 
-def test_an_unknown_encoding_is_unreadable() -> None:
+def test_an_unknown_encoding_is_unreadable_unless_the_body_is_plain() -> None:
     with pytest.raises(Unreadable):
-        reader(JSON, content_encoding="lz4")
+        reader(JSON, content_encoding="lz4").feed(b"\x04\x22M\x18")
+    one = reader(JSON, content_encoding="UTF-8")
+    one.feed(b'{"model": "m"}')
+    assert one.end()[0].model == "m"
 
 
 def test_a_body_over_its_limit_is_unreadable() -> None:
@@ -144,7 +147,7 @@ def test_an_encoded_body_that_is_cut_before_it_says_anything_is_not_empty(
 def test_a_body_that_is_not_in_its_encoding_has_an_end(encoding: str) -> None:
     one = reader(SSE, content_encoding=encoding)
     with pytest.raises(Unreadable):
-        one.feed(b"data: ")
+        one.feed(b"\xffdata: ")
     assert one.end()[1:] == (False, Flaw.TRUNCATED)
 
 

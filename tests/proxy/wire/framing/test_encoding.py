@@ -90,6 +90,60 @@ def test_bytes_that_are_no_such_encoding_are_refused(name: bytes) -> None:
         plain([name], [b'{"plain": "json"} that nobody has packed at all'])
 
 
+# --- encodings that are stated falsely -----------------------------------------------------
+
+
+def as_it_begins(values: list[bytes], pieces: list[bytes]) -> bytes:
+    undo = decoder(values, LIMIT, trusting=False)
+    assert undo is not None
+    return b"".join(undo.feed(piece) for piece in pieces)
+
+
+PLAIN = (
+    b'{"choices": []}', b"[{}]", b"{}", b"\xef\xbb\xbf{}", b'\r\n\r\n{"error": 1}', b"<!doctype html>",
+    b'data: {"a": 1}\n\n', b": keep\n\n", b"event: ping\n\n", b"upstream is not there",
+    '{"错误": "余额不足"}'.encode(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*PACK, b"UTF-8", b"aws-chunked", b"none", b"gzip, gzip"])
+@pytest.mark.parametrize("body", PLAIN)
+def test_what_begins_as_text_is_plain_whatever_is_stated(name: bytes, body: bytes) -> None:
+    assert as_it_begins([name], [body]) == body
+    assert as_it_begins([name], [body[i : i + 1] for i in range(len(body))]) == body
+
+
+@pytest.mark.parametrize("stated", [b"gzip", b"br", b"zstd", b"deflate", b"UTF-8", b"gzip, gzip"])
+@pytest.mark.parametrize("packed", [b"gzip", b"zstd"])
+def test_what_begins_as_another_encoding_is_in_that(stated: bytes, packed: bytes) -> None:
+    body = PACK[packed](b'{"model": "m"}' * 99)
+    assert as_it_begins([stated], [body]) == b'{"model": "m"}' * 99
+    assert as_it_begins([stated], [body[i : i + 1] for i in range(len(body))]) == (
+        b'{"model": "m"}' * 99
+    )
+
+
+@pytest.mark.parametrize("name", PACK)
+@pytest.mark.parametrize("said", [b"", b"{}", b"What is said. " * 400])
+def test_what_is_stated_rightly_is_undone_as_ever(name: bytes, said: bytes) -> None:
+    packed = PACK[name](said)
+    assert as_it_begins([name], [packed]) == said
+    assert as_it_begins([b"UTF-8, ", name], [packed[:1], packed[1:]]) == said
+
+
+def test_an_unknown_encoding_that_is_no_text_cannot_be_read() -> None:
+    with pytest.raises(Unreadable, match="unknown"):
+        as_it_begins([b"compress"], [b"\x1f\x9d\x90\x7b"])
+
+
+@pytest.mark.parametrize("name", [b"gzip", b"UTF-8"])
+def test_a_bomb_is_one_whatever_it_is_called(name: bytes) -> None:
+    undo = decoder([name], 1_000_000, trusting=False)
+    assert undo is not None
+    with pytest.raises(Unreadable, match="1000000 bytes"):
+        undo.feed(zstd(bytes(3_000_000)))
+
+
 @pytest.mark.parametrize("name", PACK)
 def test_a_bomb_is_refused_at_the_bound(name: bytes) -> None:
     bomb = PACK[name](bytes(3_000_000))
