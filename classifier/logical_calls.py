@@ -227,8 +227,26 @@ def filter_as_answer(exchange: Exchange, *, on_requests: bool) -> Exchange:
 
 
 def cut_short(exchange: Exchange) -> bool:
-    """Return True if the answer reached its token limit."""
-    return bare_reason(exchange.finish_reason) in CUT_SHORT
+    """Return True if the answer reached its token limit, whatever its finish reason says."""
+    if exchange.answer_state is AnswerState.EMPTY:
+        return False
+    if cuts(exchange.finish_reason):
+        return True
+    spent = has_content(exchange) is False and exchange.cause is None
+    return spent and used_up(exchange.output_limit, output_tokens(exchange))
+
+
+def used_up(limit: int | None, made: int | None) -> bool:
+    """Return True if as many tokens were made as a request allows: without a word, all thinking.
+
+    Some servers end such an answer with "stop" (elizaOS/eliza#8189).
+    """
+    return limit is not None and made is not None and made >= limit > 0
+
+
+def cuts(finish_reason: str | None) -> bool:
+    """Return True if a finish reason says that a limit of tokens ended the answer."""
+    return bare_reason(finish_reason) in CUT_SHORT
 
 
 def is_abort(finish_reason: str | None) -> bool:
@@ -248,11 +266,13 @@ def proven_empty(exchange: Exchange) -> bool:
     Hidden reasoning is no answer (Gemini ends so with STOP); a refusal, an answer cut short
     and a botched tool call are. One that could not be read is not proven.
     """
+    if exchange.answer_state is AnswerState.EMPTY:
+        return True
     seen = has_content(exchange)
     if seen or bare_reason(exchange.finish_reason) in _ANSWERS_WITHOUT_CONTENT:
         return False
-    if exchange.answer_state is AnswerState.EMPTY:
-        return True
+    if cut_short(exchange):
+        return False
     return seen is False or output_tokens(exchange) == 0
 
 

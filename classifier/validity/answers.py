@@ -12,7 +12,7 @@ from enum import Enum
 from itertools import pairwise
 from operator import attrgetter
 
-from classifier.logical_calls import CUT_SHORT, bare_reason, has_content, is_abort, output_tokens
+from classifier.logical_calls import cut_short, cuts, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
 from classifier.references import compare
 from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
@@ -61,7 +61,7 @@ def output_truncated(measured: Measurement) -> CheckResult | None:
         return None
     reasons = tally(main, "finish_reason")
     coverage = Coverage(looked=len(main) - reasons[None], of=len(main))
-    limits = {reason for reason in reasons if bare_reason(reason) in CUT_SHORT}
+    limits = set(filter(cuts, reasons))
     if not limits:
         return CheckResult(coverage=coverage)
     cut = [x for x in main if x.finish_reason in limits]
@@ -121,9 +121,7 @@ def reasoning_ate_budget(measured: Measurement) -> CheckResult | None:
         return None
     unread = tally(main, "output_seen")[None]
     coverage = Coverage(looked=len(main) - unread, of=len(main))
-    reasons = tally(main, "finish_reason")
-    limits = {reason for reason in reasons if bare_reason(reason) in CUT_SHORT}
-    eaten = [x for x in main if x.finish_reason in limits and _all_reasoning(x)] if limits else []
+    eaten = [x for x in main if x.content_seen is False and cut_short(x) and _all_reasoning(x)]
     if not eaten:
         return CheckResult(coverage=coverage)
     last = output_tokens(eaten[-1])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from classifier.causes import Classify, classify
 from classifier.error_texts import MAY_TELL, reads_as
-from classifier.logical_calls import is_answer
+from classifier.logical_calls import cuts, is_answer, used_up
 from classifier.records import (
     READ_REQUEST_BYTES,
     AnswerState,
@@ -179,7 +179,10 @@ def finished_exchange(
         state: AnswerState | None = _READ
     elif route.answers and kind is not Kind.EMBEDDING:
         unseen = unreadable is not None and unreadable is not _BEYOND
-        state = _state(reading, counts, head.status, payloads, ending, cause, unseen=unseen)
+        state = _state(
+            reading, counts, facts.output_limit, head.status, payloads, ending, cause,
+            unseen=unseen,
+        )  # fmt: skip
         asks = kind is Kind.OTHER and routes.asks(request.body.keys)
         payloads.api = routes.unread(call.path) if asks else payloads.api
     else:
@@ -233,6 +236,7 @@ def finished_exchange(
 def _state(
     reading: ResponseFacts,
     counts: Usage,
+    limit: int | None,
     status: int | None,
     payloads: PayloadReader,
     ending: Ending,
@@ -243,13 +247,18 @@ def _state(
     """Say what was found in an answer; None if it failed, was refused, or is not whole.
 
     Arguments:
+        limit: tokens that the request allows.
         unseen: it could not be read to its end.
     """
     if status is None or not 200 <= status < 300:
         return None
-    made = counts.output_tokens if counts.output_total is None else counts.output_total
-    if reading.content or is_answer(reading.finish_reason) or (made and not reading.has_part):
+    made = _made(counts)
+    if reading.content or (made and not reading.has_part):
         return AnswerState.READ
+    ended = reading.finish_reason is not None
+    if is_answer(reading.finish_reason) or (ended and used_up(limit, made)):
+        barren = made == 0 and not reading.output and cuts(reading.finish_reason)
+        return AnswerState.EMPTY if barren else AnswerState.READ
     if cause is not None or payloads.error is not None:
         return None
     if unseen:  # of a picture or a sound there is nothing to be read
@@ -260,6 +269,16 @@ def _state(
         return AnswerState.UNSEEN
     empty = reading.has_part or reading.pending
     return AnswerState.EMPTY if empty else AnswerState.UNREAD
+
+
+def _made(counts: Usage) -> int | None:
+    """Return how many tokens were generated; 0 also where the total is the input's alone."""
+    made = counts.output_tokens if counts.output_total is None else counts.output_total
+    if made is None and counts.total_tokens is not None and counts.total_tokens == (
+        counts.input_total
+    ):
+        return 0  # Gemini leaves a count of 0 out
+    return made
 
 
 def _usage(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from classifier.logical_calls import cut_short, proven_empty
 from classifier.records import AnswerState, Ending, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import ObserverLimits
@@ -112,6 +113,32 @@ HOLLOW = {
     "no picture": ("/v1/images/generations", dump({"data": []})),
 }  # fmt: skip
 
+_NONE = {"prompt_tokens": 9, "completion_tokens": 0, "total_tokens": 9}
+BARREN = {
+    "a chat": (CHAT, chat(_NONE, content="", finish="length")),
+    "a message": (MESSAGES, message({"input_tokens": 9, "output_tokens": 0}, stop="max_tokens")),
+    "a response": (RESPONSES, dump(response({"input_tokens": 9, "output_tokens": 0},
+        status="incomplete") | {"incomplete_details": {"reason": "max_output_tokens"}})),
+    "a candidate, whose count of 0 is left out": (GEMINI, dump({"candidates": [
+        {"finishReason": "MAX_TOKENS"}], "usageMetadata": {
+            "promptTokenCount": 9, "totalTokenCount": 9}})),
+    "a converse message": (CONVERSE, dump({"stopReason": "max_tokens", "output": {
+        "message": {"content": []}}, "usage": {"inputTokens": 9, "outputTokens": 0}})),
+    "an ollama message": (OLLAMA, dump({"message": {"content": ""}, "done": True,
+                                        "done_reason": "length", "eval_count": 0})),
+}  # fmt: skip
+# Where thinking spent all that the request allowed, 16 tokens, and the stop does not say so.
+_ALL = {"prompt_tokens": 9, "completion_tokens": 16, "total_tokens": 25}
+SPENT = {
+    "a chat": (CHAT, {"max_tokens": 16}, chat(_ALL, content=None, reasoning_content="We need")),
+    "a chat, in secret": (CHAT, {"max_completion_tokens": 16}, chat(_ALL, content="")),
+    "a message": (MESSAGES, {"max_tokens": 16}, message({"input_tokens": 9, "output_tokens": 16},
+        {"type": "thinking", "thinking": "Hm"})),
+    "a candidate": (GEMINI, {"generationConfig": {"maxOutputTokens": 16}}, dump({
+        "candidates": [{"finishReason": "STOP"}],
+        "usageMetadata": {"promptTokenCount": 9, "thoughtsTokenCount": 16}})),
+}  # fmt: skip
+
 FOREIGN = {
     "an object": b"{}",
     "null": b"null",
@@ -134,6 +161,27 @@ def test_output_or_a_stop_that_is_an_answer_is_read(name: str) -> None:
 def test_an_output_part_that_holds_nothing_is_empty(name: str) -> None:
     path, body = HOLLOW[name]
     assert observed(body, path).answer_state is EMPTY
+
+
+@pytest.mark.parametrize("name", BARREN)
+def test_a_stop_at_a_limit_that_generated_nothing_is_empty(name: str) -> None:
+    path, body = BARREN[name]
+    exchange = observed(body, path)
+    assert (exchange.cause, exchange.answer_state) == (None, EMPTY)
+    assert proven_empty(exchange)
+    assert not cut_short(exchange)
+
+
+@pytest.mark.parametrize("name", SPENT)
+@pytest.mark.parametrize("left", [0, 1])
+def test_thinking_up_to_the_limit_that_was_asked_for_is_an_answer(name: str, left: int) -> None:
+    path, asked, body = SPENT[name]
+    if left:
+        asked = json.loads(json.dumps(asked).replace("16", "17"))
+    exchange = observed(body, path, request=dump({"model": "m", "messages": []} | asked))
+    assert exchange.answer_state is (EMPTY if left else READ)
+    assert cut_short(exchange) is not bool(left)
+    assert proven_empty(exchange) is bool(left)
 
 
 @pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES, GEMINI, CONVERSE, INVOKE, OLLAMA])
