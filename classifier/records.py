@@ -104,6 +104,7 @@ class Flaw(StrEnum):
 
     EMPTY_BODY = "empty_body"
     HTML_BODY = "html_body"
+    FOREIGN_BODY = "foreign_body"  # text, bytes or null where an API answers in objects
     TRUNCATED = "truncated"  # neither a finish reason nor the dialect's terminal event
     ABORTED = "aborted"  # its finish reason says so, and no text or tool call came before
     WRONG_SHAPE = "wrong_shape"  # the answer of another API than was asked

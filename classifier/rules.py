@@ -758,6 +758,7 @@ _AFTER_SUCCESS = {
     "truncated": "HTTP {} cut midway",
     "empty_body": "HTTP {} with an empty body",
     "html_body": "HTTP {} with a web page as its body",
+    "foreign_body": "HTTP {} with a body that is none of its API's",
     "aborted": "HTTP {} that was aborted",
     "wrong_shape": "HTTP {} in the shape of another API",
     "stalled": "HTTP {} that fell silent",

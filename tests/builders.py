@@ -84,6 +84,7 @@ REASONS = {
     "truncated": Subcategory.PROVIDER_ERROR,
     "empty_body": Subcategory.PROVIDER_ERROR,
     "html_body": Subcategory.PROVIDER_ERROR,
+    "foreign_body": Subcategory.PROVIDER_ERROR,
     "network": Subcategory.PROVIDER_ERROR,
     "timed_out": Subcategory.PROVIDER_ERROR,
     "stalled": Subcategory.PROVIDER_ERROR,

@@ -339,6 +339,8 @@ def _replayed(played: ReplayedCall, call: _FaultedCall) -> _Answer:
         return call.raw(played.status, _JSON, b"")
     if played.reason == "html_body":
         return call.raw(played.status, _HTML, b"<html>As recorded.</html>")
+    if played.reason == "foreign_body":
+        return call.raw(played.status, _JSON, b"null")
     if played.ending != "complete" or played.reason == "truncated":
         if request.streamed and played.spoke:
             return call.events(call.script.begun(request))
@@ -353,7 +355,9 @@ def _replayed(played: ReplayedCall, call: _FaultedCall) -> _Answer:
     return replace(answer, status=played.status)
 
 
-_WITHOUT_ERROR = frozenset(("truncated", "empty_body", "html_body", "aborted"))  # flaws
+_WITHOUT_ERROR = frozenset(
+    ("truncated", "empty_body", "html_body", "foreign_body", "aborted")
+)  # flaws
 
 
 def _names_error(played: ReplayedCall) -> bool:

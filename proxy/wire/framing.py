@@ -140,7 +140,9 @@ _BEGINS_PLAIN = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:[{\[]\s*[{\[\"}\]]|<[!?A-Za-z]|(?:data|event|id|retry|error)?:)"
     rb"|[\t\n\r -~]{12}"
 )
-_MAY_BEGIN_PLAIN = re.compile(rb"(?:\xef(?:\xbb(?:\xbf)?)?)?(?!;)[\t\n\r -~]{0,11}")  # ; in br: nothing
+_MAY_BEGIN_PLAIN = re.compile(
+    rb"(?:\xef(?:\xbb(?:\xbf)?)?)?(?!;)[\t\n\r -~]{0,11}"
+)  # ; in br: nothing
 _BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
 # RFC 1952 §2.3, RFC 8878 §3.1.1.
 _MAGIC = {b"\x1f\x8b\x08": b"gzip", b"\x28\xb5\x2f\xfd": b"zstd"}

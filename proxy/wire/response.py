@@ -389,13 +389,19 @@ def read_body(body: bytes, payloads: PayloadReader, type_: bytes = b"") -> ReadR
         for item in payload:
             if isinstance(item, dict):
                 payloads.read(reading, item, None)
+        foreign = payloads.newest is None
         payloads.newest = {}  # together they are the answer
-        return reading, True, _aborted(reading)
+        return reading, True, _foreign(payloads) if foreign else _aborted(reading)
     if payload is None:
         return _read_no_json(reading, body, payloads, type_)
     if isinstance(payload, str):
         payloads.read_text(payload)
-    return reading, False, None
+    return reading, False, _foreign(payloads)
+
+
+def _foreign(payloads: PayloadReader) -> Flaw | None:
+    """Return the flaw of an answer without an object, where all clients look for one."""
+    return Flaw.FOREIGN_BODY if payloads.route.one_shape else None
 
 
 def _read_windows(reading: ResponseFacts, body: bytes, payloads: PayloadReader) -> ReadResult:
@@ -441,7 +447,7 @@ def _read_no_json(
     payloads.seen = _is_text(body)
     if payloads.seen:
         payloads.read_text(body[: _TEXT_BYTES + 1].decode("utf-8", "replace"))
-    return reading, False, None
+    return reading, False, _foreign(payloads)
 
 
 def _is_text(body: bytes) -> bool:
@@ -469,8 +475,10 @@ def truncation(reading: ResponseFacts, payloads: PayloadReader) -> Flaw | None:
     """Return the flaw of events without an end, or aborted before a word; None if an error came."""
     if reading.finish_reason is not None:
         return _aborted(reading)
-    if reading.ended or payloads.error is not None:
+    if payloads.error is not None:
         return None
+    if reading.ended:
+        return _foreign(payloads) if payloads.newest is None and not reading.understood else None
     # Payloads of a shape that the dialect does not know may well be complete.
     foreign = payloads.newest is not None and not reading.understood
     # What was read by its shape may have an ending of its own.

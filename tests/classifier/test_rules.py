@@ -53,6 +53,7 @@ def test_the_sentence_counts_the_calls_that_decided(text: str, sentence: str) ->
         ("200+truncated*2", "HTTP 200 cut midway on 2 of 2 calls"),
         ("200+empty_body", "HTTP 200 with an empty body on 1 of 1 call"),
         ("200+html_body", "HTTP 200 with a web page as its body on 1 of 1 call"),
+        ("200+foreign_body", "HTTP 200 with a body that is none of its API's on 1 of 1 call"),
         ("200+stalled", "HTTP 200 that fell silent on 1 of 1 call"),
         ("stalled", "no answer on 1 of 1 call"),
         ("net 200+truncated 503*2", "HTTP 503 or HTTP 200 cut midway or no answer on 4 of 4 calls"),

@@ -141,10 +141,6 @@ SPENT = {
 
 FOREIGN = {
     "an object": b"{}",
-    "null": b"null",
-    "a word": b"OK",
-    "a number": b"1",
-    "a list": b"[]",
     "choices that are none": b'{"choices": null}',
     "a name": b'{"id": "x", "object": "chat.completion", "model": "m"}',
     "usage of nothing": b'{"usage": {"prompt_tokens": 9, "completion_tokens": 0}}',
@@ -191,6 +187,38 @@ def test_what_holds_neither_output_nor_an_error_is_unread(name: str, path: str) 
     if "usage" not in name:
         assert exchange.cause is None
     assert exchange.answer_state is UNREAD
+
+
+NO_OBJECT = {
+    "null": b"null",
+    "a word": b"OK",
+    "a number": b"1",
+    "a list": b"[]",
+    "a string": b'"The work is done."',
+    "an end alone": b"data: [DONE]\n\n",
+    "nulls and an end": b"data: null\n\ndata: [DONE]\n\n",
+    "another charset": "Schöne Grüße".encode("latin-1"),
+    "protobuf": b"\x08\x96\x01\x12\x07testing",
+    "a picture": b"\x89PNG\r\n\x1a\n" + bytes(64),
+}
+
+
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES, GEMINI, CONVERSE, OLLAMA])
+@pytest.mark.parametrize("name", NO_OBJECT)
+def test_a_body_without_an_object_is_a_failure_of_an_api_that_answers_in_them(
+    name: str, path: str
+) -> None:
+    cause = observed(NO_OBJECT[name], path, type_=None).cause
+    assert cause is not None
+    assert (cause.subcategory, cause.transient) == (Subcategory.PROVIDER_ERROR, True)
+    assert cause.reason in ("foreign_body", "truncated")
+
+
+@pytest.mark.parametrize("path", [INVOKE, "/v1/complete", "/v1/chat", "/generate", "/predictions"])
+@pytest.mark.parametrize("name", NO_OBJECT)
+def test_where_any_format_may_come_it_is_none(name: str, path: str) -> None:
+    cause = observed(NO_OBJECT[name], path, type_=None).cause
+    assert cause is None or (cause.reason == "truncated" and "an end" in name)
 
 
 @pytest.mark.parametrize("sample", samples.SAMPLES, ids=lambda sample: sample.name)
@@ -250,16 +278,10 @@ def test_events_of_no_known_shape_are_unread() -> None:
 @pytest.mark.parametrize(
     ("body", "headers"),
     [
-        (b"\x08\x96\x01\x12\x07testing", {"content-type": "application/x-protobuf"}),
-        (b"\x89PNG\r\n\x1a\n" + bytes(64), {"content-type": "image/png"}),
-        ("Schöne Grüße".encode("latin-1"), {"content-type": "text/plain"}),
         (b"\x1f\x9d\x90{", {"content-encoding": "compress"}),
         (b"\xffno gzip at all", {"content-encoding": "gzip"}),
     ],
     ids=[
-        "protobuf",
-        "a picture",
-        "another charset",
         "an encoding that is not known",
         "broken gzip",
     ],

@@ -31,7 +31,8 @@ def test_a_list_of_objects_is_read_one_by_one() -> None:
 @pytest.mark.parametrize(
     ("body", "flaw"),
     [(b"", Flaw.EMPTY_BODY), (b" \n", Flaw.EMPTY_BODY), (b"\n<!DOCTYPE html><p>", Flaw.HTML_BODY),
-     (b'{"choices":[', Flaw.TRUNCATED), (b"plain", None), (b'"text"', None), (b"12", None)],
+     (b'{"choices":[', Flaw.TRUNCATED), (b"plain", Flaw.FOREIGN_BODY),
+     (b'"text"', Flaw.FOREIGN_BODY), (b"12", Flaw.FOREIGN_BODY)],
 )  # fmt: skip
 def test_what_is_no_object_has_its_flaw(body: bytes, flaw: Flaw | None) -> None:
     assert read_body(body, payloads())[1:] == (False, flaw)
