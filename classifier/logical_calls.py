@@ -304,8 +304,9 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
         return CallState.HELD
     if exchange.pending:
         return CallState.UNANSWERED if settled else CallState.PENDING
+    unread = exchange.answer_state is AnswerState.UNREAD  # of a redirect, too
     whole = ending is Ending.COMPLETE and (
-        exchange.status is None or exchange.status < 300 or refused(exchange)
+        exchange.status is None or exchange.status < 300 or unread or refused(exchange)
     )
     if (
         whole
@@ -313,7 +314,7 @@ def state_of(exchange: Exchange, *, settled: bool = False) -> CallState:
         and bare_reason(exchange.finish_reason) == _CANCELLED
     ):
         return CallState.UNANSWERED
-    if whole and exchange.answer_state is AnswerState.UNREAD and not refused(exchange):
+    if whole and unread and not refused(exchange):
         return CallState.UNREAD
     return CallState.ANSWERED if whole or has_output(exchange) else CallState.UNANSWERED
 

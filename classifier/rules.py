@@ -203,10 +203,13 @@ def unread_answers(facts: Evidence) -> Finding | None:
     unread = [] if facts.exempt else facts.left_unread
     if not unread or any(call.state is CallState.ANSWERED for call in facts.main):
         return None
+    last = unread[-1].last
+    came = "with HTTP success and neither an output nor an error that could be read"
+    if (last.status or 0) >= 300:
+        came = f"with a redirect, {last.unreadable_reason or last.status}, that was not followed"
     return _suspected(
         "unread_answers",
-        f"{len(unread)} of {plural(len(facts.main), 'call')} came back with HTTP success and "
-        "neither an output nor an error that could be read",
+        f"{len(unread)} of {plural(len(facts.main), 'call')} came back {came}",
         (call.last for call in unread),
     )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -251,7 +252,8 @@ def _state(
         unseen: it could not be read to its end.
     """
     if status is None or not 200 <= status < 300:
-        return None
+        redirected = status is not None and 300 <= status < 400 and cause is None
+        return AnswerState.UNREAD if redirected and ending is Ending.COMPLETE else None
     made = _made(counts)
     if reading.content or (made and not reading.has_part):
         return AnswerState.READ
@@ -369,6 +371,10 @@ class ObserverLimits(ReadLimits):
 
 
 _DEFAULT_LIMITS = ObserverLimits()
+# No more than the host of where an answer redirects to: what follows may hold anything.
+_HOST = re.compile(
+    rb"https?://(?:[^/?#@]*@)?([A-Za-z0-9.:\[\]_-]{1,100})(?=[/?#]|\Z)", re.IGNORECASE
+)
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _SUCCESS = frozenset(range(200, 300))
 _LAST_TURNS = 16  # of decoding, where a call ends before all of its answer was decoded
@@ -481,6 +487,11 @@ class CallObserver:
             self._mark_unreadable(str(unreadable))
         except Exception as error:  # as everywhere here: observing must not break relaying
             self._mark_unreadable(f"{type(error).__name__} while the head was read")
+
+    def on_redirect(self, status: int, url: bytes) -> None:
+        """Take, before the head, that it sends the agent to another origin."""
+        host = _HOST.match(url)
+        self._unreadable = f"{status} to {'another place' if host is None else host[1].decode()}"
 
     def on_response_body(self, chunk: bytes, at: float) -> bool:
         """Take a piece of the response body as it came, at monotonic seconds.

@@ -230,7 +230,7 @@ def may_inject(upstream: Upstream, method: str, path: bytes, headers: Pairs) -> 
         path: raw, after the upstream, without the query.
         headers: as sent to the upstream, before the service's own credentials.
     """
-    if not (upstream.include_usage and method == "POST" and path.endswith(_PATH)):
+    if not (upstream.include_usage and method == "POST" and path.rstrip(b"/").endswith(_PATH)):
         return False
     by_name = http_headers.named(headers)
     length = by_name.get(b"content-length")

@@ -35,7 +35,7 @@ from proxy.relay.context import (
 )
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
-from proxy.routing.target import Target
+from proxy.routing.target import Target, own_location
 from proxy.wire.dialect import Payload
 from proxy.wire.framing import Unreadable
 
@@ -379,6 +379,8 @@ class RelayedCall(ResponseHandler):
         headers = self._head = http_headers.for_agent(self.headers, self._call.id)
         if self._drill is not None:  # then it is ours, and no provider's
             headers += [pair for pair in self.headers if pair[0] == http_headers.INJECTED_HEADER]
+        if status >= 300 and status < 400:  # noqa: PLR1716  a chain is dearer
+            self._redirect(status, headers)
         at = self._clock()
         self._observer.on_response_head(status, headers, at)
         if status in NO_BODY:
@@ -395,6 +397,17 @@ class RelayedCall(ResponseHandler):
                 self._start_once_open()
                 return
         self._record(Ending.COMPLETE, self._start)  # the head is all the agent waits for
+
+    def _redirect(self, status: int, headers: http_headers.Pairs) -> None:
+        """Keep an agent here whose provider sends it to another path of its own."""
+        plan = self._plan
+        for at, (name, value) in enumerate(headers):
+            if name == b"location":
+                location = own_location(value, plan.line[2], plan.target)
+                if location.startswith(b"/"):
+                    headers[at] = (name, location)
+                else:
+                    self._observer.on_redirect(status, location)
 
     def _take_whole(self, at: float) -> bool:
         """Take a response whose body came with its head; False if that is empty."""

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from urllib.parse import unquote_to_bytes
+from urllib.parse import SplitResult, unquote_to_bytes, urljoin, urlsplit, urlunsplit
 
 from classifier.records import RESERVED, UNATTRIBUTED, Attribution, id_flaw
 from proxy.routing import headers as http_headers
@@ -56,6 +56,8 @@ _BARE = re.compile(
     rb")\Z"
 )
 
+_PORTS = {"http": 80, "https": 443}
+
 # Longer paths are not cached: they hardly repeat, and would fill the memory.
 CACHED_BYTES = 2048
 
@@ -85,6 +87,44 @@ class Target:
         """The request target to send: prefix, path and query as received."""
         target = self.upstream.prefix + self.path
         return target + b"?" + self.query if self.query else target
+
+
+def own_location(location: bytes, raw_path: bytes, target: Target) -> bytes:
+    """Return where an agent goes on whose upstream redirects it.
+
+    A place of the upstream's own, as servers name that of a path with a slash, is a path of this
+    service; another one stays as it is, but is a whole URL then.
+
+    Arguments:
+        location: as received (RFC 9110 §10.2.2).
+        raw_path: that the agent asked for, as received.
+    """
+    upstream = target.upstream
+    asked = upstream.origin + target.forwarded.decode("latin-1")
+    try:
+        url = urljoin(asked, location.decode("latin-1").strip())
+        to = urlsplit(url)
+        own = _is_same_host(to, urlsplit(upstream.origin))
+    except ValueError:  # a port that is none, half an IPv6 address
+        return location
+    path = to.path.encode("latin-1") or b"/"
+    if not own or not path.startswith(upstream.prefix + b"/"):
+        return url.encode("latin-1")
+    mount = raw_path.removesuffix(target.path).rstrip(b"/")
+    rest = urlunsplit(("", "", "", to.query, to.fragment)).encode("latin-1")
+    return mount + path.removeprefix(upstream.prefix) + rest
+
+
+def _is_same_host(to: SplitResult, own: SplitResult) -> bool:
+    """Return True if it is the same origin, or differs by http in place of https.
+
+    A server behind a TLS proxy does not know that it is reached by https.
+    """
+    if to.scheme not in _PORTS or to.hostname != own.hostname:
+        return False
+    if (to.port or _PORTS[to.scheme]) == (own.port or _PORTS[own.scheme]):
+        return to.scheme == own.scheme
+    return to.port is None and own.port is None
 
 
 def is_data_plane(raw_path: bytes, upstreams: Mapping[str, Upstream]) -> bool:

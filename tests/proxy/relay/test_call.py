@@ -19,7 +19,7 @@ import pytest
 
 from classifier import judge
 from classifier.causes import classify
-from classifier.records import Attribution, Ending, RolloutRecord
+from classifier.records import AnswerState, Attribution, Ending, RolloutRecord
 from classifier.verdicts import Health, Subcategory
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.outbound import dial
@@ -570,6 +570,19 @@ def test_redirects_are_handed_on_not_followed(provider: Provider, relay: Relayin
     answer = caller.post(relay.base() + CHAT, json=ASK, follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, "http://127.0.0.1:1/")
     assert len(provider.requests) == 1
+    exchange = relay.book.only
+    assert (exchange.answer_state, exchange.cause) == (AnswerState.UNREAD, None)
+    assert exchange.unreadable_reason == "307 to 127.0.0.1:1"
+
+
+def test_a_redirect_to_the_provider_s_own_path_is_one_to_ours(
+    provider: Provider, relay: Relaying
+) -> None:
+    for place in ("", provider.url):
+        provider.plays(Answer(status=308, headers=(("Location", f"{place}{CHAT}/?a=1"),)))
+        answer = caller.post(relay.base() + CHAT, json=ASK, follow_redirects=False)
+        assert answer.headers["location"] == f"/r/r1/openai{CHAT}/?a=1"
+    assert {x.unreadable_reason for x in relay.book.exchanges} == {None}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from proxy.routing import headers as http_headers
 from proxy.routing import target as baggage
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
-from proxy.routing.target import Addresses, Target, address, is_data_plane
+from proxy.routing.target import Addresses, Target, address, is_data_plane, own_location
 from proxy.routing.upstreams import Auth, allow_list, checked_name
 from tests.tables import each
 
@@ -407,3 +407,59 @@ def test_it_goes_on_to_the_provider_unchanged() -> None:
     pair = (HEADER, b"user=u,truezero.rollout=r1")
     sent = http_headers.for_upstream([pair], host=b"h", auth=Auth.BEARER, real_key=None)
     assert pair in sent
+
+
+# --- redirects -----------------------------------------------------------------------------
+
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("asked", "location", "own"),
+    [
+        ("/r/r1/openai" + CHAT, CHAT + "/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, f"https://api.openai.com{CHAT}/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, f"HTTPS://API.openai.com:443{CHAT}/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, f"http://api.openai.com{CHAT}/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, f"//api.openai.com{CHAT}/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, "completions/", "/r/r1/openai" + CHAT + "/"),
+        ("/r/r1/openai" + CHAT, "../responses?a=%2F#b", "/r/r1/openai/v1/responses?a=%2F#b"),
+        ("/r/r1/openai" + CHAT, "?beta=true", "/r/r1/openai" + CHAT + "?beta=true"),
+        ("/r/r1/openai" + CHAT, "/", "/r/r1/openai/"),
+        ("/r/a%2Fb/as/judge/groq/v1/x", "/openai/v1/x/", "/r/a%2Fb/as/judge/groq/v1/x/"),
+        ("/r/r1/my-llm/v1/x", "/base/v1/x%20/", "/r/r1/my-llm/v1/x%20/"),
+        ("/r/r1/openai/v1/v1/chat/completions", CHAT + "/", "/r/r1/openai/v1" + CHAT + "/"),
+        ("/r/r1/anthropic", "/v1", "/r/r1/anthropic/v1"),
+    ],
+)
+def test_a_redirect_to_a_place_of_the_upstream_s_own_stays_here(
+    asked: str, location: str, own: str
+) -> None:
+    there = own_location(location.encode(), asked.encode(), to(asked))
+    assert there == own.encode()
+    path, _, query = own.partition("#")[0].partition("?")
+    again = to(path, query)
+    assert again.upstream == to(asked).upstream
+    assert again.rollout_id == to(asked).rollout_id
+    assert again.role == to(asked).role
+
+
+@pytest.mark.parametrize(
+    ("asked", "location", "url"),
+    [
+        ("/r/r1/openai/v1/x", "https://login.example.com/v1/x/", None),
+        ("/r/r1/openai/v1/x", "https://api.openai.com:8443/v1/x/", None),
+        ("/r/r1/openai/v1/x", "https://api.openai.com.example.com/v1/x/", None),
+        ("/r/r1/openai/v1/x", "https://api.openai.com@example.com/v1/x/", None),
+        ("/r/r1/openai/v1/x", "ftp://api.openai.com/v1/x/", None),
+        ("/r/r1/openai/v1/x", "//example.com/v1/x/", "https://example.com/v1/x/"),
+        ("/r/r1/groq/v1/x", "/login", "https://api.groq.com/login"),
+        ("/r/r1/groq/v1/x", "/openai-of-others/v1/x", "https://api.groq.com/openai-of-others/v1/x"),
+        ("/r/r1/openai/v1/x", "https://[::1/v1", None),
+        ("/r/r1/openai/v1/x", "https://api.openai.com:port/v1", None),
+    ],
+)
+def test_a_redirect_elsewhere_is_left_as_it_is(asked: str, location: str, url: str | None) -> None:
+    there = own_location(location.encode(), asked.encode(), to(asked))
+    assert there == (url or location).encode()

@@ -100,7 +100,8 @@ def as_it_begins(values: list[bytes], pieces: list[bytes]) -> bytes:
 
 
 PLAIN = (
-    b'{"choices": []}', b"[{}]", b"{}", b"\xef\xbb\xbf{}", b'\r\n\r\n{"error": 1}', b"<!doctype html>",
+    b'{"choices": []}', b"[{}]", b"{}", b"\xef\xbb\xbf{}", b'\r\n\r\n{"error": 1}',
+    b"<!doctype html>",
     b'data: {"a": 1}\n\n', b": keep\n\n", b"event: ping\n\n", b"upstream is not there",
     '{"错误": "余额不足"}'.encode(),
 )  # fmt: skip

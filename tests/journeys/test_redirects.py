@@ -1,0 +1,85 @@
+"""A provider that redirects: the real SDK gets its answer here, and what goes elsewhere is told."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Provider, Request
+from tests.journeys.service import Service
+
+pytestmark = pytest.mark.slow  # to load the SDK takes two CPU seconds
+
+CHAT = "/v1/chat/completions"
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Is it true?"}]}
+
+
+def redirects(status: int, to: str) -> Answer:
+    return Answer(status=status, headers=(("location", to), ("x-kept", "as it was")))
+
+
+@pytest.mark.parametrize("origin", ["", "own"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_openai_sdk_gets_its_answer_behind_a_redirect_to_the_path_with_a_slash(
+    service: Service, provider: Provider, rollout: str, origin: str, stream: bool
+) -> None:
+    import openai
+
+    place = provider.url if origin else ""
+    told = answers.chat_stream() if stream else answers.chat()
+
+    def to_the_slash(request: Request) -> Answer:
+        return told if request.path.endswith("/") else redirects(307, f"{place}{CHAT}/")
+
+    provider.plays(to_the_slash)
+    provider.requests.clear()
+    service.register(id=rollout, upstream="openai", model="m")
+    with openai.OpenAI(
+        base_url=service.base(rollout, "openai") + "/v1", api_key="sk-agent", max_retries=0
+    ) as client:
+        if stream:
+            parts = client.chat.completions.create(**ASKED, stream=True)  # type: ignore[call-overload]
+            said = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
+        else:
+            said = client.chat.completions.create(**ASKED).choices[0].message.content  # type: ignore[call-overload]
+    assert said == "".join(answers.TEXT)
+    sent = [(r.method, r.path, r.body, r.header("authorization")) for r in provider.requests]
+    assert [path for _, path, _, _ in sent] == [CHAT, CHAT + "/"]
+    assert sent[0][2:] == sent[1][2:] != (b"", None)
+    service.outcome(rollout, status="success", rewards={"score": 0.0})
+    verdict = service.verdict(rollout)
+    assert (verdict["health"], verdict["scoreable"]) == ("healthy", "yes")
+    assert [x["answer_state"] for x in service.exchanges(rollout)] == ["unread", "read"]
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_only_the_location_of_a_redirect_to_its_own_is_another(
+    service: Service, provider: Provider, rollout: str, status: int
+) -> None:
+    own = f"{provider.url}{CHAT}/?a=%2F"
+    base = service.base(rollout, "openai")
+    for location, gets in (
+        (own, httpx.URL(base).path + CHAT + "/?a=%2F"),
+        ("https://login.example.com/?next=secret", "https://login.example.com/?next=secret"),
+    ):
+        provider.plays(redirects(status, location))
+        answer = httpx.post(base + CHAT, json=ASKED)
+        assert (answer.status_code, answer.headers["location"]) == (status, gets)
+        assert answer.headers["x-kept"] == "as it was"
+
+
+def test_a_redirect_elsewhere_is_unread_and_said(
+    service: Service, provider: Provider, rollout: str
+) -> None:
+    provider.plays(redirects(302, "https://me:secret@login.example.com/sso?token=secret"))
+    service.register(id=rollout, upstream="openai", model="m")
+    httpx.post(service.base(rollout, "openai") + CHAT, json=ASKED)
+    service.outcome(rollout, status="success", rewards={"score": 0.0})
+    verdict = service.verdict(rollout)
+    assert (verdict["rule"], verdict["scoreable"]) == ("unread_answers", "no")
+    assert "answers_unread" in verdict["warnings"]
+    assert "302 to login.example.com" in verdict["error"]
+    (exchange,) = service.exchanges(rollout)
+    assert exchange["answer_state"] == "unread"
+    assert "secret" not in str(service.exchanges(rollout)) + str(verdict)
