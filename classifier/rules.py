@@ -782,8 +782,8 @@ def _statuses(failures: Sequence[Exchange], first: int | None) -> str:
 
 def _way(failed: Exchange) -> str:
     """Return how a call failed, with a place for its status."""
-    if failed.status is None:
-        return _NO_ANSWER
+    if failed.status is None:  # or one that the proxy refused to pass on
+        return failed.unreadable_reason or _NO_ANSWER
     if failed.status >= 400:
         return "HTTP {}"
     reason = None if failed.cause is None else failed.cause.reason

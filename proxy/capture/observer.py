@@ -493,6 +493,10 @@ class CallObserver:
         host = _HOST.match(url)
         self._unreadable = f"{status} to {'another place' if host is None else host[1].decode()}"
 
+    def on_refused_head(self, why: str) -> None:
+        """Take that the proxy could not pass the response's head on."""
+        self._unreadable = why
+
     def on_response_body(self, chunk: bytes, at: float) -> bool:
         """Take a piece of the response body as it came, at monotonic seconds.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -284,8 +285,47 @@ class FramingTooLong(httptools.HttpParserError):
     """A trailer, or the framing between two parts of a body, is too long."""
 
 
+class _SeveralLengths(httptools.HttpParserError):
+    """A head states several lengths of its body."""
+
+
+_ABOUT_FRAMING = "Content-Length"  # is in what llhttp says of each
+_BLANK_LINE = re.compile(rb"\r?\n\r?\n")
+_FRAMING = re.compile(rb"(content-length|transfer-encoding)[ \t]*:(.*)", re.IGNORECASE | re.DOTALL)
+
+
+def _framed_once(head: bytes) -> bytes:
+    """Return a response's head whose body is framed once, as RFC 9112 §6.3 allows.
+
+    Chunks go before a length, and one length may be stated several times. A head that says more
+    may have come from two servers: its connection is closed behind it (§6.1).
+
+    Raises:
+        _SeveralLengths: it states several.
+    """
+    lines = re.split(rb"\r?\n", head)
+    framing = [_FRAMING.fullmatch(line) for line in lines]
+    codings, lengths = set(), set()
+    for field in filter(None, framing):
+        into = lengths if field[1].lower() == b"content-length" else codings
+        into.update(value.strip().lower() for value in field[2].split(b","))
+    codings.discard(b"identity")  # RFC 2616 §4.4, of servers that state a length beside it
+    if not codings and len(lengths) > 1:
+        raise _SeveralLengths
+    kept = [line for line, field in zip(lines, framing, strict=True) if field is None]
+    if codings:
+        kept += [line for line, field in zip(lines, framing, strict=True)
+                 if field is not None and field[1].lower() == b"transfer-encoding"]  # fmt: skip
+    else:
+        kept += [b"Content-Length: " + length for length in lengths]
+    return b"\r\n".join((*kept, b"Connection: close"))
+
+
 class _UnsolicitedBytes(Exception):
     """The server sent more after its response."""
+
+
+_INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d[ \r]")
 
 
 class ResponseParser:
@@ -305,13 +345,44 @@ class ResponseParser:
         self.on_body = self.pieces.append
         self._exchange: ResponseHandler | None = None
         self._headers: Pairs | None = None  # None: what comes is a trailer (RFC 9110 §6.5.1)
-        self._parser = httptools.HttpResponseParser(self)
-        # What curl accepts too: lines that end in LF alone, blanks after a chunk's size.
-        self._parser.set_dangerous_leniencies(
-            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
-        )
+        self._parser = self._new_parser()
         self.feed: Callable[[bytes], object] = self._parser.feed_data
         self._outside = 0
+        self._head: bytes | None = None  # of a response that is parsed anew
+
+    def _new_parser(self) -> httptools.HttpResponseParser:
+        parser = httptools.HttpResponseParser(self)
+        # What curl accepts too: lines that end in LF alone, blanks after a chunk's size.
+        parser.set_dangerous_leniencies(
+            lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        return parser
+
+    def parse_anew(self, head: bytes) -> bool:
+        """Parse a head again that could not be, with its body framed once; once only.
+
+        Arguments:
+            head: what came of the response.
+        """
+        if self._head is not None:
+            return False
+        self._head, self.feed = b"", self._feed_head
+        self._feed_head(head)
+        return True
+
+    def _feed_head(self, data: bytes) -> None:
+        exchange = self._exchange
+        assert exchange is not None, "only a response that has begun is parsed anew"
+        self._head = (self._head or b"") + data
+        start, end = 0, _BLANK_LINE.search(self._head)
+        while end is not None and _INTERIM.match(self._head, start):
+            start, end = end.end(), _BLANK_LINE.search(self._head, end.end())
+        if end is not None:
+            self._parser = self._new_parser()
+            self._headers = exchange.headers
+            exchange.headers.clear()
+            self.feed = self._parser.feed_data
+            self.feed(_framed_once(self._head[start : end.start()]) + self._head[end.start() :])
 
     def begin(self, exchange: ResponseHandler) -> None:
         """Fill in the next response."""
@@ -417,12 +488,14 @@ class Connection(asyncio.Protocol):
         self._lost = lost
         self._exchange: ResponseHandler | None = None
         self._parser = ResponseParser()
+        self._began = b""  # of a head that takes several reads
 
     def begin(self, message: SerializedRequest, response: ResponseHandler) -> None:
         """Send a request, or as much of it as came; its response is filled in as it arrives."""
         self._exchange = response
         response.connection = self
         self.head_bytes = 0
+        self._began = b""
         self._parser.begin(response)
         head, body, response.bodiless, arriving = message
         if arriving is not None:
@@ -512,11 +585,9 @@ class Connection(asyncio.Protocol):
             parser.feed(data)
         except httptools.HttpParserUpgrade as upgrade:
             parser.switch_protocols(data[upgrade.args[0] :])
-        except httptools.HttpParserError:
+        except httptools.HttpParserError as flaw:
             parser.reusable = False
-            if not parser.complete:
-                exchange.arrived(b"".join(parser.pieces))
-                self.fail(errors.RemoteProtocolError("the provider does not speak HTTP/1.1"))
+            if not (parser.complete or self._parsed_anew(exchange, data, flaw)):
                 return
         pieces = parser.pieces
         if pieces:
@@ -529,7 +600,7 @@ class Connection(asyncio.Protocol):
             parser.bound_framing()
         if headless:
             fine = exchange.status is not None and self.head_bytes <= _HEAD_LIMIT
-            if not (fine or self._head_arrived(exchange)):
+            if not (fine or self._head_arrived(exchange, data)):
                 return
         if parser.complete:
             self._finish(exchange)
@@ -546,8 +617,24 @@ class Connection(asyncio.Protocol):
         self._end(exc)
         self._lost(self)
 
-    def _head_arrived(self, exchange: ResponseHandler) -> bool:
+    def _parsed_anew(self, exchange: ResponseHandler, data: bytes, flaw: Exception) -> bool:
+        """Return True if a response goes on whose head was framed in two ways, else fail it."""
+        try:
+            framing = exchange.status is None and _ABOUT_FRAMING in str(flaw)
+            if framing and self._parser.parse_anew(self._began + data):
+                return True
+        except httptools.HttpParserError as again:
+            flaw = again
+        exchange.arrived(b"".join(self._parser.pieces))
+        if isinstance(flaw, _SeveralLengths):
+            self.fail(errors.AmbiguousFraming("the provider states several lengths of one answer"))
+        else:
+            self.fail(errors.RemoteProtocolError("the provider does not speak HTTP/1.1"))
+        return False
+
+    def _head_arrived(self, exchange: ResponseHandler, data: bytes) -> bool:
         """Return True if the head is complete. A head that is too long fails the connection."""
+        self._began += data
         long = exchange.status is None or _size(exchange.headers) > _HEAD_LIMIT
         if long and self.head_bytes > _HEAD_LIMIT:
             self.fail(errors.RemoteProtocolError("the head of the response is too long"))

@@ -54,6 +54,10 @@ class RemoteProtocolError(UpstreamError):
     """The provider violated HTTP, or closed the connection before its response was complete."""
 
 
+class AmbiguousFraming(RemoteProtocolError):
+    """The provider states several lengths of one response (RFC 9112 §6.3)."""
+
+
 class LocalProtocolError(UpstreamError):
     """The request cannot be framed unambiguously (RFC 9112 §11.2), so it was not sent."""
 

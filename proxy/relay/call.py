@@ -379,7 +379,7 @@ class RelayedCall(ResponseHandler):
         headers = self._head = http_headers.for_agent(self.headers, self._call.id)
         if self._drill is not None:  # then it is ours, and no provider's
             headers += [pair for pair in self.headers if pair[0] == http_headers.INJECTED_HEADER]
-        if status >= 300 and status < 400:  # noqa: PLR1716  a chain is dearer
+        if status >= 300 and status < 400:
             self._redirect(status, headers)
         at = self._clock()
         self._observer.on_response_head(status, headers, at)
@@ -461,6 +461,8 @@ class RelayedCall(ResponseHandler):
         self._fail(error)
 
     def _fail(self, error: errors.UpstreamError) -> None:
+        if isinstance(error, errors.AmbiguousFraming):
+            self._observer.on_refused_head(str(error))
         ending, refusal = failed(error, self._call.upstream, self._call.id)
         if ending is Ending.CUT_UPSTREAM and self.left:
             self._end(Ending.LEFT_BY_AGENT, None)

@@ -692,3 +692,12 @@ def test_an_agent_on_its_own_subscription_is_never_suspected() -> None:
     for text in ("", "left*2", "200+thought", "200+tool 400*2"):
         verdict = judge(rollout(text, usage_channel="none"))
         assert (verdict.rule, verdict.scoreable) == ("healthy", "yes"), text
+
+
+def test_what_the_proxy_refused_to_pass_on_is_said() -> None:
+    why = "the provider states several lengths of one answer"
+    failed = replace(calls("net")[0], unreadable_reason=why)
+    verdict = judge(rollout(exchanges=(failed,)))
+    assert verdict.error is not None
+    assert why in verdict.error
+    assert "answers_unread" in verdict.warnings

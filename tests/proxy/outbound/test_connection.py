@@ -65,7 +65,28 @@ def _cl(size: int) -> tuple[bytes, bytes]:
     return (b"Content-Length", b"%d" % size)
 
 
+_CLOSED: Pairs = [(b"Connection", b"close")]  # added to a head that frames its body twice
+_TWICE = OK + b"Content-Length: 9999\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+_ONE = [(b"Content-Length", b"5"), *_CLOSED]
+
 CASES = {
+    "both framings": Case(said=_TWICE, body=b"hello", headers=[*_TE, *_CLOSED], stays=False),
+    "both framings, chunks first": Case(
+        said=OK + b"Transfer-Encoding: Chunked\r\ncontent-length: 5\r\n\r\n2\r\nhe\r\n0\r\n\r\n",
+        body=b"he", headers=[(b"Transfer-Encoding", b"Chunked"), *_CLOSED], stays=False),
+    "both framings behind an interim answer": Case(
+        said=b"HTTP/1.1 100 Continue\r\n\r\n" + _TWICE, body=b"hello", headers=[*_TE, *_CLOSED],
+        stays=False),
+    "both framings in lines that end in LF": Case(
+        said=_TWICE.partition(b"5\r\n")[0].replace(b"\r\n", b"\n") + b"5\r\nhello\r\n0\r\n\r\n",
+        body=b"hello", headers=[*_TE, *_CLOSED], stays=False),
+    "two equal lengths": Case(said=_length(b"hello", b"Content-Length: 5"), body=b"hello",
+                              headers=_ONE, stays=False),
+    "two equal lengths in one line": Case(said=OK + b"Content-Length: 5, 5\r\n\r\nhello",
+                                          body=b"hello", headers=_ONE, stays=False),
+    "a length, and no coding": Case(
+        said=_length(b"hello", b"Transfer-Encoding: identity"), body=b"hello", headers=_ONE,
+        stays=False),
     "content-length": Case(said=_length(b"hello"), body=b"hello", headers=[_cl(5)]),
     "an empty body": Case(said=_length(b""), headers=[_cl(0)]),
     "no reason phrase": Case(
@@ -211,7 +232,13 @@ BROKEN: dict[str, tuple[Step, ...]] = {
     "a length of letters": (OK + b"Content-Length: x\r\n\r\n",),
     "two lengths": (OK + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\nab",),
     "a length beyond counting": (OK + b"Content-Length: 99999999999999999999\r\n\r\n",),
-    "both framings": (OK + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",),
+    "two lengths behind an interim answer": (
+        b"HTTP/1.1 103 Early Hints\r\n\r\n" + OK + b"Content-Length: 1, 2\r\n\r\nab",
+    ),
+    "two lengths, and a length that is none": (
+        OK + b"Content-Length: 1\r\nContent-Length: one\r\n\r\na",
+    ),
+    "a length that is none, twice": (OK + b"Content-Length: 1x, 1x\r\n\r\na",),
     "a blank in a name": (OK + b"X A: 1\r\n\r\n",),
     "a blank after a name": (OK + b"X-A : 1\r\n\r\n",),
     "no name": (OK + b": 1\r\n\r\n",),
