@@ -303,21 +303,20 @@ def _framed_once(head: bytes) -> bytes:
     Raises:
         _SeveralLengths: it states several.
     """
-    lines = re.split(rb"\r?\n", head)
-    framing = [_FRAMING.fullmatch(line) for line in lines]
-    codings, lengths = set(), set()
-    for field in filter(None, framing):
-        into = lengths if field[1].lower() == b"content-length" else codings
-        into.update(value.strip().lower() for value in field[2].split(b","))
-    codings.discard(b"identity")  # RFC 2616 §4.4, of servers that state a length beside it
-    if not codings and len(lengths) > 1:
+    kept: list[bytes] = []
+    chunks: list[bytes] = []
+    lengths: set[bytes] = set()
+    for line in re.split(rb"\r?\n", head):
+        field = _FRAMING.fullmatch(line)
+        if field is None:
+            kept.append(line)
+        elif field[1].lower() == b"content-length":
+            lengths.update(length.strip() for length in field[2].split(b","))
+        elif field[2].strip().lower() != b"identity":  # as of a server that states a length too
+            chunks.append(line)
+    if not chunks and len(lengths) > 1:
         raise _SeveralLengths
-    kept = [line for line, field in zip(lines, framing, strict=True) if field is None]
-    if codings:
-        kept += [line for line, field in zip(lines, framing, strict=True)
-                 if field is not None and field[1].lower() == b"transfer-encoding"]  # fmt: skip
-    else:
-        kept += [b"Content-Length: " + length for length in lengths]
+    kept += chunks or [b"Content-Length: " + length for length in lengths]
     return b"\r\n".join((*kept, b"Connection: close"))
 
 

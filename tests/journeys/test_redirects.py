@@ -39,10 +39,10 @@ def test_the_openai_sdk_gets_its_answer_behind_a_redirect_to_the_path_with_a_sla
         base_url=service.base(rollout, "openai") + "/v1", api_key="sk-agent", max_retries=0
     ) as client:
         if stream:
-            parts = client.chat.completions.create(**ASKED, stream=True)  # type: ignore[call-overload]
+            parts = client.chat.completions.create(**ASKED, stream=True)
             said = "".join(part.choices[0].delta.content or "" for part in parts if part.choices)
         else:
-            said = client.chat.completions.create(**ASKED).choices[0].message.content  # type: ignore[call-overload]
+            said = client.chat.completions.create(**ASKED).choices[0].message.content
     assert said == "".join(answers.TEXT)
     sent = [(r.method, r.path, r.body, r.header("authorization")) for r in provider.requests]
     assert [path for _, path, _, _ in sent] == [CHAT, CHAT + "/"]

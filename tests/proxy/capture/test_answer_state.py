@@ -129,7 +129,7 @@ BARREN = {
 }  # fmt: skip
 # Where thinking spent all that the request allowed, 16 tokens, and the stop does not say so.
 _ALL = {"prompt_tokens": 9, "completion_tokens": 16, "total_tokens": 25}
-SPENT = {
+SPENT: dict[str, tuple[str, dict[str, object], bytes]] = {
     "a chat": (CHAT, {"max_tokens": 16}, chat(_ALL, content=None, reasoning_content="We need")),
     "a chat, in secret": (CHAT, {"max_completion_tokens": 16}, chat(_ALL, content="")),
     "a message": (MESSAGES, {"max_tokens": 16}, message({"input_tokens": 9, "output_tokens": 16},
