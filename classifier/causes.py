@@ -312,8 +312,11 @@ def _failed(decision: _Decision, reason: str) -> _Decision:
 
 
 def wait_of(answer: FailureEvidence, error: ProviderError) -> float | None:
-    """Return how long the provider asks to wait, in seconds; headers go before the body."""
-    return error.retry_after_s if answer.retry_after_s is None else answer.retry_after_s
+    """Return how long the provider asks to wait, in seconds: its headers, body or sentence."""
+    for stated in (answer.retry_after_s, error.retry_after_s):
+        if stated is not None:
+            return stated
+    return stated_wait(own_words(error.message), None) if error.message else None
 
 
 def failed_status(http: int | None, stated: int | None) -> int | None:

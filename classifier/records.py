@@ -166,7 +166,8 @@ class ProviderError:
     Google ``status`` and ``details[].reason`` and ``quotaId``, AWS exception names,
     ``metadata`` codes. ``status`` is one stated inside the body. ``message`` is the
     provider's own sentence, capped at 2,000 characters, and is never stored.
-    ``retry_after_s`` is a wait stated in the body.
+    ``retry_after_s`` is a wait stated in the body, ``headers`` those of rate limits that the body
+    quotes (OpenRouter), and moments in it that are named as such headers are.
     """
 
     code: str | None = None
@@ -176,6 +177,7 @@ class ProviderError:
     reasons: tuple[str, ...] = ()
     status: int | None = None
     retry_after_s: float | None = None
+    headers: tuple[tuple[bytes, bytes], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

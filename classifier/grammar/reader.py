@@ -371,12 +371,18 @@ _BARE: Final = 3  # words of a clause that only names something
 _MARKS: Final = 8  # subjects, and predicates, of one clause
 _NAMES: Final = 16  # names of one error that are read
 _HOUR_S: Final = 3_600.0
-_UNITS: Final = {"s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
-_WAIT: Final = re.compile(
+_UNITS: Final = {"mil": 1e-3, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": _HOUR_S, "d": 86_400.0}
+_SPAN: Final = (
+    r"(\d{1,9}(?:\.\d{1,9})?) ?"
+    r"(milliseconds?|millis|ms|days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|d|h|m|s)"
+)
+_WAIT: Final = re.compile(  # "in 1m12s", "in 1 hour and 5 minutes", "retry after 20"
     r"(?:retry|try again|tried again|wait|resets?|refresh\w*|available again)[^\d\n]{0,30}"
-    r"(\d{1,9}(?:\.\d{1,9})?) ?(days?|hours?|hrs?|minutes?|mins?|seconds?|secs?|d|h|m|s)(?![a-z])",
+    rf"((?:{_SPAN}[ ,]{{0,2}}(?:and )?){{1,4}}(?![a-z]))"
+    r"|retry[-_ ]?after[\"']?[ :=]{1,3}(\d{1,9}(?:\.\d{1,9})?)(?![\d.]*[ ]?[a-z\d])",
     re.IGNORECASE,
 )
+_SPANS: Final = re.compile(_SPAN, re.IGNORECASE)
 
 
 # Other languages: a number of hours behind "in", or before "later".
@@ -864,7 +870,7 @@ def _circumstances(message: str, names: tuple[str, ...], retry_after_s: float | 
 def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     """Return the longest wait that is stated, in seconds; None if none is."""
     text = message[:TEXT_CAP]
-    waits = [float(n) * _UNITS[unit[0].lower()] for n, unit in _WAIT.findall(text)]
+    waits = [_seconds(match[1], match[4]) for match in _WAIT.finditer(text)]
     waits += [
         number * next(seconds for start, seconds in _UNITS_ELSEWHERE if unit.startswith(start))
         for number, unit in _waits_elsewhere(text.lower())
@@ -872,6 +878,17 @@ def stated_wait(message: str, retry_after_s: float | None) -> float | None:
     if retry_after_s is not None:
         waits.append(retry_after_s)
     return max(waits, default=None)
+
+
+def _seconds(spans: str | None, bare: str | None) -> float:
+    """Return the seconds of a wait in one unit or several, or of a number alone."""
+    if spans is None:
+        return float(bare or 0)
+    total = 0.0
+    for number, unit in _SPANS.findall(spans):
+        lengths = (_UNITS.get(unit[:size].lower()) for size in (3, 2, 1))
+        total += float(number) * next(filter(None, lengths))
+    return total
 
 
 # --- frames ---

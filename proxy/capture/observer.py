@@ -628,6 +628,8 @@ class CallObserver:
         call = request.call
         request.fail()
         refused = (head.status or 0) >= 400
+        error = payloads.error if refused or _tells(request) else None
+        limits = head.headers if error is None else (*error.headers, *head.headers)
         return causes.classify(
             FailureEvidence(
                 upstream=call.upstream,
@@ -635,11 +637,11 @@ class CallObserver:
                 kind=payloads.kind(reading, head.status),
                 status=head.status,
                 ending=ending,
-                error=payloads.error if refused or _tells(request) else None,
+                error=error,
                 flaw=flaw,
                 silent_s=max(0.0, at - self._quiet_since) if self._awaited else 0.0,
-                retry_after_s=retry_after(head.headers, now=call.started_at + at - self._began),
-                used_up=nothing_left(head.headers),
+                retry_after_s=retry_after(limits, now=call.started_at + at - self._began),
+                used_up=nothing_left(limits),
                 stated_type=stated_type(head.headers),
                 answered=bool(reading.output),
                 request_keys=request.body.keys,

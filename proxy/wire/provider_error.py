@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
 from html import unescape
 from http import HTTPStatus
 from itertools import islice
@@ -51,8 +52,15 @@ _STATUS_KEYS: Final = (
     "status", "status_code", "statusCode", "StatusCode", "http_status_code", "http_status",
     "originalStatusCode", "OriginalStatusCode",
 )  # fmt: skip
-_WAIT_KEYS: Final = ("retryDelay", "retry_after", "retry_after_s", "retryAfter",
-                     "retry_after_seconds")  # fmt: skip
+# Without case, blanks, ``-`` and ``_``. Waits, in seconds or as a duration: google.rpc.RetryInfo,
+# OpenAI's Codex (``resets_in_seconds``), gateways; and moments.
+_WAIT_KEY: Final = re.compile(
+    r"(?:retrydelay|(?:retry|reset)s?(?:after|in)|quotaresetdelay|(?:wait|backoff|cooldown)(?:time)?)"
+    r"(?:(s|secs?|seconds?)|(ms|millis|milliseconds))?"
+)
+_MOMENT_KEY: Final = re.compile(
+    r"(?:retry|resets?)(?:at|time)|(?:quota|limit)?resett?(?:ime|at)\w*"
+)
 # A body with one of these is a response, so that a lone ``message`` in it is no error.
 _ANSWER_KEYS: Final = frozenset((
     "choices", "candidates", "output", "content", "data", "usage", "usageMetadata", "embeddings",
@@ -99,7 +107,7 @@ def _at_error(body: Mapping[str, object], _event: str | None) -> Iterator[object
     elif substantial(error):
         yield error
         beside = _BESIDE_RESPONSE if body.get("object") == "response" else _BESIDE
-        yield {k: body[k] for k in (*beside, *_WAIT_KEYS) if k in body}
+        yield {k: body[k] for k in islice(body, _MEMBERS) if k in beside or _states_wait(k)}
 
 
 _RESPONSES: Final = ("response", "realtime.response")
@@ -506,12 +514,20 @@ def says(value: object) -> bool:
 
 
 LONGEST_S: Final = 366 * 86_400.0  # no allotment takes more than a year to come back
-_WAITS: Final = frozenset((b"retry-after", b"retry-after-ms"))
+# learn.microsoft.com/azure/ai-services/openai (x-ms-), openai-python _base_client.py (-ms).
+_MS: Final = ("retry-after-ms", "x-ms-retry-after-ms", "x-retry-after-ms")
+_SECONDS: Final = ("retry-after", "x-retry-after", "x-ratelimit-retry-after")
+_WAITS: Final = frozenset(name.encode() for name in (*_MS, *_SECONDS))
 _UNITS: Final[Mapping[str, float]] = {
     "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0,
-    "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
+    "mil": 1e-3, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9,
 }  # fmt: skip
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|us|µs|μs|ns|d|h|m|s)")
+_PART: Final = re.compile(
+    r"(\d+(?:\.\d+)?) ?(milliseconds?|ms|us|µs|μs|ns|days?|hours?|hrs?|minutes?|mins?|seconds?"
+    r"|secs?|d|h|m|s)(?:,? ?(?:and )?(?=\d)|\Z)"
+)
+# draft-ietf-httpapi-ratelimit-headers, in its older and its newer form: `"default";r=0;t=30`.
+_COMBINED: Final = re.compile(r"(?:remaining|\br) ?= ?0\b.{0,40}?(?:reset|\bt) ?= ?(\d{1,9})")
 _RESET: Final = re.compile(r"ratelimit(?:bysize)?-(?:.*-)?reset(?:-|$)|ratelimit-unified-reset$")
 _EPOCH_S: Final = 1e9  # smaller numbers are waits, from here on points in time
 _EPOCH_MS: Final = 1e11
@@ -529,19 +545,23 @@ def retry_after(headers: Headers, *, now: float) -> float | None:
     docs.claude.com/en/api/rate-limits (RFC 3339), openrouter.ai/docs/limits (epoch ms).
     """
     stated = {
-        name.decode("latin-1"): value.decode("latin-1").strip()
+        name.decode("latin-1").replace("rate-limit", "ratelimit"): value.decode("latin-1").strip()
         for name, value in headers
-        if b"ratelimit" in name or name in _WAITS
+        if b"ratelimit" in name or b"rate-limit" in name or name in _WAITS
     }
     if not stated:
         return None
-    if (ms := _number(stated.get("retry-after-ms"))) is not None:
-        return plausible_wait(ms / 1000)
-    if (wait := stated_wait(stated.get("retry-after"), now)) is not None:
-        return wait
+    for name in _MS:
+        if (ms := _number(stated.get(name))) is not None:
+            return plausible_wait(ms / 1000)
+    for name in _SECONDS:
+        if (wait := stated_wait(stated.get(name), now)) is not None:
+            return wait
     waits = [
         stated_wait(v, now) for k, v in stated.items() if _RESET.search(k) and _used_up(k, stated)
     ]
+    combined = _COMBINED.search(stated.get("ratelimit", "")[:200])
+    waits.append(float(combined[1]) if combined else None)
     return max((w for w in waits if w is not None), default=None)
 
 
@@ -594,15 +614,19 @@ _LONGEST_DURATION = 64  # characters
 
 
 def parse_duration(value: str) -> float | None:
-    """Parse a Go duration (``6m0s``, ``20ms``) or plain seconds."""
+    """Parse a duration (``6m0s``, ``20ms``, ``1 hour and 5 minutes``) or plain seconds."""
     text = value.strip()
     if (number := _number(text)) is not None:
         return plausible_wait(number)
     # The search takes the square of a long number's digits, and a header may be that long.
     parts = _PART.findall(text) if len(text) <= _LONGEST_DURATION else []
-    if not parts or "".join(a + b for a, b in parts) != text:
+    if not parts or _PART.sub("", text):
         return None
-    return plausible_wait(sum(float(amount) * _UNITS[unit] for amount, unit in parts))
+    return plausible_wait(sum(float(amount) * _unit_s(unit) for amount, unit in parts))
+
+
+def _unit_s(unit: str) -> float:
+    return _UNITS.get(unit) or _UNITS.get(unit[:3]) or _UNITS[unit[0]]
 
 
 def _date(value: str) -> float | None:
@@ -648,7 +672,18 @@ class _ErrorFacts:
     retry_after_s: float | None = None
     messages: list[str] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    headers: dict[bytes, bytes] = field(default_factory=dict)
     nodes_left: int = _NODES
+
+    def quote(self, headers: Mapping[str, object]) -> None:
+        """Take headers that a body quotes, as far as `retry_after` reads them."""
+        for name, value in islice(headers.items(), _MEMBERS):
+            lower = name[:64].lower()
+            if "limit" not in lower and lower.encode() not in _WAITS:
+                continue
+            if isinstance(value, str | int | float) and not isinstance(value, bool):
+                stated = str(value)[:64].encode("ascii", "replace")
+                self.headers.setdefault(lower.encode("ascii", "replace"), stated)
 
     def add_message(self, text: str) -> None:
         text = text.strip()[:MESSAGE_CAP]
@@ -692,6 +727,7 @@ class _ErrorFacts:
             reasons=tuple(r for r in self.reasons if r not in (self.code, self.type)),
             status=self.status,
             retry_after_s=self.retry_after_s,
+            headers=tuple(self.headers.items()),
         )
 
 
@@ -936,9 +972,29 @@ def _gather_names(node: Mapping[str, object], facts: _ErrorFacts) -> None:
 def _gather_numbers(node: Mapping[str, object], facts: _ErrorFacts) -> None:
     for key in _STATUS_KEYS:
         facts.status = facts.status or _status(node.get(key))
-    for key in _WAIT_KEYS:
-        if facts.retry_after_s is None:
-            facts.retry_after_s = _body_wait(node.get(key))
+    for key in islice(node, _MEMBERS):
+        if _states_wait(key):
+            _gather_wait(key, node[key], facts)
+    if isinstance(quoted := node.get("headers"), dict):
+        facts.quote(quoted)
+
+
+@lru_cache(maxsize=1024)
+def _bare_key(key: str) -> str:
+    return re.sub("[ _-]", "", key[:40]).lower()
+
+
+def _states_wait(key: str) -> bool:
+    bare = _bare_key(key)
+    return _WAIT_KEY.fullmatch(bare) is not None or _MOMENT_KEY.fullmatch(bare) is not None
+
+
+def _gather_wait(key: str, value: object, facts: _ErrorFacts) -> None:
+    named = _WAIT_KEY.fullmatch(_bare_key(key))
+    if named is None:  # a moment, which the clock makes a wait of
+        facts.quote({"x-ratelimit-reset": value})
+    elif facts.retry_after_s is None and (wait := _body_wait(value)) is not None:
+        facts.retry_after_s = wait / 1000 if named[2] else wait
 
 
 def _gather_messages(node: Mapping[str, object], facts: _ErrorFacts, depth: int) -> None:

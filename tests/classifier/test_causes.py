@@ -270,6 +270,14 @@ def test_a_wait_in_a_header_is_preferred_to_one_in_the_body() -> None:
     assert [c and c.retry_after_s for c in (both, body, zero)] == [2.0, 30.0, 0.0]
 
 
+def test_a_wait_is_read_in_the_sentence_where_nothing_else_states_it() -> None:
+    said = ProviderError(message="Rate limit: 30 a minute. Please try again in 1m12s.")
+    both = replace(said, retry_after_s=30.0)
+    echoed = ProviderError(message='Too many requests: got "please try again in 9 days"')
+    causes = [classify(answer(status=429, error=error)) for error in (said, both, echoed)]
+    assert [c and c.retry_after_s for c in causes] == [72.0, 30.0, None]
+
+
 def test_a_wait_is_kept_only_where_waiting_can_help() -> None:
     def waited(status: int) -> float | None:
         cause = classify(answer(status=status, retry_after_s=9.0))

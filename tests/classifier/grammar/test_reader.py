@@ -436,8 +436,16 @@ def test_a_wait_of_an_hour_is_an_allotment_whatever_its_name(status: int) -> Non
 
 
 def test_a_wait_is_read_from_the_sentence() -> None:
-    assert stated_wait("Please try again in 1h2m", None) == 3_600.0
-    assert stated_wait("retry in 350ms", None) is None
+    assert stated_wait("Please try again in 1h2m", None) == 3_720.0
+    assert stated_wait("Limit 30 per 1m. Try again in 1m12s.", None) == 72.0
+    assert stated_wait("Try again in 1 hour and 5 minutes, or pay", None) == 3_900.0
+    assert stated_wait("resets in 1 day, 2 hrs", None) == 26 * 3_600.0
+    assert stated_wait("retry in 500ms", None) == 0.5
+    assert stated_wait("wait 250 milliseconds", None) == 0.25
+    assert stated_wait("Retry-After: 30", None) == 30.0
+    assert stated_wait("retry after 2.5.", None) == 2.5
+    assert stated_wait("retry after 3 attempts", None) is None
+    assert stated_wait("wait 5 months", None) is None
     assert stated_wait("resets in 4 days", 5.0) == 4 * 86_400.0
     assert stated_wait("Please retry with 9000 max_tokens", None) is None
     assert stated_wait("wait for 3 hours", None) == 3 * 3_600.0

@@ -346,7 +346,7 @@ def test_what_is_no_success_has_no_state() -> None:
     assert observed(failed, CHAT, status=503).answer_state is None
     assert observed(chat(_SPENT), CHAT, status=404).answer_state is None
     assert observed(b"", CHAT).answer_state is None
-    assert observed(b"{}", CHAT, status=302).answer_state is None
+    assert observed(b"{}", CHAT, status=302).answer_state is UNREAD
     assert observed(b'{"cho', CHAT, ending=Ending.LEFT_BY_AGENT).answer_state is None
     assert observed(b"{}", CHAT, status=201).answer_state is UNREAD
     assert observed(chat(_SPENT), CHAT, status=206).answer_state is READ

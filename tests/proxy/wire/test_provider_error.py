@@ -29,6 +29,8 @@ from tests.proxy.wire.observing import observed
 from tests.proxy.wire.samples import dump
 from tests.tables import each
 
+NOW = 1_780_000_000.0  # 2026-05-28T20:26:40Z
+
 
 @pytest.mark.parametrize(
     ("body", "event", "said"),
@@ -257,6 +259,42 @@ def test_the_status_and_the_wait_beside_an_error_are_its_own(
     assert (error.status, error.retry_after_s) == (status, wait)
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"retryDelay": "12s"}, {"retry_after": 12}, {"retry-after": "12"}, {"Retry-After": 12.0},
+        {"retryAfterMs": 12_000}, {"retry_after_ms": "12000"}, {"resets_in_seconds": 12},
+        {"reset_in": "12 seconds"}, {"wait_seconds": 12}, {"quotaResetDelay": "12s"},
+        {"retry_after": {"seconds": 12}}, {"metadata": {"retry_after_seconds": 12}},
+        {"details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "12s"}]},
+        {"resets_at": NOW + 12}, {"resetAt": (NOW + 12) * 1000},
+        {"metadata": {"quotaResetTimeStamp": "2026-05-28T20:26:52Z"}},
+        {"metadata": {"headers": {"X-RateLimit-Limit": "50", "X-RateLimit-Remaining": "0",
+                                  "X-RateLimit-Reset": str(int(NOW + 12) * 1000)}}},
+        {"headers": {"Retry-After": 12, "Set-Cookie": "a"}},
+    ],
+)  # fmt: skip
+def test_a_wait_is_read_wherever_a_body_states_it(beside: dict[str, object]) -> None:
+    error = read_error({"error": {"message": "Slow down", "code": 429, **beside}})
+    assert error is not None
+    quoted = retry_after(error.headers, now=NOW)
+    assert (error.retry_after_s if quoted is None else quoted) == pytest.approx(12.0)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"retry_after": True}, {"retries": 12}, {"reset": 12}, {"retryable": 12}, {"waiting": 12},
+        {"retry_after": "soon"}, {"headers": {"x-request-id": "12"}}, {"headers": ["Retry-After"]},
+        {"metadata": {"headers": {"X-RateLimit-Remaining": 3, "X-RateLimit-Reset": 12}}},
+    ],
+)  # fmt: skip
+def test_what_states_no_wait_is_none(beside: dict[str, object]) -> None:
+    error = read_error({"error": {"message": "Slow down", "code": 429, **beside}})
+    assert error is not None
+    assert (error.retry_after_s, retry_after(error.headers, now=NOW)) == (None, None)
+
+
 def test_a_message_is_capped() -> None:
     error = read_error({"error": {"message": "x" * 9_000}})
     assert error is not None
@@ -386,8 +424,6 @@ def test_a_message_is_bounded_text() -> None:
 
 # --- How long a provider asks to wait, header by header -------------------------------------------
 
-NOW = 1_780_000_000.0
-
 
 @each(
     "headers, wait",
@@ -423,6 +459,13 @@ NOW = 1_780_000_000.0
         ({"anthropic-ratelimit-tokens-reset": "2026-05-28T20:27:00Z"}, 20.0),
         ({"anthropic-ratelimit-unified-reset": str(int(NOW) + 5)}, 5.0),
         ({"x-ratelimit-limit-requests": "60", "x-ratelimit-remaining-requests": "0"}, None),
+        ({"x-ms-retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"x-retry-after": "7"}, 7.0),
+        ({"retry-after": "1 minute, 12 seconds"}, 72.0),
+        ({"x-rate-limit-reset": str(int(NOW) + 40)}, 40.0),
+        ({"ratelimit": "limit=10, remaining=0, reset=30"}, 30.0),
+        ({"ratelimit": '"minute";r=0;t=31'}, 31.0),
+        ({"ratelimit": '"minute";r=5;t=31'}, None),
     ],
 )
 def test_every_way_of_asking_to_wait_is_read(headers: dict[str, str], wait: float | None) -> None:
