@@ -30,7 +30,7 @@ from classifier.records import (
 from proxy.capture.answer_content import NOTHING, WORD, content_of, keyed_hash
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
 from proxy.routing import headers as http_headers
-from proxy.wire import dialect, routes, usage
+from proxy.wire import dialect, jobs, routes, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
 from proxy.wire.provider_error import nothing_left, retry_after, stated_type
@@ -184,6 +184,10 @@ def finished_exchange(
             reading, counts, facts.output_limit, head.status, payloads, ending, cause,
             unseen=unseen,
         )  # fmt: skip
+        response_id = _offered(
+            request, head, payloads, reading, kind, route.model or model,
+            none=state is _READ or cause is not None,
+        )  # fmt: skip
         asks = kind is Kind.OTHER and routes.asks(request.body.keys)
         payloads.api = routes.unread(call.path) if asks else payloads.api
     else:
@@ -271,6 +275,35 @@ def _state(
         return AnswerState.UNSEEN
     empty = reading.has_part or reading.pending
     return AnswerState.EMPTY if empty else AnswerState.UNREAD
+
+
+def _offered(
+    request: CapturedRequest,
+    head: ResponseHead,
+    payloads: PayloadReader,
+    reading: ResponseFacts,
+    kind: Kind,
+    model: str | None,
+    *,
+    none: bool,
+) -> str | None:
+    """Return the id of an answer in which nothing was read, and note all by which it is echoed.
+
+    Arguments:
+        none: it failed, or was read.
+    """
+    status, goes_on = head.status or 0, request.route.continues
+    known = goes_on or reading.response_id
+    if none or not 200 <= status < 300 or (request.call.method != "POST" and not goes_on):
+        return known
+    ids = jobs.offered(payloads.newest or {}, head.headers, named=kind is Kind.OTHER)
+    if not ids:
+        return known
+    known = known or ids[0]
+    if reading.pending is None and request.call.method == "POST":
+        reading.pending = False  # it may be fetched, though nothing says that it is to come
+    request.offers(ids, known, kind, model)
+    return known
 
 
 def _made(counts: Usage) -> int | None:
@@ -600,6 +633,9 @@ class CallObserver:
             # A flaw counts only where status and ending are good.
             if not success or self._unreadable is not None:
                 flaw = None
+            if flaw is Flaw.EMPTY_BODY and status == 202 and jobs.places(self._head.headers):
+                result[0].pending = True  # its head says where it will be
+                return self._exchange(ended, at, result, None)
             cause = self._cause(result[0], ended, at, flaw)
             return self._failed(self._exchange(ended, at, result, cause))
         except Exception as error:

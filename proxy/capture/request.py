@@ -6,10 +6,10 @@ import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any, Final, NamedTuple, Protocol
-from urllib.parse import unquote
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from urllib.parse import parse_qsl, unquote
 
 from classifier.records import Attribution, KeySource, Kind
 from proxy.routing import headers as http_headers
@@ -231,8 +231,12 @@ def _is_twin(other: Conversation, begun: int, address: str) -> bool:
 # --- what answers began: jobs that are fetched later -------------------------------------------
 
 
-_JOBS: Final = 64  # of a rollout
+_JOBS: Final = 128  # ids of a rollout
 _SEGMENTS: Final = 16  # of a path, the last, of which any may be an id
+
+
+_QUERY = 2048  # bytes of a query in which an id is looked for
+_Begun: TypeAlias = tuple[str, Kind, str | None]  # the id, and the call that began it
 
 
 class BegunJobs:
@@ -244,29 +248,44 @@ class BegunJobs:
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
-        self._rollouts: OrderedDict[str, OrderedDict[int, tuple[Kind, str | None]]] = OrderedDict()
+        self._rollouts: OrderedDict[str, OrderedDict[int, _Begun]] = OrderedDict()
 
-    def note(self, rollout: str, began: str, kind: Kind, model: str | None) -> None:
-        """Take the id that an answer gave, what its call was for, and the model that it asked."""
+    def note(
+        self, rollout: str, began: str, kind: Kind, model: str | None, also: str | None = None
+    ) -> None:
+        """Take the id that an answer gave, what its call was for, and the model that it asked.
+
+        Arguments:
+            also: another id that it gave.
+        """
         known = self._rollouts.setdefault(rollout, OrderedDict())
         self._rollouts.move_to_end(rollout)
-        known[hash((self._secret, rollout, began))] = (kind, model)
+        known[hash((self._secret, rollout, also or began))] = (began, kind, model)
         if len(known) > _JOBS:
             known.popitem(last=False)
         if len(self._rollouts) > _ROLLOUTS:
             self._rollouts.popitem(last=False)
 
-    def route(self, rollout: str, path: bytes) -> routes.Route:
-        """Return the route of a GET at an unknown path, which may fetch what was begun."""
+    def route(self, rollout: str, path: bytes, query: bytes, usual: routes.Route) -> routes.Route:
+        """Return the route of a GET, which may fetch what was begun; else the usual one."""
         known = self._rollouts.get(rollout)
         if known is None:
-            return routes.UNKNOWN_GET
+            return usual
         segments = unquote(path.decode("latin-1")).rsplit("/", _SEGMENTS)
-        for began in reversed(segments):
-            job = known.get(hash((self._secret, rollout, began)))
+        stated = parse_qsl(query[:_QUERY].decode("latin-1")) if query else ()
+        for named in (*reversed(segments), *(value for _, value in stated)):
+            job = known.get(hash((self._secret, rollout, named)))
             if job is not None:
-                return routes.fetching(began, kind=job[0], model=job[1])
-        return routes.UNKNOWN_GET
+                return _fetching(usual, *job)
+        return usual
+
+
+def _fetching(usual: routes.Route, began: str, kind: Kind, model: str | None) -> routes.Route:
+    if usual.kind is Kind.CONTINUATION:
+        return replace(usual, continues=began)
+    if usual is _UNKNOWN_GET or kind is Kind.INFERENCE:
+        return routes.fetching(began, kind=kind, model=model)
+    return usual
 
 
 # --- facts that only the body shows, for validity checks ---------------------------------------
@@ -502,8 +521,9 @@ class CapturedRequest:
             operators_key=call.key_source is KeySource.OPERATOR,
         )  # fmt: skip
         self.route, encodings, self.sdk_retry, self.traceparent, self.selected = head
-        if self.route is _UNKNOWN_GET and conversations is not None and call.method == "GET":
-            self.route = conversations.jobs.route(call.rollout_id, call.path)
+        if call.method == "GET" and conversations is not None:
+            jobs = conversations.jobs
+            self.route = jobs.route(call.rollout_id, call.path, call.query, self.route)
         self.facts = RequestFacts(call, conversations)
         self.body = RequestReader(encodings, limit, self.facts)
 
@@ -536,6 +556,13 @@ class CapturedRequest:
         if conversations is not None and self.call.method == "POST":
             conversations.jobs.note(self.call.rollout_id, response_id, kind, model)
         return response_digest(response_id, self.salt)
+
+    def offers(self, ids: Sequence[str], response_id: str, kind: Kind, model: str | None) -> None:
+        """Take more ids by which a response may be asked for; the others are those of `begun`."""
+        conversations = self.facts.conversations
+        if conversations is not None:
+            for each in ids:
+                conversations.jobs.note(self.call.rollout_id, response_id, kind, model, each)
 
 
 @lru_cache(maxsize=8)

@@ -7,12 +7,14 @@ failure, unless some of its requests were answered. No tokens are read of them.
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import Final
 
 from classifier.records import ProviderError
 from proxy.wire import usage
 from proxy.wire.dialect import (
     Dialect,
+    Headers,
     Payload,
     ResponseFacts,
     count,
@@ -112,6 +114,48 @@ def begun(payload: Payload) -> str | None:
     named = (name(payload.get(key)) for key in BEGUN if key != "id")
     stated = next((each for each in named if each is not None), None)
     return None if stated is None else last_segment(stated)
+
+
+# How keys end that hold an id or an address, without case, ``_`` and ``-``.
+_IDS: Final = ("id", "uuid", "guid", "url", "uri", "href", "arn", "token", "handle", "ticket",
+               "location", "name")  # fmt: skip
+_NAMED: Final = frozenset(key.replace("_", "").lower() for key in BEGUN if key != "id")
+_ID: Final = re.compile(r"(?=[^\d-]*[\d-])[\w.:~=+-]{3,200}")
+_VERSION: Final = re.compile(r"v\d\w{0,8}")
+# learn.microsoft.com/azure/architecture/patterns/async-request-reply; RFC 9110 §15.3.3.
+_PLACES: Final = frozenset((b"location", b"operation-location", b"azure-asyncoperation"))
+_MOST_IDS: Final = 6  # of one answer
+_MEMBERS: Final = 64  # of an object
+
+
+def offered(payload: Payload, headers: Headers, *, named: bool) -> list[str]:
+    """Return the ids by which an answer's work may be asked for, as its body and head state them.
+
+    Arguments:
+        payload: of an answer in which nothing was read.
+        named: only ids that are called a job's, a task's or a request's.
+    """
+    found: dict[str, None] = {}
+    inner = [each for each in islice(payload.values(), _MEMBERS) if isinstance(each, dict)]
+    for holder in (payload, *inner):
+        for key, value in islice(holder.items(), _MEMBERS):
+            bare = key[:64].replace("_", "").replace("-", "").lower()
+            if bare in _NAMED or (not named and bare.endswith(_IDS)):
+                found.update(dict.fromkeys(_id_in(name(value) or "")))
+    found.update((each, None) for place in places(headers) for each in _id_in(place))
+    return list(found)[:_MOST_IDS]
+
+
+def places(headers: Headers) -> list[str]:
+    """Return the addresses at which a response's head says that its work is."""
+    return [value.decode("latin-1") for header, value in headers if header in _PLACES]
+
+
+def _id_in(stated: str) -> list[str]:
+    """Return the id itself, or the last segment of a path or an address that may be one."""
+    segments = stated.partition("?")[0].rpartition("://")[2].split("/")
+    fit = [each for each in segments if _ID.fullmatch(each) and not _VERSION.fullmatch(each)]
+    return fit[-1:]
 
 
 def _note_id(reading: ResponseFacts, payload: Payload) -> None:

@@ -58,9 +58,7 @@ _WAIT_KEY: Final = re.compile(
     r"(?:retrydelay|(?:retry|reset)s?(?:after|in)|quotaresetdelay|(?:wait|backoff|cooldown)(?:time)?)"
     r"(?:(s|secs?|seconds?)|(ms|millis|milliseconds))?"
 )
-_MOMENT_KEY: Final = re.compile(
-    r"(?:retry|resets?)(?:at|time)|(?:quota|limit)?resett?(?:ime|at)\w*"
-)
+_MOMENT_KEY: Final = re.compile(r"(?:quota|limit)?(?:retry|resets?)(?:at|time)(?:stamp)?")
 # A body with one of these is a response, so that a lone ``message`` in it is no error.
 _ANSWER_KEYS: Final = frozenset((
     "choices", "candidates", "output", "content", "data", "usage", "usageMetadata", "embeddings",

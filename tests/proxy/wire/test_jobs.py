@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from classifier.records import AnswerState, Ending, Exchange, Kind
 from classifier.rules import judge
-from classifier.verdicts import Subcategory, Verdict
+from classifier.verdicts import Health, Subcategory, Verdict
 from proxy.capture.observer import CallObserver, ObserverLimits
 from proxy.capture.request import Conversations
 from tests.builders import rollout
@@ -281,16 +282,20 @@ def gets(path: str, answer: bytes | object = b"", status: int = 200, type_: str 
     return path, None, status, answer if isinstance(answer, bytes) else dump(answer), type_
 
 
-def lived(*steps: Step, **registered: Any) -> tuple[list[Exchange], Verdict]:
-    """Return the calls of a rollout, one a second, and its verdict."""
+def lived(
+    *steps: Step, headers: dict[str, str] | None = None, **registered: Any
+) -> tuple[list[Exchange], Verdict]:
+    """Return the calls of a rollout, one a second, and its verdict; headers are of each answer."""
     conversations, calls = Conversations(b"of these tests"), []
     for at, (path, question, status, answer, type_) in enumerate(steps):
         method = "GET" if question is None else "POST"
-        one = replace(call(path, method=method), id=f"x{at}", started_at=1_800_000_000.0 + at)
+        where, _, query = path.partition("?")
+        one = replace(call(where, method=method), id=f"x{at}", started_at=1_800_000_000.0 + at,
+                      query=query.encode())  # fmt: skip
         observer = CallObserver(one, salt=SALT, conversations=conversations)
         if question is not None:
             observer.on_request_body(dump(question))
-        observer.on_response_head(status, head(type_), 100.1)
+        observer.on_response_head(status, head(type_, headers), 100.1)
         if answer:
             observer.on_response_body(answer, 100.2)
         calls.append(observer.finish(Ending.COMPLETE, 100.5))
@@ -400,11 +405,64 @@ def test_pictures_and_films_are_no_inference_calls() -> None:
         assert verdict.proof.last == calls[-1].id
 
 
+# Answers that begin work, and what is asked for it: the id has any name, and any place.
+_HANDED = {"ticket": "k-77", "eta": "soon enough, we hope"}
+ECHOED: dict[str, tuple[object, str]] = {
+    "one level down": ({"code": 0, "data": {"task_id": "k-77"}}, "/v1/tasks/query/k-77"),
+    "another name": (_HANDED, "/v1/tickets/k-77"),
+    "a uuid": ({"uuid": "0f3c-77", "created_at": 1}, "/jobs/0f3c-77/result"),
+    "a number": ({"runId": 77123}, "/runs/77123/output"),
+    "a name with slashes": ({"name": "operations/op-77"}, "/v1/x/operations-of/op-77"),
+    "in an address": ({"status_url": "https://q.example/v2/requests/k-77/status?x=1",
+                       "response_url": "https://q.example/v2/requests/k-77"},
+                      "/v2/requests/k-77/status"),
+    "in the query": ({"task_id": "k-77", "base_resp": {"status_code": 0}},
+                     "/v1/query/chat?task_id=k-77"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ECHOED)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/v1/responses"])
+def test_a_get_goes_on_with_the_answer_whose_id_it_echoes(name: str, path: str) -> None:
+    answer, where = ECHOED[name]
+    began = asks(path, answer, _QUESTION)
+    calls, verdict = lived(began, gets(where, status=202), gets(where, FOUR))
+    assert [x.kind for x in calls] == [Kind.INFERENCE, *[Kind.CONTINUATION] * 2]
+    assert len({x.response_digest for x in calls}) == 1
+    assert (verdict.rule, verdict.scoreable, verdict.total_requests) == ("healthy", "yes", 1)
+    _, verdict = lived(began, gets(where, {"status": "failed", "error": "no credit left"}))
+    assert (verdict.rule, verdict.subcategory) == ("all_failed", Subcategory.QUOTA)
+    _, verdict = lived(began, gets("/v1/others/k-78", FOUR))
+    assert verdict.health is not Health.HEALTHY
+
+
+@pytest.mark.parametrize("header", ["location", "operation-location", "azure-asyncoperation"])
+def test_a_get_goes_on_where_a_header_says(header: str) -> None:
+    began = ("/v1/chat/completions", _QUESTION, 202, b"", JSON)
+    place = {header: "https://p.example/openai/operations/op-77?api-version=2026-01-01"}
+    for where, rule in (("/openai/operations/op-77", "healthy"), ("/openai/op-78", "")):
+        calls, verdict = lived(began, gets(where, FOUR), headers=place)
+        assert (calls[-1].kind is Kind.CONTINUATION) is bool(rule)
+        assert (verdict.rule == "healthy") is bool(rule)
+
+
+def test_an_answer_that_was_read_begins_nothing() -> None:
+    answer = {**json.loads(FOUR), "job_id": "k-77"}
+    calls, _ = lived(asks("/v1/chat/completions", answer, _QUESTION), gets("/v1/jobs/k-77", FOUR))
+    assert [x.kind for x in calls] == [Kind.INFERENCE, Kind.OTHER]
+
+
+def test_at_a_path_of_no_api_an_id_needs_a_job_s_name() -> None:
+    for answer, found in (({"task_id": "k-77"}, True), ({"event_id": "k-77"}, False)):
+        calls, _ = lived(asks("/v9/anything", answer, _QUESTION), gets("/v9/anything/k-77", FOUR))
+        assert (calls[-1].kind is Kind.INFERENCE) is found
+
+
 def test_an_id_is_found_anywhere_in_a_path_and_another_is_not() -> None:
     began = asks("/v1/chat/completions", {"request_id": "b-c"}, _QUESTION)
     for path, found in (
         ("/v1/x/b-c", True), ("/v1/x/b%2Dc/result/1", True), ("/b-c/x", True),
-        ("/v1/x/b", False), ("/v1/x/b-c-d", False), ("/v1/x?id=b-c", False),
+        ("/v1/x/b", False), ("/v1/x/b-c-d", False), ("/v1/x?id=b-c", True), ("/v1/x?b-c", False),
     ):  # fmt: skip
         calls, _ = lived(began, gets(path, FOUR))
         assert (calls[-1].kind is Kind.CONTINUATION) is found, path
