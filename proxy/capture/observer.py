@@ -46,7 +46,8 @@ _REQUEST_IDS = (b"x-request-id", b"request-id", b"x-amzn-requestid", b"x-generat
                 b"x-litellm-call-id")  # fmt: skip
 _NAMING = frozenset(_REQUEST_IDS)
 
-_STATING = usage.HEADERS | dialect.HEADERS  # headers of which any states something of the call
+# Headers of which any states something of the call.
+_STATING = usage.HEADERS | dialect.HEADERS | {b"grpc-status"}
 
 
 @dataclass(slots=True)
@@ -67,8 +68,8 @@ class ResponseHead:
     fallback: bool | None = None
     tier: str | None = None
 
-    def take(self, by_name: Mapping[bytes, bytes]) -> None:
-        """Take what the headers say, by name."""
+    def take(self, by_name: Mapping[bytes, bytes]) -> bool:
+        """Take what the headers say, by name; return True if they have a status of gRPC's."""
         if not _NAMING.isdisjoint(by_name):
             self.request_id = request_id(by_name)
         if not _STATING.isdisjoint(by_name):
@@ -76,6 +77,8 @@ class ResponseHead:
             self.served_by = dialect.served_by(by_name)
             self.fallback = dialect.fallback(by_name)
             self.tier = dialect.tier(by_name)
+            return b"grpc-status" in by_name
+        return False
 
 
 NO_HEAD = ResponseHead()
@@ -501,7 +504,8 @@ class CallObserver:
         self._head = head = ResponseHead(status, headers, at - self._began)
         try:
             by_name = http_headers.named(headers)
-            head.take(by_name)
+            if head.take(by_name):
+                self._response.payloads.take_grpc(by_name)
             self._response.head(status, headers, by_name)
             request = self._request
             if (

@@ -1,4 +1,4 @@
-"""Content encodings and stream framings: gzip to zstd, SSE, NDJSON, JSON arrays, AWS event streams.
+"""Content encodings and stream framings: gzip to zstd, SSE, NDJSON, JSON arrays, envelopes.
 
 Each feeder takes bytes, however they are cut, and yields whole pieces. What cannot be read raises
 `Unreadable`; its bytes are relayed all the same.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
+from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, Protocol
@@ -134,16 +135,15 @@ def _undo(name: bytes) -> _Undo | None:
             return None
 
 
-# How plain answers begin: JSON, markup, a stream of events, or any text of some length. What is
-# encoded hardly does.
-_BEGINS_PLAIN = re.compile(
+# How plain answers begin: JSON, markup, a stream of events; or any text of some length. What is
+# encoded hardly does. And what may go on like that; a semicolon alone is nothing in brotli.
+_MARKED = re.compile(
     rb"(?:\xef\xbb\xbf)?\s*(?:[{\[]\s*[{\[\"}\]]|<[!?A-Za-z]|(?:data|event|id|retry|error)?:)"
-    rb"|[\t\n\r -~]{12}"
 )
-_MAY_BEGIN_PLAIN = re.compile(
-    rb"(?:\xef(?:\xbb(?:\xbf)?)?)?(?!;)[\t\n\r -~]{0,11}"
-)  # ; in br: nothing
-_BINARY = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_MAY_BE_MARKED = re.compile(rb"(?:\xef(?:\xbb(?:\xbf)?)?)?\s*(?:[{\[<]\s*|[a-z]{0,5})")
+_PRINTED = re.compile(rb"[\t\n\r -~]{12}")
+_MAY_BE_PRINTED = re.compile(rb"(?!;)[\t\n\r -~]{0,11}")
+_NO_CODING = frozenset((b"utf-8", b"utf8", b"aws-chunked", b"chunked", b"none", b"binary", b"8bit"))
 # RFC 1952 §2.3, RFC 8878 §3.1.1.
 _MAGIC = {b"\x1f\x8b\x08": b"gzip", b"\x28\xb5\x2f\xfd": b"zstd"}
 
@@ -195,14 +195,16 @@ class _AsItBegins:
                 return _undo(name)
         if any(magic.startswith(start) for magic in _MAGIC):
             return None
-        if _BEGINS_PLAIN.match(start):
+        if self._stated in _NO_CODING or _MARKED.match(start):
             return _Plain()
+        if _MAY_BE_MARKED.fullmatch(start):
+            return None
         stated = _undo(self._stated)
-        if stated is None and not _BINARY.match(start):
-            return _Plain()
         if stated is None:
             raise Unreadable("the content encoding is unknown")
-        return None if _MAY_BEGIN_PLAIN.fullmatch(start) else stated
+        if _PRINTED.match(start):
+            return _Plain()
+        return None if _MAY_BE_PRINTED.fullmatch(start) else stated
 
 
 class Decoder:
@@ -495,6 +497,79 @@ class JsonArrayFeeder:
         self._size += len(piece)
         if self._size > self.limit:
             raise Unreadable(f"an element of a JSON array is over {self.limit} bytes")
+
+
+# --- envelopes of gRPC-web and Connect ---------------------------------------------------------
+
+
+_ENVELOPE = struct.Struct(">BI")
+_COMPRESSED, _END, _TRAILERS = 0x01, 0x02, 0x80
+
+
+class Envelope(NamedTuple):
+    """One message, or the end of a stream: of gRPC-web lines of trailers, of Connect JSON."""
+
+    payload: bytes
+    trailers: bool
+    end: bool
+
+
+class EnvelopeFeeder:
+    """Split a stream into envelopes: flags, a length of four bytes, a payload.
+
+    github.com/grpc/grpc/blob/master/doc/PROTOCOL-WEB.md; connectrpc.com/docs/protocol.
+
+    Arguments:
+        text: the stream is base64 (``grpc-web-text``), whose pieces are padded each.
+    """
+
+    __slots__ = ("_buffer", "_text", "_undecoded", "limit")
+
+    def __init__(self, limit: int, *, text: bool = False) -> None:
+        self.limit = limit
+        self._buffer = bytearray()
+        self._text = text
+        self._undecoded = b""
+
+    def feed(self, chunk: bytes) -> list[Envelope]:
+        """Return the envelopes that this chunk completes.
+
+        Raises:
+            Unreadable: one is over the limit in bytes, or cannot be decoded.
+        """
+        self._buffer += self._decoded(chunk) if self._text else chunk
+        envelopes: list[Envelope] = []
+        while len(self._buffer) >= _ENVELOPE.size:
+            flags, size = _ENVELOPE.unpack_from(self._buffer)
+            if size > self.limit:
+                raise Unreadable(f"an envelope is over {self.limit} bytes")
+            if len(self._buffer) < _ENVELOPE.size + size:
+                break
+            payload = bytes(self._buffer[_ENVELOPE.size : _ENVELOPE.size + size])
+            del self._buffer[: _ENVELOPE.size + size]
+            if flags & _COMPRESSED:
+                payload = self._inflated(payload)
+            envelopes.append(Envelope(payload, bool(flags & _TRAILERS), bool(flags & _END)))
+        return envelopes
+
+    def remains(self) -> list[bytes]:
+        """Return nothing: an unfinished envelope is no message."""
+        return []
+
+    def _decoded(self, chunk: bytes) -> bytes:
+        text = self._undecoded + b"".join(chunk.split())
+        whole = len(text) // 4 * 4
+        self._undecoded = text[whole:]
+        try:
+            return b"".join(
+                [b64decode(text[at : at + 4], validate=True) for at in range(0, whole, 4)]
+            )
+        except ValueError as error:
+            raise Unreadable("the body is not in its encoding") from error
+
+    def _inflated(self, payload: bytes) -> bytes:
+        undo = decoder([b"gzip"], self.limit, trusting=False)
+        return payload if undo is None else undo.feed(payload)
 
 
 # --- newline-delimited JSON --------------------------------------------------------------------

@@ -102,6 +102,9 @@ def _takes_name(reading: ResponseFacts, payload: Payload) -> bool:
     return True
 
 
+_NO_WORK: Final = frozenset(("error", "code", "trace_id", "traceId"))
+
+
 def begun(payload: Payload) -> str | None:
     """Return the id of work that an answer began, of one that says nothing else; else None.
 
@@ -109,7 +112,7 @@ def begun(payload: Payload) -> str | None:
     """
     if any(isinstance(value, dict | list) or " " in str(value) for value in payload.values()):
         return None
-    if "error" in payload or "code" in payload:
+    if not _NO_WORK.isdisjoint(payload):
         return None
     named = (name(payload.get(key)) for key in BEGUN if key != "id")
     stated = next((each for each in named if each is not None), None)

@@ -17,6 +17,7 @@ from html import unescape
 from http import HTTPStatus
 from itertools import islice
 from typing import Final, TypeGuard
+from urllib.parse import unquote
 
 from classifier.grammar import GRAMMAR
 from classifier.records import ProviderError
@@ -941,6 +942,18 @@ _GRPC: Final = (
     "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE",
     "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
 )  # fmt: skip
+
+
+def read_grpc_error(stated: Mapping[bytes, bytes]) -> ProviderError | None:
+    """Read the error in gRPC's headers or trailers, by lower-case name; None for status 0.
+
+    github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md: the message is percent-encoded.
+    """
+    status = stated.get(b"grpc-status", b"").decode("latin-1").strip()
+    if not status.isdecimal() or len(status) > 2 or int(status) == 0:
+        return None
+    message = unquote(stated.get(b"grpc-message", b"").decode("latin-1"))
+    return read_error({"error": {"code": int(status), "message": message, "details": []}})
 
 
 def _gather_names(node: Mapping[str, object], facts: _ErrorFacts) -> None:

@@ -17,6 +17,7 @@ from proxy.wire import jobs, routes
 from proxy.wire.dialect import Dialect, Headers, Payload, ResponseFacts, part
 from proxy.wire.framing import (
     Decoder,
+    EnvelopeFeeder,
     EventStreamFeeder,
     EventStreamMessage,
     JsonArrayFeeder,
@@ -35,6 +36,7 @@ from proxy.wire.provider_error import (
     is_exception,
     marks_failure,
     read_error,
+    read_grpc_error,
     read_text_error,
     read_text_failure,
     read_xml_error,
@@ -289,6 +291,16 @@ class PayloadReader:
         except Exception:  # the rest of the answer is read all the same
             self.written = None
 
+    def take_trailers(self, lines: bytes) -> None:
+        """Take the trailers of gRPC: ``grpc-status: 8`` and ``grpc-message``."""
+        stated = (line.partition(b":") for line in lines.split(b"\n"))
+        self.take_grpc({name.strip().lower(): value.strip() for name, _, value in stated})
+
+    def take_grpc(self, stated: Mapping[bytes, bytes]) -> None:
+        """Take the error that gRPC's status states beside an HTTP success, by header or trailer."""
+        if not self.refused:
+            self._take_error(read_grpc_error(stated))
+
     def read_exception(self, name: str, body: bytes, message: str) -> None:
         """Take an AWS exception; ``message`` stands in for a body that is no JSON."""
         payload = parse_json(body) or {"message": message}
@@ -493,12 +505,19 @@ def _aborted(reading: ResponseFacts) -> Flaw | None:
 # --- the response ------------------------------------------------------------------------------
 
 
-Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder
+Feeder = SseFeeder | NdjsonFeeder | JsonArrayFeeder | EventStreamFeeder | EnvelopeFeeder
 
 _SSE = b"text/event-stream"
 _EVENT_STREAM = b"application/vnd.amazon.eventstream"
 _NDJSON = frozenset((b"application/x-ndjson", b"application/ndjson", b"application/jsonl",
                      b"application/json-lines", b"application/stream+json"))  # fmt: skip
+# gRPC-web and Connect's streams, with messages in JSON or in bytes.
+_ENVELOPES = re.compile(rb"application/(?:grpc-web(-text)?(?:\+\w+)?|connect\+\w+)")
+_FRAMED = _NDJSON | {_EVENT_STREAM} | {
+    b"application/" + name
+    for name in (b"grpc-web", b"grpc-web+proto", b"grpc-web+json", b"grpc-web-text",
+                 b"grpc-web-text+proto", b"connect+proto", b"connect+json")
+}  # fmt: skip
 _SSE_STARTS = (b"data", b"event", b":", b"id:", b"retry", b"error:", b"\xef\xbb\xbf")
 _ACCEPTED = 202
 _MEDIA = tuple(map(str.encode, MEDIA))
@@ -570,10 +589,8 @@ class ResponseReader:
         if status >= 400:
             self.payloads.refused = True
         self._type = _media_type(by_name.get(b"content-type", b"")[:_TYPE_BYTES])
-        if self._type == _EVENT_STREAM:
-            self._begin(EventStreamFeeder(self._limits.line_bytes), ResponseReader._take_messages)
-        elif self._type in _NDJSON:
-            self._begin(NdjsonFeeder(self._limits.line_bytes), ResponseReader._take_documents)
+        if self._type in _FRAMED:
+            self._begin_framed()
         self._silent = self.framed
         if b"content-encoding" in by_name:
             encodings = [value for name, value in headers if name == b"content-encoding"]
@@ -657,6 +674,16 @@ class ResponseReader:
         self._fed = 0  # bytes of it that were read, and not skimmed
         self._feeder = feeder
         self._take = take
+
+    def _begin_framed(self) -> None:
+        limit, envelopes = self._limits.line_bytes, _ENVELOPES.fullmatch(self._type)
+        if self._type == _EVENT_STREAM:
+            self._begin(EventStreamFeeder(limit), ResponseReader._take_messages)
+        elif envelopes is None:
+            self._begin(NdjsonFeeder(limit), ResponseReader._take_documents)
+        else:
+            text = envelopes[1] is not None
+            self._begin(EnvelopeFeeder(limit, text=text), ResponseReader._take_envelopes)
 
     def _sniff(self, chunk: bytes) -> None:
         """Tell a stream from a body by its first bytes: content types are often wrong."""
@@ -753,6 +780,19 @@ class ResponseReader:
         else:
             payloads.read_exception(failure, message.payload, headers.get(":error-message", ""))
         if self.reading.output or not self.reading.understood:
+            self.progressed = True
+
+    def _take_envelopes(self, chunk: bytes) -> None:
+        assert isinstance(self._feeder, EnvelopeFeeder)
+        payloads, reading = self.payloads, self.reading
+        for payload, trailers, end in self._feeder.feed(chunk):
+            reading.ended = reading.ended or trailers or end
+            if trailers:
+                payloads.take_trailers(payload)
+            elif payload.lstrip()[:1] in (b"{", b"["):
+                payloads.read_document(reading, payload, None)
+            elif payload:
+                payloads.seen = False  # a message in protobuf
             self.progressed = True
 
     # -- the end -----------------------------------------------------------------------
