@@ -149,7 +149,7 @@ _MAGIC = {b"\x1f\x8b\x08": b"gzip", b"\x28\xb5\x2f\xfd": b"zstd"}
 
 
 class _Plain:
-    """What is not encoded."""
+    """A body without an encoding."""
 
     __slots__ = ()
     whole = True
