@@ -9,7 +9,7 @@ from tests.arena import world
 from tests.arena.dialects import Dialect, Question
 from tests.arena.world import Failure, Played, page, problem
 from tests.fakes.answers import streamed, whole
-from tests.fakes.provider import Cut
+from tests.fakes.provider import Answer, Cut
 
 ALL = frozenset(Dialect)
 CHAT = frozenset({Dialect.CHAT})
@@ -125,11 +125,8 @@ ABORTS: tuple[Honest, ...] = (
 WORDLESS: tuple[Honest, ...] = (
     _outage("an empty answer", world.wordless),
     _outage("an answer of {}", lambda _: whole({})),
-    _outage("an answer of null", lambda _: whole(None)),
     _outage("a redirect to a page", world.elsewhere(302, "https://127.0.0.1/login")),
     _outage("a redirect to another region", world.elsewhere(307, "https://127.0.0.1/v1")),
-    Honest(name="a stream of nothing", fail=lambda _: streamed(b"data: [DONE]\n\n"),
-           dialects=CHAT, streams=True),
 )  # fmt: skip
 
 # What is seldom seen.
@@ -150,6 +147,11 @@ SELDOM: tuple[Honest, ...] = (
     _outage("a head that is none", lambda _: (b"HTTP/1.1 OK 200 fine\r\nx: 1\r\n\r\n", Cut())),
     _outage("chunks without a size", lambda _: (_CHUNKED, Cut())),
     _outage("a body cut inside its encoding", world.half_encoded),
+    _outage("an answer of null", lambda _: whole(None)),
+    _outage("an answer in plain text", lambda _: Answer(
+        headers=(("content-type", "text/plain"),), body=(b"Service is up",))),
+    Honest(name="a stream of nothing", fail=lambda _: streamed(b"data: [DONE]\n\n"),
+           dialects=CHAT, streams=True),
     Honest(name="429, retry-after of a second, for ever", limit=True,
            fail=problem(429, "slow down", ("retry-after", "1"))),
 )  # fmt: skip
