@@ -447,8 +447,12 @@ def _repeats(facts: Evidence) -> bool:
 
 
 def _ended_unread(facts: Evidence) -> bool:
-    """Return True if at least the last two answers were unreadable, after one that was read."""
-    if not facts.any(CallState.UNREAD) or len(facts.left_unread) < 2:
+    """Return True if at least the last two answers were unreadable, after one that was read.
+
+    One redirect suffices, of which no model answered.
+    """
+    left = facts.left_unread if facts.any(CallState.UNREAD) else []
+    if not left or (len(left) < 2 and (left[-1].last.status or 0) < 300):
         return False
     return any(call.state is CallState.ANSWERED for call in facts.main)
 

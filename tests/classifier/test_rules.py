@@ -140,8 +140,17 @@ def test_a_call_ends_with_its_last_attempt() -> None:
 
 
 def test_a_redirect_is_no_answer() -> None:
-    verdict = judge(rollout("302+empty"))
+    verdict = judge(rollout("302+empty"))  # as recorded before it had a state
     assert (verdict.health, verdict.scoreable) == (Health.UNDECIDED, "unknown")
+    verdict = judge(rollout("302+garbled"))
+    assert (verdict.rule, verdict.scoreable) == ("unread_answers", "no")
+    verdict = judge(rollout("302+garbled 200+tool+read"))
+    assert (verdict.rule, verdict.scoreable) == ("healthy", "yes")
+    for text in ("200+tool+read 302+garbled", "200+tool+read 503 302+garbled"):
+        verdict = judge(rollout(text))
+        assert (verdict.scoreable == "yes", verdict.rule == "healthy") == (False, "503" not in text)
+    said = judge(rollout("200+tool+read 302+garbled")).warnings
+    assert "ended_on_unread_answers" in said
 
 
 # ── the main lane ────────────────────────────────────────────────────────────
