@@ -409,7 +409,7 @@ class ObserverLimits(ReadLimits):
 _DEFAULT_LIMITS = ObserverLimits()
 # No more than the host of where an answer redirects to: what follows may hold anything.
 _HOST = re.compile(
-    rb"https?://(?:[^/?#@]*@)?([A-Za-z0-9.:\[\]_-]{1,100})(?=[/?#]|\Z)", re.IGNORECASE
+    rb"https?://(?:[^/?#@]*@)?([A-Za-z0-9.:\[\]_-]{1,56})(?=[/?#]|\Z)", re.IGNORECASE
 )
 _BROKEN = (Ending.CUT_UPSTREAM, Ending.TIMED_OUT)
 _SUCCESS = frozenset(range(200, 300))

@@ -81,5 +81,7 @@ def test_a_redirect_elsewhere_is_unread_and_said(
     assert "answers_unread" in verdict["warnings"]
     assert "302 to login.example.com" in verdict["error"]
     (exchange,) = service.exchanges(rollout)
-    assert exchange["answer_state"] == "unread"
+    assert (exchange["answer_state"], exchange["deaf"]) == ("unread", "302 to login.example.com")
+    page = httpx.get(f"{service.url}/ui/rollouts/{rollout}", follow_redirects=True).text
+    assert "302 to login.example.com" in page
     assert "secret" not in str(service.exchanges(rollout)) + str(verdict)
