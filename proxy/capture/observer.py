@@ -530,6 +530,10 @@ class CallObserver:
         host = _HOST.match(url)
         self._unreadable = f"{status} to {'another place' if host is None else host[1].decode()}"
 
+    def on_trailers(self, trailers: Headers) -> None:
+        """Take what stands behind the body, where gRPC has its status."""
+        self._response.payloads.take_grpc(http_headers.named(trailers))
+
     def on_refused_head(self, why: str) -> None:
         """Take that the proxy could not pass the response's head on."""
         self._unreadable = why

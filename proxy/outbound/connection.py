@@ -96,6 +96,7 @@ class ResponseHandler:
     bodiless = False
     watches_writing = False
     held = True  # until the head is handed on
+    trailers: tuple[tuple[bytes, bytes], ...] = ()  # gRPC's, behind the body
     _begun = False  # the head was handed on
     _unread = 0
     _connecting: asyncio.Task[None] | None = None
@@ -425,9 +426,11 @@ class ResponseParser:
             raise _UnsolicitedBytes
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Collect a header; a trailer after the body is dropped."""
+        """Collect a header; a trailer after the body is dropped, but for gRPC's status."""
         if self._headers is not None:
             self._headers.append((name, value.rstrip(b" \t")))
+        elif self._exchange is not None and name[:5].lower() == b"grpc-":
+            self._exchange.trailers += ((name.lower(), value.rstrip(b" \t")),)
 
     def on_headers_complete(self) -> None:
         """Note the head of the response; that of an interim one (1xx) is dropped.

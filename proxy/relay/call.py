@@ -681,6 +681,8 @@ class RelayedCall(ResponseHandler):
         return self._committed_bytes == self.received
 
     def _exchange(self, ending: Ending) -> Exchange:
+        if self.trailers:
+            self._observer.on_trailers(self.trailers)
         exchange = self._observer.finish(ending, self._clock())
         plan = self._plan
         if not plan.answered and exchange.answer_state is AnswerState.READ:

@@ -62,6 +62,7 @@ _USUAL = frozenset((
 # a string (a message cut short), and the numbers that JSON does not have (log-probabilities).
 _LOOSE = re.compile(rb"[\x00-\x1f]|\\u[dD][89a-fA-F]|NaN|Infinity")
 _LOOSE_BYTES = 262_144  # of such a document
+_GLUED = re.compile(rb"\}\s*(?:event: ?[\w.]+\s*)?(?:data: ?)?\{")
 
 
 class PayloadReader:
@@ -319,12 +320,16 @@ def parse_json(data: bytes) -> object:
 
 
 def _lines(data: bytes) -> list[bytes]:
-    """Return the lines of events that no empty line divides; none where no line is an object.
+    """Return the events that stand in the data of one; none where they are no objects.
 
-    So GLM and Kimi end some: rexxars/eventsource-parser#31.
+    GLM and Kimi end some without an empty line (rexxars/eventsource-parser#31), and gateways begin
+    one of their own behind an event that is not ended (Wei-Shaw/sub2api#1471).
     """
-    if b"\n" not in data or len(data) > _LOOSE_BYTES:
+    if len(data) > _LOOSE_BYTES:
         return []
+    glued = _GLUED.sub(b"}\n{", data).split(b"\n")
+    if len(glued) > 1 and all(isinstance(parse_json(each), dict) for each in glued):
+        return glued
     lines = data.split(b"\n")
     return lines if any(isinstance(parse_json(line), dict) for line in lines) else []
 

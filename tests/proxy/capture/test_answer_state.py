@@ -321,6 +321,15 @@ def test_events_that_no_empty_line_divides_are_read_one_by_one(end: bytes) -> No
     assert exchange.cause is not None
 
 
+@pytest.mark.parametrize("between", [b"", b" ", b"\ndata: ", b"event: error\ndata: ", b"data:"])
+def test_an_event_that_begins_inside_another_is_read(between: bytes) -> None:
+    begun, failed = dump(delta(content="Hi")), {"error": {"code": "insufficient_quota"}}
+    exchange = observed(b"data: " + begun + between + dump(failed) + b"\n\n", CHAT, type_=SSE)
+    assert exchange.output_seen
+    assert exchange.cause is not None
+    assert exchange.cause.subcategory is Subcategory.QUOTA
+
+
 def test_an_answer_over_the_limit_is_unseen_and_a_decoded_one_is_seen() -> None:
     observer = observing(CHAT, limits=ObserverLimits(body_bytes=64))
     observer.on_response_body(chat(_SPENT), 101.0)

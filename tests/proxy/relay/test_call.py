@@ -565,6 +565,22 @@ def test_where_proof_is_required_a_bare_path_writes_on_no_rollout(provider: Prov
     assert [exchange.rollout_id for exchange in relay.book.exchanges] == ["r1", "r1"]
 
 
+@pytest.mark.parametrize("pieces", [1, 9])
+def test_a_status_of_grpc_behind_the_body_is_the_call_s(
+    provider: Provider, relay: Relaying, pieces: int
+) -> None:
+    said = (b"HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n"
+            b"\r\n3\r\nabc\r\n0\r\nGrpc-Status: 16\r\ngrpc-message: bad key\r\n\r\n")  # fmt: skip
+    step = len(said) // pieces + 1
+    parts = [said[at : at + step] for at in range(0, len(said), step)]
+    provider.plays(tuple(each for part in parts for each in (part, Pause(0.005))))
+    answer = caller.post(relay.base() + CHAT, json=ASK)
+    assert (answer.status_code, answer.content) == (200, b"abc")
+    cause = relay.book.only.cause
+    assert cause is not None
+    assert cause.subcategory is Subcategory.AUTH
+
+
 def test_redirects_are_handed_on_not_followed(provider: Provider, relay: Relaying) -> None:
     provider.plays(Answer(status=307, headers=(("location", "http://127.0.0.1:1/"),)))
     answer = caller.post(relay.base() + CHAT, json=ASK, follow_redirects=False)
