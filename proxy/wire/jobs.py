@@ -7,6 +7,7 @@ failure, unless some of its requests were answered. No tokens are read of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
@@ -139,14 +140,20 @@ def offered(payload: Payload, headers: Headers, *, named: bool) -> list[str]:
         named: only ids that are called a job's, a task's or a request's.
     """
     found: dict[str, None] = {}
-    inner = [each for each in islice(payload.values(), _MEMBERS) if isinstance(each, dict)]
-    for holder in (payload, *inner):
+    for holder in islice(_holders(payload, 2), _MEMBERS):
         for key, value in islice(holder.items(), _MEMBERS):
             bare = key[:64].replace("_", "").replace("-", "").lower()
             if bare in _NAMED or (not named and bare.endswith(_IDS)):
                 found.update(dict.fromkeys(_id_in(name(value) or "")))
     found.update((each, None) for place in places(headers) for each in _id_in(place))
     return list(found)[:_MOST_IDS]
+
+
+def _holders(payload: Payload, levels: int) -> Iterator[Payload]:
+    yield payload
+    for value in islice(payload.values(), _MEMBERS):
+        if isinstance(value, dict) and levels:
+            yield from _holders(value, levels - 1)
 
 
 def places(headers: Headers) -> list[str]:

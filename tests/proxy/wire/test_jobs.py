@@ -409,6 +409,7 @@ def test_pictures_and_films_are_no_inference_calls() -> None:
 _HANDED = {"ticket": "k-77", "eta": "soon enough, we hope"}
 ECHOED: dict[str, tuple[object, str]] = {
     "one level down": ({"code": 0, "data": {"task_id": "k-77"}}, "/v1/tasks/query/k-77"),
+    "two levels down": ({"data": {"job": {"id": "k-77"}}}, "/v1/jobs/k-77"),
     "another name": (_HANDED, "/v1/tickets/k-77"),
     "a uuid": ({"uuid": "0f3c-77", "created_at": 1}, "/jobs/0f3c-77/result"),
     "a number": ({"runId": 77123}, "/runs/77123/output"),
