@@ -641,7 +641,8 @@ class CallObserver:
             # A flaw counts only where status and ending are good.
             if not success or self._unreadable is not None:
                 flaw = None
-            if flaw is Flaw.EMPTY_BODY and status == 202 and jobs.places(self._head.headers):
+            hollow = flaw is Flaw.EMPTY_BODY or flaw is Flaw.FOREIGN_BODY
+            if hollow and status == 202 and jobs.places(self._head.headers):
                 result[0].pending = True  # its head says where it will be
                 return self._exchange(ended, at, result, None)
             cause = self._cause(result[0], ended, at, flaw)

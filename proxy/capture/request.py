@@ -283,7 +283,7 @@ class BegunJobs:
 def _fetching(usual: routes.Route, began: str, kind: Kind, model: str | None) -> routes.Route:
     if usual.kind is Kind.CONTINUATION:
         return replace(usual, continues=began)
-    if usual is _UNKNOWN_GET or kind is Kind.INFERENCE:
+    if usual is _UNKNOWN_GET or (kind is Kind.INFERENCE and usual.kind is Kind.ACTIVITY):
         return routes.fetching(began, kind=kind, model=model)
     return usual
 

@@ -439,9 +439,11 @@ def test_a_get_goes_on_with_the_answer_whose_id_it_echoes(name: str, path: str) 
 
 @pytest.mark.parametrize("header", ["location", "operation-location", "azure-asyncoperation"])
 def test_a_get_goes_on_where_a_header_says(header: str) -> None:
-    began = ("/v1/chat/completions", _QUESTION, 202, b"", JSON)
     place = {header: "https://p.example/openai/operations/op-77?api-version=2026-01-01"}
-    for where, rule in (("/openai/operations/op-77", "healthy"), ("/openai/op-78", "")):
+    here, other = "/openai/operations/op-77", "/openai/op-78"
+    for said, where, rule in ((b"", here, "healthy"), (b"Accepted", here, "healthy"),
+                              (b"", other, ""), (b"", "/v1/models/op-77", "")):  # fmt: skip
+        began = ("/v1/chat/completions", _QUESTION, 202, said, JSON)
         calls, verdict = lived(began, gets(where, FOUR), headers=place)
         assert (calls[-1].kind is Kind.CONTINUATION) is bool(rule)
         assert (verdict.rule == "healthy") is bool(rule)
