@@ -441,6 +441,12 @@ def test_reasoning_that_ended_by_itself_is_another_matter() -> None:
         assert level(REASONING_ATE_BUDGET, judged) is None, reason
 
 
+def test_a_limit_that_was_spent_is_one_whatever_the_finish_reason() -> None:
+    for limit, expected in ((512, "suspect"), (513, None), (None, None)):
+        spent = call("200+thought", finish_reason="stop", output=512, output_limit=limit)
+        assert level(REASONING_ATE_BUDGET, record([WHOLE, spent])) == expected, limit
+
+
 def test_the_finding_tells_how_much_went_into_it() -> None:
     eaten = call("200+thought", finish_reason="MAX_TOKENS", output=8192, output_limit=8192)
     finding = found(REASONING_ATE_BUDGET, record([eaten, WHOLE, eaten]))
