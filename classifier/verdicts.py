@@ -26,7 +26,7 @@ ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 OWN_FAILURES = "own_failures"  # the rule: no model answered, and all failures are the agent's own
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
 
-RULES_VERSION = "2"  # of the evidence policy; a change of its rules that changes verdicts raises it
+RULES_VERSION = "3"  # of the evidence policy; a change of its rules that changes verdicts raises it
 
 
 class Subcategory(StrEnum):
