@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from truezero.audit.runs import AuditError
 from truezero.audit.values import Json
@@ -77,12 +78,40 @@ def peek(path: Path) -> Any:
 
 
 def found(path: Path, *patterns: str) -> Iterator[Path]:
-    """Yield the file itself, or a folder's files of these names, in order."""
+    """Yield the file itself, or a folder's files of these names, in order; no unread ones."""
     if not path.is_dir():
         yield path
         return
     for pattern in patterns:
-        yield from sorted(each for each in path.rglob(pattern) if each.is_file())
+        files = sorted(each for each in path.rglob(pattern) if each.is_file())
+        yield from (each for each in files if not is_pointer(each))
+
+
+_POINTER: Final = b"version https://git-lfs.github.com/spec/v1"
+_LARGEST: Final = 1_024  # bytes of a pointer, by the specification of Git LFS
+
+
+def is_pointer(file: Path) -> bool:
+    """Return True if Git LFS left a pointer in a file's place."""
+    try:
+        if file.stat().st_size > _LARGEST:
+            return False
+        with file.open("rb") as content:
+            return content.read(len(_POINTER)) == _POINTER
+    except OSError:
+        return False
+
+
+def unreadable(path: Path) -> Iterator[tuple[Path, str]]:
+    """Yield each file in a path that stands where results should and cannot be read, and why."""
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if is_pointer(file):
+            yield file, "a Git LFS pointer, not the file: fetch it with `git lfs pull`"
+        elif file.suffix in _ARCHIVES and file.is_file() and not zipfile.is_zipfile(file):
+            yield file, "a broken archive, which ends too early: copy or download it again"
+
+
+_ARCHIVES: Final = frozenset((".eval", ".zip"))
 
 
 def below(path: Path, file: Path) -> str:

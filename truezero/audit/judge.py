@@ -33,7 +33,7 @@ from classifier.verdicts import (
     Verdict,
 )
 from truezero.audit.errors import broken_connection, failed_call
-from truezero.audit.runs import FinishedRun, RecordedCall, Settings, Subject
+from truezero.audit.runs import FinishedRun, RecordedCall, RunPlace, Settings, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
 _ERRED = "recorded by the harness"  # in place of its text, which may quote a prompt
@@ -42,6 +42,7 @@ _OF_A_PROXY = frozenset(
     ("calls_bypass_the_proxy", "calls_unrecorded", "usage_missing", CALLS_UNATTRIBUTED)
 )
 UNMEASURED = "not_recorded"  # the rule's name where the files do not say enough
+NEVER_BEGAN = "agent_never_began"  # and where installer, sandbox or launcher failed before a call
 PASSED = 1.0  # the score of a run that did all that was asked
 # Rejections that no answer comes before: whoever gets one gets it for the first request.
 _AT_ONCE = frozenset(("wrong_endpoint", "unsupported", "wrong_shape"))
@@ -92,6 +93,7 @@ class Audited:
     wordless: bool = False
     missing: str | None = None
     unknown: tuple[str, ...] = ()
+    place: RunPlace | None = None
 
     @property
     def spoiled(self) -> bool:
@@ -185,7 +187,17 @@ def audited(subject: Subject, policy: Policy = EVIDENCE) -> Audited:
         wordless=_wordless(subject),
         missing=missing,
         unknown=subject.unknown,
+        place=_place(subject),
     )
+
+
+def _place(run: FinishedRun) -> RunPlace | None:
+    """Return where a run is recorded, with the words of its last error unless others are better."""
+    errors = [call.error for call in run.calls or () if call.error is not None]
+    last = run.error or (errors[-1] if errors else None)
+    if run.place is None or run.place.words or last is None:
+        return run.place
+    return replace(run.place, words=last.text or last.type)
 
 
 def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
@@ -316,6 +328,8 @@ def _of_records(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, .
             total_tokens=run.tokens,
             tool_calls=run.tool_calls,
         )
+    if verdict.health is Health.NOT_JUDGED and _never_began(run):
+        return replace(verdict, rule=NEVER_BEGAN, error=_never_began(run))
     if verdict.health is Health.UNDECIDED and not exchanges:
         return replace(verdict, rule=UNMEASURED)
     if run.calls is not None or verdict.health is not Health.API_ERROR:
@@ -328,6 +342,14 @@ def _of_records(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, .
         status_counts={},
         lost_s=None,
     )
+
+
+def _never_began(run: FinishedRun) -> str | None:
+    """Return that and why the agent never began; None if it may have."""
+    why = run.never_began
+    if why is None and run.status is ExecutionStatus.SETUP_FAILED:
+        why = "its setup failed"
+    return why and f"the agent never began: {why}"
 
 
 def _sentence(verdict: Verdict) -> str:

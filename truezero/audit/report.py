@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from classifier.batch_summary import scores_of
@@ -18,8 +18,10 @@ from classifier.rollup import CountedRollout
 from classifier.verdicts import EVIDENCE, Health, Policy
 from classifier.whole_batch import whole_batch
 from truezero.audit.audit_format import AuditFormat
+from truezero.audit.files import unreadable
 from truezero.audit.formats import format_of
-from truezero.audit.judge import Audited, audited
+from truezero.audit.formats.mapped import mapped
+from truezero.audit.judge import NEVER_BEGAN, Audited, audited
 from truezero.audit.runs import AuditError, Settings
 from truezero.printable import plural, visible
 
@@ -92,6 +94,7 @@ class AuditReport:
     rerun: dict[str, list[Audited]]
     written: str | None = None
     uncorrected: tuple[str, ...] = ()  # sentences on what in the copy is not
+    lost: tuple[str, ...] = ()  # sentences on files that could not be read
 
     @property
     def false_zeros(self) -> list[Audited]:
@@ -116,7 +119,10 @@ class AuditReport:
     @property
     def judged(self) -> bool:
         """True if the files show for any run whether its model was reached."""
-        return any(run.verdict.health in _JUDGED for run in self.runs)
+        known = (
+            run.verdict.health in _JUDGED or run.verdict.rule == NEVER_BEGAN for run in self.runs
+        )
+        return any(known)
 
     @property
     def sound(self) -> bool:
@@ -470,6 +476,7 @@ def audit(
     path: Path,
     *,
     name: str | None = None,
+    fields: Mapping[str, str] | None = None,
     write: bool = False,
     out: Path | None = None,
     policy: Policy = EVIDENCE,
@@ -479,6 +486,7 @@ def audit(
 
     Arguments:
         name: the format; recognised by the content without it.
+        fields: the name in a record of each field, for records of no known format.
         write: put the verdicts into a copy, at ``out`` or beside the path.
         policy: how to judge.
         progress: called with the number of runs judged so far.
@@ -486,18 +494,23 @@ def audit(
     Raises:
         AuditError: the path, its format or a record cannot be read, or the copy not be written.
     """
-    chosen = format_of(path, name)
-    runs = _judged(path, chosen, policy, progress)
-    if not runs:
-        raise AuditError(f"{path}: no finished run of {chosen.title} in it")
+    lost = tuple(f"{file}: {why}" for file, why in unreadable(path))
+    try:
+        chosen = format_of(path, name) if fields is None else mapped(fields)
+        runs = _judged(path, chosen, policy, progress)
+        if not runs:
+            raise AuditError(f"{path}: no finished run of {chosen.title} in it")
+    except AuditError as error:
+        raise AuditError("\n".join((*lost, str(error)))) from None
     written, uncorrected = _written(path, chosen, runs, out) if write else (None, ())
-    return report(
+    audited_ = report(
         runs,
         format_name=chosen.title,
         path=str(path),
         written=None if written is None else str(written),
         uncorrected=uncorrected,
     )
+    return replace(audited_, lost=lost)
 
 
 def _judged(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from classifier.records import ExecutionStatus, RolloutRecord, TerminationReason
 
@@ -54,6 +55,15 @@ class RecordedCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RunPlace:
+    """The file of a run; ``words`` of its failure, in memory only, find the line."""
+
+    file: Path
+    line: int | None = None
+    words: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedRun:
     """One finished run.
 
@@ -68,6 +78,8 @@ class FinishedRun:
     ``prompted``: whether the agent was given its task. ``output``: whether the agent is known to
     have produced anything. ``cut_off``: no end of the run is recorded, and no result of it.
     ``unknown`` names facts that these files cannot say.
+    ``never_began``: why the agent's program never began, if the files show that. ``place``: the
+    file to look at.
     """
 
     id: str
@@ -91,6 +103,8 @@ class FinishedRun:
     output: bool | None = None
     cut_off: bool = False
     unknown: tuple[str, ...] = ()
+    never_began: str | None = None
+    place: RunPlace | None = None
 
 
 Subject = FinishedRun | RolloutRecord

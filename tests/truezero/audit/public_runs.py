@@ -13,14 +13,15 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from classifier.records import ExecutionStatus, TerminationReason
 from tests.corpus_score import corpus_folder
 from truezero.audit.judge import Audited, audited
-from truezero.audit.report import report
+from truezero.audit.report import audit, report
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 Record = dict[str, Any]
@@ -96,9 +97,38 @@ def run_of(record: Record) -> FinishedRun:
     )
 
 
-def judged(held: Iterable[Record]) -> list[Judged]:
-    """Judge records."""
-    return [Judged(record=record, run=audited(run_of(record))) for record in held]
+def judged(held: Sequence[Record], sets: Path | None = None) -> list[Judged]:
+    """Judge records by their evidence, or by their own files where the sets are.
+
+    Arguments:
+        sets: a folder with a checkout of each set that is there, by the first word of its name.
+    """
+    found = {name: in_set(sets / name) for name in _names(held, sets)} if sets else {}
+    each = []
+    for record in held:
+        own = found.get(_name(record), {}).get(record["trial"])
+        run = audited(run_of(record))
+        if own is not None:
+            run = replace(run, verdict=own.verdict, missing=own.missing, silent=own.silent)
+        each.append(Judged(record=record, run=run))
+    return each
+
+
+def in_set(folder: Path) -> dict[str, Audited]:
+    """Return a set's runs by the ends of their ids' paths: a trial's name is one of them."""
+    runs: dict[str, Audited] = {}
+    for run in audit(folder).runs:
+        parts = run.id.replace(":", "/").split("/")
+        runs.update({"/".join(parts[place:]): run for place in range(len(parts))})
+    return runs
+
+
+def _names(held: Iterable[Record], sets: Path) -> set[str]:
+    return {name for record in held if (sets / (name := _name(record))).is_dir()}
+
+
+def _name(record: Record) -> str:
+    return str(record["set"]).partition(" ")[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,8 +207,9 @@ def main() -> None:
     """Print the figures of each set, and of all."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--wrong", action="store_true", help="name what was missed or wrong")
+    options.add_argument("--sets", type=Path, help="where checkouts of the sets are")
     chosen = options.parse_args()
-    each = judged(records())
+    each = judged(records(), chosen.sets)
     for name, group in [*by(each, lambda record: record["set"]).items(), ("all", each)]:
         found = found_in(group)
         line = (

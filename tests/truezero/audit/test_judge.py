@@ -72,7 +72,9 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     ({"calls": (ANSWER, FAILED), "cut_off": True}, "api_error", "interrupted"),
     # Nothing was to be asked.
     ({"prompted": False}, "not_judged", "not_judged"),
-    ({"status": ExecutionStatus.SETUP_FAILED}, "not_judged", "not_judged"),
+    # Nobody was there to ask.
+    ({"status": ExecutionStatus.SETUP_FAILED}, "not_judged", "agent_never_began"),
+    ({"prompted": False, "never_began": "it was refused"}, "not_judged", "agent_never_began"),
 )
 
 
@@ -112,6 +114,12 @@ def test_a_score_without_a_model_is_a_false_zero_or_false_points(
 ) -> None:
     run = judged(calls=(FAILED,), reward=reward)
     assert (run.false_zero, run.false_points, run.score) == (zero, points, None)
+
+
+def test_a_zero_of_an_agent_that_never_began_is_false_and_nobodys_provider_failed() -> None:
+    run = judged(prompted=False, never_began="its installation was not completed", reward=0.0)
+    assert (run.false_zero, run.score, run.verdict.subcategory) == (True, None, None)
+    assert run.why == "the agent never began: its installation was not completed"
 
 
 def test_a_score_that_a_dead_judge_gave_is_a_false_zero() -> None:

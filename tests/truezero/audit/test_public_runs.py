@@ -9,6 +9,7 @@ import pytest
 
 from tests.corpus_score import corpus_folder
 from tests.truezero.audit import public_runs
+from tests.truezero.audit.harnesses import dump, harbor_result
 from tests.truezero.audit.public_runs import (
     Record,
     errors_of,
@@ -17,6 +18,7 @@ from tests.truezero.audit.public_runs import (
     mean_errors,
     records,
 )
+from tests.truezero.audit.scenarios import Scenario
 from truezero.audit.report import audit
 
 SHARED = records()
@@ -49,6 +51,24 @@ def test_findings_are_compared_with_labels_and_scores_with_what_was_measured() -
     assert (errors.published, errors.corrected) == pytest.approx((1 / 3 - 2 / 8, 1 / 3 - 1 / 5))
 
 
+def test_records_of_a_set_that_is_there_are_judged_by_its_own_files(tmp_path: Path) -> None:
+    trial = harbor_result(Scenario(kind="k", number=1, calls=(), reward=0.0, failed=False))
+    raised = {
+        "exception_type": "NonZeroAgentExitCodeError",
+        "exception_message": "Command failed (exit 127): x\nstdout: bash: x: command not found",
+    }
+    facts = {"trial_name": "a__x", "exception_info": raised, "agent_result": None}
+    dump(tmp_path / "s" / "jobs" / "j1" / "a__x" / "result.json", {**trial, **facts})
+    each = {**record("no_measurement.setup", 0.0), "set": "s (Harbor)", "trial": "j1/a__x"}
+    gone = record("no_measurement.setup", 0.0)
+    known, other = judged((each, gone), tmp_path)
+    assert (known.run.verdict.rule, known.called, other.called) == (
+        "agent_never_began",
+        True,
+        False,
+    )
+
+
 # Faults that published runs showed, as made inputs: (published, corrected) by part, and the verdict
 # of each run: its health, and whether it leaves the score.
 FAULTS: dict[str, tuple[list[tuple[float | None, float | None]], list[tuple[str, bool]]]] = {
@@ -61,6 +81,9 @@ FAULTS: dict[str, tuple[list[tuple[float | None, float | None]], list[tuple[str,
     "F07": ([(0.25, 0.25)], [("healthy", False)] * 4),
     "F09": ([(0.0, 0.0)], [("undecided", False)]),
     "F10": ([(0.5, 0.5)], [("api_error", False), ("healthy", False)]),
+    "F11": ([(0.5, 1.0)], [("not_judged", True), ("healthy", False)]),
+    "F12": ([(1.0, 1.0)], [("healthy", False)]),
+    "F12c": ([(1.0, 1.0)], [("healthy", False)]),
     "F14": ([(None, None)], [("api_error", True)]),
     "F15": ([(None, None)], [("api_error", True), ("healthy", False)]),
 }

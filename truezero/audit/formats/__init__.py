@@ -7,6 +7,7 @@ from pathlib import Path
 
 from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats.agent_lightning import LIGHTNING_EVENTS, LIGHTNING_ROLLOUTS
+from truezero.audit.formats.agentdojo import AGENTDOJO
 from truezero.audit.formats.atif import ATIF_TRACES
 from truezero.audit.formats.benchflow import BENCHFLOW
 from truezero.audit.formats.harbor import HARBOR, HARBOR_TRACES
@@ -19,6 +20,8 @@ from truezero.audit.formats.otel import OTEL_TRACES
 from truezero.audit.formats.own import OWN
 from truezero.audit.formats.rllm import RLLM_TRACES
 from truezero.audit.formats.swebench import SWEBENCH
+from truezero.audit.formats.tau_bench import TAU_BENCH
+from truezero.audit.formats.terminal_bench import TERMINAL_BENCH
 from truezero.audit.formats.verifiers import VERIFIERS, VERIFIERS_TRACES
 from truezero.audit.runs import AuditError
 from truezero.audit.trace_format import Record, TraceFormat
@@ -31,6 +34,9 @@ FORMATS: tuple[AuditFormat, ...] = (
     INSPECT,
     MASEVAL,
     OPENHANDS,
+    TERMINAL_BENCH,
+    TAU_BENCH,
+    AGENTDOJO,
     VERIFIERS,
     LITELLM,
     SWEBENCH,
@@ -76,7 +82,7 @@ def _named(name: str) -> AuditFormat:
 
 def marks(formats: Iterable[AuditFormat]) -> str:
     """Return a line for each format that says what it is recognised by."""
-    return "\n".join(f"  {each.name:10} {each.marks}" for each in formats)
+    return "\n".join(f"  {each.name:14} {each.marks}" for each in formats)
 
 
 def traces_of(records: Sequence[Record]) -> TraceFormat:

@@ -14,7 +14,7 @@ from truezero.audit.answers import call_of
 from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
 from truezero.audit.files import any_has, found, has, load, load_lines
 from truezero.audit.judge import Audited
-from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.values import Json, count, instant, mapping, score, text, total
 from truezero.integrations.benchflow_rollouts import STATUSES, proven, proven_error, suspected
 
@@ -68,6 +68,7 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
         tokens=count(suspected.get("total_tokens")) if suspected and tokens is None else tokens,
         tool_calls=count(record.get("n_tool_calls")),
         unknown=() if calls is not None else ("calls",),
+        place=RunPlace(file=folder / "result.json"),
     )
 
 

@@ -1,10 +1,12 @@
 """Harbor: a job's folder, with a folder and a `result.json` for each trial.
 
-Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`).
+Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`). What an agent
+printed is in `agent/*.txt`, or in `agent/command-0/stdout.txt` and so on.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -12,6 +14,16 @@ from typing import Final
 
 from classifier.records import ExecutionStatus
 from classifier.score_keys import keys_of, reported_score
+from truezero.audit.agent_logs import (
+    NO_SANDBOX,
+    NOT_FOUND,
+    NOT_INSTALLED,
+    AgentLog,
+    agent_log,
+    never_began,
+    plain,
+    read_log,
+)
 from truezero.audit.audit_format import (
     AuditFormat,
     folder_id,
@@ -23,7 +35,7 @@ from truezero.audit.audit_format import (
 from truezero.audit.files import any_has, found, has, load
 from truezero.audit.formats import atif
 from truezero.audit.judge import Audited
-from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
 from truezero.audit.values import Json, count, items, length, mapping, objects, score, text, total
 from truezero.integrations.harbor import (
@@ -62,6 +74,12 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
     status = ExecutionStatus(STATUSES.get(kind, "agent_error") if kind else "success")
     spoke, called = _trajectory(folder)
     reward, unread = _reward(record)
+    printed, tokens = _printed(folder), _tokens(record)
+    tokens = printed.tokens if tokens is None else tokens
+    answered = spoke or called or tokens or printed.output
+    began = None if answered else _never_began(record, raised, printed)
+    raising = RecordedError(text=text(raised.get("exception_message")) or "", type=kind)
+    error = raising if kind and kind != _EXITED else printed.error or (raising if kind else None)
     return FinishedRun(
         id=run,
         task=str(record["task_name"]),
@@ -72,14 +90,53 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
         reward=reward,
         unread=unread,
         status=status,
-        error=RecordedError(text=text(raised.get("exception_message")) or "", type=kind)
-        if kind
-        else None,
-        tokens=_tokens(record),
+        error=error,
+        prompted=False if began else None,
+        tokens=tokens,
         tool_calls=called,
-        output=spoke,
+        output=printed.output if spoke is None else spoke,
         unknown=("calls",),
+        never_began=began,
+        place=RunPlace(file=folder / "result.json", words=kind and '"exception_message"'),
     )
+
+
+# --- the agent never began ---
+
+_EXITED: Final = "NonZeroAgentExitCodeError"
+_COMMAND: Final = re.compile(r"^Command failed \(exit (\d+)\): (.*)", re.DOTALL)
+_NO_PROGRAM: Final = ("126", "127")  # of a shell: it cannot be executed, it is not there
+_MISSING: Final = re.compile(
+    r"(?:command not found|not found|no such file or directory|permission denied|cannot execute.*|"
+    r"exec format error)\W*(?:stderr: None)?\W*$",
+    re.IGNORECASE,
+)
+
+
+def _never_began(record: Json, raised: Json, printed: AgentLog) -> str | None:
+    """Return why the agent never began: a phase before its own failed, or its program did."""
+    ran = record.get("agent_execution", True) or record.get("step_results")
+    if raised and not ran:
+        return NOT_INSTALLED if record.get("agent_setup") else NO_SANDBOX
+    if printed.never_began is not None or raised.get("exception_type") != _EXITED:
+        return printed.never_began
+    failed = _COMMAND.match(text(raised.get("exception_message")) or "")
+    if failed is None:
+        return None
+    _command, parted, said = failed[2].partition("\nstdout: ")
+    if failed[1] in _NO_PROGRAM and _MISSING.search(said or failed[2]):
+        return NOT_FOUND
+    return never_began(plain(said.replace("\nstderr: None", ""))) if parted else None
+
+
+def _printed(folder: Path) -> AgentLog:
+    """Read what the agent's program printed, from the file that its adapter wrote last."""
+    agent = folder / "agent"
+    logs = sorted(agent.glob("*.txt")) or sorted(agent.glob("command-*/stdout.txt"))
+    return agent_log(read_log(logs[-1])) if logs else AgentLog()
+
+
+# --- what a trial holds ---
 
 
 def _exception(record: Json) -> Json:

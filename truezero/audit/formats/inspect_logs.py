@@ -22,7 +22,14 @@ from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, setti
 from truezero.audit.files import any_has, below, found, has, load, peek, save
 from truezero.audit.formats.inspect_metrics import UNSCORED, Recomputed, cast, recomputed
 from truezero.audit.judge import Audited
-from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError, Settings
+from truezero.audit.runs import (
+    AuditError,
+    FinishedRun,
+    RecordedCall,
+    RecordedError,
+    RunPlace,
+    Settings,
+)
 from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
 from truezero.whole_file import whole
 
@@ -209,7 +216,15 @@ def _read(path: Path) -> Iterator[FinishedRun]:
                 settings=settings,
                 repeat=list(of).index(epoch),
                 attempt=of[epoch] - 1,
+                place=RunPlace(file=_member(file, sample)),
             )
+
+
+def _member(file: Path, sample: Json) -> Path:
+    """Return a sample's own file, which a packed log holds."""
+    if file.suffix != ".eval":
+        return file
+    return file / f"samples/{sample.get('id')}_epoch_{sample.get('epoch')}.json"
 
 
 def _id(log: str, sample: Json) -> str:

@@ -9,6 +9,7 @@ import csv
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ from typing import Final
 from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
 from truezero.audit.files import PEEKED, found, load, load_lines, save, save_lines
 from truezero.audit.judge import Audited
-from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.values import Json, count, instant, items, mapping, text
 from truezero.whole_file import whole
 
@@ -70,12 +71,15 @@ def _csv_rows(file: Path) -> Iterator[Json]:
 
 def _read(path: Path) -> Iterator[FinishedRun]:
     sessions: dict[str, list[Json]] = defaultdict(list)
+    files: dict[str, Path] = {}
     for file in _files(path):
         for row in _rows(file):
             if row.keys() >= _COLUMNS and _asks(row):
                 sessions[_session(row)].append(row)
+                files.setdefault(_session(row), file)
     for session, rows in sessions.items():
-        yield _run(session, sorted(rows, key=lambda row: instant(row["startTime"]) or 0.0))
+        run = _run(session, sorted(rows, key=lambda row: instant(row["startTime"]) or 0.0))
+        yield replace(run, place=RunPlace(file=files[session], words=session))
 
 
 def _asks(row: Json) -> bool:

@@ -16,7 +16,7 @@ from classifier.score_keys import reward_in
 from truezero.audit.answers import tokens_of
 from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
 from truezero.audit.files import any_has, below, found, has, load_lines, save_lines
-from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.values import Json, count, instant, items, mapping, score, text, total
 from truezero.integrations.maseval import without_score
 
@@ -40,8 +40,9 @@ def _id(name: str, record: Json) -> str:
 def _read(path: Path) -> Iterator[FinishedRun]:
     for file in _files(path):
         name = below(path, file)
-        for record in load_lines(file):
-            yield replace(_run(_id(name, record), _reported(record)), evaluation=name)
+        for line, record in enumerate(load_lines(file), start=1):
+            run = _run(_id(name, record), _reported(record))
+            yield replace(run, evaluation=name, place=RunPlace(file=file, line=line))
 
 
 def _reported(record: Json) -> Json:

@@ -15,7 +15,7 @@ from classifier.score_keys import reward_in
 from truezero.audit.audit_format import AuditFormat, Verdicts, marked, unstamped
 from truezero.audit.files import any_has, below, folder_below, found, has, load_lines, save_lines
 from truezero.audit.judge import Audited
-from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
 from truezero.audit.values import Json, count, items, mapping, objects, text, total
 
@@ -33,7 +33,8 @@ def _read(path: Path) -> Iterator[FinishedRun]:
         for place, record in enumerate(load_lines(file)):
             if _marked(record):
                 run = _run(_id(path, file, record, place), unstamped(record))
-                yield replace(run, evaluation=folder_below(path, file))
+                at = RunPlace(file=file, line=place + 1)
+                yield replace(run, evaluation=folder_below(path, file), place=at)
 
 
 def _run(run: str, record: Json) -> FinishedRun:

@@ -34,7 +34,7 @@ from truezero.audit.files import (
     save,
     save_lines,
 )
-from truezero.audit.runs import FinishedRun, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedError, RunPlace
 from truezero.audit.values import Json, items, mapping, text
 from truezero.integrations.swebench import failures
 
@@ -248,7 +248,12 @@ def _run(
         output=True if result or spoke else (False if facts else None),
         cut_off=bool(facts) and ended is None and not result,
         unknown=unknown,
+        place=_place(trajectory or submission.report_file, instance),
     )
+
+
+def _place(file: Path | None, instance: str) -> RunPlace | None:
+    return None if file is None else RunPlace(file=file, words=instance)
 
 
 def _unlisted(report: Json | None, patch: str | None, prediction: Json | None) -> float | None:

@@ -26,7 +26,7 @@ from truezero.audit.files import (
     save_lines,
 )
 from truezero.audit.judge import Audited
-from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
+from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.trace_format import Notes, Record, TraceFormat, noted, why_masked
 from truezero.audit.values import (
     Json,
@@ -67,7 +67,8 @@ def _read(path: Path) -> Iterator[FinishedRun]:
                 task = _task(record) if _is_trace(record) else str(record["example_id"])
                 read = (_trace if _is_trace(record) else _row)(run, task, unstamped(record))
                 of = (folder, read.model, task)
-                yield replace(read, evaluation=folder, repeat=repeats[of])
+                at = RunPlace(file=file, line=place + 1)
+                yield replace(read, evaluation=folder, repeat=repeats[of], place=at)
                 repeats[of] += 1
 
 

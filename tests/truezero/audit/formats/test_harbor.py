@@ -127,3 +127,55 @@ def test_steps_count_where_the_trial_itself_does_not(tmp_path: Path) -> None:
 def test_an_agent_that_counted_nothing_is_undecided(tmp_path: Path) -> None:
     trial(tmp_path, "a", agent_result={"n_input_tokens": None, "n_output_tokens": None})
     assert audit(tmp_path).runs[0].verdict.health.value == "undecided"
+
+
+EXITED = "NonZeroAgentExitCodeError"
+TASK = "helper run 'Mend it; bash: x: command not found' 2>&1 | tee /logs/agent/helper.txt"
+# (exception message, what the agent printed, rule)
+LAUNCHES = (
+    (f"Command failed (exit 127): {TASK}\nstdout: bash: helper: command not found\nstderr: None",
+     None, "agent_never_began"),
+    ("Command failed (exit 127): helper run ... bash: helper: command not found", None,
+     "agent_never_began"),
+    (f"Command failed (exit 2): {TASK}\nstdout: Usage: helper [OPTIONS]\nNo such option: --loud",
+     None, "agent_never_began"),
+    (f"Command failed (exit 1): {TASK}\nstdout: x ... [truncated]",
+     "Traceback (most recent call last):\nImportError: cannot import name 'x'",
+     "agent_never_began"),
+    (f"Command failed (exit 1): {TASK}\nstdout: None\nstderr: None", None, "not_recorded"),
+    (f"Command failed (exit 1): {TASK}", "Credit balance is too low", "all_failed"),
+    ("Command failed (exit 127): helper", '{\n  "usage": {\n    "total_tokens": 9\n  }\n}',
+     "healthy"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "printed", "rule"), LAUNCHES)
+def test_what_an_agent_printed_shows_if_it_began(
+    tmp_path: Path, message: str, printed: str | None, rule: str
+) -> None:
+    unknown = {"n_input_tokens": None, "n_output_tokens": None}
+    raised = {"exception_type": EXITED, "exception_message": message}
+    trial(tmp_path, "a", exception_info=raised, agent_result=unknown)
+    if printed is not None:
+        (tmp_path / "a" / "agent").mkdir()
+        (tmp_path / "a" / "agent" / "helper.txt").write_text(printed)
+    [run] = audit(tmp_path).runs
+    assert run.verdict.rule == rule
+    assert run.false_zero == (rule in ("agent_never_began", "all_failed"))
+
+
+@pytest.mark.parametrize(
+    ("phases", "why"),
+    [
+        ({"agent_setup": {"started_at": "2026-05-01T10:00:00"}}, "its installation"),
+        ({"agent_setup": None}, "its sandbox failed"),
+    ],
+)
+def test_a_phase_that_failed_before_the_agents_own_says_that_it_never_began(
+    tmp_path: Path, phases: dict[str, Any], why: str
+) -> None:
+    raised = {"exception_type": "RuntimeError", "exception_message": "compose failed"}
+    trial(tmp_path, "a", exception_info=raised, agent_result=None, agent_execution=None, **phases)
+    [run] = audit(tmp_path).runs
+    assert run.verdict.rule == "agent_never_began"
+    assert why in run.why
