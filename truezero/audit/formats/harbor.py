@@ -118,6 +118,8 @@ def _never_began(record: Json, raised: Json, printed: AgentLog) -> str | None:
     ran = record.get("agent_execution", True) or record.get("step_results")
     if raised and not ran:
         return NOT_INSTALLED if record.get("agent_setup") else NO_SANDBOX
+    if not raised:
+        return None  # a command that ended well began, whatever it printed
     if printed.never_began is not None or raised.get("exception_type") != _EXITED:
         return printed.never_began
     failed = _COMMAND.match(text(raised.get("exception_message")) or "")

@@ -164,6 +164,13 @@ def test_what_an_agent_printed_shows_if_it_began(
     assert run.false_zero == (rule in ("agent_never_began", "all_failed"))
 
 
+def test_a_command_that_ended_well_began_whatever_it_printed(tmp_path: Path) -> None:
+    trial(tmp_path, "a", agent_result={"n_input_tokens": None, "n_output_tokens": None})
+    (tmp_path / "a" / "agent").mkdir()
+    (tmp_path / "a" / "agent" / "helper.txt").write_text("bash: helper: command not found")
+    assert audit(tmp_path).runs[0].verdict.rule == "not_recorded"
+
+
 @pytest.mark.parametrize(
     ("phases", "why"),
     [
