@@ -114,16 +114,19 @@ def _run(
         status=ExecutionStatus.SUCCESS if error is None else ExecutionStatus.AGENT_ERROR,
         error=error,
         tokens=None if turns and not tokens else tokens,  # turns were made: they are not counted
-        output=_output(turns, values),
+        output=_output(turns, tokens, values),
         unknown=("calls",) if "tokens" in fields else ("calls", "tokens"),
         place=RunPlace(file=record.file, line=record.line),
     )
 
 
-def _output(turns: int | None, values: Json) -> bool | None:
-    """Return whether a model is known to have answered: in turns, or with an output."""
+def _output(turns: int | None, tokens: int | None, values: Json) -> bool | None:
+    """Return whether a model is known to have answered: in turns, or with an output.
+
+    No turns beside counted tokens say neither.
+    """
     if turns is not None:
-        return bool(turns)
+        return bool(turns) if turns or not tokens else None
     return bool(values["output"]) if "output" in values else None
 
 

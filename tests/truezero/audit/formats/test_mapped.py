@@ -71,6 +71,27 @@ def test_a_star_stands_for_each_run_in_a_record(tmp_path: Path) -> None:
     assert len(read(tmp_path, f"{said}tokens=runs.*.tokens").runs) == 2
 
 
+# (turns, tokens, health)
+COUNTED = (
+    (3, 0, "healthy"),
+    (3, None, "healthy"),
+    (0, 40, "healthy"),
+    (0, 0, "suspected_api_error"),
+    (None, 0, "suspected_api_error"),
+    (0, None, "undecided"),
+    (None, None, "undecided"),
+)
+
+
+@pytest.mark.parametrize(("turns", "tokens", "health"), COUNTED)
+def test_turns_are_made_and_tokens_are_counted(
+    tmp_path: Path, turns: int | None, tokens: int | None, health: str
+) -> None:
+    dump(tmp_path / "a.json", [{"n": "a", "u": turns, "t": tokens}, {"n": "b", "u": 1, "t": 1}])
+    run, _ = read(tmp_path / "a.json", "id=n,turns=u,tokens=t").runs
+    assert run.verdict.health.value == health
+
+
 def test_the_same_id_again_is_a_repeat_and_an_error_may_be_an_object(tmp_path: Path) -> None:
     error = {
         "type": "insufficient_quota",
