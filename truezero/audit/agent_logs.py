@@ -82,7 +82,7 @@ _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x0
 _WIDE: Final = 1_000  # characters of a line that are looked at
 _FRAME: Final = " \t|│╭╮╰╯─━┏┓┗┛┃"  # of boxes that are drawn around messages
 _NOISE: Final = re.compile(
-    r"asciinema: |exit$|\S+@\S+:[^\s]*[#$]\s*$|\(\S+\) \S+@\S+:[^\s]*[#$]\s*$|[$#>]\s*$|"
+    r"asciinema: |exit$|(?:\(\S+\) )?[^\s@:]+@[^\s:]+:\S*[#$]\s*$|[$#>]\s*$|"
     r"\S*:\d+: \w*Warning: |(?:warning|note|hint|info)\b:? ",
     re.IGNORECASE,
 )

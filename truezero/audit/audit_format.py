@@ -136,7 +136,8 @@ def unhealthy(verdicts: Verdicts, run: str) -> Audited | None:
     judged = verdicts.get(run)
     if judged is None or not judged.no_measurement:
         return None
-    return judged if judged.verdict.health.unhealthy else None
+    scored = judged.never_began and judged.reward is not None
+    return judged if judged.verdict.health.unhealthy or scored else None
 
 
 def marked(

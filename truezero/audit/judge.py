@@ -133,6 +133,11 @@ class Audited:
         return self.no_measurement or excluded
 
     @property
+    def never_began(self) -> bool:
+        """True if installer, sandbox or launcher failed before the agent's first call."""
+        return self.verdict.rule == NEVER_BEGAN
+
+    @property
     def why(self) -> str:
         """The reason in one sentence."""
         if self.unearned and not self.spoiled:

@@ -21,7 +21,7 @@ from truezero.audit.audit_format import AuditFormat
 from truezero.audit.files import unreadable
 from truezero.audit.formats import format_of
 from truezero.audit.formats.mapped import mapped
-from truezero.audit.judge import NEVER_BEGAN, Audited, audited
+from truezero.audit.judge import Audited, audited
 from truezero.audit.runs import AuditError, Settings
 from truezero.printable import plural, visible
 
@@ -119,9 +119,7 @@ class AuditReport:
     @property
     def judged(self) -> bool:
         """True if the files show for any run whether its model was reached."""
-        known = (
-            run.verdict.health in _JUDGED or run.verdict.rule == NEVER_BEGAN for run in self.runs
-        )
+        known = (run.verdict.health in _JUDGED or run.never_began for run in self.runs)
         return any(known)
 
     @property

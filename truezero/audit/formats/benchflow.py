@@ -128,6 +128,8 @@ def _call(line: Json) -> RecordedCall:
 def _fields(judged: Audited, _before: Json) -> Json:
     """Return benchflow's own diagnostics; its breaker reads ``[auth/permanent] HTTP 401``."""
     verdict = judged.verdict
+    if judged.never_began:  # its own category says more
+        return {"rewards": None}
     if verdict.subcategory is None:
         return {
             "rewards": None,

@@ -196,7 +196,13 @@ def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
 
 
 def _fields(judged: Audited, record: Json) -> Json:
-    """Return the exception that Harbor's own plug-in would have recorded, and no reward."""
+    """Return the exception that Harbor's own plug-in would have recorded, and no reward.
+
+    Of an agent that never began, Harbor's own says more.
+    """
+    valid = {"reward_valid": False} if "reward_valid" in record else {}
+    if judged.never_began:
+        return {"verifier_result": None, **valid}
     subcategory = judged.verdict.subcategory
     finished = text(record.get("finished_at")) or text(record.get("started_at"))
     return {
@@ -207,7 +213,7 @@ def _fields(judged: Audited, record: Json) -> Json:
             "exception_traceback": "",
             "occurred_at": finished or "1970-01-01T00:00:00+00:00",
         },
-        **({"reward_valid": False} if "reward_valid" in record else {}),
+        **valid,
     }
 
 

@@ -220,7 +220,7 @@ def _write(path: Path, verdicts: Verdicts) -> list[str]:
 
 
 def _fields(_judged: Audited, _before: Json) -> Json:
-    return {"is_resolved": None, "failure_mode": "unknown_agent_error"}
+    return {"is_resolved": None, "failure_mode": _CRASHED}
 
 
 TERMINAL_BENCH = AuditFormat(

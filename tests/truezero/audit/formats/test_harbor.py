@@ -164,6 +164,18 @@ def test_what_an_agent_printed_shows_if_it_began(
     assert run.false_zero == (rule in ("agent_never_began", "all_failed"))
 
 
+def test_a_copy_takes_the_reward_of_an_agent_that_never_began_and_keeps_why(tmp_path: Path) -> None:
+    message, _, rule = LAUNCHES[0]
+    raised = {"exception_type": EXITED, "exception_message": message}
+    trial(tmp_path / "job", "a", exception_info=raised, agent_result=None)
+    audit(tmp_path / "job", write=True)
+    copy = tmp_path / "job.audited"
+    written = json.loads((copy / "a" / "result.json").read_text())
+    assert (written["verifier_result"], written["exception_info"]) == (None, raised)
+    [again] = audit(copy).runs
+    assert (again.verdict.rule, again.reward, again.false_zero) == (rule, 0.0, True)
+
+
 def test_a_command_that_ended_well_began_whatever_it_printed(tmp_path: Path) -> None:
     trial(tmp_path, "a", agent_result={"n_input_tokens": None, "n_output_tokens": None})
     (tmp_path / "a" / "agent").mkdir()

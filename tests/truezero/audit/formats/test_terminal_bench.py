@@ -118,13 +118,15 @@ def test_a_copy_takes_the_score_in_the_trials_file_and_in_the_one_that_sums_up(
     run = tmp_path / "run1"
     record = keep(run, trial("a"), f"{INSTALLED}{COMMAND}{LIMIT}{EXIT}")
     good = keep(run, trial("b", resolved=True))
-    dump(run / "results.json", {"results": [record, good], "accuracy": 0.5})
+    lost = keep(run, trial("c", mode="agent_installation_failed"))
+    dump(run / "results.json", {"results": [record, good, lost], "accuracy": 0.5})
     written = audit(run, write=True)
     copy = tmp_path / "run1.audited"
     [own] = (copy / "a").rglob("results.json")
     summed = json.loads((copy / "results.json").read_text())["results"]
     assert json.loads(own.read_text())["is_resolved"] is None
-    assert [each["is_resolved"] for each in summed] == [None, True]
+    assert [each["is_resolved"] for each in summed] == [None, True, None]
     assert written.uncorrected == (("results.json: its accuracy and pass@k are as terminal-bench"
                                    " wrote them"),)  # fmt: skip
-    assert [each.verdict.rule for each in audit(copy).runs] == ["all_failed", "not_recorded"]
+    again = [each.verdict.rule for each in audit(copy).runs]
+    assert again == ["all_failed", "not_recorded", "agent_never_began"]
