@@ -21,6 +21,7 @@ from truezero.audit.values import Json, items, mapping, text, total
 
 _WHOLE: Final = 4_000_000  # bytes of a log that are read whole
 _ENDS: Final = 1_000_000  # bytes at either end of a longer one
+CUT: Final = "\n[the middle of a long log]\n"
 
 # Why an agent never began, in words of ours: no text of a run gets into a verdict.
 NOT_INSTALLED: Final = "its installation was not completed"
@@ -28,7 +29,7 @@ NOT_FOUND: Final = "its program could not be started"
 NOT_LOADED: Final = "its program could not be loaded"
 REFUSED: Final = "its command line was refused"
 NO_SANDBOX: Final = "its sandbox failed"
-NOT_RUN: Final = "the harness never started it"
+NOT_RUN: Final = "the harness failed, and noted no start of it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +56,7 @@ def read_log(file: Path) -> str:
                 return log.read().decode(errors="replace")
             head = log.read(_ENDS)
             log.seek(size - _ENDS)
-            return (head + b"\n" + log.read()).decode(errors="replace")
+            return (head + CUT.encode() + log.read()).decode(errors="replace")
     except OSError:
         return ""
 
@@ -188,12 +189,26 @@ def _unloaded(lines: Sequence[str], text: str) -> str | None:
         missing = [place for place, each in enumerate(lines) if _UNLOADED.match(each)]
         early = bool(missing) and missing[0] <= _BANNER
         return NOT_LOADED if early and (len(lines) <= _BANNER or _NODE.match(lines[-1])) else None
-    if traced > _BANNER:
+    if traced > _BANNER or not _only_traced(text):
         return None
     if _UNLOADED.match(last):
         return NOT_LOADED
     frames = [match["file"] or match["rich"] for match in _AT.finditer(_unframed(text))]
     return NOT_LOADED if frames and _BEFORE_MAIN.search(frames[-1]) else None
+
+
+# Lines of a traceback: indented or framed ones, what joins two, and the exceptions themselves.
+_OF_TRACE: Final = re.compile(
+    rf"[{re.escape(_FRAME)}]|During handling of |The above exception was |Traceback |"
+    r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b"
+)
+
+
+def _only_traced(text: str) -> bool:
+    """Return True if nothing but tracebacks follows where the first begins."""
+    _, _, rest = text.partition("raceback (most recent call last)")
+    lines = (line for line in rest.split("\n")[1:] if line.strip())
+    return all(_OF_TRACE.match(line) or _NOISE.match(line.strip()) for line in lines)
 
 
 def _unframed(text: str) -> str:

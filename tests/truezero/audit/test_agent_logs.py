@@ -70,6 +70,10 @@ BEGAN = (
     STEPS + TRACE + "  File \"/a/b.py\", line 2\nModuleNotFoundError: No module named 'numpy'",
     STEPS + "usage: ls [-l]\nls: error: unrecognized arguments: --x\nI will use another flag.",
     TRACE + "  File \"/opt/helper/loop.py\", line 90, in step\nKeyError: 'plan'",
+    TRACE
+    + '  File "/a.py", line 2\nValueError: retried\n'
+    + STEPS
+    + "ModuleNotFoundError: No module named 'numpy'",
     "The script fails with: bash: make: command not found\nI installed it.",
     "/x/a.py:7: UserWarning: no cache\n  warn()\n",
     "You asked for the usage: it is described in README",

@@ -7,13 +7,21 @@ Facts of terminal-bench 0.2.18 (`harness/models.py`, `agents/failure_mode.py`,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from classifier.records import ExecutionStatus, TerminationReason
-from truezero.audit.agent_logs import NOT_INSTALLED, NOT_RUN, AgentLog, agent_log, plain, read_log
+from truezero.audit.agent_logs import (
+    CUT,
+    NOT_INSTALLED,
+    NOT_RUN,
+    AgentLog,
+    agent_log,
+    plain,
+    read_log,
+)
 from truezero.audit.audit_format import (
     AuditFormat,
     Verdicts,
@@ -103,7 +111,7 @@ def _run(run: str, file: Path, folder: Path, trial: Json) -> FinishedRun:
     log = _session(plain(read_log(session))) if logged else AgentLog()
     noted = None if logged else str(trial["trial_name"])
     tokens = _tokens(trial) or log.tokens
-    began = None if tokens else _never_began(trial) or log.never_began
+    began = None if tokens else _never_began(trial, logged=logged) or log.never_began
     return FinishedRun(
         id=run,
         task=str(trial["task_id"]),
@@ -121,12 +129,13 @@ def _run(run: str, file: Path, folder: Path, trial: Json) -> FinishedRun:
     )
 
 
-def _never_began(trial: Json) -> str | None:
+def _never_began(trial: Json, *, logged: bool) -> str | None:
     """Return why the agent never began, by what the harness noted."""
     if trial["failure_mode"] == _INSTALLING:
         return NOT_INSTALLED
     unstarted = "agent_started_at" in trial and trial["agent_started_at"] is None
-    return NOT_RUN if unstarted and trial["failure_mode"] == _CRASHED else None
+    crashed = trial["failure_mode"] == _CRASHED
+    return NOT_RUN if unstarted and crashed and not logged else None
 
 
 def _reward(trial: Json) -> float | None:
@@ -166,7 +175,7 @@ def _called(trial: Path) -> tuple[str | None, str | None]:
 _RETURNED: Final = "tmux wait -S done"
 _INSTALL: Final = "install-agent.sh"
 _TESTS: Final = "run-tests.sh"
-_DONE: Final = re.compile(r"^INSTALL_SUCCESS$", re.MULTILINE)
+_DONE: Final = re.compile(r"^INSTALL_SUCCESS$", re.MULTILINE)  # of releases before 0.2.18
 
 
 def _session(log: str) -> AgentLog:
@@ -177,19 +186,26 @@ def _session(log: str) -> AgentLog:
     installs = [place for place, typed in enumerate(commands) if _INSTALL in typed]
     if not installs:
         return AgentLog()
-    place = max(
-        (n for n, typed in enumerate(commands) if n > installs[-1] and _TESTS not in typed),
-        default=None,
-    )
-    if place is None:
-        installed = _DONE.search(outputs[installs[-1]])
-        if installed:
+    own = [n for n in range(installs[-1] + 1, len(commands)) if _TESTS not in commands[n]]
+    if not own:
+        if _DONE.search(outputs[installs[-1]]) or CUT in log:
             return AgentLog()
         return AgentLog(never_began=NOT_INSTALLED, said=_INSTALL)
-    output = outputs[place]
-    if place < len(outputs) - 1:  # the next command is typed behind it
-        output = output[: len(output) - len(commands[place + 1])]
-    return agent_log(output)
+    *before, output = (_output(outputs, commands, n) for n in own)
+    read = agent_log(output)
+    worked = CUT in log or any(map(_printed, before))
+    return replace(read, never_began=None) if worked else read
+
+
+def _output(outputs: Sequence[str], commands: Sequence[str], place: int) -> str:
+    """Return what a command printed, without the next one that is typed behind it."""
+    typed = commands[place + 1] if place + 1 < len(commands) else ""
+    return outputs[place].removesuffix(typed)
+
+
+def _printed(output: str) -> bool:
+    """Return True if a command printed anything; a shell shows the lines of a pasted one again."""
+    return any(line.strip() and not line.startswith(">") for line in output.split("\n"))
 
 
 def _command(piece: str) -> str:

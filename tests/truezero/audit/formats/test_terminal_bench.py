@@ -16,6 +16,7 @@ PROMPT = "\x1b[?2004hroot@0c1f:/app# "
 TYPED = "; tmux wait -S done\r\n\x1b[?2004l\r"
 BEGUN = f"{PROMPT}clear\r\n{PROMPT}source /installed-agent/setup-env.sh{TYPED}"
 INSTALL = f"{PROMPT}source /installed-agent/install-agent.sh && echo 'INSTALL_SUCCESS'{TYPED}"
+INSTALL_0218 = INSTALL.replace("&& echo 'INSTALL_SUCCESS'", "|| echo 'INSTALL_FAIL_STATUS'")
 INSTALLED = f"{BEGUN}{INSTALL}0% [Working]\r80% [Working]\rDone\r\nINSTALL_SUCCESS\r\n"
 # A shell wraps a long command, and shows the lines of a pasted one.
 COMMAND = f"{PROMPT}helper --task 'Mend \r\x1bMthe parser\r\n> and test it'{TYPED}"
@@ -68,6 +69,16 @@ SESSIONS = (
     (f"{INSTALLED}{COMMAND}{LIMIT}{EXIT}", "agent_timeout", "api_error", "all_failed"),
     (f"{INSTALLED}{COMMAND}step 1\r\nstep 2\r\nDone\r\n{TESTS}{EXIT}", "unset",
      "undecided", "not_recorded"),
+    # A harness that says only of a failure that it failed, as from 0.2.18 on.
+    (f"{BEGUN}{INSTALL_0218}curl: (56) x\r\nINSTALL_FAIL_STATUS\r\n{EXIT}", "unset",
+     "not_judged", "agent_never_began"),
+    (f"{BEGUN}{INSTALL_0218}Done\r\n{COMMAND}bash: helper: command not found\r\n{EXIT}", "unset",
+     "not_judged", "agent_never_began"),
+    # An agent of two commands, of which the first worked, and one whose log is cut.
+    (f"{INSTALLED}{COMMAND}step 1\r\n{COMMAND}bash: sum: command not found\r\n{EXIT}", "unset",
+     "undecided", "not_recorded"),
+    (f"{INSTALLED[:-20]}{'x' * 5_000_000}\r\nstep 9\r\n{EXIT}", "unset",
+     "undecided", "not_recorded"),
     (f"{PROMPT}hepler\r\nbash: hepler: command not found\r\n", "unset",  # an agent's own keys
      "undecided", "not_recorded"),
     ("", "agent_timeout", "undecided", "not_recorded"),
@@ -108,6 +119,10 @@ def test_a_file_that_sums_up_a_run_adds_the_trials_whose_folders_are_gone(tmp_pa
     first, second = audit(tmp_path).runs
     assert (first.reward, second.reward, second.id) == (1.0, 0.0, "results.json:b.1-of-1.run1")
     assert second.verdict.rule == "agent_never_began"
+    shown = f"{INSTALLED}{COMMAND}step 1\r\n{EXIT}"
+    keep(tmp_path / "x", {**gone, "trial_name": "c.1-of-1.run1", "id": "c"}, shown)
+    [ran] = audit(tmp_path / "x").runs
+    assert ran.verdict.rule == "not_recorded", "its session shows that it worked"
     [alone] = [run for run in audit(tmp_path / "results.json").runs if run.task == "b"]
     assert alone.false_zero
 
