@@ -147,7 +147,7 @@ class _Decision:
 
 def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
     error = answer.error or _NOTHING
-    status = failed_status(answer.status, error.status)
+    status = failed_status(answer.status, error.status or _kept(error))
     names = tuple(names_of(error, answer.stated_type))
     decision = _by_rows(table.coined, answer, error, status, names)
     if decision is None:
@@ -329,6 +329,20 @@ def failed_status(http: int | None, stated: int | None) -> int | None:
         return stated
     flattened = http in (400, 424) or http >= 500
     return stated if flattened and stated is not None else http
+
+
+_KEPT: Final = ("bad_response_status_code", re.compile(r"40[1238]|429|5\d\d"))
+
+
+def _kept(error: ProviderError) -> int | None:
+    """Return the status that one-api and new-api keep of their upstream in ``param``.
+
+    A rejection is left out: it says nothing of the request that its words do not.
+    Source: songquanpeng/one-api:relay/controller/helper.go; QuantumNous/new-api:service/error.go.
+    """
+    code, failures = _KEPT
+    kept = error.code == code and error.param and failures.fullmatch(error.param)
+    return int(error.param) if kept and error.param else None
 
 
 def names_of(error: ProviderError, stated_type: str | None) -> Iterator[str]:

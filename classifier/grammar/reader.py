@@ -31,6 +31,8 @@ CLAUSE_CAP: Final = 120  # clauses of a message; later ones are not read
 WORD_CAP: Final = 60  # words of a clause; a longer one is read in pieces
 
 _LINK: Final = re.compile(r"\b(?:https?://|www\.)\S+")
+# What gateways write behind any sentence: "(request id: 2026…)".
+_ID: Final = re.compile(r"\((?:(?:request|trace)[ _-]?id|tid)\b[^()\n]{0,80}\)", re.IGNORECASE)
 _TAG: Final = re.compile(r"</?[A-Za-z][^<>\n]{0,200}>")
 _OUTER: Final = re.compile(r"""\s*(["'`])([^"'`]*)\1\s*""")
 _WRAPPED: Final = re.compile(r"""["']message["']: ?(["'])(.{0,500}?)\1""")  # LiteLLM: a repr
@@ -61,6 +63,7 @@ _SNAKE: Final = re.compile(r"[a-z]\w*_\w+(?:\[[\w.\[\]]*)?")
 _ONLY_A_NAME: Final = re.compile(r"\s*[A-Za-z]+(?:_[A-Za-z]+)+\.?\s*")
 _TOUCHING: Final = re.compile(r"(?<=[ぁ-鿿가-힣])(?=['\"`])|(?<=['\"`])(?=[ぁ-鿿가-힣])")
 _ENDS: Final = frozenset(".;!?\n。；！？，,…|—–·∙•") | {" - "}
+_LACKING: Final = ["not", "support"]
 _TIMEOUT: Final = ["timed", "out"]  # what a clause of no other word than "timeout" says
 _LEAD: Final = 24  # characters before a quotation, which say of what it is
 _OF_A_REQUEST: Final = re.compile(
@@ -207,6 +210,8 @@ def _clause(words: list[str], speech: Speech) -> Clause:
     plain = vocabulary().echoes_plain
     cut = next((i for i, word in enumerate(words[:cut]) if word in plain), cut)
     said = _TIMEOUT if words == ["timeout"] else words[:cut]
+    if said[-2:] == _LACKING:  # of nothing: it is not supported
+        said = [*said[:-1], "supported"]
     fields = tuple(word[1:] for word in said if word[0] == FIELD)
     return Clause(tuple(FIELD if word[0] == FIELD else word for word in said), hint, fields)
 
@@ -228,12 +233,12 @@ def _without_relatives(pieces: list[str], relatives: frozenset[str]) -> list[str
 
 
 def _plain(text: str) -> str:
-    """Drop links and markup, and replace what is quoted."""
+    """Drop links, ids and markup, and replace what is quoted."""
     if not text.isascii():
         text = _TOUCHING.sub(" ", simplify(fold(text))[:TEXT_CAP])
     if _ONLY_A_NAME.fullmatch(text):
         return text.replace("_", " ")
-    text = _TAG.sub(" ", _LINK.sub(" ", _GO_CALL.sub("request ", text)))
+    text = _TAG.sub(" ", _LINK.sub(" ", _GO_CALL.sub("request ", _ID.sub("", text))))
     if outer := _OUTER.fullmatch(text):
         text = outer[2]
     text = _MASKED.sub(NAME, _WRAPPED.sub(r". \2. ", text))
