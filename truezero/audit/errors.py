@@ -114,6 +114,16 @@ PACKAGE: Final = re.compile(
 # own class does whatever follows.
 _CLASS: Final = re.compile(
     rf"(?:[A-Za-z_]\w*\.)*([A-Z]\w+)(?=[:(]|$|\s[45]\d\d\b)|^\W*{PACKAGE.pattern}(?:\w+\.)*([A-Z]\w+)"
+    r"|(?<=state=finished raised )(\w+)"  # tenacity: RetryError[<Future at 0x1 state=finished …>]
+)
+# What clients raise before they send anything: they know no provider, or have no key for one.
+# BerriAI/litellm:litellm/litellm_core_utils/get_llm_provider_logic.py, litellm/llms; openai-python,
+# anthropic-sdk-python and google-genai, each in its client.
+_UNSENT: Final = re.compile(
+    r"\bllm provider not provided\b|\bunmapped llm provider\b|\bmissing \w+ api key - |"
+    r"\bapi_key client option must be set\b|\bcould not resolve authentication method\b|"
+    r"\bmissing key inputs argument\b",
+    re.IGNORECASE,
 )
 
 
@@ -123,9 +133,14 @@ def client_error(kind: str | None, text: str) -> str | None:
     known = STATUSES if packaged else CLIENT_ERRORS
     names = [
         (kind or "").rpartition(".")[2],
-        *(match[1] or match[2] for match in _CLASS.finditer(text)),
+        *(match[1] or match[2] or match[3] for match in _CLASS.finditer(text)),
     ]
     return next((name for name in names if name in known), None)
+
+
+def unsent(error: RecordedError) -> bool:
+    """Return True if a client raised an error before it sent a request."""
+    return bool(_UNSENT.search(error.text))
 
 
 # --- causes ---
@@ -276,7 +291,7 @@ class _Read:
         status = _status_in(inner) if stated is None else stated
         if status is None:
             status = next((code for word, code in COINED.items() if word in text), None)
-        if status is None and name is not None:
+        if status is None and name is not None and not unsent(error):
             status = STATUSES[name]
         if status is None and name in IN_BAND and not LITELLM.search(f"{error.type} {text}"):
             status = 200

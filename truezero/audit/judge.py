@@ -32,7 +32,7 @@ from classifier.verdicts import (
     Subcategory,
     Verdict,
 )
-from truezero.audit.errors import broken_connection, failed_call
+from truezero.audit.errors import broken_connection, failed_call, unsent
 from truezero.audit.runs import FinishedRun, RecordedCall, RunPlace, Settings, Subject
 
 _UNNAMED = "unknown"  # upstream of a model without a provider's prefix
@@ -42,6 +42,7 @@ _OF_A_PROXY = frozenset(
     ("calls_bypass_the_proxy", "calls_unrecorded", "usage_missing", CALLS_UNATTRIBUTED)
 )
 UNMEASURED = "not_recorded"  # the rule's name where the files do not say enough
+UNSENT = "its model's client is not configured, and sent no request"
 NEVER_BEGAN = "agent_never_began"  # and where installer, sandbox or launcher failed before a call
 PASSED = 1.0  # the score of a run that did all that was asked
 # Rejections that no answer comes before: whoever gets one gets it for the first request.
@@ -224,6 +225,8 @@ def _own(rollout: RolloutRecord, policy: Policy) -> Audited:
 
 def _verdict(run: FinishedRun, policy: Policy) -> tuple[Verdict, str | None]:
     """Judge a run; an undecided one also has the reason."""
+    if run.error is not None and unsent(run.error) and not (run.calls or _active(run)):
+        run = replace(run, calls=None, error=None, prompted=False, never_began=UNSENT)
     exchanges = _exchanges(run)
     named = {canonical(x.model) for x in exchanges if x.model}
     rollout = RolloutRecord(

@@ -17,7 +17,7 @@ from tests.truezero.audit.scenarios import (
     Raised,
 )
 from truezero.audit.errors import SILENT as SILENT_ENDINGS
-from truezero.audit.errors import failed_call
+from truezero.audit.errors import failed_call, unsent
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 # (text as a harness keeps it, status, subcategory)
@@ -65,6 +65,30 @@ def test_what_agents_and_clients_say_of_a_provider_is_read() -> None:
         for call in [failed_call(RecordedError(text=text), of_call=False)]
     }
     assert read == {text: (status, subcategory) for text, status, subcategory in SPOKEN}
+
+
+def test_what_was_retried_until_it_was_given_up_is_named_by_its_last_exception() -> None:
+    given_up = "tenacity.RetryError: RetryError[<Future at 0x7e state=finished raised {}>]"
+    for raised, said in (
+        ("InternalServerError", (500, "provider_error")),
+        ("RateLimitError", (429, "rate_limit")),
+        ("ZeroDivisionError", None),
+    ):
+        call = failed_call(RecordedError(text=given_up.format(raised)), of_call=False)
+        assert (call and (call.status, call.cause.subcategory.value)) == said
+
+
+def test_a_client_that_sent_nothing_was_given_no_status() -> None:
+    for text in (
+        "litellm.BadRequestError: LLM Provider NOT provided. You passed model=nobody-1",
+        "litellm.AuthenticationError: Missing Acme API Key - no key is set for it",
+        "openai.OpenAIError: The api_key client option must be set",
+    ):
+        error = RecordedError(text=text)
+        call = failed_call(error, of_call=True)
+        assert call is not None
+        assert (call.status, unsent(error)) == (None, True), text
+    assert not unsent(RecordedError(text="AuthenticationError: the API key was refused"))
 
 
 def test_an_error_of_another_place_is_no_providers() -> None:

@@ -22,6 +22,7 @@ TOO_LONG = RecordedError(text="prompt is too long: 9001 tokens > 9000 maximum", 
 BROKEN = RecordedError(text="stream closed before the headers: connection reset by peer")
 OF_A_TOOL = RecordedError(text="docker: connection to the daemon refused")
 FILTERED = RecordedError(text="the prompt violates our content policy", status=400)
+NO_KEY = RecordedError(text="litellm.AuthenticationError: Missing Acme API Key - none is set")
 NO_ROUTE = RecordedError(text="Invalid URL (POST /v1/v1/chat/completions)", status=404)
 
 
@@ -75,6 +76,10 @@ CASES: tuple[tuple[dict[str, Any], str, str], ...] = (
     # Nobody was there to ask.
     ({"status": ExecutionStatus.SETUP_FAILED}, "not_judged", "agent_never_began"),
     ({"prompted": False, "never_began": "it was refused"}, "not_judged", "agent_never_began"),
+    # Its client sent nothing.
+    ({"error": NO_KEY, "tokens": 0}, "not_judged", "agent_never_began"),
+    ({"error": NO_KEY}, "not_judged", "agent_never_began"),
+    ({"error": NO_KEY, "tokens": 12}, "api_error", "interrupted"),
 )
 
 
