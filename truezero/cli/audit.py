@@ -52,9 +52,9 @@ def audit(
     """Find false zeros among finished runs of other harnesses; no service is needed.
 
     PATH is a file or folder that a harness wrote: results of AgentDojo, benchflow, Harbor, Inspect,
-    MASEval, OpenHands, SWE-bench, tau-bench, terminal-bench or verifiers, LiteLLM spend logs or our
-    own export; with --map, records of any shape. What it records is judged by the service's rules.
-    The original is never changed.
+    MASEval, MCPMark, OpenHands, SWE-bench, tau-bench, terminal-bench or verifiers, LiteLLM spend
+    logs or our own export; with --map, records of any shape. What it records is judged by the
+    service's rules. The original is never changed.
 
     Exit code: 1 if a score without a measurement was found, 2 if the path or a file in it cannot be
     read, 3 if nothing in it could be judged.

@@ -60,5 +60,5 @@ def test_an_own_key_of_a_harness_is_left_alone() -> None:
 
 def test_every_format_has_a_name_and_marks_of_its_own(tmp_path: Path) -> None:
     names = [each.name for each in FORMATS]
-    assert len(set(names)) == len({each.marks for each in FORMATS}) == len(names) == 12
+    assert len(set(names)) == len({each.marks for each in FORMATS}) == len(names) == 13
     assert {format_of(tmp_path, name).name for name in names} == set(names)

@@ -14,6 +14,7 @@ from truezero.audit.formats.harbor import HARBOR, HARBOR_TRACES
 from truezero.audit.formats.inspect_logs import INSPECT
 from truezero.audit.formats.litellm_spend import LITELLM
 from truezero.audit.formats.maseval import MASEVAL
+from truezero.audit.formats.mcpmark import MCPMARK
 from truezero.audit.formats.nemo_gym import NEMO_TRACES
 from truezero.audit.formats.openhands import OPENHANDS, OPENHANDS_TRACES
 from truezero.audit.formats.otel import OTEL_TRACES
@@ -37,6 +38,7 @@ FORMATS: tuple[AuditFormat, ...] = (
     TERMINAL_BENCH,
     TAU_BENCH,
     AGENTDOJO,
+    MCPMARK,
     VERIFIERS,
     LITELLM,
     SWEBENCH,
