@@ -331,7 +331,8 @@ def failed_status(http: int | None, stated: int | None) -> int | None:
     return stated if flattened and stated is not None else http
 
 
-_KEPT: Final = ("bad_response_status_code", re.compile(r"40[1238]|429|5\d\d"))
+_KEEPERS: Final = frozenset(("upstream_error", "bad_response_status_code"))
+_FAILURE: Final = re.compile(r"40[1238]|429|5\d\d")
 
 
 def _kept(error: ProviderError) -> int | None:
@@ -340,9 +341,9 @@ def _kept(error: ProviderError) -> int | None:
     A rejection is left out: it says nothing of the request that its words do not.
     Source: songquanpeng/one-api:relay/controller/helper.go; QuantumNous/new-api:service/error.go.
     """
-    code, failures = _KEPT
-    kept = error.code == code and error.param and failures.fullmatch(error.param)
-    return int(error.param) if kept and error.param else None
+    if error.param is None or _KEEPERS.isdisjoint((error.type, error.code)):
+        return None
+    return int(error.param) if _FAILURE.fullmatch(error.param) else None
 
 
 def names_of(error: ProviderError, stated_type: str | None) -> Iterator[str]:

@@ -445,7 +445,21 @@ def _body_in(text: str) -> Mapping[str, object] | None:
             continue
         if isinstance(body, Mapping) and _names_error(body):
             return body
-    return None
+    return _cut(text[start:])
+
+
+# Of an error's JSON that was cut; what it says of itself comes first.
+_PAIR: Final = re.compile(
+    r"""(["'])(message|type|code|param|status)\1\s*:\s*(?:(\d+)|"((?:[^"\\]|\\.)*)|'((?:[^'\\]|\\.)*))"""
+)
+
+
+def _cut(text: str) -> Mapping[str, object] | None:
+    """Return the names and the sentence of an error whose JSON lacks its end."""
+    pairs = {
+        match[2]: match[3] or match[4] or match[5] for match in reversed([*_PAIR.finditer(text)])
+    }
+    return pairs if "message" in pairs and len(pairs) > 1 else None
 
 
 def _names_error(body: Mapping[str, object]) -> bool:

@@ -18,8 +18,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from classifier.records import ExecutionStatus, TerminationReason
+from classifier.records import ExecutionStatus
 from tests.corpus_score import corpus_folder
+from truezero.audit.agent_logs import agent_log
+from truezero.audit.formats import mcpmark
 from truezero.audit.judge import Audited, audited
 from truezero.audit.report import audit, report
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
@@ -27,7 +29,11 @@ from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 Record = dict[str, Any]
 _MEASURED = ("honest", "point.verified_before_failure")
 _UNDECIDABLE = "undecidable"
-_LIMITS = ("Max turns",)
+# What a person noted of an agent's log, as a line of the kind that was summed up.
+_SUMMED_UP = {
+    "<agent>: command not found / import error": "bash: line 1: agent: command not found",
+    "No such command/option, ModuleNotFoundError": "Error: No such command 'run'.",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +85,13 @@ def run_of(record: Record) -> FinishedRun:
         )
     elif "read" in evidence or words == "agent finished, or tools ran until the time limit":
         facts["output"] = True  # a person read the agent's answers
-    elif words and words.startswith(_LIMITS):
-        facts["termination_reason"] = TerminationReason.MAX_STEPS
+    elif words in _SUMMED_UP:
+        began = agent_log(_SUMMED_UP[words]).never_began
+        facts |= {"never_began": began, "prompted": False if began else None}
+    elif record["set"].startswith("mcpmark"):
+        (facts["status"], facts["termination_reason"]), noted = mcpmark.ending(words)
+        facts["prompted"] = False if facts["status"] is ExecutionStatus.SETUP_FAILED else None
+        facts["error"] = None if noted else RecordedError(text=words)
     elif words:
         facts["error"] = RecordedError(text=words, type=evidence.get("exception_type"))
         facts["status"] = ExecutionStatus.AGENT_ERROR
@@ -109,7 +120,8 @@ def judged(held: Sequence[Record], sets: Path | None = None) -> list[Judged]:
         own = found.get(_name(record), {}).get(record["trial"])
         run = audited(run_of(record))
         if own is not None:
-            run = replace(run, verdict=own.verdict, missing=own.missing, silent=own.silent)
+            of = replace(own, id=run.id, task=run.task, evaluation=run.evaluation, model=run.model)
+            run = replace(of, settings=(), repeat=0, attempt=0)
         each.append(Judged(record=record, run=run))
     return each
 

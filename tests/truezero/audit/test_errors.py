@@ -78,6 +78,18 @@ def test_what_was_retried_until_it_was_given_up_is_named_by_its_last_exception()
         assert (call and (call.status, call.cause.subcategory.value)) == said
 
 
+def test_an_error_whose_json_was_cut_is_read_as_far_as_it_goes() -> None:
+    client = "litellm.BadRequestError: AcmeException - "
+    for text, subcategory in (
+        (client + '{"error":{"message":" ","type":"upstream_error","param":"502","cod', "provider_error"),
+        (client + "{'error': {'message': 'The prompt is too long: 9000 tok", "rejected_request"),
+        (client + '{"error":{"message":"This model not support","type":"upst', "model_not_found"),
+    ):  # fmt: skip
+        call = failed_call(RecordedError(text=text), of_call=False)
+        assert call is not None
+        assert call.cause.subcategory.value == subcategory, text
+
+
 def test_a_client_that_sent_nothing_was_given_no_status() -> None:
     for text in (
         "litellm.BadRequestError: LLM Provider NOT provided. You passed model=nobody-1",
