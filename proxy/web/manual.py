@@ -105,6 +105,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Pace", "measurements/pace.md"),
             ("Harnesses", "measurements/integrations.md"),
             ("Versions", "measurements/versions.md"),
+            ("Published runs", "measurements/public-runs.md"),
         ),
     ),
 )

@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
@@ -23,7 +23,7 @@ from tests.corpus_score import corpus_folder
 from truezero.audit.agent_logs import agent_log
 from truezero.audit.formats import mcpmark
 from truezero.audit.judge import Audited, audited
-from truezero.audit.report import audit, report
+from truezero.audit.report import AuditReport, audit, report
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError
 
 Record = dict[str, Any]
@@ -42,6 +42,7 @@ class Judged:
 
     record: Record
     run: Audited
+    from_files: bool = False
 
     @property
     def called(self) -> bool:
@@ -108,38 +109,47 @@ def run_of(record: Record) -> FinishedRun:
     )
 
 
-def judged(held: Sequence[Record], sets: Path | None = None) -> list[Judged]:
+def judged(
+    held: Sequence[Record], reports: Mapping[str, AuditReport] | None = None
+) -> list[Judged]:
     """Judge records by their evidence, or by their own files where the sets are.
 
     Arguments:
-        sets: a folder with a checkout of each set that is there, by the first word of its name.
+        reports: the audits of the sets that are there, by the first word of a set's name.
     """
-    found = {name: in_set(sets / name) for name in _names(held, sets)} if sets else {}
+    found = {name: in_set(each) for name, each in (reports or {}).items()}
     each = []
     for record in held:
-        own = found.get(_name(record), {}).get(record["trial"])
+        own = found.get(name_of(record), {}).get(record["trial"])
         run = audited(run_of(record))
         if own is not None:
             of = replace(own, id=run.id, task=run.task, evaluation=run.evaluation, model=run.model)
             run = replace(of, settings=(), repeat=0, attempt=0)
-        each.append(Judged(record=record, run=run))
+        each.append(Judged(record=record, run=run, from_files=own is not None))
     return each
 
 
-def in_set(folder: Path) -> dict[str, Audited]:
+def audits(held: Iterable[Record], sets: Path) -> dict[str, AuditReport]:
+    """Audit the sets of records that are there.
+
+    Arguments:
+        sets: a folder with a checkout of each, by the first word of its name.
+    """
+    names = dict.fromkeys(map(name_of, held))
+    return {name: audit(sets / name) for name in names if (sets / name).is_dir()}
+
+
+def in_set(report: AuditReport) -> dict[str, Audited]:
     """Return a set's runs by the ends of their ids' paths: a trial's name is one of them."""
     runs: dict[str, Audited] = {}
-    for run in audit(folder).runs:
+    for run in report.runs:
         parts = run.id.replace(":", "/").split("/")
         runs.update({"/".join(parts[place:]): run for place in range(len(parts))})
     return runs
 
 
-def _names(held: Iterable[Record], sets: Path) -> set[str]:
-    return {name for record in held if (sets / (name := _name(record))).is_dir()}
-
-
-def _name(record: Record) -> str:
+def name_of(record: Mapping[str, Any]) -> str:
+    """Return the first word of a set's name."""
     return str(record["set"]).partition(" ")[0]
 
 
@@ -164,12 +174,13 @@ class Found:
 
 def found_in(each: Iterable[Judged]) -> Found:
     """Count findings; what nobody can decide is in no count."""
-    known = [one for one in each if one.real is not None]
-    return Found(
-        right=sum(bool(one.called and one.real) for one in known),
-        wrong=sum(bool(one.called and not one.real) for one in known),
-        missed=sum(bool(not one.called and one.real) for one in known),
-    )
+    return counted((one.called, one.real) for one in each)
+
+
+def counted(calls: Iterable[tuple[bool, bool | None]]) -> Found:
+    """Count what was called no measurement beside what is none; None: nobody can say."""
+    counts = Counter((called, real) for called, real in calls)
+    return Found(right=counts[True, True], wrong=counts[True, False], missed=counts[False, True])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +232,7 @@ def main() -> None:
     options.add_argument("--wrong", action="store_true", help="name what was missed or wrong")
     options.add_argument("--sets", type=Path, help="where checkouts of the sets are")
     chosen = options.parse_args()
-    each = judged(records(), chosen.sets)
+    each = judged(records(), audits(records(), chosen.sets) if chosen.sets else None)
     for name, group in [*by(each, lambda record: record["set"]).items(), ("all", each)]:
         found = found_in(group)
         line = (

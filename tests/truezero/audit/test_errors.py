@@ -81,7 +81,7 @@ def test_what_was_retried_until_it_was_given_up_is_named_by_its_last_exception()
 def test_an_error_whose_json_was_cut_is_read_as_far_as_it_goes() -> None:
     client = "litellm.BadRequestError: AcmeException - "
     for text, subcategory in (
-        (client + '{"error":{"message":" ","type":"upstream_error","param":"502","cod', "provider_error"),
+        (client + '{"error":{"message":"","type":"upstream_error","param":"502', "provider_error"),
         (client + "{'error': {'message': 'The prompt is too long: 9000 tok", "rejected_request"),
         (client + '{"error":{"message":"This model not support","type":"upst', "model_not_found"),
     ):  # fmt: skip
