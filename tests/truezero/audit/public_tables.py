@@ -130,7 +130,7 @@ def _found(reports: Mapping[str, AuditReport]) -> Iterator[str]:
         source = sources.get(name, {})
         at = f"{source.get('repository', '')} {source.get('commit', '')}"
         none = sum(run.no_measurement for run in report.runs)
-        head = (name, at, f"{len(report.runs):,}", str(none))
+        head: tuple[str, ...] = (name, at, f"{len(report.runs):,}", str(none))
         for finding in findings(report)[:_WORST]:
             yield f"| {' | '.join(head)} | {finding.said} | `{finding.runs[0].id}` |"
             head = ("",) * len(head)

@@ -19,7 +19,7 @@ from truezero.audit.conversations import calls_in
 from truezero.audit.files import any_has, below, folder_below, found, has, load, peek, save
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedError, RunPlace
-from truezero.audit.values import Json, mapping, text
+from truezero.audit.values import Json, count, mapping, text
 
 _PATTERN: Final = "*.json"
 _is_meta: Final = has("task_name", "mcp", "execution_result")
@@ -96,7 +96,10 @@ def _run(run: str, evaluation: str, file: Path, record: Json, each: Json) -> Fin
     result = _result(each)
     said = text(result.get("error_message"))
     (status, reason), noted = ending(said)
-    spoke = _is_meta(record) and bool(calls_in(peek(file.parent / "messages.json")))
+    turns, tokens = count(each.get("turn_count")), tokens_of(each.get("token_usage"))
+    spoke = bool(turns) or (
+        _is_meta(record) and bool(calls_in(peek(file.parent / "messages.json")))
+    )
     return FinishedRun(
         id=run,
         task=str(record.get("task_name") or record.get("task")),
@@ -107,7 +110,7 @@ def _run(run: str, evaluation: str, file: Path, record: Json, each: Json) -> Fin
         termination_reason=reason,
         error=None if said is None or noted else RecordedError(text=said),
         prompted=False if status is ExecutionStatus.SETUP_FAILED else None,
-        tokens=tokens_of(each.get("token_usage")),
+        tokens=tokens or (None if turns else tokens),  # not every client counts them
         output=spoke or None,
         unknown=("calls",),
         never_began=_NO_STATE if status is ExecutionStatus.SETUP_FAILED else None,

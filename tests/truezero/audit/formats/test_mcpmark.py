@@ -24,7 +24,7 @@ def meta(error: str | None = None, *, success: bool = False, tokens: int | None 
         "time": {"start": "2026-01-01T00:00:00", "end": "2026-01-01T00:10:00"},
         "execution_result": {"success": success, "error_message": error},
         "token_usage": {} if tokens is None else {"total_tokens": tokens},
-        "turn_count": 3,
+        "turn_count": 3 if tokens else 0,
     }
 
 
@@ -62,12 +62,15 @@ def test_each_ending_is_the_models_the_providers_or_the_harnesss(
 def test_a_task_that_passed_before_an_error_stays_and_messages_are_answers(tmp_path: Path) -> None:
     dump(tmp_path / "r" / "run-1" / "a" / "meta.json", meta(SPENT, success=True))
     dump(tmp_path / "r" / "run-2" / "a" / "meta.json", meta(tokens=None))
+    counts = {"token_usage": {"total_tokens": 0}, "turn_count": 3}
+    dump(tmp_path / "r" / "run-3" / "a" / "meta.json", {**meta(), **counts})
     dump(tmp_path / "r" / "run-2" / "a" / "messages.json", [{"role": "assistant", "content": "ok"}])
     assert format_of(tmp_path).name == "mcpmark"
     runs = audit(tmp_path).runs
     assert [(r.repeat, r.reward, r.verdict.health.value, r.left_out) for r in runs] == [
         (0, 1.0, "api_error", False),
         (1, 0.0, "healthy", False),
+        (2, 0.0, "healthy", False),
     ]
 
 
