@@ -112,7 +112,7 @@ def test_the_contracts_example_is_what_a_dead_account_gets() -> None:
         },
         "warnings": [],
         "evidence": ["x0", "x1", "x2", "x3"],
-        "classifier": "2",
+        "classifier": "3",
     }
     assert {name: told[name] for name in expected} == expected
 
@@ -141,7 +141,7 @@ def test_a_verdict_without_later_fields_has_their_defaults() -> None:
 
 def test_a_verdict_names_the_version_of_the_rules_that_gave_it() -> None:
     for text in ("429+quota*4", "200", ""):
-        assert judge(rollout(text)).classifier == "2"
+        assert judge(rollout(text)).classifier == "3"
         assert judge(rollout(text), policy=SEED).classifier == "1"  # its rules never change
     stored = encode_verdict(judge(rollout("200"))) | {"classifier": "1"}
     assert encode_verdict(decode_verdict(stored)) == stored
