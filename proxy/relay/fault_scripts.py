@@ -801,10 +801,11 @@ _MESSAGES: Mapping[str, str] = {
     "quota": "Your credit balance is too low.",
     "model_not_found": "The model does not exist.",
     "rate_limit": "Rate limit reached for requests.",
-    "provider_error": "The server had an error while processing your request.",
+    "provider_error": "The server closed the connection while processing your request.",
     "rejected_request": "Invalid value in the request.",
 }
 _FINER_MESSAGES: Mapping[tuple[str, str], str] = {
+    ("provider_error", "bad_response"): "The upstream's response could not be parsed.",
     ("provider_error", "overloaded"): "The model is overloaded. Please try again later.",
     ("provider_error", "timeout"): "The request timed out.",
     ("provider_error", "loading"): "The model is loading.",

@@ -157,6 +157,7 @@ ONLY_THEIR_WORDS_SAY = {
     "a turn budget named in a sentence alone",
     "Harbor's token is one of a rollout that is over",
     "Harbor's relay is full, in a name that providers have too",
+    "an account that was not verified, by the code of a value",
 }
 
 
