@@ -328,16 +328,14 @@ def test_mini_swe_agents_false_predictions_are_removed(mini_swe_agent: Measured)
 
 # --- what was written without us, audited -------------------------------------------------
 
-# Where each writes, and the failures that its files do not tell: mini-SWE-agent keeps an empty
-# answer among its user's messages, as an error of format, so that nobody seems to have answered.
+# Where each writes. Its files do not tell if answers without a text had other output.
 FOLDERS: Mapping[str, str] = {"inspect_ai": "logs", "verifiers": "run", "mini_swe_agent": "out"}
-UNTOLD: Mapping[str, set[Case]] = {"mini_swe_agent": {Case.EMPTY}}
 
 
 @pytest.mark.parametrize("harness", FOLDERS)
 def test_an_audit_finds_the_false_zeros(harness: str, request: pytest.FixtureRequest) -> None:
     found = false_zeros(Path(FOLDERS[harness]), request.getfixturevalue(harness))
-    assert found == set(WHY) - UNTOLD.get(harness, set())
+    assert found == set(WHY) - {Case.EMPTY}
 
 
 # --- the page ------------------------------------------------------------------------------

@@ -429,12 +429,12 @@ def test_masevals_reports_are_audited_and_its_statuses_hold(tmp_path: Path) -> N
         "well": ("healthy", None, 0.0),
         "doomed": ("api_error", "auth:401", None),
         "doomed-raised": ("api_error", "auth:401", None),
-        "empty": ("suspected_api_error", "suspected:empty_answers", None),
+        "empty": ("undecided", None, 0.0),
     }
     reports = run("maseval", MASEVAL_READ, tmp_path, "results.audited")
     kept = {report["task"]: (report["status"], report["eval"]) for report in reports}
-    assert kept["well"] == ("SUCCESS", [{"score": 0.0}])
-    assert kept["doomed"] == kept["empty"] == ("ENVIRONMENT_ERROR", None)
+    assert kept["well"] == kept["empty"] == ("SUCCESS", [{"score": 0.0}])
+    assert kept["doomed"] == ("ENVIRONMENT_ERROR", None)
     assert kept["doomed-raised"] == ("UNKNOWN_EXECUTION_ERROR", None)
 
 
@@ -504,16 +504,15 @@ def test_benchflows_results_are_audited_and_its_diagnostics_read_the_copy(tmp_pa
     assert told(audited(tmp_path / "jobs")) == {
         "well": ("healthy", None, 0.0),
         "midway": ("api_error", "quota:429", None),
-        "empty": ("suspected_api_error", "suspected:empty_answers", None),
-        "silent": ("undecided", None, None),
+        "empty": ("undecided", None, 0.0),
+        "silent": ("undecided", None, 0.0),
         "known": ("api_error", "auth:401", None),
     }
     results = run("benchflow", BENCHFLOW_READ, tmp_path, "jobs.audited")
     found = {each["task"]: (each["reward"], " ".join(each["issues"])) for each in results}
-    assert found["well"] == found["silent"] == (0.0, "")
-    assert found["midway"][0] is found["empty"][0] is found["known"][0] is None
+    assert found["well"] == found["silent"] == found["empty"] == (0.0, "")
+    assert found["midway"][0] is found["known"][0] is None
     assert "provider api error [quota/permanent] HTTP 429 on 2/3 requests" in found["midway"][1]
-    assert "suspected provider api error" in found["empty"][1]
     assert "[auth/permanent] HTTP 401 on 3/3 requests" in found["known"][1]
 
 
@@ -572,7 +571,7 @@ def test_harbors_trials_are_audited_and_its_model_validates_the_copy(tmp_path: P
         "dead": ("api_error", "auth:401", None),
         "midway": ("api_error", "quota:402", None),
         "tool": ("healthy", None, 0.0),
-        "silent": ("undecided", None, None),
+        "silent": ("undecided", None, 0.0),
     }
     trials = run("harbor", HARBOR_READ, tmp_path, "job.audited")
     found = {each["task"]: (each["raised"], each["rewards"]) for each in trials}

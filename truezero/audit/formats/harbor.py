@@ -32,6 +32,7 @@ from truezero.audit.audit_format import (
     settings_of,
     unstamped,
 )
+from truezero.audit.errors import failed_call
 from truezero.audit.files import any_has, found, has, load
 from truezero.audit.formats import atif
 from truezero.audit.judge import Audited
@@ -77,8 +78,8 @@ def _run(run: str, record: Json, folder: Path) -> FinishedRun:
     printed, tokens = _printed(folder), _tokens(record)
     tokens = printed.tokens if tokens is None else tokens
     answered = spoke or called or tokens or printed.output
-    began = None if answered else _never_began(record, raised, printed)
     raising = RecordedError(text=text(raised.get("exception_message")) or "", type=kind)
+    began = None if answered else _never_began(record, raised, raising, printed)
     error = raising if kind and kind != _EXITED else printed.error or (raising if kind else None)
     return FinishedRun(
         id=run,
@@ -113,10 +114,12 @@ _MISSING: Final = re.compile(
 )
 
 
-def _never_began(record: Json, raised: Json, printed: AgentLog) -> str | None:
+def _never_began(
+    record: Json, raised: Json, raising: RecordedError, printed: AgentLog
+) -> str | None:
     """Return why the agent never began: a phase before its own failed, or its program did."""
     ran = record.get("agent_execution", True) or record.get("step_results")
-    if raised and not ran:
+    if raised and not ran and failed_call(raising, of_call=False) is None:
         return NOT_INSTALLED if record.get("agent_setup") else NO_SANDBOX
     if not raised:
         return None  # a command that ended well began, whatever it printed

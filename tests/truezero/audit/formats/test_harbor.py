@@ -198,3 +198,13 @@ def test_a_phase_that_failed_before_the_agents_own_says_that_it_never_began(
     [run] = audit(tmp_path).runs
     assert run.verdict.rule == "agent_never_began"
     assert why in run.why
+
+
+def test_a_providers_refusal_says_that_an_agent_began_where_no_phase_is_noted(
+    tmp_path: Path,
+) -> None:
+    refused = "litellm.AuthenticationError: Incorrect API key provided"
+    raised = {"exception_type": "AuthenticationError", "exception_message": refused}
+    trial(tmp_path, "a", exception_info=raised, agent_result=None, agent_execution=None)
+    [run] = audit(tmp_path).runs
+    assert (run.verdict.rule, run.verdict.subcategory) == ("all_failed", "auth")
