@@ -9,7 +9,7 @@ from pathlib import Path
 from classifier.records import ExecutionStatus, RolloutRecord, TerminationReason
 
 Settings = tuple[tuple[str, str], ...]
-"""What was set of an evaluation and its model: names and values."""
+"""Names and values of what was set of an evaluation and its model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
