@@ -131,8 +131,8 @@ def content(value: object) -> list[str]:
         if kind in ("tool_use", "tool_call", "function_call"):
             parts.append(_CALL)
         elif kind not in _REASONING:
-            said = text(mapping(part).get("text")) or text(mapping(part).get("refusal"))
-            parts.append(said or ("" if kind in _WORDS else kind))
+            named = (text(mapping(part).get(key)) for key in ("text", "refusal", "content"))
+            parts.append(next(filter(None, named), "" if kind in _WORDS else kind))
     return parts
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from truezero.audit.answers import content
 from truezero.audit.runs import RecordedCall
-from truezero.audit.values import Json, items, mapping, objects, text
+from truezero.audit.values import Json, items, mapping, objects
 
 _MODEL: Final = "assistant"
 
@@ -17,13 +18,6 @@ def calls_in(messages: object) -> tuple[RecordedCall, ...]:
 
 def _call(message: Json) -> RecordedCall:
     called = len(items(message.get("tool_calls"))) + bool(mapping(message.get("function_call")))
-    return RecordedCall(content=bool(_words(message) or called), tool_calls=called)
-
-
-def _words(message: Json) -> bool:
-    """Return True if a message holds a text, whole or in parts."""
-    content: Any = message.get("content")
-    if isinstance(content, str):
-        return bool(content)
-    parts = (mapping(part) for part in items(content))
-    return any(text(part.get("text")) or text(part.get("content")) for part in parts)
+    return RecordedCall(
+        content=any(content(message.get("content"))) or called > 0, tool_calls=called
+    )
