@@ -336,8 +336,8 @@ def _of_records(run: FinishedRun, verdict: Verdict, exchanges: tuple[Exchange, .
             total_tokens=run.tokens,
             tool_calls=run.tool_calls,
         )
-    if verdict.health is Health.NOT_JUDGED and _never_began(run):
-        return replace(verdict, rule=NEVER_BEGAN, error=_never_began(run))
+    if verdict.health is Health.NOT_JUDGED and (why := _never_began(run)):
+        return replace(verdict, rule=NEVER_BEGAN, error=why)
     if verdict.health is Health.UNDECIDED and not exchanges:
         return replace(verdict, rule=UNMEASURED)
     if run.calls is not None or verdict.health is not Health.API_ERROR:
