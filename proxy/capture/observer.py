@@ -312,11 +312,8 @@ def _offered(
 def _made(counts: Usage) -> int | None:
     """Return how many tokens were generated; 0 also where the total is the input's alone."""
     made = counts.output_tokens if counts.output_total is None else counts.output_total
-    if (
-        made is None
-        and counts.total_tokens is not None
-        and counts.total_tokens == (counts.input_total)
-    ):
+    whole = counts.total_tokens
+    if made is None and whole is not None and whole == counts.input_total:
         return 0  # Gemini leaves a count of 0 out
     return made
 
