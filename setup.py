@@ -116,12 +116,14 @@ _HOT = tuple(
             "context",
             "handshake",
             "held_call",
-            "pace",
-            "paced_call",
-            "pacer",
             "references",
             "relay",
             "websocket",
+        ),
+        "features/pace": (
+            "hold",
+            "lane_pace",
+            "pacer",
         ),
         "recording": (
             "backlog",

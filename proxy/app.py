@@ -19,10 +19,9 @@ from urllib.parse import urlsplit
 
 from classifier.causes import classify, read_tables
 from classifier.operator_causes import OperatorCauses
-from classifier.records import Exchange, LimitReached
+from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
-from proxy.budgets import Amounts, Reservation
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
@@ -34,9 +33,10 @@ from proxy.outbound.credentials import signers
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
+from proxy.parts import Parts, start
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
-from proxy.relay.admission import Access, AccessState, AccessUnknownError
+from proxy.relay.admission import Access, AccessState, AccessUnknownError, RolloutRule
 from proxy.relay.context import (
     CallLimits,
     CallRecorder,
@@ -45,9 +45,8 @@ from proxy.relay.context import (
     RelayContext,
     UnattributedCalls,
 )
-from proxy.relay.pacer import Pacer, paced_upstreams
+from proxy.relay.hold import Hold
 from proxy.relay.relay import Relay
-from proxy.relay.reservations import Reservations
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
@@ -57,9 +56,7 @@ from proxy.routing.target import Addresses
 from proxy.routing.upstreams import Upstream, asks_for_no_key
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
-from proxy.server.pace import PaceLeases
 from proxy.server.references import ReferenceAsker
-from proxy.server.webhook import webhook
 from proxy.settings import Settings
 from proxy.store import statistics
 from proxy.store.database import Database
@@ -69,7 +66,7 @@ from proxy.telemetry import traces
 from proxy.telemetry.metrics import AGENTS, CONTROL, SHARED, Metrics, RequestCounts
 
 if TYPE_CHECKING:
-    from proxy.control.alerts import AlertSnapshot
+    from proxy.control.conditions import Conditions
     from proxy.control_plane import ControlPlane
 
 
@@ -104,28 +101,17 @@ def trace_exporter(
     return traces.to(settings.otlp_endpoint, upstreams, worker=worker)
 
 
-def rollout_access(database: Database) -> Access:
-    """Look up in the database what a rollout's key still opens, and its injected fault."""
+def rollout_access(database: Database, rules: Sequence[RolloutRule]) -> Access:
+    """Look up in the database what a rollout's key still opens, and the rules that it is under."""
 
     def look_up(rollout_id: str) -> AccessState | None:
-        from truezero.models import Fault  # noqa: PLC0415  the REST contract, 12 ms of a start
-
         with _away():
             row = database.rollouts.row(rollout_id)
-            limited = database.budgets.is_limited(rollout_id)
-        if row is None:
-            return None
+            if row is None:
+                return None
+            known = {rule: found for rule in rules if (found := rule.look_up(row)) is not None}
         ends = [at for at in (row["outcome_at"], row["revoked_at"]) if at is not None]
-        return AccessState(
-            ends_at=min(ends, default=None),
-            upstream=row["upstream"],
-            fault=Fault.model_validate_json(row["fault"]) if row["fault"] else None,
-            limited=limited,
-        )
-
-    def count(rollout_id: str) -> int:
-        with _away():
-            return database.rollouts.next_drilled_call(rollout_id)
+        return AccessState(ends_at=min(ends, default=None), upstream=row["upstream"], rules=known)
 
     def answered(rollout_id: str, upstream: str, response_digest: str) -> bool:
         with _away():
@@ -133,41 +119,7 @@ def rollout_access(database: Database) -> Access:
                 rollout_id, upstream=upstream, response_digest=response_digest
             )
 
-    return Access(
-        look_up=look_up,
-        count=count,
-        answered=answered,
-        wall=epoch_s,
-        clock=time.monotonic,
-    )
-
-
-def call_reservations(
-    database: Database, recorder: Recorder, prices: PriceTable, worker: str
-) -> Reservations:
-    """Make reservations in the database, and settle them once their calls are recorded."""
-
-    def reserve(reservation: Reservation) -> Amounts | LimitReached | None:
-        with _away():
-            return database.budgets.reserve(reservation, worker=worker, now=epoch_s())
-
-    def settle(spent: Mapping[str, Amounts]) -> None:
-        with _away():
-            database.budgets.settle(spent)
-
-    def refused(rollout_id: str, reached: LimitReached) -> None:
-        with _away():
-            database.budgets.refused(rollout_id, reached)
-
-    return Reservations(
-        reserve=reserve,
-        settle=settle,
-        refused=refused,
-        watch=lambda ended: recorder.add_observer(lambda result: ended(result.ended)),
-        cost=prices.by_tokens,
-        price=prices.of_tokens,
-        new_id=new_id,
-    )
+    return Access(look_up=look_up, answered=answered, wall=epoch_s, clock=time.monotonic)
 
 
 @contextlib.contextmanager
@@ -238,7 +190,7 @@ def relay_context(
     keyring: Keyring,
     salt: bytes,
     access: Access,
-    reservations: Reservations,
+    holds: tuple[Hold, ...],
     admits: Callable[[str], Awaitable[None]],
     on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
@@ -272,31 +224,13 @@ def relay_context(
         operator_keys=operator_keys,
         signers=signing,
         access=access,
-        reservations=reservations,
+        holds=holds,
         refused=RefusedRequests(unattributed=unattributed),
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
         causes=cause_rules(settings, on_failure),
-        pacer=pacer_of(settings),
-    )
-
-
-def pacer_of(settings: Settings) -> Pacer | None:
-    """Return what has calls wait for their turn; None if no upstream is paced."""
-    given = paced_upstreams(
-        settings.pace, [(name, each.pace) for name, each in settings.allow_list().items()]
-    )
-    if not given:
-        return None
-    return Pacer(
-        given,
-        clock=time.monotonic,
-        wall=time.time,
-        patience_s=settings.pace_patience_s,
-        weights=settings.pace_weights,
-        share=1 / settings.workers,
     )
 
 
@@ -401,18 +335,33 @@ class Application:
         upstreams = settings.allow_list()
         self._ports = PortPolicy(settings.control_port or None)
         self._auth = control_auth(settings, secret)
-        self._access = rollout_access(database)
+        prices = PriceTable(upstreams)
+        self._features = start(
+            Parts(
+                settings=settings,
+                environment=environment,
+                database=database,
+                recorder=self._recorder,
+                upstreams=upstreams,
+                prices=prices,
+                worker=worker,
+                workers=settings.workers,
+                agents_only=agents_only,
+                conditions=self._conditions,
+            )
+        )
+        rules = [each.rule for each in self._features if each.rule is not None]
+        self._access = rollout_access(database, rules)
         self._heartbeat = Heartbeat(
             database,
             worker=worker,
             access=self._access,
+            rules=rules,
             ended_sessions=self._auth.sessions.ended,
             spill_place=spills,
         )
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
-        prices = PriceTable(upstreams)
-        self._reservations = call_reservations(database, self._recorder, prices, worker)
         context = relay_context(
             settings,
             environment,
@@ -421,14 +370,9 @@ class Application:
             keyring=keyring,
             salt=salt,
             access=self._access,
-            reservations=self._reservations,
+            holds=tuple(each.hold for each in self._features if each.hold is not None),
             admits=self._admits,
             on_failure=self._failed,
-        )
-        self._pace_leases = (
-            None
-            if context.pacer is None
-            else PaceLeases(database.pace_shares, context.pacer, worker=worker)
         )
         self._closer = EndedRollouts(
             database.closings,
@@ -486,7 +430,6 @@ class Application:
             key_names=_key_names(context, settings.key_names(environment)),
         )
         self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, service))
-        self._webhook = None if agents_only else webhook(settings, database, self._current_alerts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass agents' WebSockets to their relay, all else to the control plane."""
@@ -537,8 +480,8 @@ class Application:
     def _failed(self, exchange: Exchange) -> None:
         self._asker.failed(exchange)
 
-    async def _current_alerts(self) -> AlertSnapshot:
-        return await (await self._control_plane.ready()).current_alerts()
+    async def _conditions(self) -> Conditions:
+        return await (await self._control_plane.ready()).conditions()
 
     async def _admits(self, rollout_id: str) -> None:
         await (await self._control_plane.ready()).require_registered(rollout_id)
@@ -562,10 +505,7 @@ class Application:
             background.measure_loop_lag(self._metrics),
             self._control_plane.prepare(),
         ]
-        if self._webhook is not None:
-            work.append(self._webhook.run())
-        if self._pace_leases is not None:
-            work.append(self._pace_leases.run())
+        work += [each.run() for each in self._features if each.run is not None]
         tasks = [asyncio.create_task(each) for each in work]
         with garbage_collection():
             try:
@@ -579,12 +519,12 @@ class Application:
         await self._asker.aclose()
         await self._transport.aclose()
         await self._recorder.stop()
-        await self._reservations.drain()
+        for each in self._features:
+            if each.stop is not None:
+                await each.stop()
         self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)
-            if self._pace_leases is not None:
-                await asyncio.to_thread(self._pace_leases.give_back)
         if self._traces is not None:
             await asyncio.to_thread(self._traces.close)
         self._database.close()

@@ -12,10 +12,13 @@ from fastapi import FastAPI, Request
 from proxy.api import bulk, gone, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
-from proxy.control import alerts, rollouts
-from proxy.control.alerts import AlertSnapshot
+from proxy.control import rollouts
+from proxy.control.batches import open_breakers, unpublishable_batches
+from proxy.control.conditions import Conditions
 from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, version
+from proxy.control.upstreams import failing_lanes
+from proxy.plane import planes
 from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
@@ -39,13 +42,30 @@ class ControlPlane:
         """
         await rollouts.require_registered(self.service, rollout_id)
 
-    async def current_alerts(self) -> AlertSnapshot:
-        """Check everything once that an operator is alerted of.
+    async def conditions(self) -> Conditions:
+        """Look once for everything that an operator is alerted of.
 
         Raises:
             Refusal: 503 while the database is unavailable.
         """
-        return await alerts.current_alerts(self.service)
+        return await conditions(self.service)
+
+
+_LOOKS = (open_breakers, failing_lanes, unpublishable_batches)
+
+
+async def conditions(service: Service) -> Conditions:
+    """Look once for everything that an operator is alerted of.
+
+    Raises:
+        Refusal: 503 while the database is unavailable.
+    """
+    looks = [*_LOOKS, *(plane.look for plane in planes() if plane.look is not None)]
+    seen = [await look(service) for look in looks]
+    return Conditions(
+        found=tuple(one for each in seen for one in each.found),
+        watched=frozenset(one for each in seen for one in each.watched),
+    )
 
 
 # Made once for all applications of this process: they read from `app.state` what they need.
@@ -85,6 +105,7 @@ def build(
         redoc_url=None,
         openapi_url=None,  # generated in a thread: the first time takes 90 ms
     )
+    app.routes.extend(route for plane in planes() for route in plane.routes)
     app.routes.extend(_ROUTES)  # `include_router` would build each of them again
     problems.install(app, problem)
     openapi.install(app)
@@ -102,6 +123,7 @@ def build(
         version=version(),
         live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
+        panels=[panel for plane in planes() for panel in plane.panels],
     )
     app.state.status_page = partial(status_page, app.state.pages)
     return ControlPlane(app=app, service=service)

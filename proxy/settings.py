@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -26,6 +25,7 @@ from pydantic import (
 from classifier.cause_rows import CauseRow
 from classifier.operator_causes import operator_rows
 from classifier.verdicts import Policy
+from proxy.feature import settings_of_features, upstream_options
 from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
 from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
 
@@ -246,64 +246,6 @@ class TlsSettings(BaseModel):
         return self
 
 
-# --- webhook of alerts -------------------------------------------------------------------------
-
-
-_URL = re.compile(r"https?://[^/\s]+(/\S*)?")
-_PREFIX = "whsec_"
-_KEY_BYTES = range(24, 65)  # https://www.standardwebhooks.com, version 1.0.0
-
-
-class WebhookSettings(BaseModel):
-    """The webhook for alerts and its signing key. Both may hold a secret, so neither is shown."""
-
-    webhook_url: SecretStr | None = Field(
-        None,
-        description="URL that alerts are posted to: a breaker opened, a limit is spent, a batch "
-        "cannot be published, an upstream fails; requires `webhook_secret`",
-    )
-    webhook_secret: SecretStr | None = Field(
-        None,
-        description="key that signs the webhook's requests: `whsec_` and 24 to 64 random bytes in "
-        "base64",
-    )
-
-    @field_validator("webhook_url")
-    @classmethod
-    def _is_url(cls, url: SecretStr | None) -> SecretStr | None:
-        if url is not None and not _URL.fullmatch(url.get_secret_value()):
-            raise ValueError("not an http or https URL")
-        return url
-
-    @field_validator("webhook_secret")
-    @classmethod
-    def _is_key(cls, secret: SecretStr | None) -> SecretStr | None:
-        if secret is not None:
-            key_of(secret.get_secret_value())
-        return secret
-
-    @model_validator(mode="after")
-    def _signed(self) -> Self:
-        if self.webhook_url is not None and self.webhook_secret is None:
-            raise ValueError("webhook_url: requires webhook_secret")
-        return self
-
-
-def key_of(secret: str) -> bytes:
-    """Return the key that a webhook's secret encodes.
-
-    Raises:
-        ValueError: it is not `whsec_` and 24 to 64 bytes in base64.
-    """
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX), validate=True)
-    except ValueError:
-        key = b""
-    if not secret.startswith(_PREFIX) or len(key) not in _KEY_BYTES:
-        raise ValueError("must be `whsec_` and 24 to 64 bytes in base64")
-    return key
-
-
 # --- all settings ------------------------------------------------------------------------------
 
 
@@ -314,8 +256,8 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
-class Settings(PolicySettings, WebhookSettings, TlsSettings):
-    """The service's settings: flags override the environment, which overrides `truezero.toml`."""
+class KernelSettings(PolicySettings, TlsSettings):
+    """The settings of the service that are no feature's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -441,21 +383,6 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         "ask for none: `model_calls`, or `any` (files, batches, a server's own management and "
         "whatever else rollouts would share)",
     )
-    pace: Literal["off", "learn"] = Field(
-        "off",
-        description="`learn`: calls to a model wait for their turn, so that they stay within the "
-        "rate limits that providers state and answer with; `pace` below an upstream, `off`, "
-        "`learn` or a table of `requests_per_minute`, `tokens_per_minute` and `concurrency`, "
-        "overrides it",
-    )
-    pace_patience_s: float = seconds(
-        30.0, "how long a call waits for its turn at most, before it is sent in any case"
-    )
-    pace_weights: dict[str, float] = Field(
-        default_factory=dict,
-        description="turns of batches, by name or by its beginning and `*`: twice the weight is "
-        "twice as many; 1 for the others",
-    )
     upstreams: dict[str, dict[str, Any]] = Field(
         default_factory=dict, description="additions and changes to the table of upstreams"
     )
@@ -476,18 +403,10 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
             raise ValueError("must not be blank")
         return token
 
-    @field_validator("pace_weights")
-    @classmethod
-    def _positive(cls, weights: dict[str, float]) -> dict[str, float]:
-        for name, weight in weights.items():
-            if not 0 < weight < float("inf"):
-                raise ValueError(f"{name!r}: a weight must be greater than 0")
-        return weights
-
     @field_validator("upstreams")
     @classmethod
     def _known_upstreams(cls, changes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        check_addresses(allow_list(changes))
+        check_addresses(allow_list(changes, options=upstream_options()))
         return changes
 
     @field_validator("causes", mode="before")
@@ -566,7 +485,16 @@ class Settings(PolicySettings, WebhookSettings, TlsSettings):
         return next((host for host, _ in self.addresses if not _is_loopback(host)), None)
 
 
-def _check_ports(settings: Settings) -> None:
+if TYPE_CHECKING:
+
+    class Settings(KernelSettings):
+        """All settings: flags override the environment, which overrides `truezero.toml`."""
+
+else:  # the kernel's first, as documentation and errors have them
+    Settings = type("Settings", (*reversed(settings_of_features()), KernelSettings), {})
+
+
+def _check_ports(settings: KernelSettings) -> None:
     if settings.control_port and settings.port in (0, settings.control_port):
         raise ValueError("control_port: must differ from port, and port must not be 0")
     if settings.control_host is not None and "control_port" not in settings.model_fields_set:
@@ -575,14 +503,14 @@ def _check_ports(settings: Settings) -> None:
         raise ValueError("control_process: requires control_port")
 
 
-def _check_causes(settings: Settings) -> None:
+def _check_causes(settings: KernelSettings) -> None:
     known = settings.allow_list() if settings.causes else {}
     for number, row in enumerate(settings.cause_rows, start=1):
         if unknown := row.upstreams - known.keys():
             raise ValueError(f"causes: row {number}: upstream: {min(unknown)!r} is not known")
 
 
-def _reachable(settings: Settings) -> dict[str, Upstream]:
+def _reachable(settings: KernelSettings) -> dict[str, Upstream]:
     """Return the allow-list.
 
     Built-in upstreams on loopback are there where they are named, or where only this machine's
@@ -591,7 +519,7 @@ def _reachable(settings: Settings) -> dict[str, Upstream]:
     keyed: dict[str, dict[str, Any]] = {name: {} for name in settings.keys if name in LOCAL}
     named = keyed | settings.upstreams
     trusted = settings.exposed is None and settings.admin_token is None
-    table = allow_list(named, local=trusted)
+    table = allow_list(named, local=trusted, options=upstream_options())
     for name in LOCAL - named.keys():
         if (url := table[name].url) and settings.own_addresses().named_by(url):
             table[name] = replace(table[name], url=None)

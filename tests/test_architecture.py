@@ -40,7 +40,7 @@ LATE: Mapping[str, tuple[str, ...]] = {
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
-    "truezero.models": ("proxy.app",),  # startup does not wait for pydantic
+    "truezero.models": ("proxy.features.drills.start",),  # startup does not wait for them
 }
 
 
@@ -97,6 +97,8 @@ BREACHES = [
     ("A dialect knows", "proxy/wire/dialects/others.py", "import proxy.wire.dialects.openai"),
     ("A dialect is reached", "proxy/wire/usage.py", "import proxy.wire.dialects.openai"),
     ("Dialects share", "proxy/wire/dialects/others.py", "import proxy.wire.routes"),
+    ("A feature is named nowhere", "proxy/app.py", "import proxy.features.pace.pacer"),
+    ("Features know nothing", "proxy/features/pace/hold.py", "import proxy.features.budgets"),
 ]
 
 

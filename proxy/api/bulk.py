@@ -14,8 +14,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from proxy.api.problems import Limiter, Service, base_url, documented, invalid
-from proxy.api.routes import PROBLEMS
+from proxy.api.problems import PROBLEMS, Limiter, Service, base_url, documented, invalid
 from proxy.control import queries, rollouts
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import RateLimiter, Refusal, problem

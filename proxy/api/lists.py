@@ -11,8 +11,7 @@ import orjson
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
-from proxy.api.problems import Service, json_answer
-from proxy.api.routes import PROBLEMS
+from proxy.api.problems import PROBLEMS, Service, json_answer
 from proxy.control import listing, queries
 from proxy.control.batches import batch_list
 from proxy.control.queries import run_in_thread

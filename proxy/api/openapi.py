@@ -85,10 +85,13 @@ def install(app: FastAPI) -> None:
 
 
 def described(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the document with summaries, parameters and examples; the argument is unchanged."""
+    """Return the document with summaries, parameters and examples; the argument is unchanged.
+
+    Paths are in the order of their tags, and then of their letters: whoever adds one.
+    """
     paths = {
-        path: {method: _operation(path, method, each) for method, each in methods.items()}
-        for path, methods in document["paths"].items()
+        path: {method: _operation(path, method, each) for method, each in sorted(methods.items())}
+        for path, methods in sorted(document["paths"].items(), key=_place)
     }
     schemas = document["components"]["schemas"]
     ours = {name: each for name, each in schemas.items() if name not in _NOT_OURS}
@@ -103,6 +106,12 @@ def examples() -> Mapping[str, Mapping[str, Any]]:
     """Return the examples by `METHOD /path`: a `response`, and a `request` if it has a body."""
     by_route: dict[str, dict[str, Any]] = json.loads(_EXAMPLES.read_text("utf-8"))
     return by_route
+
+
+def _place(path: tuple[str, Mapping[str, Any]]) -> tuple[int, str]:
+    name, methods = path
+    tag = min(each["tags"][0] for each in methods.values())
+    return next(at for at, each in enumerate(TAGS) if each["name"] == tag), name
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
-from fastapi import Depends, FastAPI, Header, Request
+from fastapi import Depends, FastAPI, Header, Path, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -44,6 +44,18 @@ def documented(description: str) -> dict[str, Any]:
     """
     return {"description": description, "content": {_TYPE: {"schema": _PROBLEM}}}
 
+
+BATCH = Path(description="percent-encode `/` as `%2F`")
+ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    401: documented("missing or wrong admin token"),
+    404: documented("not found"),
+    409: documented("conflicts with the stored state"),
+    422: documented("invalid field, named in `detail`"),
+    429: documented("rate limit exceeded; see `retry-after`"),
+    503: documented("database unavailable"),
+}
 
 Page: TypeAlias = Callable[[int, str], Awaitable[Response]]
 

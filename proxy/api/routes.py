@@ -13,7 +13,10 @@ from classifier.card import card_bytes
 from classifier.groups import MIN_VALID
 from proxy.api.gone import log_gone, refuse_card_events
 from proxy.api.problems import (
+    BATCH,
     LIMITED,
+    PROBLEMS,
+    ROLLOUT_ID,
     Authorized,
     CardPage,
     ClientVersion,
@@ -26,8 +29,8 @@ from proxy.api.problems import (
     json_answer,
     known_to,
 )
-from proxy.control import batches, budgets, cards, judge, live, reports, rollouts, virtual_keys
-from proxy.control.alerts import unexplained_calls
+from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
+from proxy.control.failures import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
@@ -36,18 +39,6 @@ from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.batches import NO_ADVANTAGES, Moment
-
-BATCH = Path(description="percent-encode `/` as `%2F`")
-ROLLOUT_ID = Path(description="percent-encode `/` as `%2F`")
-
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    401: documented("missing or wrong admin token"),
-    404: documented("not found"),
-    409: documented("conflicts with the stored state"),
-    422: documented("invalid field, named in `detail`"),
-    429: documented("rate limit exceeded; see `retry-after`"),
-    503: documented("database unavailable"),
-}
 
 _SSE = "text/event-stream"
 _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -100,34 +91,6 @@ async def outcome(
     same answer, a different one is 409.
     """
     return known_to(client, await rollouts.report(service, rollout_id, request))
-
-
-@router.get(
-    "/rollouts/{rollout_id:path}/limits",
-    tags=["rollouts"],
-    operation_id="get_limits",
-)
-async def rollout_limits(service: Service, rollout_id: Annotated[str, ROLLOUT_ID]) -> models.Budget:
-    """Get a rollout's limits, and what its agent has spent of them.
-
-    Nulls where neither it nor its batch was registered with limits.
-    """
-    return await budgets.budget(service, "rollout", rollout_id)
-
-
-@router.post(
-    "/rollouts/{rollout_id:path}/limits",
-    tags=["rollouts"],
-    operation_id="change_limits",
-)
-async def change_rollout_limits(
-    service: Service, rollout_id: Annotated[str, ROLLOUT_ID], limits: models.Limits
-) -> models.Budget:
-    """Change the limits that a rollout was registered with.
-
-    Calls that are held for one that is raised go on within a second.
-    """
-    return await budgets.change(service, "rollout", rollout_id, limits)
 
 
 @router.get(
@@ -222,34 +185,6 @@ async def check(service: Service, batch: Annotated[str, BATCH]) -> Response:
     said last and leaves the batch valid.
     """
     return await json_answer(await batches.check(service, batch))
-
-
-@router.get(
-    "/batches/{batch:path}/limits",
-    tags=["batches"],
-    operation_id="get_budget",
-)
-async def batch_limits(service: Service, batch: Annotated[str, BATCH]) -> models.Budget:
-    """Get a batch's limits, and what its rollouts have spent of them together.
-
-    Nulls where it was registered without.
-    """
-    return await budgets.budget(service, "batch", batch)
-
-
-@router.post(
-    "/batches/{batch:path}/limits",
-    tags=["batches"],
-    operation_id="change_budget",
-)
-async def change_batch_limits(
-    service: Service, batch: Annotated[str, BATCH], limits: models.Limits
-) -> models.Budget:
-    """Change the limits that a batch was registered with.
-
-    Calls that are held for one that is raised go on within a second.
-    """
-    return await budgets.change(service, "batch", batch, limits)
 
 
 @router.post(

@@ -23,6 +23,7 @@ from classifier.reruns import RerunCounts, opened_by
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.whole_batch import Answering, answering_models, compare_served
+from proxy.control.conditions import Condition, Conditions, link_to
 from proxy.control.judge import current_version
 from proxy.control.queries import (
     Computed,
@@ -33,6 +34,7 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
+    path_of,
     unknown_batch,
 )
 from proxy.routing.errors import Refusal
@@ -384,3 +386,62 @@ def _read_cursor(cursor: str | None) -> BatchCursor | None:
         return BatchCursor(cursor_number(last_at), cursor_name(batch))
     except (ValueError, TypeError, OverflowError):
         raise invalid_cursor() from None
+
+
+# --- conditions that an operator is alerted of -------------------------------------------------
+
+
+BREAKER, BATCH = "breaker.opened", "batch.unpublishable"
+"""Kinds of alerts."""
+_RECENT_S = 3600.0  # older breakers and batches without a rollout since are yesterday's
+_BATCHES = 50  # the newest ones, looked at
+_NAMED = 10  # rollouts in a message
+
+
+async def open_breakers(service: Service) -> Conditions:
+    """Look for breakers that opened of late and let no rollout in, or one."""
+    now = service.now()
+    opened = service.database.breakers.opened
+    states = await service.run(opened, since=now - _RECENT_S, now=now)
+    found = [
+        Condition(
+            kind=BREAKER,
+            subject=f"{state.batch}/{state.lane}",
+            at=state.opened_at or now,
+            data={
+                "batch": state.batch,
+                "lane": state.lane,
+                "fingerprint": state.fingerprint,
+                "streak": state.streak,
+                "tripped_by": list(state.tripped_by[:_NAMED]),
+                **link_to(service, path_of("batches", state.batch)),
+            },
+        )
+        for state in states
+    ]
+    return Conditions(found=tuple(found), watched=frozenset((BREAKER,)))
+
+
+async def unpublishable_batches(service: Service) -> Conditions:
+    """Look for batches of late that are no valid measurement."""
+    now = service.now()
+    found, watched = [], set()
+    for row in await service.read(newest, limit=_BATCHES):
+        if row["last_at"] >= now - _RECENT_S:
+            watched.add(f"{BATCH}:{row['batch']}")
+            found += await _unpublishable(service, row["batch"], now)
+    return Conditions(found=tuple(found), watched=frozenset(watched))
+
+
+async def _unpublishable(service: Service, batch: str, now: float) -> list[Condition]:
+    try:
+        against = await objections(service, batch)
+    except Refusal as refusal:
+        if refusal.status != 404:
+            raise
+        return []  # deleted meanwhile
+    if against <= 0:
+        return []
+    link = link_to(service, path_of("batches", batch))
+    data = {"batch": batch, "objections": against, **link}
+    return [Condition(kind=BATCH, subject=batch, at=now, data=data)]

@@ -16,8 +16,8 @@ from classifier.records import RolloutRecord
 from classifier.verdicts import NO_REFERENCE, UNTRUSTED
 from proxy.capture.request import response_digest
 from proxy.control import judge
-from proxy.control.budgets import stored_limits
 from proxy.control.queries import PAGE, Service, run_in_thread, unknown_rollout
+from proxy.feature import modules
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
@@ -126,7 +126,7 @@ def _register_all(
     looked_up = [
         each.registration.id
         for each, registered in zip(valid, stored, strict=True)
-        if registered.limited or each.registration.fault is not None
+        if registered.ruled
     ]
     return answers, looked_up
 
@@ -137,9 +137,9 @@ def _prepared(
     try:
         rollout_id = nameable(request.id or service.new_id())
         registration = _registration(request, rollout_id, service.upstreams)
+        asked = _asked(request)
     except Refusal as refusal:
         return refusal
-    limits, together = request.limits, request.batch_limits
     record = RolloutRecord(
         id=rollout_id,
         batch=registration.batch,
@@ -150,9 +150,24 @@ def _prepared(
         registration=registration,
         admit=lambda states: breakers.admit(record, states, now=now),
         policy=PolicyTerms(stated=_stated(request), default=_default_terms(service)),
-        limits=None if limits is None else stored_limits(limits),
-        batch_limits=None if together is None else stored_limits(together),
+        asked=asked,
     )
+
+
+def _asked(request: models.RolloutRequest) -> dict[str, Any]:
+    """Return what a request asks for of features, by their names.
+
+    Raises:
+        Refusal: 422, no feature of this service takes it.
+    """
+    asked, left = {}, request.model_fields_set - _OWN_FIELDS
+    for name, module in modules("registration"):
+        asked[name] = module.prepare(request)
+        left -= set(module.FIELDS)
+    for name in sorted(left):
+        if getattr(request, name) is not None:
+            raise Refusal(422, "invalid", f"{name}: this service has no such feature")
+    return asked
 
 
 def _default_terms(service: Service) -> Mapping[str, str]:
@@ -176,7 +191,7 @@ def _registered(
         service.upstreams,
         registration.id,
         public_url=public_url,
-        proven=service.proof_required or request.fault is not None or registered.limited,
+        proven=service.proof_required or registered.ruled,
     )
     agents = access()
     return models.RolloutRegistered(
@@ -227,13 +242,8 @@ def _refusal(
             f"batch {registration.batch!r} was registered {standing}, not {other}: it is one for "
             "all of its rollouts; leave it out, or begin a new batch",
         )
-    if registered.limits:
-        return Refusal(
-            409,
-            "batch_policy",
-            f"batch {registration.batch!r} was registered with other limits, or without any: its "
-            "first registration states them, and POST /batches/…/limits changes them",
-        )
+    if registered.refused is not None:
+        return Refusal(409, "batch_policy", registered.refused)
     return other_attributes(registration.id) if registered.conflict else None
 
 
@@ -254,6 +264,13 @@ def models_as_columns(model: str | list[str] | None) -> dict[str, str | None]:
 _AS_GIVEN = tuple(
     each.name for each in fields(Registration) if each.name in models.RolloutRequest.model_fields
 )
+
+
+_OWN_FIELDS = {
+    *_AS_GIVEN, "client_cache", "id", "metadata", "model", "policy", "reward_range", "roles",
+    "score_key", "upstream",
+}  # fmt: skip
+_OWN_FIELDS -= {"fault"}  # a feature's, although it is one of its columns
 
 
 def _registration(

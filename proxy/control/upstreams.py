@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from classifier.lane_health import MINUTE_S, LaneWord
 from classifier.logical_calls import canonical
 from classifier.records import Exchange
 from classifier.references import REFERENCE
+from proxy.control.conditions import Condition, Conditions, link_to
 from proxy.control.health import NamedLane, key_from, last_lanes, status_report
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, run_in_thread, storage_unavailable
@@ -25,7 +26,6 @@ from proxy.store.batches import CallSum, question_sums
 from proxy.store.calls import some_of
 from proxy.store.errors import StoreError
 from proxy.store.lane_minutes import KeyStep, Took, quantile
-from proxy.store.pace import WaitingCalls
 
 # --- figures of upstreams and their models -----------------------------------------------------
 
@@ -542,14 +542,6 @@ def _in_flight(lanes: Iterable[NamedLane]) -> dict[str, tuple[int, float]]:
     return found
 
 
-async def waiting_calls(service: Service) -> dict[str, list[WaitingCalls]]:
-    """List the calls that wait for their turn in any process, by upstream."""
-    listed: dict[str, list[WaitingCalls]] = {}
-    for each in await service.run(service.database.pace_shares.waiting, now=service.now()):
-        listed.setdefault(each.upstream, []).append(each)
-    return listed
-
-
 def _totals_of_questions(prices: PriceTable, sums: Sequence[CallSum]) -> dict[str, CallTotals]:
     by_upstream: defaultdict[str, list[CallSum]] = defaultdict(list)
     for each in sums:
@@ -682,3 +674,73 @@ def _flat_stats(stats: CallStats) -> dict[str, Any]:
 def _flat_down(down: Down | None) -> dict[str, Any]:
     since, answered_at = (None, None) if down is None else down
     return {"failing": down is not None, "failing_since": since, "answered_at": answered_at}
+
+
+# --- conditions that an operator is alerted of -------------------------------------------------
+
+
+UPSTREAM, LANE = "upstream.failing", "lane"
+"""Kinds of alerts; that of a lane has a word behind it: ``lane.down``."""
+_LANE_KINDS = tuple(f"{LANE}.{word}" for word in ("degraded", "down", "recovered"))
+_RECOVERED_S = 600.0  # ago, at most, for which a recovery is told
+_FAILING_S = 120.0  # for which all lanes of an upstream are down
+
+
+async def failing_lanes(service: Service) -> Conditions:
+    """Look for upstreams whose lanes are all down, for lanes that fail, and that recovered."""
+    now, lanes = service.now(), (await status_report(service)).items
+    found = [*_failing(service, lanes, now), *_lanes(service, lanes, now)]
+    return Conditions(found=tuple(found), watched=frozenset((UPSTREAM, *_LANE_KINDS)))
+
+
+def _failing(service: Service, lanes: Iterable[NamedLane], now: float) -> Iterator[Condition]:
+    """Yield a condition for each upstream whose lanes are all down."""
+    by_upstream: defaultdict[str, list[NamedLane]] = defaultdict(list)
+    for lane in lanes:
+        if lane.place.server is None:
+            by_upstream[lane.place.upstream].append(lane)
+    for name, theirs in by_upstream.items():
+        down = all_down(theirs)
+        if down is None or (down.since or 0.0) > now - _FAILING_S:
+            continue
+        failed: Counter[str] = Counter()
+        for lane in theirs:
+            failed.update(lane.failed)
+        calls = sum(lane.calls for lane in theirs)
+        data = {
+            "upstream": name,
+            "failing_since": down.since,
+            "answered_at": down.answered_at,
+            "calls": calls,
+            "failed": dict(failed.most_common()),
+            "error_rate": ratio(failed.total(), calls),
+            **link_to(service, "/ui/upstreams"),
+        }
+        at = now if down.since is None else down.since
+        yield Condition(kind=UPSTREAM, subject=name, at=at, data=data)
+
+
+def _lanes(service: Service, lanes: Iterable[NamedLane], now: float) -> Iterator[Condition]:
+    """Yield a condition for each lane that fails, and for each that recovered of late."""
+    for lane in lanes:
+        if lane.fails:
+            data = lane.to_dict()
+            yield _lane_condition(service, lane, lane.health.word.value, data)
+        elif (last := lane.last_episode) is not None and (last.until or 0) > now - _RECOVERED_S:
+            data = {
+                "since": last.since, "answered_at": last.answered_at, "until": last.until,
+                "cause": last.cause,
+            }  # fmt: skip
+            yield _lane_condition(service, lane, "recovered", data)
+
+
+def _lane_condition(
+    service: Service, lane: NamedLane, word: str, data: Mapping[str, Any]
+) -> Condition:
+    episode = lane.last_episode
+    return Condition(
+        kind=f"{LANE}.{word}",
+        subject=lane.name,
+        at=(episode and (episode.until or episode.since)) or service.now(),
+        data={**lane.place._asdict(), **data, **link_to(service, "/status")},
+    )

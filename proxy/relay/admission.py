@@ -1,4 +1,4 @@
-"""A look-up of what a rollout's key still opens and which faults its agent meets.
+"""A look-up of what a rollout's key still opens, and of the rules that its calls are under.
 
 Results are cached for a second. No key is kept, no verdict is decided, and agents are let through
 while the database is away.
@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
-from classifier.records import Kind
+from proxy.outbound.connection import Origin
+from proxy.relay.hold import Hold
 from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
-from proxy.wire import routes
-
-if TYPE_CHECKING:
-    from truezero.models import Fault
 
 log = logging.getLogger("truezero")
 
@@ -29,23 +26,65 @@ _LOOKUP_TIMEOUT_S = 2.0  # for a database that does not answer: agents are serve
 _STATES_LIMIT = 100_000  # rollouts remembered; a bound, not a policy
 
 
+class StandIn(Origin, Protocol):
+    """An origin that answers in the provider's place; its calls are recorded as injected.
+
+    ``resets``: where it fails a call, the agent's connection is reset.
+    """
+
+    @property
+    def resets(self) -> bool: ...  # noqa: D102  see the class
+
+
+class RolloutRule(Protocol):
+    """Has the calls of some rollouts begin otherwise than at once.
+
+    ``why_no_socket`` ends the sentence by which such a rollout gets no WebSocket: ``is drilled``.
+    """
+
+    @property
+    def why_no_socket(self) -> str: ...  # noqa: D102  see the class
+
+    def look_up(self, rollout: Mapping[Any, Any]) -> object | None:
+        """Return what it has to know of a rollout, None if it leaves that alone; in a thread.
+
+        Arguments:
+            rollout: its row.
+
+        Raises:
+            StoreError: the database is unavailable.
+        """
+        ...
+
+    def watched(self) -> Collection[str]:
+        """Return rollouts whose calls are looked up although they prove nothing; in a thread."""
+        ...
+
+    async def stand_in(self, known: Any, target: Target, method: str) -> StandIn | None:
+        """Return what answers a call in its provider's place, if anything does."""
+        ...
+
+    def hold(self, known: Any, target: Target, method: str) -> Hold | None:
+        """Return what has a call wait, if anything does."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessState:
-    """One rollout's access, and its fault, as they are stored.
+    """One rollout's access, and the rules that its calls are under, as they are stored.
 
     ``ends_at``: from when its keys and secrets open nothing, in epoch seconds. ``upstream``:
-    the only one that its agent's open; None is any. ``fault``: what its agent is drilled with.
-    ``limited``: its calls are counted. ``at_once``: they begin without being drilled or counted.
+    the only one that its agent's open; None is any. ``rules``: with what each has to know.
+    ``at_once``: there are none.
     """
 
     ends_at: float | None = None
     upstream: str | None = None
-    fault: Fault | None = None
-    limited: bool = False
+    rules: Mapping[RolloutRule, Any] = field(default_factory=dict)
     at_once: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "at_once", self.fault is None and not self.limited)
+        object.__setattr__(self, "at_once", not self.rules)
 
 
 class AccessUnknownError(Exception):
@@ -61,7 +100,6 @@ class Access:
     Arguments:
         look_up: a rollout's state as it is stored, None if it is unknown; called in
             threads; raises AccessUnknownError.
-        count: counts one more call of a drilled rollout, in every process; likewise.
         answered: whether a rollout was answered a response, by upstream and digest of the
             response's id; likewise.
         wall: seconds since the epoch.
@@ -72,14 +110,12 @@ class Access:
         self,
         *,
         look_up: Callable[[str], AccessState | None],
-        count: Callable[[str], int],
         answered: Callable[[str, str, str], bool],
         wall: Callable[[], float],
         clock: Callable[[], float],
         ttl_s: float = TTL_S,
     ) -> None:
         self._look_up = look_up
-        self._count = count
         self._answered = answered
         self._wall = wall
         self._clock = clock
@@ -112,7 +148,7 @@ class Access:
         self._watched.add(rollout_id)
 
     def watch(self, rollout_ids: Iterable[str]) -> None:
-        """Take over which rollouts' unproven calls are looked at: drilled and limited ones."""
+        """Take over which rollouts' unproven calls are looked at: those that rules watch."""
         self._watched = set(rollout_ids)
 
     def concerns(self, target: Target) -> bool:
@@ -139,7 +175,7 @@ class Access:
             )
 
     def admit_cached(self, target: Target) -> bool:
-        """Return True if a cached look-up says that a call is admitted, undrilled and uncounted."""
+        """Return True if a cached look-up says that a call is admitted, and under no rule."""
         cached = self._states.get(target.rollout_id)
         if cached is None or self._clock() - cached[0] >= self._ttl_s:
             return False
@@ -150,18 +186,9 @@ class Access:
             and state.upstream in (None, target.upstream.name)
         )
 
-    async def next_fault(self, target: Target, method: str) -> Fault | None:
-        """Count a call of a drilled agent; what befalls it, if anything does."""
-        if target.role != AGENT or routes.route(method, target.path).kind is not Kind.INFERENCE:
-            return None
-        fault = (await self._state(target.rollout_id)).fault
-        if fault is None:
-            return None
-        try:
-            call = await asyncio.to_thread(self._count, target.rollout_id)
-        except AccessUnknownError:
-            return None
-        return fault.met_by(call)
+    async def rules(self, target: Target) -> Mapping[RolloutRule, Any]:
+        """Return the rules that a rollout's calls are under, with what each knows of it."""
+        return (await self._state(target.rollout_id)).rules
 
     async def was_answered(self, target: Target, response_digest: str) -> bool:
         """Return True if a rollout received this response as an answer.
@@ -180,14 +207,6 @@ class Access:
                 "whose response this is cannot be looked up now; retry after 1 s",
                 RETRY_SOON,
             ) from None
-
-    async def drilled(self, target: Target) -> bool:
-        """Return True if failures are to be played to this rollout's agent."""
-        return (await self._state(target.rollout_id)).fault is not None
-
-    async def limited(self, target: Target) -> bool:
-        """Return True if limits count this rollout's calls."""
-        return (await self._state(target.rollout_id)).limited
 
     async def _state(self, rollout_id: str) -> AccessState:
         cached = self._states.get(rollout_id)

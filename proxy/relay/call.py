@@ -24,7 +24,7 @@ from proxy.inbound.http import RequestCycle
 from proxy.outbound import errors
 from proxy.outbound.connection import Origin, ResponseHandler
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
-from proxy.relay.admission import rollout_ended
+from proxy.relay.admission import StandIn, rollout_ended
 from proxy.relay.context import (
     CallLimits,
     RelayContext,
@@ -33,6 +33,7 @@ from proxy.relay.context import (
     invalid_status,
     with_exchange,
 )
+from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.target import Target, own_location
@@ -81,7 +82,8 @@ class PlannedHead:
     the body, ``head`` and ``rest`` the same of the request as it is sent. ``before`` is None if the
     head cannot be sent unchanged with another length, so that the plan serves one call only.
     ``headers``: as they are sent. ``signer``: adds a credential to them. ``may_ask``: usage may
-    have to be asked for, as far as the head says. ``answered``: a model answered such a call.
+    have to be asked for, as far as the head says. ``holds``: have such calls wait. ``answered``: a
+    model answered one.
     """
 
     line: _Line
@@ -97,6 +99,7 @@ class PlannedHead:
     key_digest: str | None
     key_source: KeySource | None
     origin: Origin
+    holds: tuple[Hold, ...] = ()
     answered: bool = False
 
 
@@ -114,7 +117,7 @@ class RelayedCall(ResponseHandler):
         request: its agent's, and the response to it.
         tasks: what the server cancels when its grace is over; the call is among it until it ends.
         origin: answers it.
-        drill: the fault that is played in the provider's place.
+        stand_in: the same, where it answers in the provider's place.
     """
 
     state = RelayState.WAITING
@@ -162,7 +165,7 @@ class RelayedCall(ResponseHandler):
         tasks: set[Any],
         origin: Origin,
         loop: asyncio.AbstractEventLoop,
-        drill: str | None = None,
+        stand_in: StandIn | None = None,
     ) -> None:
         super().__init__(origin, loop)
         self._context = context
@@ -170,7 +173,7 @@ class RelayedCall(ResponseHandler):
         self._plan = plan
         self._agent = request
         self._tasks = tasks
-        self._drill = drill
+        self._stand_in = stand_in
         self._clock = context.clock
         self._observer = CallObserver(
             call,
@@ -238,7 +241,7 @@ class RelayedCall(ResponseHandler):
         if first:
             if self._needs_whole_body(more):
                 self._collected = []
-            self._context.recorder.begin(self._call.id, observer.in_flight, self._on_opened)
+            self._note_begun()
         if self._collected is not None:
             self._collected.append(part)
             if not more:
@@ -249,12 +252,16 @@ class RelayedCall(ResponseHandler):
         else:
             self.send_part(part, more)
 
+    def _note_begun(self) -> None:
+        """Put on record that the call began."""
+        self._context.recorder.begin(self._call.id, self._observer.in_flight, self._on_opened)
+
     def _needs_whole_body(self, more: bool) -> bool:
         """Return True if a body that is arriving cannot be sent before all of it is here."""
         signer = self._plan.signer
         return (
             (signer is not None and signer.whole_body)
-            or self._drill is not None
+            or self._stand_in is not None
             or (self._may_ask and (more or self._observer.asked_to_stream()))
         )
 
@@ -377,7 +384,7 @@ class RelayedCall(ResponseHandler):
             self._end(Ending.CUT_UPSTREAM, invalid_status(status, self._call.id))
             return
         headers = self._head = http_headers.for_agent(self.headers, self._call.id)
-        if self._drill is not None:  # then it is ours, and no provider's
+        if self._stand_in is not None:  # then it is ours, and no provider's
             headers += [pair for pair in self.headers if pair[0] == http_headers.INJECTED_HEADER]
         if status >= 300 and status < 400:
             self._redirect(status, headers)
@@ -758,7 +765,7 @@ class RelayedCall(ResponseHandler):
             self._context.refused.calls.note(refusal.code)
             headers, body = problem(refusal)
             self._leave()
-            if self._drill == "reset":
+            if self._stand_in is not None and self._stand_in.resets:
                 agent.reset()
             agent.send_now(refusal.status, headers, body)
 

@@ -17,8 +17,7 @@ from proxy.inbound.asgi import RefusalCounter, refused_calls, refused_requests
 from proxy.outbound import errors
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
-from proxy.relay.pacer import Pacer
-from proxy.relay.reservations import Reservations
+from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
@@ -318,12 +317,11 @@ class RelayContext:
     ``addresses`` names the rollout of a call, and says if that must be proven.
     ``operator_keys``: the keys that the proxy puts in. ``signers`` sign calls if an upstream
     takes more than a key, and neither the caller nor ``operator_keys`` has one.
-    ``access``: what a rollout's key still opens, and the faults that its agent meets.
-    ``reservations``: of the calls that limits count.
+    ``access``: what a rollout's key still opens, and the rules that its calls are under.
+    ``holds``: have calls wait before they are sent, in this order.
     ``live``: the calls in flight, and how many may be at once. ``refused``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
-    of a failed call. ``answered_paths``: where reference calls are asked. ``pacer``: has calls wait
-    for their turn; None where no upstream is paced.
+    of a failed call. ``answered_paths``: where reference calls are asked.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -339,12 +337,11 @@ class RelayContext:
     operator_keys: OperatorKeys = field(default_factory=OperatorKeys)
     signers: Mapping[Auth, Signer] = field(default_factory=dict)
     access: Access | None = None
-    reservations: Reservations | None = None
+    holds: tuple[Hold, ...] = ()
     live: LiveCalls = field(default_factory=LiveCalls)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     causes: CauseRules = TABLE_ONLY
     answered_paths: AnsweredPaths = field(default_factory=AnsweredPaths)
-    pacer: Pacer | None = None
 
 
 # --- failed requests: the call's ending, and the agent's answer --------------------------------

@@ -23,8 +23,8 @@ from proxy.outbound.websocket import (
 )
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
+from proxy.relay.hold import HeldRequest, Ticket
 from proxy.relay.operator_access import operator_headers
-from proxy.relay.pace import Turn
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse
@@ -187,10 +187,13 @@ class HandshakeCall:
     model: what speaks of the key, the account or the provider's health does, and so does
     silence. That a path has no socket says nothing where the same API is there over HTTP.
 
-    Where its upstream is paced it waits for its turn as a call does, before it is sent.
+    It waits for whoever has a hold on it, as a call does, before it is sent.
     """
 
-    __slots__ = ("_call", "_held_s", "_key", "_observer", "_pacer", "_turn", "api", "id", "model")
+    __slots__ = (
+        "_call", "_held_s", "_holds", "_observer", "_route", "_tickets", "_waits", "api", "id",
+        "model",
+    )  # fmt: skip
 
     def __init__(self, context: RelayContext, target: Target, call: Call) -> None:
         self._observer = CallObserver(call, salt=context.salt, causes=context.causes)
@@ -198,25 +201,42 @@ class HandshakeCall:
         self.id = call.id
         self.api: WebSocketApi | None = websocket_api(target.path)
         self.model = _model(target.query)
-        pacer = context.pacer if self.api is not None else None
-        self._pacer = pacer if pacer is not None and pacer.paces_sockets(call.upstream) else None
-        self._key = (call.upstream, self.model, call.key_digest)
-        self._turn: Turn | None = None
+        self._route = route = routes.route(routes.UPGRADE, target.path)
+        self._holds = tuple(
+            hold
+            for hold in (context.holds if self.api is not None else ())
+            if hold.claims(call.upstream, routes.UPGRADE, route)
+        )
+        self._tickets: list[Ticket] = []
+        self._waits = False
         self._held_s = 0.0
 
-    def enter(self, go: Callable[[], None]) -> bool:
-        """Return True if it may be sent at once, else ``go`` is called when its turn has come."""
-        pacer, call = self._pacer, self._call
-        if pacer is None:
-            return True
-        self._turn = pacer.turn(call.rollout_id, call.request_headers, size=0, go=go)
-        return pacer.enter(self._key, self._turn)
+    async def pass_holds(self, clock: Callable[[], float]) -> None:
+        """Return once each of its holds, one after the other, has let it go.
 
-    def end_wait(self, at: float) -> None:
+        Raises:
+            Refusal: one of them refuses it.
+        """
+        loop = asyncio.get_running_loop()
+        for hold in self._holds:
+            then: asyncio.Future[Refusal | None] = loop.create_future()
+            request = HeldRequest(call=self._call, route=self._route, model=self.model)
+            ticket = hold.enter(request, then.set_result)
+            self._tickets.append(ticket)
+            if not ticket.let_go:
+                self._waits = True
+                refusal = await then
+                self._end_wait(clock())
+                if refusal is not None:
+                    raise refusal
+
+    def _end_wait(self, at: float) -> None:
         """Have it start now; what it waited is ours."""
+        self._waits = False
         call = self._call
-        self._held_s = at - call.began
-        call.started_at += self._held_s
+        waited_s = at - call.began
+        self._held_s += waited_s
+        call.started_at += waited_s
         call.began = at
         self._observer.start_over(at)
 
@@ -232,8 +252,8 @@ class HandshakeCall:
 
     def left(self, at: float) -> Exchange:
         """Record that the agent left before an answer."""
-        waits = self._turn is not None and self._turn.sent_at is None
-        return self._finish(Ending.LEFT_WHILE_HELD if waits else Ending.LEFT_BY_AGENT, at)
+        ending = Ending.LEFT_WHILE_HELD if self._waits else Ending.LEFT_BY_AGENT
+        return self._finish(ending, at)
 
     def closed(self, at: float) -> Exchange:
         """Record that the rollout ended before an answer."""
@@ -255,32 +275,30 @@ class HandshakeCall:
 
     def told(self, event: Mapping[str, object]) -> None:
         """Take the limits that a message states, after it was accepted."""
-        if self._pacer is not None and self._turn is not None:
-            self._pacer.told(self._key, self._turn, event)
+        for ticket in self._tickets:
+            ticket.on_limits(event)
 
     def leave(self) -> None:
-        """Give its turn back, if nothing became of it."""
-        if self._pacer is not None and self._turn is not None:
-            self._pacer.leave(self._key, self._turn)
+        """Give its tickets back, if nothing became of it."""
+        for ticket in self._tickets:
+            ticket.leave()
 
     def _finish(
         self, ending: Ending, at: float, headers: http_headers.Pairs | None = None
     ) -> Exchange:
-        pacer, turn = self._pacer, self._turn
-        if pacer is None or turn is None:
-            return self._observer.finish(ending, at)
-        if turn.sent_at is None:
-            self.end_wait(at)
-            pacer.leave(self._key, turn)
+        if self._waits:
+            self._end_wait(at)
+            self.leave()
         elif headers is not None:
-            pacer.answered(self._key, turn, headers)
+            for ticket in self._tickets:
+                ticket.on_head(headers)
         exchange = self._observer.finish(ending, at)
-        if turn.sent_at is not None:
-            pacer.ended(self._key, turn, exchange, headers or [])
-        if ending in (Ending.LEFT_BY_AGENT, Ending.LEFT_WHILE_HELD):
-            after_s = self._held_s + (exchange.timing.duration_s or 0.0)
-            pacer.patience.note(turn.rollout, turn.batch, after_s)
-        return replace(exchange, held_s=round(self._held_s, 6))
+        if not self._tickets:
+            return exchange
+        exchange = replace(exchange, held_s=round(self._held_s, 6))
+        for ticket in self._tickets:
+            ticket.on_end(exchange, headers or [], self._held_s)
+        return exchange
 
     def _weighed(self, exchange: Exchange) -> Exchange:
         cause = exchange.cause
@@ -351,10 +369,7 @@ class UpstreamHandshake:
         return None
 
     async def _dial_in_turn(self) -> ClientConnection:
-        call, turn = self._call, asyncio.Event()
-        if not call.enter(turn.set):
-            await turn.wait()
-            call.end_wait(self._context.clock())
+        await self._call.pass_holds(self._context.clock)
         return await self._dial()
 
     async def _dial(self) -> ClientConnection:

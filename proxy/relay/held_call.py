@@ -1,115 +1,153 @@
-"""A call that limits count: sent once its reservation is made, with the wait on record."""
+"""A call that waits before it is sent, for whoever has a hold on it, with the wait on record."""
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
-from classifier.records import Ending, Exchange, LimitReached
-from proxy.budgets import Reservation
+from classifier.records import Ending, Exchange
+from proxy.outbound import errors
+from proxy.outbound.request import SerializedRequest
 from proxy.relay.call import RelayedCall, RelayState
-from proxy.relay.reservations import Reservations, budget_exceeded
-
-_WAIT_S = 60.0  # for what calls in flight have reserved
-_LOOK_S = 0.5  # how often it looks for what other processes settled
+from proxy.relay.hold import HeldRequest, Hold, Ticket
+from proxy.routing.errors import Refusal
 
 
 class HeldCall(RelayedCall):
-    """A call that may have to wait at the proxy before it is sent.
+    """A call that is sent once each of its holds, one after the other, has let it go.
 
     It starts, for the record, when it is sent: the wait before that is ``held_s``, and no
-    provider's.
+    provider's. Its body is collected first, since it names the model.
     """
 
+    _holds: tuple[Hold, ...] = ()
+    _tickets: tuple[Ticket, ...] = ()  # of the holds that it has come to
+    _body = b""
     _held_s = 0.0
-    _given_up: asyncio.Event | None = None  # while it waits for a reservation
+    _waiting: SerializedRequest | None = None
+    _gives_up = False  # it has left the last of its holds
 
-    async def wait_for(
-        self, reservations: Reservations, reservation: Reservation, reached: LimitReached | None
-    ) -> bool:
-        """Wait until its reservation is made, and return True.
+    def begin_held(self, holds: tuple[Hold, ...]) -> None:
+        """Begin it; ``holds`` have it wait in this order."""
+        self._holds = holds
+        self.begin()
 
-        It waits while calls in flight have reserved what is left of a limit; not longer than its
-        agent does. False: the agent left, or its rollout ended, and the call is recorded so.
+    @property
+    def _may_be_refused(self) -> bool:
+        return any(hold.may_refuse for hold in self._holds)
 
-        Raises:
-            Refusal: 403, a limit is spent, or was still reserved after 60 s.
-        """
-        self._given_up = given_up = asyncio.Event()
-        self._agent.watch(self._on_left)
-        settled = reservations.next_settlement()
-        held_s: float | None = None  # so far
-        while reached is not None:
-            left_s = self._call.began + _WAIT_S - self._clock()
-            if reached.is_spent or left_s <= 0:
-                reached = replace(reached, held_s=held_s)
-                await reservations.note_refused(reservation.rollout_id, reached)
-                raise budget_exceeded(reached, self._plan.facts.route.api)
-            if given_up.is_set():
-                await reservations.note_refused(reservation.rollout_id, reached)
-                self._give_up()
-                return False
-            await _first_of(settled, given_up, min(left_s, _LOOK_S))
-            settled = reservations.next_settlement()
-            reached = await reservations.make(reservation)
-            held_s = round(self._clock() - self._call.began, 6)
-        self._end_wait()
-        if given_up.is_set():
-            reservations.release(reservation.id)
-            self._give_up()
-            return False
-        self._given_up = None
+    def _needs_whole_body(self, more: bool) -> bool:
         return True
 
-    def dismiss(self) -> None:
-        """Take that it does not begin; whoever dismisses it answers its agent."""
-        if not self._ended:
-            self._agent.on_disconnect = None
-            self._leave()
+    def _note_begun(self) -> None:
+        if not self._may_be_refused:
+            super()._note_begun()
 
-    def close(self) -> None:
-        """End the call, because its rollout has ended."""
-        if self._given_up is None:
-            super().close()
+    def _prepare(self, body: bytes, more: bool) -> None:
+        self._body = body
+        super()._prepare(body, more)
+
+    def _send(self, message: SerializedRequest) -> None:
+        self._waiting = message
+        self._pass_holds()
+
+    def _pass_holds(self) -> None:
+        """Come to the holds that are left, until one has it wait; send it where none does."""
+        message = self._waiting
+        if message is None:
             return
-        self.closed = True
-        self._given_up.set()
+        while len(self._tickets) < len(self._holds):
+            hold = self._holds[len(self._tickets)]
+            ticket = hold.enter(self._request(), self._on_let_go)
+            self._tickets = (*self._tickets, ticket)
+            if not ticket.let_go:
+                return
+        self._waiting, self._body = None, b""
+        if self._may_be_refused:
+            super()._note_begun()
+        super()._send(message)
 
-    def _on_left(self) -> None:
-        if self._given_up is None:
-            super()._on_left()
+    def _request(self) -> HeldRequest:
+        return HeldRequest(
+            call=self._call,
+            route=self._plan.facts.route,
+            model=self._observer.asked_model(),
+            body=self._body,
+        )
+
+    def _on_let_go(self, refusal: Refusal | None) -> None:
+        if self._waiting is None or self._gives_up:
             return
-        self.state = RelayState.LEFT
-        self._given_up.set()
-
-    def _give_up(self) -> None:
-        """Record it as one that was not sent."""
-        self._given_up = None
         self._end_wait()
-        if body := self._agent.peek():
-            self._observer.on_request_body(body)
-        if self.left:
-            self._end(Ending.LEFT_WHILE_HELD, None)
-        else:
-            super().close()
+        try:
+            if refusal is None:
+                self._pass_holds()
+            else:
+                self._turn_away(refusal)
+        except errors.UpstreamError as error:
+            self.on_failure(error)
+        except Exception as error:
+            self.on_internal_error(error)
+
+    def _turn_away(self, refusal: Refusal) -> None:
+        """Answer why it is not sent; there is no record, since no call came about."""
+        self._refusal = refusal
+        self._stop()
+        self._refuse()
 
     def _end_wait(self) -> None:
         """Have the call start now; what it waited is ours."""
         call, at = self._call, self._clock()
         waited_s = at - call.began
-        self._held_s += waited_s
+        if self._tickets and self._tickets[-1].waited:
+            self._held_s += waited_s
         call.started_at += waited_s
         call.began = at
         self._observer.start_over(at)
 
+    def on_head(self) -> None:
+        """Take the response's head, which its holds are told too."""
+        for ticket in self._tickets:
+            ticket.on_head(self.headers)
+        super().on_head()
+
+    def close(self) -> None:
+        """End the call, because its rollout has ended."""
+        if self._waiting is None:
+            super().close()
+        elif not self.closed:
+            self.closed = True
+            self._leave_hold(super().close)
+
+    def _on_left(self) -> None:
+        if self._waiting is None:
+            super()._on_left()
+            return
+        self._agent.on_writable(None)
+        self.state = RelayState.LEFT
+        if not self.closed:
+            self._leave_hold(self._end_left)
+
+    def _end_left(self) -> None:
+        held = self._tickets[-1].waited
+        self._end(Ending.LEFT_WHILE_HELD if held else Ending.LEFT_BY_AGENT, None)
+
+    def _leave_hold(self, then: Callable[[], None]) -> None:
+        """Leave the hold that has it wait, and end it then."""
+        self._gives_up = True
+        self._tickets[-1].leave(then)
+
+    def _stop(self) -> None:
+        if self._waiting is not None:
+            self._end_wait()
+            self._waiting = None
+            for ticket in self._tickets:
+                if not (self._gives_up and ticket is self._tickets[-1]):
+                    ticket.leave()
+        super()._stop()
+
     def _exchange(self, ending: Ending) -> Exchange:
-        return replace(super()._exchange(ending), held_s=round(self._held_s, 6))
-
-
-async def _first_of(settled: asyncio.Event, given_up: asyncio.Event, timeout_s: float) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in (settled, given_up)]
-    try:
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waits:
-            each.cancel()
+        exchange = replace(super()._exchange(ending), held_s=round(self._held_s, 6))
+        for ticket in self._tickets:
+            ticket.on_end(exchange, self.headers, self._held_s)
+        return exchange

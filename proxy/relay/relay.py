@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -20,13 +20,12 @@ from proxy.outbound import errors
 from proxy.outbound.connection import Origin
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.outbound.transport import NoOrigin
-from proxy.relay.admission import Access
+from proxy.relay.admission import Access, StandIn
 from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
 from proxy.relay.context import RefusedRequests, RelayContext
-from proxy.relay.faults import FaultyOrigin
 from proxy.relay.held_call import HeldCall
+from proxy.relay.hold import Hold
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
-from proxy.relay.paced_call import PacedCall
 from proxy.routing import headers as http_headers
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
@@ -37,8 +36,6 @@ log = logging.getLogger("truezero")
 
 _PLANS = 1024  # kept, of the heads that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept
-
-CallKind = TypeVar("CallKind", bound=RelayedCall)
 
 
 class Relay:
@@ -99,7 +96,7 @@ class Relay:
         return target if self.knows_open(target) else None
 
     def knows_open(self, target: Target) -> bool:
-        """Return True if it is known that a rollout's key opens a call, and no fault meets it."""
+        """Return True if it is known that a rollout's key opens a call, and no rule meets it."""
         access = self.context.access
         return access is None or not access.concerns(target) or access.admit_cached(target)
 
@@ -141,59 +138,17 @@ class Relay:
 
     async def begin_admitted(self, request: RequestCycle, target: Target, tasks: set[Any]) -> None:
         """Relay a call once it is admitted, or answer why not."""
-        head, drill = request.head, None
+        head, stand_in = request.head, None
+        holds: tuple[Hold, ...] = ()
         try:
             target, access = await self.admit(target, head.method, head.headers)
             if access is not None:
-                if (fault := await access.next_fault(target, head.method)) is not None:
-                    drill = FaultyOrigin(
-                        fault, method=head.method, path=target.path, query=target.query
-                    )
+                stand_in, holds = await _ruled(access, target, head.method)
                 await access.admit(target)
-                if self.context.reservations is not None and await access.limited(target):
-                    await self._begin_limited(request, target, tasks, drill, access)
-                    return
             # Nothing is awaited from here on: a rollout that ends finds the call.
-            self.begin(request, self.plan(head, target, keep=False), tasks, drill)
+            self.begin(request, self.plan(head, target, keep=False), tasks, stand_in, holds)
         except Refusal as refusal:
             self.refuse(request, refusal)
-
-    async def _begin_limited(
-        self,
-        request: RequestCycle,
-        target: Target,
-        tasks: set[Any],
-        drill: FaultyOrigin | None,
-        access: Access,
-    ) -> None:
-        """Begin a call that limits count, once its reservation is made.
-
-        Raises:
-            Refusal: a limit is spent, or it is not let in.
-        """
-        reservations = self.context.reservations
-        plan = self.plan(request.head, target, keep=False)
-        reservation = None if reservations is None else reservations.of(request, target)
-        if reservations is None or reservation is None:
-            self.begin(request, plan, tasks, drill)
-            return
-        reached = await reservations.make(reservation)
-        try:
-            await access.admit(target)
-            # From here on a rollout that ends finds the call.
-            of_kind = PacedCall if drill is None and self._paces(plan) else HeldCall
-            call = self._enter(of_kind, request, plan, tasks, drill, reservation.id)
-        except Refusal:
-            reservations.release(reservation.id)
-            raise
-        if reached is not None:
-            try:
-                if not await call.wait_for(reservations, reservation, reached):
-                    return
-            except BaseException:
-                call.dismiss()
-                raise
-        call.begin()
 
     # what a head says
 
@@ -249,17 +204,15 @@ class Relay:
             key_source=source,
             origin=origin,
         )  # fmt: skip
-        keep = keep and signer is None and head.method != "HEAD" and not self._paces(plan)
+        plan.holds = tuple(
+            hold
+            for hold in context.holds
+            if hold.claims(upstream.name, head.method, plan.facts.route)
+        )
+        keep = keep and signer is None and head.method != "HEAD" and not plan.holds
         if keep and target.rollout_id != UNATTRIBUTED:  # each of those is counted as it is read
             self._split(plan, head)
         return plan
-
-    def _paces(self, plan: PlannedHead) -> bool:
-        """Return True if calls that send a head wait for their turn; each is begun by itself."""
-        pacer = self.context.pacer
-        return pacer is not None and pacer.paces(
-            plan.target.upstream.name, plan.line[0], plan.facts.route
-        )
 
     def _split(self, plan: PlannedHead, head: RequestHead) -> None:
         """Split a head, and what is sent of it, at the length of its body; keep the plan then.
@@ -296,44 +249,38 @@ class Relay:
         request: RequestCycle,
         plan: PlannedHead,
         tasks: set[Any],
-        drill: FaultyOrigin | None = None,
+        stand_in: StandIn | None = None,
+        holds: tuple[Hold, ...] = (),
     ) -> None:
         """Begin a call that is admitted, whose request may be arriving.
 
-        Raises:
-            Refusal: there are as many calls as there may be.
-        """
-        of_kind = PacedCall if drill is None and self._paces(plan) else RelayedCall
-        self._enter(of_kind, request, plan, tasks, drill).begin()
-
-    def _enter(
-        self,
-        of_kind: type[CallKind],
-        request: RequestCycle,
-        plan: PlannedHead,
-        tasks: set[Any],
-        drill: FaultyOrigin | None,
-        call_id: str | None = None,
-    ) -> CallKind:
-        """Return a call that is in flight from now on, which has not begun yet.
+        Arguments:
+            stand_in: answers it, in its provider's place.
+            holds: of its rollout's rules; those of its head come after them.
 
         Raises:
             Refusal: there are as many calls as there may be.
         """
-        context, target, kind = self.context, plan.target, None
+        context, target = self.context, plan.target
         origin: Origin = plan.origin
-        if drill is not None:
-            plan.signer, origin, kind = None, drill, drill.kind
+        if stand_in is None:
+            holds += plan.holds
+        else:
+            plan.signer, origin = None, stand_in
         call = Call(
-            call_id or context.new_id(), target.rollout_id, target.upstream.name,
+            context.new_id(), target.rollout_id, target.upstream.name,
             request.head.method, target.path, context.wall(), context.clock(),
             request.head.headers, target.query, target.role, target.attribution,
-            plan.key_digest, drill is not None, plan.key_source, request.client,
+            plan.key_digest, stand_in is not None, plan.key_source, request.client,
         )  # fmt: skip
+        of_kind = HeldCall if holds else RelayedCall
         loop = asyncio.get_running_loop()
-        relayed = of_kind(context, call, plan, request, tasks, origin, loop, kind)
+        relayed = of_kind(context, call, plan, request, tasks, origin, loop, stand_in)
         context.live.enter(target.rollout_id, relayed)
-        return relayed
+        if isinstance(relayed, HeldCall):
+            relayed.begin_held(holds)
+        else:
+            relayed.begin()
 
     def refuse(self, request: RequestCycle, refusal: Refusal) -> None:
         """Answer why a call is not let in, as soon as its agent reads."""
@@ -432,6 +379,19 @@ class AgentConnection:
         task = self._loop.create_task(self._relay.begin_admitted(request, target, tasks))
         tasks.add(task)
         task.add_done_callback(admitted)
+
+
+async def _ruled(
+    access: Access, target: Target, method: str
+) -> tuple[StandIn | None, tuple[Hold, ...]]:
+    """Return what a rollout's rules have answer its call, and what has that wait."""
+    stand_in: StandIn | None = None
+    holds: list[Hold] = []
+    for rule, known in (await access.rules(target)).items():
+        stand_in = stand_in or await rule.stand_in(known, target, method)
+        if (hold := rule.hold(known, target, method)) is not None:
+            holds.append(hold)
+    return stand_in, tuple(holds)
 
 
 def _parsed(body: bytes) -> Payload | None:

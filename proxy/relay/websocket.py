@@ -239,10 +239,8 @@ class WebSocketRelay:
                 target, routes.UPGRADE, request.headers, shows_own_key=request.shows_own_key
             )
             if access is not None:
-                if await access.drilled(target):
-                    raise _over_http("is drilled: its failures are played")
-                if await access.limited(target):
-                    raise _over_http("has limits: its calls are counted")
+                for rule in await access.rules(target):
+                    raise _over_http(rule.why_no_socket)
                 await access.admit(target)
             # Nothing is awaited from here to `enter`: a rollout that ends finds the socket there.
             proxied = ProxiedWebSocket(context, target, request, receive, send)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import Literal
 from urllib.parse import urlsplit
+
+from proxy.feature import ReadOption
 
 
 class Auth(StrEnum):
@@ -24,18 +25,6 @@ class Auth(StrEnum):
     AWS = "aws"  # Bedrock: an AWS signature, or an API key as Bearer
     GOOGLE = "google"  # Vertex: a short-lived access token as Bearer
     NONE = "none"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenPace:
-    """The limits within which an operator has an upstream called, of each model and key.
-
-    None is no limit of theirs; what the provider states and its 429s count all the same.
-    """
-
-    requests_per_minute: float | None = None
-    tokens_per_minute: float | None = None
-    concurrency: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +46,7 @@ class Upstream:
 
     ``allow_link_local``: it may have an address that `proxy.routing.addresses` blocks otherwise.
 
-    ``pace``: calls wait for their turn within these limits; False: they do not, None: as the
-    setting ``pace`` says.
+    ``options``: what its table says that features read, by key.
     """
 
     name: str
@@ -69,7 +57,7 @@ class Upstream:
     key_env: str | None = None
     include_usage: bool = False
     allow_link_local: bool = False
-    pace: GivenPace | Literal[False] | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
 
     @cached_property
     def origin(self) -> str:
@@ -240,16 +228,23 @@ def checked_name(name: str) -> str:
     return plain
 
 
+_NO_OPTIONS: Mapping[str, ReadOption] = {}
+
+
 def allow_list(
-    changes: Mapping[str, Mapping[str, object]], *, local: bool = True
+    changes: Mapping[str, Mapping[str, object]],
+    *,
+    local: bool = True,
+    options: Mapping[str, ReadOption] = _NO_OPTIONS,
 ) -> dict[str, Upstream]:
     """Combine the built-in table with an operator's changes.
 
     Arguments:
         changes: name → any of ``url``, ``auth``, ``key_env``, ``include_usage``,
-            ``allow_link_local``, ``pace``.
+            ``allow_link_local``, and of ``options``.
         local: model servers on this machine have their usual addresses; else only those that
             are named in ``changes``.
+        options: read what features let a table say.
 
     Raises:
         ValueError: a name, URL or value is invalid; the message names it.
@@ -260,11 +255,13 @@ def allow_list(
         table |= {name: replace(BUILT_IN[name], url=None) for name in LOCAL.difference(named)}
     for raw_name, change in changes.items():
         name = checked_name(raw_name)
-        table[name] = _changed(table.get(name, Upstream(name=name, url=None)), change)
+        table[name] = _changed(table.get(name, Upstream(name=name, url=None)), change, options)
     return table
 
 
-def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
+def _changed(
+    upstream: Upstream, change: Mapping[str, object], options: Mapping[str, ReadOption]
+) -> Upstream:
     for key, value in change.items():
         match key, value:
             case "url", str():
@@ -277,8 +274,9 @@ def _changed(upstream: Upstream, change: Mapping[str, object]) -> Upstream:
                 upstream = replace(upstream, include_usage=value)
             case "allow_link_local", bool():
                 upstream = replace(upstream, allow_link_local=value)
-            case "pace", str() | dict():
-                upstream = replace(upstream, pace=_pace(upstream.name, value))
+            case _ if read := options.get(key):
+                own = {**upstream.options, key: read(upstream.name, value)}
+                upstream = replace(upstream, options=own)
             case _:
                 raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
     return upstream
@@ -289,23 +287,6 @@ def _url(name: str, value: str) -> str:
         return checked_url(value)
     except ValueError as error:
         raise ValueError(f"upstreams.{name}.url: {error}") from None
-
-
-def _pace(name: str, value: str | Mapping[str, object]) -> GivenPace | Literal[False]:
-    """Read ``"off"``, ``"learn"``, or a table of limits."""
-    if isinstance(value, str):
-        if value not in ("off", "learn"):
-            raise ValueError(f"upstreams.{name}.pace: {value!r} is neither 'off' nor 'learn'")
-        return GivenPace() if value == "learn" else False
-    limits: dict[str, float] = {}
-    for key, limit in value.items():
-        if key not in GivenPace.__dataclass_fields__:
-            known = ", ".join(GivenPace.__dataclass_fields__)
-            raise ValueError(f"upstreams.{name}.pace: {key!r} is none of {known}")
-        if isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0:
-            raise ValueError(f"upstreams.{name}.pace.{key}: must be a number greater than 0")
-        limits[key] = float(limit)
-    return GivenPace(**limits)
 
 
 def _auth(name: str, value: str) -> Auth:

@@ -11,12 +11,12 @@ import math
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from classifier.verdicts import plural
 from proxy.recording.backlog import left_behind, recover
-from proxy.relay.admission import Access
+from proxy.relay.admission import Access, RolloutRule
 from proxy.relay.context import LiveCalls
 from proxy.store.closings import Closings, ClosingState
 from proxy.store.database import Database
@@ -169,7 +169,7 @@ class Heartbeat:
 
     Arguments:
         worker: the process's name there.
-        access: learns which rollouts have a fault injected.
+        access: learns which rollouts are under ``rules`` although their calls prove nothing.
         ended_sessions: receives the sessions that ended in any process.
         spill_place: common beginning of the spill files' paths; None if nothing is spilled.
     """
@@ -180,12 +180,14 @@ class Heartbeat:
         *,
         worker: str,
         access: Access,
+        rules: Sequence[RolloutRule],
         ended_sessions: set[str],
         spill_place: Path | None,
     ) -> None:
         self._database = database
         self._worker = worker
         self._access = access
+        self._rules = rules
         self._ended_sessions = ended_sessions
         self._spill_place = spill_place
 
@@ -199,7 +201,7 @@ class Heartbeat:
         """Do all of it once; a failure is logged, and the next beat tries again."""
         try:
             self._database.heartbeat(self._worker, host=socket.gethostname(), now=time.time())
-            self._access.watch(self._database.rollouts.drilled() | self._database.budgets.limited())
+            self._access.watch({each for rule in self._rules for each in rule.watched()})
             self._ended_sessions.update(self._database.deployment.ended_sessions())
             self._recover()
         except Exception as error:  # of any kind: a process that stops beating is taken for dead

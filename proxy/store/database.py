@@ -15,19 +15,18 @@ from sqlalchemy import func, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
+from proxy.feature import modules
 from proxy.store import migrations, sqlite
 from proxy.store.batch_counts import store_next_kinds
-from proxy.store.budgets import Budgets
 from proxy.store.calls import Calls
 from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
-from proxy.store.deployment import Alerts, Deployment, Workers
+from proxy.store.deployment import Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import Breakers, EventLog
 from proxy.store.groups import Groups
 from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
-from proxy.store.pace import PaceShares
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
 from proxy.store.schema import Partitions
@@ -35,6 +34,8 @@ from proxy.store.tables import server
 from proxy.store.verdicts import Verdicts
 
 T = TypeVar("T")
+
+_ = [*modules("tables")]  # on the one metadata, like those of `proxy.store.tables`
 
 log = logging.getLogger("truezero")
 
@@ -46,9 +47,9 @@ RESTART_GRACE_S = 5.0
 class Database:
     """One database, shared by every worker and replica.
 
-    Its contents are attributes: ``calls``, ``rollouts``, ``budgets``, ``closings``,
-    ``references``, ``verdicts``, ``groups``, ``breakers``, ``events``, ``alerts``,
-    ``pace_shares``, ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
+    Its contents are attributes: ``calls``, ``rollouts``, ``closings``,
+    ``references``, ``verdicts``, ``groups``, ``breakers``, ``events``,
+    ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
 
     Arguments:
         url: an SQLAlchemy URL; ``sqlite:///file.db`` or a path is SQLite.
@@ -61,11 +62,10 @@ class Database:
         self._url = url_of(url)
         self.is_sqlite = self._url.get_backend_name() == "sqlite"
         connections = sqlite.connections(self._url) if self.is_sqlite else _postgres(self._url)
-        self._connections = connections
+        self.connections = connections
         self._partitions = None if self.is_sqlite else Partitions(connections)
         self.calls = Calls(connections, self._reconnect)
         self.rollouts = Rollouts(connections)
-        self.budgets = Budgets(connections)
         self.closings = Closings(connections)
         self.references = References(connections)
         self.verdicts = Verdicts(connections)
@@ -74,8 +74,6 @@ class Database:
         self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)
-        self.alerts = Alerts(connections)
-        self.pace_shares = PaceShares(connections)
         self.lane_minutes = LaneMinutes(connections)
         self.lane_probes = LaneProbes(connections)
 
@@ -113,7 +111,7 @@ class Database:
             DatabaseUnavailable: the database cannot be opened or written.
             UnusableDatabase: a later version wrote it, or a copy into it did not finish.
         """
-        with self._connections.maintaining() as connection:
+        with self.connections.maintaining() as connection:
             versions = migrations.upgrade(connection)
             with connection.begin():
                 migrations.refuse_unfinished(connection)
@@ -129,16 +127,16 @@ class Database:
 
     def close(self) -> None:
         """Close every connection."""
-        self._connections.close()
+        self.connections.close()
 
     def read(self, question: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """Call a function of `proxy.store.statistics` with a connection as first argument."""
-        with self._connections.reading() as connection:
+        with self.connections.reading() as connection:
             return question(connection, *args, **kwargs)
 
     def change(self, work: Callable[..., T], *args: Any) -> T:
         """Call a maintenance function in one transaction, which may take minutes."""
-        with self._connections.maintaining() as connection, connection.begin():
+        with self.connections.maintaining() as connection, connection.begin():
             return work(connection, *args)
 
     def heartbeat(self, worker: str, *, host: str, now: float) -> None:
@@ -154,13 +152,13 @@ class Database:
         Raises:
             StoreError: the file cannot be written now.
         """
-        if self._connections.checkpoints is not None:
-            self._connections.checkpoints.run()
+        if self.connections.checkpoints is not None:
+            self.connections.checkpoints.run()
 
     def is_reachable(self) -> bool:
         """Return True if the database can be read now, from its file and not from a cache."""
         try:
-            with self._reconnecting(), self._connections.reading() as connection:
+            with self._reconnecting(), self.connections.reading() as connection:
                 if self.is_sqlite:  # https://www.sqlite.org/pragma.html#pragma_shrink_memory
                     connection.execute(text("PRAGMA shrink_memory"))
                 connection.execute(select(func.count()).select_from(server))
@@ -176,7 +174,7 @@ class Database:
         if self.is_sqlite:
             return None
         up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
-        with self._connections.reading() as connection:
+        with self.connections.reading() as connection:
             return float(connection.scalar(select(up_for)) or 0)
 
     def _add_partitions(self, now: float) -> None:
@@ -199,12 +197,12 @@ class Database:
         """
         if _locked(error):
             return
-        place = self._connections.place
+        place = self.connections.place
         if place is not None and place.gone:
             self._report_deleted()
             return
         self.calls.forget_rollouts()
-        self._connections.let_go()
+        self.connections.let_go()
         if place is not None and (_broken(error) or _replaced(place)):
             place.forget()
         if _tables_missing(error):

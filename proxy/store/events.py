@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from classifier.breakers import BreakerState, Phase
+from classifier.breakers import at as breaker_at
 from classifier.groups import Group
 from classifier.records import Exchange
 from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource, hold
@@ -147,6 +148,17 @@ class Breakers:
         """Return the breakers of a batch, by lane."""
         with self._connections.reading() as connection:
             return states_of(connection, batch)
+
+    def opened(self, *, since: float, now: float) -> list[BreakerState]:
+        """Return the breakers that opened after ``since`` and let no rollout in, or one."""
+        query = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
+        with self._connections.reading() as connection:
+            states = [decode_state(text) for text in connection.execute(query).scalars()]
+        return [
+            state
+            for state in states
+            if (state.opened_at or 0.0) >= since and breaker_at(state, now).phase != Phase.CLOSED
+        ]
 
     def failed_alike(self, state: BreakerState, *, limit: int) -> list[str]:
         """Return the rollouts that failed as a breaker's streak did, the oldest first."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
@@ -15,10 +15,9 @@ from classifier.breakers import BreakerState
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
-from proxy.budgets import BudgetLimits
+from proxy.feature import modules
 from proxy.store.batch_counts import forget_kinds
 from proxy.store.batch_versions import changing
-from proxy.store.budgets import RegisteredLimits
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
@@ -58,14 +57,42 @@ class PreparedRegistration:
 
     ``admit`` is called with the breakers of its batch, in the same transaction, so that no two
     processes admit the same probe. ``policy`` is how it is to be judged; its batch's first
-    registration decides.
+    registration decides. ``asked``: what it asks for of features, by their names.
     """
 
     registration: Registration
     admit: Admit | None = None
     policy: PolicyTerms = field(default_factory=PolicyTerms)
-    limits: BudgetLimits | None = None
-    batch_limits: BudgetLimits | None = None
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+
+class RegistrationPart(Protocol):
+    """The part of a feature in registrations, within their transaction.
+
+    It is the result of ``begin(connection, registrations)`` of the module ``registration`` of a
+    feature, which has ``FIELDS``, those of a request that it takes, too, and ``prepare(request)``.
+    What that returns is in ``asked``, by the feature's name.
+    """
+
+    def refuses(self, prepared: PreparedRegistration) -> str | None:
+        """Return the sentence why its batch cannot have what a registration asks for."""
+        ...
+
+    def differs(self, prepared: PreparedRegistration) -> bool:
+        """Return True if a rollout was registered with something else before."""
+        ...
+
+    def take(self, prepared: PreparedRegistration) -> None:
+        """Have the next `write` store what a registration asks for."""
+        ...
+
+    def write(self) -> None:
+        """Write what was taken."""
+        ...
+
+    def rules(self, rollout_id: str) -> bool:
+        """Return True if a rollout's calls are under a rule of the feature."""
+        ...
 
 
 def register(
@@ -86,7 +113,7 @@ def register(
                 else replace(
                     admissions.of(each),
                     policy=work.policy(_id(each)),
-                    limited=work.limited(_id(each)),
+                    ruled=work.ruled(_id(each)),
                 )
             )
             for each, refused in zip(registrations, results, strict=True)
@@ -107,9 +134,9 @@ class _Work:
         self._now = now
         self._rows = _rows(connection, map(_id, registrations))
         self._standing: dict[str, Mapping[str, str | None]] = {}
-        batches = {each.registration.batch for each in registrations} - {None}
-        ids = set(map(_id, registrations))
-        self._limits = RegisteredLimits(connection, ids=ids, batches=batches)
+        self._parts: list[RegistrationPart] = [
+            module.begin(connection, registrations) for _, module in modules("registration")
+        ]
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
 
@@ -123,13 +150,14 @@ class _Work:
         }
         if differing:
             return Registered(differing=differing)
-        if not self._limits.allow(registration, prepared.batch_limits):
-            return Registered(limits=True)
+        for part in self._parts:
+            if (refused := part.refuses(prepared)) is not None:
+                return Registered(refused=refused)
         if row is None:
             row = {"id": registration.id, "registered": True, "created_at": self._now}
             self._fresh[registration.id] = row | attributes | terms
         elif row["registered"]:
-            if _differs(row, attributes) or self._limits.differs(registration.id, prepared.limits):
+            if _differs(row, attributes) or any(part.differs(prepared) for part in self._parts):
                 return Registered(conflict=True)
         elif row["outcome"] is not None and _differs(row, attributes):
             return Registered(conflict=True)  # its verdict may be final
@@ -138,7 +166,8 @@ class _Work:
         self._rows[registration.id] = {**row, "registered": True, **attributes, **terms}
         if registration.batch is not None:
             self._standing[registration.batch] = terms
-        self._limits.take(registration, prepared.limits, prepared.batch_limits)
+        for part in self._parts:
+            part.take(prepared)
         return None
 
     def write(self) -> set[str]:
@@ -155,16 +184,17 @@ class _Work:
                     lost.add(name)
         if self._filled:
             fill_in(self._connection, self._filled)
-        self._limits.write()
+        for part in self._parts:
+            part.write()
         return lost
 
     def policy(self, rollout_id: str) -> Mapping[str, str | None]:
         """Return the columns that say how a rollout is judged."""
         return {name: self._rows[rollout_id].get(name) for name in TERMS}
 
-    def limited(self, rollout_id: str) -> bool:
-        """Return True if limits count a rollout's calls."""
-        return self._limits.limited(rollout_id)
+    def ruled(self, rollout_id: str) -> bool:
+        """Return True if a rollout's calls are under a rule of some feature."""
+        return any(part.rules(rollout_id) for part in self._parts)
 
     def skipped(self, rollout_id: str) -> str | None:
         """Return why a rollout was not admitted before."""
@@ -485,25 +515,6 @@ class Rollouts:
         query = select(rollouts.c.id).where(named, alive, rollouts.c.outcome_at.is_(None))
         with self._connections.reading() as connection:
             return list(connection.execute(query.order_by(rollouts.c.created_at)).scalars())
-
-    def drilled(self) -> frozenset[str]:
-        """Return rollouts without an outcome that have faults to inject."""
-        query = select(rollouts.c.id).where(
-            rollouts.c.fault.is_not(None), rollouts.c.outcome_at.is_(None)
-        )
-        with self._connections.reading() as connection:
-            return frozenset(connection.execute(query).scalars())
-
-    def next_drilled_call(self, rollout_id: str) -> int:
-        """Count one more call of a drilled rollout; returns its number, from 1 across processes."""
-        counted = (
-            update(rollouts)
-            .where(rollouts.c.id == rollout_id)
-            .values(fault_calls=rollouts.c.fault_calls + 1)
-            .returning(rollouts.c.fault_calls)
-        )
-        with self._connections.writing() as connection:
-            return int(connection.execute(counted).scalar_one())
 
 
 def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:

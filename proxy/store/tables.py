@@ -36,10 +36,10 @@ from classifier.verdicts import Verdict
 
 metadata = MetaData()
 
-_COUNT = Integer().with_variant(BigInteger, "postgresql")  # SQLite's reach as far
+COUNT = Integer().with_variant(BigInteger, "postgresql")  # SQLite's reach as far
 
 
-def _text(longest: int) -> TypeEngine[str]:
+def text_of(longest: int) -> TypeEngine[str]:
     """Declare a text and its intended length; neither database truncates a longer one."""
     return String(longest).with_variant(Text, "postgresql")
 
@@ -69,20 +69,20 @@ def _listed_by(
 server = Table(
     "server",
     metadata,
-    Column("name", _text(40), primary_key=True),
-    Column("value", _text(200), nullable=False),
+    Column("name", text_of(40), primary_key=True),
+    Column("value", text_of(200), nullable=False),
 )
 
 rollouts = Table(
     "rollouts",
     metadata,
-    Column("id", _text(200), primary_key=True),
-    Column("batch", _text(200)),
-    Column("task", _text(200)),
+    Column("id", text_of(200), primary_key=True),
+    Column("batch", text_of(200)),
+    Column("task", text_of(200)),
     Column("attempt", Integer),
-    Column("model", _text(200)),
-    Column("upstream", _text(64)),
-    Column("usage_channel", _text(8), nullable=False, server_default="proxy"),
+    Column("model", text_of(200)),
+    Column("upstream", text_of(64)),
+    Column("usage_channel", text_of(8), nullable=False, server_default="proxy"),
     Column("metadata", Text),  # JSON, the runner's own
     Column("registered", Boolean, nullable=False, server_default="0"),
     Column("created_at", Float, nullable=False),  # seconds since the epoch, as all times here
@@ -96,18 +96,18 @@ rollouts = Table(
     Column("fallbacks", Text),  # further models that count as `model`, one a line
     Column("closed_at", Float),  # from when its calls have ended in every process
     Column("closed_calls", Integer),  # how many of them were on record then
-    Column("agents", _text(16)),  # trusted, untrusted: one for all of a batch
-    Column("validity", _text(16)),  # invalid, suspect, none: likewise
-    Column("max_steps", _text(16)),  # score, exclude: likewise
+    Column("agents", text_of(16)),  # trusted, untrusted: one for all of a batch
+    Column("validity", text_of(16)),  # invalid, suspect, none: likewise
+    Column("max_steps", text_of(16)),  # score, exclude: likewise
     Column("repeat", Integer),  # which sample of its task, from 0
     Column("repeats", Integer),  # how many samples of its task its batch is to have
-    Column("content_filter", _text(16)),  # failure, answer: one for all of a batch
+    Column("content_filter", text_of(16)),  # failure, answer: one for all of a batch
     Column("group_revision", Integer),  # how often its group has settled, where its end settled it
-    Column("budget", _text(16)),  # score, exclude: one for all of a batch
+    Column("budget", text_of(16)),  # score, exclude: one for all of a batch
     Column("limit_reached", Text),  # JSON of classifier.records.LimitReached
-    Column("reward_range", _text(80)),  # JSON, least and greatest reward: one for all of a batch
+    Column("reward_range", text_of(80)),  # JSON, least and greatest reward: one for all of a batch
     Column("client_cache", Boolean),  # its client has a cache of its own
-    Column("score_key", _text(200)),  # of its rewards, the score: one for all of a batch
+    Column("score_key", text_of(200)),  # of its rewards, the score: one for all of a batch
     Index("rollouts_batch", "batch", "created_at", "id"),
     Index("rollouts_task", "task", "created_at", "id"),
     Index("rollouts_group", "batch", "task", "created_at", "id"),
@@ -128,73 +128,73 @@ FAILED = (
 exchanges = Table(
     "exchanges",
     metadata,
-    Column("rollout_id", _text(200), primary_key=True),
-    Column("id", _text(32), primary_key=True),
+    Column("rollout_id", text_of(200), primary_key=True),
+    Column("id", text_of(32), primary_key=True),
     Column("started_at", Float, nullable=False),
-    Column("kind", _text(16), nullable=False),
-    Column("method", _text(16), nullable=False),
-    Column("role", _text(40), nullable=False),
-    Column("upstream", _text(64), nullable=False),
-    Column("api", _text(64), nullable=False),
-    Column("model", _text(200)),
-    Column("answered_model", _text(200)),
-    Column("status", _COUNT),
-    Column("ending", _text(20)),
+    Column("kind", text_of(16), nullable=False),
+    Column("method", text_of(16), nullable=False),
+    Column("role", text_of(40), nullable=False),
+    Column("upstream", text_of(64), nullable=False),
+    Column("api", text_of(64), nullable=False),
+    Column("model", text_of(200)),
+    Column("answered_model", text_of(200)),
+    Column("status", COUNT),
+    Column("ending", text_of(20)),
     Column("streamed", Boolean),
     Column("first_byte_s", Float),
     Column("first_token_s", Float),
     Column("duration_s", Float),
-    Column("input_tokens", _COUNT),
-    Column("output_tokens", _COUNT),
-    Column("cached_input_tokens", _COUNT),
-    Column("cache_write_tokens", _COUNT),
-    Column("reasoning_tokens", _COUNT),
-    Column("total_tokens", _COUNT),
-    Column("input_total", _COUNT),
-    Column("output_total", _COUNT),
-    Column("usage_source", _text(16), nullable=False),
+    Column("input_tokens", COUNT),
+    Column("output_tokens", COUNT),
+    Column("cached_input_tokens", COUNT),
+    Column("cache_write_tokens", COUNT),
+    Column("reasoning_tokens", COUNT),
+    Column("total_tokens", COUNT),
+    Column("input_total", COUNT),
+    Column("output_total", COUNT),
+    Column("usage_source", text_of(16), nullable=False),
     Column("cost_usd", Float),
-    Column("finish_reason", _text(64)),
-    Column("tool_calls", _COUNT),
+    Column("finish_reason", text_of(64)),
+    Column("tool_calls", COUNT),
     Column("output_seen", Boolean),
     Column("has_tools", Boolean),
-    Column("subcategory", _text(20)),
-    Column("reason", _text(40)),
+    Column("subcategory", text_of(20)),
+    Column("reason", text_of(40)),
     Column("transient", Boolean),
-    Column("rule", _text(64)),
-    Column("error_code", _text(64)),
+    Column("rule", text_of(64)),
+    Column("error_code", text_of(64)),
     Column("retry_after_s", Float),
-    Column("provider_request_id", _text(128)),
-    Column("request_bytes", _COUNT, nullable=False),
-    Column("response_bytes", _COUNT, nullable=False),
-    Column("request_digest", _text(32)),
-    Column("sdk_retry", _COUNT),
-    Column("attribution_source", _text(20), nullable=False),
-    Column("key_digest", _text(16)),
+    Column("provider_request_id", text_of(128)),
+    Column("request_bytes", COUNT, nullable=False),
+    Column("response_bytes", COUNT, nullable=False),
+    Column("request_digest", text_of(32)),
+    Column("sdk_retry", COUNT),
+    Column("attribution_source", text_of(20), nullable=False),
+    Column("key_digest", text_of(16)),
     Column("injected", Boolean, nullable=False),
-    Column("deaf", _text(64)),
+    Column("deaf", text_of(64)),
     Column("content_seen", Boolean),
-    Column("response_digest", _text(32)),
+    Column("response_digest", text_of(32)),
     Column("pending", Boolean),
-    Column("selector_digest", _text(32)),
-    Column("key_source", _text(16)),
+    Column("selector_digest", text_of(32)),
+    Column("key_source", text_of(16)),
     Column("model_ambiguous", Boolean),
     Column("held", Boolean),
-    Column("output_limit", _COUNT),
-    Column("prompt_words", _COUNT),
-    Column("continues", _text(32)),
+    Column("output_limit", COUNT),
+    Column("prompt_words", COUNT),
+    Column("continues", text_of(32)),
     Column("begun_elsewhere", Boolean),
     Column("written_call", Boolean),
     Column("fallback", Boolean),
-    Column("served_by", _text(64)),
-    Column("system_fingerprint", _text(64)),
-    Column("weight_version", _text(64)),
-    Column("answer_state", _text(16)),
+    Column("served_by", text_of(64)),
+    Column("system_fingerprint", text_of(64)),
+    Column("weight_version", text_of(64)),
+    Column("answer_state", text_of(16)),
     Column("inferred", Boolean),
-    Column("output_digest", _text(32)),
-    Column("output_reads_as", _text(20)),
+    Column("output_digest", text_of(32)),
+    Column("output_reads_as", text_of(20)),
     Column("held_s", Float),
-    Column("billed_as", _text(20)),
+    Column("billed_as", text_of(20)),
     Index("exchanges_started", "started_at"),
     Index("exchanges_failed", "started_at", sqlite_where=text(FAILED)),
     sqlite_with_rowid=False,
@@ -205,15 +205,15 @@ exchanges = Table(
 lane_minutes = Table(
     "lane_minutes",
     metadata,
-    Column("minute", _COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
-    Column("upstream", _text(64), primary_key=True),
-    Column("model", _text(200), primary_key=True),  # as it was asked for; empty: none was named
-    Column("key_digest", _text(16), primary_key=True),  # empty: no key was sent
-    Column("server", _text(64), primary_key=True),  # that answered; empty: none was named
+    Column("minute", COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
+    Column("upstream", text_of(64), primary_key=True),
+    Column("model", text_of(200), primary_key=True),  # as it was asked for; empty: none was named
+    Column("key_digest", text_of(16), primary_key=True),  # empty: no key was sent
+    Column("server", text_of(64), primary_key=True),  # that answered; empty: none was named
     Column("slot", BigInteger, primary_key=True, autoincrement=False),
-    Column("answered", _COUNT, nullable=False),  # calls
-    Column("failures", _COUNT, nullable=False),  # failed calls, without rejected requests
-    Column("others", _COUNT, nullable=False),  # rejected requests, and calls that agents left
+    Column("answered", COUNT, nullable=False),  # calls
+    Column("failures", COUNT, nullable=False),  # failed calls, without rejected requests
+    Column("others", COUNT, nullable=False),  # rejected requests, and calls that agents left
     Column("first_failed_at", Float),
     Column("last_failed_at", Float),
     Column("last_answered_at", Float, nullable=False),  # 0: none was
@@ -228,18 +228,18 @@ lane_minutes = Table(
 open_calls = Table(
     "open_calls",
     metadata,
-    Column("id", _text(32), primary_key=True),
-    Column("rollout_id", _text(200), nullable=False),
-    Column("worker", _text(32), nullable=False),
+    Column("id", text_of(32), primary_key=True),
+    Column("rollout_id", text_of(200), nullable=False),
+    Column("worker", text_of(32), nullable=False),
     Column("started_at", Float, nullable=False),
-    Column("kind", _text(16), nullable=False),
-    Column("method", _text(16), nullable=False),
-    Column("role", _text(40), nullable=False),
-    Column("upstream", _text(64), nullable=False),
-    Column("api", _text(64), nullable=False),
-    Column("model", _text(200)),
-    Column("attribution_source", _text(20), nullable=False),
-    Column("key_digest", _text(16)),
+    Column("kind", text_of(16), nullable=False),
+    Column("method", text_of(16), nullable=False),
+    Column("role", text_of(40), nullable=False),
+    Column("upstream", text_of(64), nullable=False),
+    Column("api", text_of(64), nullable=False),
+    Column("model", text_of(200)),
+    Column("attribution_source", text_of(20), nullable=False),
+    Column("key_digest", text_of(16)),
     Index("open_calls_rollout", "rollout_id"),
     Index("open_calls_worker", "worker"),
     sqlite_with_rowid=False,
@@ -248,8 +248,8 @@ open_calls = Table(
 workers = Table(
     "workers",
     metadata,
-    Column("id", _text(32), primary_key=True),
-    Column("host", _text(200), nullable=False),
+    Column("id", text_of(32), primary_key=True),
+    Column("host", text_of(200), nullable=False),
     Column("pid", Integer, nullable=False),
     Column("seen_at", Float, nullable=False),
     Column("closed_up_to", Integer),  # the number in `closings` up to which it has ended calls
@@ -260,7 +260,7 @@ workers = Table(
 closings = Table(
     "closings",
     metadata,
-    Column("rollout_id", _text(200), primary_key=True),
+    Column("rollout_id", text_of(200), primary_key=True),
     Column("number", Integer, nullable=False),
     Column("at", Float, nullable=False),
     Index("closings_number", "number"),
@@ -273,32 +273,32 @@ UNSCORED = "(provisional OR scoreable <> 'yes' OR reward IS NULL)"
 verdicts = Table(
     "verdicts",
     metadata,
-    Column("rollout_id", _text(200), primary_key=True),
-    Column("batch", _text(200)),
-    Column("health", _text(24), nullable=False),
-    Column("subcategory", _text(20)),
-    Column("fingerprint", _text(80)),
-    Column("cause", _text(200)),
-    Column("lane", _text(300)),
+    Column("rollout_id", text_of(200), primary_key=True),
+    Column("batch", text_of(200)),
+    Column("health", text_of(24), nullable=False),
+    Column("subcategory", text_of(20)),
+    Column("fingerprint", text_of(80)),
+    Column("cause", text_of(200)),
+    Column("lane", text_of(300)),
     Column("provisional", Boolean, nullable=False),
-    Column("scoreable", _text(8), nullable=False),
+    Column("scoreable", text_of(8), nullable=False),
     Column("reward", Float),  # the one number of the result, null where it does not count
-    Column("input_tokens", _COUNT),
-    Column("output_tokens", _COUNT),
-    Column("total_tokens", _COUNT),
+    Column("input_tokens", COUNT),
+    Column("output_tokens", COUNT),
+    Column("total_tokens", COUNT),
     Column("cost_usd", Float),
-    Column("price_table", _text(40)),  # which prices the cost stands on
+    Column("price_table", text_of(40)),  # which prices the cost stands on
     Column("given_at", Float, nullable=False),
-    Column("calls", _COUNT, nullable=False, server_default="0"),  # ended ones that it saw
+    Column("calls", COUNT, nullable=False, server_default="0"),  # ended ones that it saw
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
-    Column("attributed_to", _text(16)),
+    Column("attributed_to", text_of(16)),
     Column("neighbours", Text),  # JSON, what a final one stands on of other rollouts
     Column("validity", Text),  # worst level and checks with a finding, between blanks
     Column("unattributed_calls", Integer),  # those that named no rollout while this one ran
-    Column("summed_calls", _COUNT),  # that used tokens, as far as is known
-    Column("tokens_known_calls", _COUNT),  # of them, with counts
-    Column("cost_known_calls", _COUNT),  # of them, in the cost
+    Column("summed_calls", COUNT),  # that used tokens, as far as is known
+    Column("tokens_known_calls", COUNT),  # of them, with counts
+    Column("cost_known_calls", COUNT),  # of them, in the cost
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
     Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
     Column("reference_series", Text),  # JSON, what a final one stands on of reference calls
@@ -307,7 +307,7 @@ verdicts = Table(
     Column("passes_tokens", Float),  # what a final one stands on of its task's other passes
     Column("unearned", Boolean),  # a reward was reported, and no call was answered
     # Alike where a batch counts rollouts alike (`classifier.rollup.kind_of`); null: read it singly.
-    Column("counted", _COUNT, info={"derived": True}),
+    Column("counted", COUNT, info={"derived": True}),
     Column("taken", Float, info={"derived": True}),  # a reported score that does not count
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
@@ -329,15 +329,15 @@ verdicts = Table(
 reference_series = Table(
     "reference_series",
     metadata,
-    Column("id", _text(32), primary_key=True),
-    Column("upstream", _text(64), nullable=False),
-    Column("model", _text(200), nullable=False),  # as it is asked
-    Column("api", _text(64), nullable=False),
-    Column("worker", _text(32), nullable=False),
+    Column("id", text_of(32), primary_key=True),
+    Column("upstream", text_of(64), nullable=False),
+    Column("model", text_of(200), nullable=False),  # as it is asked
+    Column("api", text_of(64), nullable=False),
+    Column("worker", text_of(32), nullable=False),
     Column("started_at", Float, nullable=False),
     Column("ended_at", Float),
     Column("calls", Text, nullable=False, server_default="[]"),  # JSON, in order
-    Column("not_run", _text(16)),  # why no question was asked, or none counts
+    Column("not_run", text_of(16)),  # why no question was asked, or none counts
     Index("reference_series_lane", "upstream", "model", "started_at"),
     Index("reference_series_started", "started_at"),
     sqlite_with_rowid=False,
@@ -347,9 +347,9 @@ reference_series = Table(
 reference_failures = Table(
     "reference_failures",
     metadata,
-    Column("rollout_id", _text(200), primary_key=True),
-    Column("exchange_id", _text(32), primary_key=True),
-    Column("series_id", _text(32), nullable=False),
+    Column("rollout_id", text_of(200), primary_key=True),
+    Column("exchange_id", text_of(32), primary_key=True),
+    Column("series_id", text_of(32), nullable=False),
     Index("reference_failures_series", "series_id"),
     sqlite_with_rowid=False,
 )
@@ -357,32 +357,9 @@ reference_failures = Table(
 breakers = Table(
     "breakers",
     metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("lane", _text(300), primary_key=True),
+    Column("batch", text_of(200), primary_key=True),
+    Column("lane", text_of(300), primary_key=True),
     Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
-    sqlite_with_rowid=False,
-)
-
-# What each process may use of a lane's rate limits, and the calls that wait there.
-pace_shares = Table(
-    "pace_shares",
-    metadata,
-    Column("upstream", _text(64), primary_key=True),
-    Column("model", _text(200), primary_key=True),
-    Column("key_digest", _text(16), primary_key=True),
-    Column("worker", _text(32), primary_key=True),
-    Column("share", Float, nullable=False),
-    Column("rollouts", Float, nullable=False),
-    Column("waiting", _COUNT, nullable=False),
-    Column("longest_s", Float, nullable=False),
-    Column("blocked_until", Float, nullable=False),
-    Column("expires_at", Float, nullable=False),
-    Column("in_flight", Float, nullable=False, server_default="0"),
-    Column("answered", Float, nullable=False, server_default="0"),  # calls a second
-    Column("rate", Float),  # of the whole lane, as 429s taught
-    Column("rate_at", Float),
-    Column("at_once", Float),
-    Column("at_once_at", Float),
     sqlite_with_rowid=False,
 )
 
@@ -390,8 +367,8 @@ pace_shares = Table(
 lane_probes = Table(
     "lane_probes",
     metadata,
-    Column("upstream", _text(64), primary_key=True),  # empty: any
-    Column("model", _text(200), primary_key=True),  # the same
+    Column("upstream", text_of(64), primary_key=True),  # empty: any
+    Column("model", text_of(200), primary_key=True),  # the same
     Column("at", Float, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -400,54 +377,10 @@ lane_probes = Table(
 batch_runs = Table(
     "batch_runs",
     metadata,
-    Column("batch", _text(200), primary_key=True),
-    Column("run", _text(200), primary_key=True),  # empty: nobody said that they begin
+    Column("batch", text_of(200), primary_key=True),
+    Column("run", text_of(200), primary_key=True),  # empty: nobody said that they begin
     Column("begun_at", Float, nullable=False),
     Column("ended_at", Float),
-    sqlite_with_rowid=False,
-)
-
-# The limits of rollouts and batches, and what is spent of them. A rollout of a batch with limits
-# has a row without any of its own.
-budgets = Table(
-    "budgets",
-    metadata,
-    Column("kind", _text(8), primary_key=True),  # rollout, batch
-    Column("name", _text(200), primary_key=True),
-    Column("batch", _text(200)),  # of a rollout
-    Column("declared", Text),  # JSON, the limits as registered; those below may be raised since
-    Column("calls", _COUNT),
-    Column("tokens", _COUNT),
-    Column("cost_usd", Float),
-    Column("seconds", Float),
-    Column("on_limit", _text(8)),  # refuse, pause
-    Column("pause_s", Float),
-    Column("spent_calls", _COUNT, nullable=False, server_default="0"),
-    Column("spent_tokens", _COUNT, nullable=False, server_default="0"),
-    Column("spent_cost_usd", Float, nullable=False, server_default="0"),
-    Column("spent_seconds", Float, nullable=False, server_default="0"),
-    Column("largest_tokens", _COUNT, nullable=False, server_default="0"),  # of one call so far
-    Column("largest_cost_usd", Float, nullable=False, server_default="0"),
-    Column("largest_seconds", Float, nullable=False, server_default="0"),
-    Column("reached_at", Float),  # since when a limit is spent
-    Index("budgets_batch", "batch"),
-    sqlite_with_rowid=False,
-)
-
-# What calls in flight have reserved; who buries a dead process settles its reservations.
-reservations = Table(
-    "reservations",
-    metadata,
-    Column("id", _text(32), primary_key=True),  # of the call
-    Column("rollout_id", _text(200)),  # null for a role other than agent
-    Column("batch", _text(200)),  # null where it has no limits
-    Column("worker", _text(32), nullable=False),
-    Column("tokens", _COUNT, nullable=False),
-    Column("cost_usd", Float, nullable=False),
-    Column("seconds", Float, nullable=False),
-    Index("reservations_rollout", "rollout_id"),
-    Index("reservations_batch", "batch"),
-    Index("reservations_worker", "worker"),
     sqlite_with_rowid=False,
 )
 
@@ -455,10 +388,10 @@ reservations = Table(
 events = Table(
     "events",
     metadata,
-    Column("id", _COUNT, primary_key=True, autoincrement=True),
-    Column("kind", _text(24), nullable=False),
-    Column("rollout_id", _text(200)),
-    Column("batch", _text(200)),  # null for a call: its rollout knows
+    Column("id", COUNT, primary_key=True, autoincrement=True),
+    Column("kind", text_of(24), nullable=False),
+    Column("rollout_id", text_of(200)),
+    Column("batch", text_of(200)),  # null for a call: its rollout knows
     Column("at", Float, nullable=False),
     Column("data", Text, nullable=False),  # JSON
     Index("events_at", "at"),
@@ -505,15 +438,15 @@ USAGE_SUMS = ("cost_usd", "seconds")
 call_usage = Table(
     "call_usage",
     metadata,
-    Column("batch", _text(200), primary_key=True),  # empty for a call of no batch
-    Column("minute", _COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
-    Column("model", _text(200), primary_key=True),  # that answered, else that was asked for
-    Column("upstream", _text(64), primary_key=True),
-    Column("role", _text(40), primary_key=True),
-    Column("cause", _text(20), primary_key=True),  # subcategory; empty where it did not fail
-    Column("basis", _text(8), primary_key=True),  # what its cost stands on: see `schema.KEYS`
+    Column("batch", text_of(200), primary_key=True),  # empty for a call of no batch
+    Column("minute", COUNT, primary_key=True, autoincrement=False),  # of its start, since 1970
+    Column("model", text_of(200), primary_key=True),  # that answered, else that was asked for
+    Column("upstream", text_of(64), primary_key=True),
+    Column("role", text_of(40), primary_key=True),
+    Column("cause", text_of(20), primary_key=True),  # subcategory; empty where it did not fail
+    Column("basis", text_of(8), primary_key=True),  # what its cost stands on: see `schema.KEYS`
     Column("slot", Integer, primary_key=True, autoincrement=False),
-    *(Column(name, _COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
+    *(Column(name, COUNT, nullable=False, server_default="0") for name in USAGE_COUNTS),
     *(Column(name, Float, nullable=False, server_default="0") for name in USAGE_SUMS),
     sqlite_with_rowid=False,
 )
@@ -522,9 +455,9 @@ call_usage = Table(
 unjudged = Table(
     "unjudged",
     metadata,
-    Column("rollout_id", _text(200), primary_key=True),
-    Column("batch", _text(200)),
-    Column("change", _COUNT, nullable=False),  # another number with each change
+    Column("rollout_id", text_of(200), primary_key=True),
+    Column("batch", text_of(200)),
+    Column("change", COUNT, nullable=False),  # another number with each change
     Index("unjudged_batch", "batch"),
     sqlite_with_rowid=False,
 )
@@ -533,10 +466,10 @@ unjudged = Table(
 batches = Table(
     "batches",
     metadata,
-    Column("batch", _text(200), primary_key=True),
+    Column("batch", text_of(200), primary_key=True),
     Column("first_at", Float, nullable=False),  # when its first rollout began
     Column("last_at", Float, nullable=False),
-    Column("version", _COUNT, nullable=False, server_default="0"),  # raised by each change
+    Column("version", COUNT, nullable=False, server_default="0"),  # raised by each change
     Index("batches_newest", "last_at", "batch"),
     sqlite_with_rowid=False,
 )
@@ -651,13 +584,13 @@ class Registered:
     """The result of a registration: a conflict, or the sentence that says why it is skipped.
 
     ``differing``: what its batch's policy says, where the registration says otherwise.
-    ``policy``: that by which it is judged; None: as the service's says. ``limits``: its batch has
-    other limits. ``limited``: limits of its own or its batch's count its calls.
+    ``policy``: that by which it is judged; None: as the service's says. ``refused``: why its batch
+    cannot have what it asks for. ``ruled``: its calls are under a feature's rule.
     """
 
     conflict: bool = False
-    limits: bool = False
-    limited: bool = False
+    refused: str | None = None
+    ruled: bool = False
     differing: Mapping[str, str | None] = field(default_factory=dict)
     policy: Mapping[str, str | None] = field(default_factory=dict)
     skipped: str | None = None

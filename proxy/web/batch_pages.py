@@ -18,7 +18,7 @@ from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
 from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
-from proxy.control import budgets, cards, dashboard, reports
+from proxy.control import cards, dashboard, reports
 from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
@@ -36,6 +36,7 @@ from proxy.web.context import (
     redirect,
 )
 from proxy.web.list_pages import RolloutsView
+from proxy.web.panels import PanelPlace
 from proxy.web.tables import TableView, read_table
 from truezero import models
 from truezero.printable import exclusion_words, measured_words
@@ -347,7 +348,7 @@ async def _batch(
         case Tab.COST:
             more = {
                 "tables": await reports.usage_tables(context.service, batch, _COST_TABLES),
-                "budget": await budgets.shown(context.service, "batch", batch),
+                "panels": await context.shown(PanelPlace.BATCH_COST, batch),
             }
         case Tab.BREAKERS:
             more = {"stories": await _stories(context, request, batch, data["summary"])}

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from fastapi import Query, Request, Response
 
 from proxy.api.lists import file_response, in_one
-from proxy.control.alerts import CauseStats, cause_page, unexplained_calls
+from proxy.control.failures import CauseStats, cause_page, unexplained_calls
 from proxy.control.health import status_report
 from proxy.control.queries import run_in_thread
 from proxy.control.upstreams import (
@@ -17,7 +17,6 @@ from proxy.control.upstreams import (
     UpstreamStats,
     quiet_outages,
     upstream_report,
-    waiting_calls,
 )
 from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.context import (
@@ -30,6 +29,7 @@ from proxy.web.context import (
     read_time_range,
     redirect,
 )
+from proxy.web.panels import PanelPlace
 from proxy.web.tables import read_table
 
 # --- remedies, one sentence for a cause --------------------------------------------------------
@@ -253,7 +253,7 @@ async def _upstreams(
         report=report,
         outages=outages,
         open={} if chosen.until is not None else report.open,
-        waiting={} if chosen.until is not None else await waiting_calls(context.service),
+        panels=[] if chosen.until is not None else await context.shown(PanelPlace.UPSTREAM),
         lanes={
             name: [each.to_dict() for each in lanes if each.place.upstream == name]
             for name in {each.place.upstream for each in lanes}

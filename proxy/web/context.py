@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -20,8 +20,9 @@ from proxy.api.problems import Address, of_app
 from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, counted, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import format, render
+from proxy.web import format, panels, render
 from proxy.web.compression import accepts_gzip, compress
+from proxy.web.panels import Panel, PanelPlace, ShownPanel
 from truezero.models.batches import Moment
 
 # --- live pages --------------------------------------------------------------------------------
@@ -125,7 +126,10 @@ class PageRoute(APIRoute):
 
 @dataclass(frozen=True, slots=True)
 class PageContext:
-    """The context of every page; ``address`` is the base URL handed to agents."""
+    """The context of every page.
+
+    ``address`` is the base URL handed to agents, ``panels`` are those of features.
+    """
 
     service: Service
     auth: ControlAuth
@@ -133,6 +137,7 @@ class PageContext:
     version: str
     live: LivePages
     registration_required: bool
+    panels: Sequence[Panel] = ()
 
     async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
         """Render a page with navigation; ``here`` is its entry there.
@@ -150,6 +155,14 @@ class PageContext:
             form_token=self.auth.sessions.form_token(session),
             **values,
         )
+
+    async def shown(self, place: PanelPlace, name: str = "") -> list[ShownPanel]:
+        """Return the panels that one place shows now.
+
+        Arguments:
+            name: whose, as `PanelPlace` says.
+        """
+        return await panels.shown(self.panels, place, self.service, name)
 
     def check_form(self, request: Request, fields: dict[str, str]) -> None:
         """Check that a form came from a page of this session.

@@ -17,6 +17,7 @@ from fastapi import Response
 from fastapi.responses import HTMLResponse
 
 from proxy.control.queries import path_of
+from proxy.feature import features
 from proxy.web import badges, charts, figures, format
 from truezero.printable import (
     exclusion_words,
@@ -109,10 +110,23 @@ def _asset(name: str) -> str:
 @cache
 def _templates() -> Environment:
     # A twentieth of startup, and many services never render a page.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+    from jinja2 import (  # noqa: PLC0415
+        ChoiceLoader,
+        Environment,
+        FileSystemLoader,
+        PackageLoader,
+        PrefixLoader,
+        StrictUndefined,
+    )
+
+    of_features = {
+        name: FileSystemLoader(str(files(f"proxy.features.{name}") / "templates"))
+        for name, feature in features().items()
+        if feature.plane
+    }
 
     environment = Environment(
-        loader=PackageLoader("proxy.web"),
+        loader=ChoiceLoader([PackageLoader("proxy.web"), PrefixLoader(of_features)]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

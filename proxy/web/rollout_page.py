@@ -14,7 +14,6 @@ from fastapi.responses import JSONResponse
 
 from classifier import codec
 from classifier.sentences import sentence
-from proxy.control import budgets
 from proxy.control.listing import beside
 from proxy.control.queries import path_of
 from proxy.control.rollout_view import (
@@ -26,6 +25,7 @@ from proxy.control.rollout_view import (
 )
 from proxy.web import badges, charts, list_pages, render
 from proxy.web.context import Context, Name, Number, Text, page_router
+from proxy.web.panels import PanelPlace
 from truezero.models.batches import NO_BATCH
 
 # --- the runner's report as text ---------------------------------------------------------------
@@ -137,7 +137,7 @@ async def _rollout(
         before=before,
         after=after,
         live=urlencode({"rollout": rollout_id}),
-        budget=await budgets.shown(context.service, "rollout", rollout_id),
+        panels=await context.shown(PanelPlace.ROLLOUT_SUMS, rollout_id),
         **_values(page, context.service.now()),
     )
 

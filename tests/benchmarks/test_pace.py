@@ -13,7 +13,7 @@ import pytest
 from benchmarks import machine
 from benchmarks.pace import Counts, Scenario, spread, use
 from benchmarks.run import build_tools
-from proxy.wire.rate_limits import Unit, allowances
+from proxy.features.pace.stated_limits import Unit, allowances
 from tests.waiting import until
 
 LIMIT = 60

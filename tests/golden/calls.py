@@ -26,6 +26,7 @@ from typing import Any, get_args
 
 from classifier.codec import encode_exchange
 from classifier.records import Exchange
+from proxy.features.drills.start import DrilledCalls
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
@@ -33,6 +34,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Auth
 from tests.fakes.relaying import KEYRING, Relaying, relaying
+from tests.features.drills.each_first import OneCall
 from truezero.models import Fault, FaultKind
 
 _PATIENCE_S = 60
@@ -369,7 +371,7 @@ class Stored(Access):
 
     def __init__(self, state: AccessState) -> None:
         super().__init__(
-            look_up=lambda _: state, count=lambda _: 1, answered=lambda *_: False,
+            look_up=lambda _: state, answered=lambda *_: False,
             wall=lambda: 100.0, clock=time.monotonic,
         )  # fmt: skip
 
@@ -777,7 +779,7 @@ class Drilled(Access):
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(
-            look_up=lambda _: AccessState(fault=fault), count=lambda _: 1,
+            look_up=lambda _: AccessState(rules={DrilledCalls(OneCall()): fault}),
             answered=lambda *_: False, wall=lambda: 100.0, clock=time.monotonic,
         )  # fmt: skip
         self.changed("r1")

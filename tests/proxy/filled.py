@@ -15,9 +15,11 @@ from sqlalchemy.engine import make_url
 from classifier.breakers import BreakerState, Phase
 from classifier.lane import State, TurnTaken
 from classifier.records import Ending, Exchange, Timing
-from proxy.budgets import Amounts, BudgetLimits, Reservation
+from proxy.features.budgets.amounts import Amounts, BudgetLimits, Reservation
+from proxy.features.budgets.registration import AskedLimits
+from proxy.features.budgets.store import Budgets
+from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
-from proxy.store.pace import PaceDemand
 from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
@@ -65,16 +67,18 @@ def fill(url: str, *, calls: int = 3) -> Database:
         database.references.begin(series_id, lane, api="openai.chat", worker="w", at=at)
         database.references.share(series_id, [("a", f"x-{series_id}")])
     demand = PaceDemand(2.5, 3, 1.25, 40.5, 2.0, 1.5, 3.5, 39.5, 4.0, 38.5)
-    database.pace_shares.renew("w", {("openai", "gpt-5", "key-00000000"): demand}, now=1.0)
+    PaceShares(database.connections).renew(
+        "w", {("openai", "gpt-5", "key-00000000"): demand}, now=1.0
+    )
     database.lane_probes.take("openai", "gpt-5", lambda _at: TurnTaken(State.PROBING), now=40.5)
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
-    database.budgets.reserve(
+    Budgets(database.connections).reserve(
         Reservation(id="flying", rollout_id="é", is_agents=True, amounts=Amounts(1, 7, 0.5, 1.25)),
         worker="w", now=5000.25,
     )  # fmt: skip
-    database.budgets.refused("é", limit_reached())
+    Budgets(database.connections).refused("é", limit_reached())
     return database
 
 
@@ -88,8 +92,12 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
         prepared = PreparedRegistration(
             registration=_registration(name, number),
             policy=PolicyTerms(stated=FACTS if number == 5 else {}),
-            limits=BudgetLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
-            batch_limits=BudgetLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
+            asked={
+                "budgets": AskedLimits(
+                    BudgetLimits(tokens=100, cost_usd=1 / 3) if name == "é" else None,
+                    BudgetLimits(calls=9, seconds=2.5) if number % 3 == 2 else None,
+                )
+            },
         )
         database.rollouts.register_all([prepared], now=number / 3)
     if number % 3 == 0:

@@ -221,10 +221,9 @@ def test_metrics_are_shared_only_in_the_folder_of_the_environment() -> None:
 
 def test_a_rollouts_access_is_unknown_while_the_database_is_away(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "missing" / "t.db"))
-    access: Any = rollout_access(database)
-    for ask in (access._look_up, access._count):
-        with pytest.raises(AccessUnknownError):
-            ask("r")
+    access: Any = rollout_access(database, [])
+    with pytest.raises(AccessUnknownError):
+        access._look_up("r")
     with pytest.raises(AccessUnknownError):
         access._answered("r", "openai", "digest")
     database.close()

@@ -131,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """Answer one inference call."""
         # The demo needs the service anyway.
-        from proxy.relay import fault_scripts  # noqa: PLC0415
+        from proxy.features.drills import fault_scripts  # noqa: PLC0415
 
         asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
         model, messages = asked["model"], asked["messages"]

@@ -18,16 +18,15 @@ from sqlalchemy import (
     tuple_,
 )
 
+from proxy.feature import modules
 from proxy.store import schema
 from proxy.store.batch_versions import lock, note_changed
-from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
 from proxy.store.lane_minutes import delete_before
 from proxy.store.references import delete_series
 from proxy.store.tables import (
     batch_runs,
     breakers,
-    budgets,
     call_usage,
     events,
     exchanges,
@@ -231,10 +230,8 @@ def _delete_rollouts(connection: Connection, ids: Sequence[str], before: float) 
     gone = list(connection.execute(still.with_for_update()).scalars())
     connection.execute(delete(verdicts).where(verdicts.c.rollout_id.in_(gone)))
     connection.execute(delete(rollouts).where(rollouts.c.id.in_(gone)))
-    left = exists().where(rollouts.c.batch == budgets.c.name)
-    of_rollouts = (budgets.c.kind == ROLLOUT) & budgets.c.name.in_(gone)
-    of_batches = (budgets.c.kind == BATCH) & budgets.c.name.in_(batches) & ~left
-    connection.execute(delete(budgets).where(of_rollouts | of_batches))
+    for _, module in modules("upkeep"):
+        module.on_deleted_rollouts(connection, gone, batches)
     note_changed(connection, batches)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.alerts import CauseKey, _summed, cause_page
+from proxy.control.failures import CauseKey, _summed, cause_page
 from proxy.control.queries import Service as ControlService
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, play

@@ -22,6 +22,7 @@ from classifier import rules
 from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
 from proxy.control.queries import Service
+from proxy.features.budgets.store import Budgets
 from proxy.routing.errors import Refusal
 from proxy.store import tables
 from proxy.store.admin import archive, maintenance
@@ -221,7 +222,9 @@ class History:
 
     def limited(self) -> None:
         """A late call of its own, or the last before its end, was refused by a limit."""
-        self.database.budgets.refused(ME, limit_reached(self.draw.choice(("batch", "rollout"))))
+        Budgets(self.database.connections).refused(
+            ME, limit_reached(self.draw.choice(("batch", "rollout")))
+        )
 
     def closed_again(self) -> None:
         self.database.closings.closed(ME, now=self.now, gaps=1)
@@ -296,7 +299,7 @@ def test_one_that_was_not_admitted_is_judged_by_its_calls_if_it_runs_and_reports
     history = History(tmp_path, 0)
     row = update(tables.rollouts).where(tables.rollouts.c.id == "held").values(skipped="breaker")
     history.database.rollouts.register(Registration(id="held", batch="b"), now=history.now)
-    with history.database._connections.writing() as connection:
+    with history.database.connections.writing() as connection:
         connection.execute(row)
     held = asyncio.run(judge.verdict(history.service, "held"))
     history.now += 5.0

@@ -15,7 +15,6 @@ from sqlalchemy.engine import Engine
 
 from classifier.records import Cause, Ending, Exchange, KeySource, Timing
 from classifier.verdicts import Subcategory
-from proxy.control.alerts import current_alerts
 from proxy.control.health import (
     NamedLane,
     batch_episodes,
@@ -25,6 +24,7 @@ from proxy.control.health import (
     status_report,
 )
 from proxy.control.queries import Service as ControlService
+from proxy.control_plane import conditions
 from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.lane_minutes import LaneRows, OpenRow, OverdueRow
@@ -319,12 +319,12 @@ async def test_an_operator_is_told_of_each_change(
     service: Service, at_noon: ControlService
 ) -> None:
     write(service, *some(40, 600, ANSWERED), *some(12, 180, FAILED))
-    (down,) = [e for e in (await current_alerts(at_noon)).conditions if e.kind == "lane.down"]
+    (down,) = [e for e in (await conditions(at_noon)).found if e.kind == "lane.down"]
     assert (down.subject, down.at) == ("openai · gpt-5 · key-a", NOW - 180)
     assert down.data["failed"] == {"provider_error": 12}
     write(service, *some(12, 50, ANSWERED))
     later = replace(at_noon, now=lambda: NOW)
-    kinds = [e.kind for e in (await current_alerts(later)).conditions]
+    kinds = [e.kind for e in (await conditions(later)).found]
     assert "lane.recovered" in kinds
     assert "lane.down" not in kinds
 

@@ -189,7 +189,7 @@ class Mended(Database):
 
     def __init__(self, url: str, kept: Kept, *, away: bool) -> None:
         super().__init__(url)
-        self.rollouts = self._mended = MendedRollouts(self._connections, kept, away=away)
+        self.rollouts = self._mended = MendedRollouts(self.connections, kept, away=away)
 
     def mend(self) -> None:
         self._mended.mended = True

@@ -18,13 +18,13 @@ import pytest
 
 from classifier.records import Cause, Exchange, KeySource, Timing
 from classifier.verdicts import Subcategory
-from proxy.control.alerts import current_alerts
 from proxy.control.health import batch_episodes, read_lanes
 from proxy.control.queries import Service as ControlService
-from proxy.server.webhook import body_of
+from proxy.control_plane import conditions
+from proxy.features.alerts.store import Alert
+from proxy.features.alerts.webhook import body_of
 from proxy.store import lane_minutes
 from proxy.store.database import Database
-from proxy.store.deployment import Alert
 from proxy.store.lane_minutes import delete_before
 from proxy.store.tables import CommitBatch
 from proxy.web.format import clock, moment
@@ -152,13 +152,13 @@ async def test_alerts_and_their_messages_say_it_to_the_second(
     service: Service, outage: Outage, control: ControlService
 ) -> None:
     later = replace(control, now=partial(float, outage.minute + 235))
-    conditions = {each.kind: each for each in (await current_alerts(later)).conditions}
+    found = {each.kind: each for each in (await conditions(later)).found}
     for kind, name in (("lane.down", "since"), ("upstream.failing", "failing_since")):
-        data = conditions[kind].data
+        data = found[kind].data
         assert (int(data[name]), data["answered_at"]) == (outage.since, outage.answered_at)
-        assert int(conditions[kind].at) == outage.since
+        assert int(found[kind].at) == outage.since
         alert = Alert(
-            id="a", kind=kind, subject="openai", at=conditions[kind].at, data=data, due_at=None
+            id="a", kind=kind, subject="openai", at=found[kind].at, data=data, due_at=None
         )
         assert json.loads(body_of(alert))["data"][name] == data[name]
 

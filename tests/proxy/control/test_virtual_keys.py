@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from proxy.server.background import EndedRollouts
 from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem, serving
 from tests.proxy.clocks import HandTurned
 from tests.proxy.conftest import Services
-from truezero.models import Fault
 
 ENDED = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
 
@@ -317,6 +315,9 @@ def target(rollout: str = "r", *, proven: bool = True, upstream: str = "openai")
     )
 
 
+RULE: Any = object()
+
+
 class Clock:
     """Standings over a store that is a dictionary, with hands that a test turns."""
 
@@ -327,7 +328,6 @@ class Clock:
         self.away = False
         self.standings = Access(
             look_up=self._look_up,
-            count=self._count,
             answered=lambda *_: False,
             wall=self._time,
             clock=self._time,
@@ -365,13 +365,11 @@ async def test_a_bare_call_concerns_nobody_and_is_never_looked_up() -> None:
     assert clock.lookups == 0
 
 
-async def test_a_drilled_rollouts_bare_calls_are_looked_up() -> None:
-    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
+async def test_a_watched_rollouts_bare_calls_are_looked_up() -> None:
+    clock = Clock(r=AccessState(rules={RULE: "known"}))
     clock.standings.watch({"r"})
     assert clock.standings.concerns(target(proven=False))
-    fault = await clock.standings.next_fault(target(proven=False), "POST")
-    assert fault is not None
-    assert fault.kind == "auth"
+    assert await clock.standings.rules(target(proven=False)) == {RULE: "known"}
     clock.standings.watch(())
     assert not clock.standings.concerns(target(proven=False))
 
@@ -422,20 +420,3 @@ async def test_an_end_in_the_future_is_none_yet() -> None:
 
 async def test_an_unknown_rollout_passes() -> None:
     assert await passes(Clock().standings, target()) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda one: {"role": "judge"},
-        lambda one: {"path": b"/v1/models"},
-        lambda one: {"path": b"/v1/embeddings"},
-    ],
-)
-async def test_only_an_agents_inference_is_counted_for_a_drill(
-    change: Callable[[Target], dict[str, Any]],
-) -> None:
-    clock = Clock(r=AccessState(fault=Fault(kind="auth")))
-    other = replace(target(), **change(target()))
-    assert await clock.standings.next_fault(other, "POST") is None
-    assert clock.lookups == 0

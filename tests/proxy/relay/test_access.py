@@ -11,31 +11,10 @@ import pytest
 from proxy.inbound.asgi import RefusalCounter
 from proxy.relay.context import CallLimits, RefusedRequests
 from proxy.relay.relay import Relay
-from proxy.routing.target import Target
 from tests.fakes.relaying import Book, make_context
-from tests.proxy.relay.byhand import STREAMED, CallByHand, call_by_hand
-from truezero.models import Fault
+from tests.proxy.relay.byhand import CallByHand, call_by_hand
 
 CHAT = b"/r/r1/openai/v1/chat/completions"
-
-
-class Drilled:
-    """The access of a rollout whose every call meets a fault."""
-
-    def __init__(self, fault: Fault) -> None:
-        self._fault = fault
-
-    def concerns(self, _: Target) -> bool:
-        return True
-
-    def admit_cached(self, _: Target) -> bool:
-        return False
-
-    async def admit(self, _: Target) -> None:
-        return None
-
-    async def next_fault(self, _: Target, __: str) -> Fault:
-        return self._fault
 
 
 async def ended(call: CallByHand) -> bytes:
@@ -74,24 +53,3 @@ async def test_a_refused_call_is_not_recorded(call: dict[str, Any], status: int,
     assert json.loads(body)["code"] == code
     assert refused.book.exchanges == []
     assert refusals.counts == {code: 1}
-
-
-async def test_a_drilled_call_is_recorded_as_injected() -> None:
-    call = call_by_hand(access=Drilled(Fault(kind="rate_limit")))
-    said = await ended(call)
-    assert said.startswith(b"HTTP/1.1 429 ")
-    assert call.only.injected
-    assert call.only.status == 429
-
-
-async def test_a_fault_that_nobody_reads_is_held_up_as_a_provider_is() -> None:
-    call = call_by_hand(STREAMED, access=Drilled(Fault(kind="truncate_prompt")))
-    call.flow.write_paused = True
-    for _turn in range(50):
-        await asyncio.sleep(0)
-    call.book.opened_now()
-    assert (call.to_agent.said(), call.book.exchanges) == (b"", [])
-    call.flow.resume_writing()
-    said = await ended(call)
-    assert said.startswith(b"HTTP/1.1 200 ")
-    assert said.endswith(b"0\r\n\r\n")

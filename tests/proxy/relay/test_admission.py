@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,6 @@ from proxy.relay.admission import Access, AccessState, AccessUnknownError
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Addresses, Target
 from tests.fakes.relaying import KEYRING, Book, make_context
-from truezero.models import Fault
 
 
 class Database:
@@ -27,10 +27,6 @@ class Database:
             raise AccessUnknownError
         return self.state
 
-    def count(self, _rollout_id: str) -> int:
-        self.calls += 1
-        return self.calls
-
     def answered(self, rollout_id: str, upstream: str, response_digest: str) -> bool:
         if self.away:
             raise AccessUnknownError
@@ -39,7 +35,6 @@ class Database:
     def access(self) -> Access:
         return Access(
             look_up=self.look_up,
-            count=self.count,
             answered=self.answered,
             wall=lambda: self.now,
             clock=lambda: self.now,
@@ -120,15 +115,16 @@ async def test_a_changed_rollout_is_read_again_and_watched() -> None:
     assert access.concerns(target(proven=False))
 
 
-async def test_a_drilled_rollouts_calls_are_counted() -> None:
-    database = Database(AccessState(fault=Fault(kind="rate_limit")))
+async def test_a_call_under_a_rule_does_not_begin_at_once() -> None:
+    rule: Any = object()
+    database = Database(AccessState(rules={rule: "known"}))
     access = database.access()
-    assert await access.drilled(target())
-    fault = await access.next_fault(target(), "POST")
-    assert fault is not None
-    assert fault.kind == "rate_limit"
-    assert await access.next_fault(target(), "GET") is None  # no inference
-    assert database.calls == 1
+    await access.admit(target())
+    assert not access.admit_cached(target())
+    assert await access.rules(target()) == {rule: "known"}
+    plain = Database(AccessState()).access()
+    await plain.admit(target())
+    assert plain.admit_cached(target())
 
 
 async def test_who_was_answered_a_response_is_looked_up() -> None:

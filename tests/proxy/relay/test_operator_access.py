@@ -192,9 +192,7 @@ async def test_a_response_is_gone_on_with_by_the_rollout_it_was_answered() -> No
         asked.append(call)
         return call == ("r1", "openai", digest)
 
-    access = Access(
-        look_up=lambda _: None, count=len, answered=answered, wall=time.time, clock=time.monotonic
-    )
+    access = Access(look_up=lambda _: None, answered=answered, wall=time.time, clock=time.monotonic)
     with_key = context(real_keys=REAL, access=access)
     await settled(with_key, [], method="GET", path=b"/v1/responses/resp_1")
     refused = await refusal(with_key, [], method="GET", path=b"/v1/responses/resp_2")

@@ -39,7 +39,6 @@ from tests.proxy.relay.byhand import (
     request_of,
 )
 from tests.waiting import until
-from truezero.models import Fault
 
 KEYED = {"real_keys": {"openai": "sk-real"}}
 ASKS_USAGE: dict[str, Any] = {"upstreams": {"openai": {"include_usage": True}}}
@@ -53,11 +52,14 @@ class Known(Access):
     def __init__(self, state: AccessState | None, *, at: float = 0.0) -> None:
         nothing: Any = None
         super().__init__(
-            look_up=nothing, count=nothing, answered=nothing, wall=lambda: 100.0, clock=lambda: 1.0,
+            look_up=nothing, answered=nothing, wall=lambda: 100.0, clock=lambda: 1.0,
             ttl_s=1.5,
         )  # fmt: skip
         if state is not None:
             self._states["r1"] = at, state
+
+
+RULE: Any = object()
 
 
 class NeverSigns:
@@ -114,7 +116,7 @@ WAITING: dict[str, dict[str, Any]] = {
     "looked up too long ago": {"path": PROVEN, "access": Known(AccessState(), at=-1.0)},
     "ended": {"path": PROVEN, "access": Known(AccessState(ends_at=99.0))},
     "of another upstream": {"path": PROVEN, "access": Known(AccessState(upstream="gemini"))},
-    "drilled": {"path": PROVEN, "access": Known(AccessState(fault=Fault(kind="rate_limit")))},
+    "under a rule": {"path": PROVEN, "access": Known(AccessState(rules={RULE: True}))},
     "all of a body for its usage": {
         **ASKS_USAGE, "body": STREAMED[:9], "length": b"%d" % len(STREAMED), "more": True,
     },

@@ -10,9 +10,10 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import pytest
@@ -25,13 +26,12 @@ from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
 from proxy.outbound import dial
 from proxy.relay.context import CallLimits, RefusedRequests, UnattributedCalls
-from proxy.relay.pacer import Pacer
 from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.target import Target
-from proxy.routing.upstreams import Auth, GivenPace
+from proxy.routing.upstreams import Auth
 from tests.fakes import answers, caller
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.relaying import (
@@ -398,8 +398,8 @@ def test_a_rollout_that_is_not_admitted_is_refused(talker: Talker) -> None:
         assert problem(refusal(relay)) == (401, "unregistered_rollout")
 
 
-class Drills:
-    """What is known of rollouts: the drilled one among them."""
+class Ruled:
+    """What is known of rollouts: the calls of one are under a rule."""
 
     def concerns(self, _: Target) -> bool:
         return True
@@ -407,16 +407,14 @@ class Drills:
     async def admit(self, _: Target) -> None:
         return None
 
-    async def drilled(self, target: Target) -> bool:
-        return target.rollout_id == "drilled"
-
-    async def limited(self, target: Target) -> bool:
-        return False
+    async def rules(self, target: Target) -> dict[Any, bool]:
+        rule = Mock(why_no_socket="is counted")
+        return {rule: True} if target.rollout_id == "ruled" else {}
 
 
-def test_a_drilled_agent_is_sent_to_http_where_its_failures_are_played(talker: Talker) -> None:
-    with relaying(talker.url, access=Drills()) as relay:
-        assert problem(refusal(relay, base=relay.base("drilled"))) == (426, "no_websocket")
+def test_an_agent_under_a_rule_is_sent_to_http(talker: Talker) -> None:
+    with relaying(talker.url, access=Ruled()) as relay:
+        assert problem(refusal(relay, base=relay.base("ruled"))) == (426, "no_websocket")
         assert talker.upgrades == []
         with opened(relay, base=relay.base("other")):
             assert len(talker.upgrades) == 1
@@ -579,82 +577,6 @@ def test_an_agent_that_does_not_wait_for_the_handshake_is_noted() -> None:
         exchange = relay.book.only
     assert (exchange.ending, exchange.kind) == (Ending.LEFT_BY_AGENT, Kind.PROBE)
     assert exchange.cause is None
-
-
-# --- handshakes that wait for their turn --------------------------------------------------------
-
-
-REALTIME = "/v1/realtime?model=gpt-realtime"
-STATED = {
-    "x-ratelimit-limit-requests": "60",
-    "x-ratelimit-remaining-requests": "0",
-    "x-ratelimit-reset-requests": "60s",
-}
-
-
-@contextmanager
-def paced(
-    url: str,
-    given: GivenPace,
-    patience_s: float = 60.0,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Relaying]:
-    """A relay whose handshakes with openai wait for their turn."""
-    pacer = Pacer({"openai": given}, clock=clock, wall=time.time, patience_s=patience_s)
-    with relaying(url, pacer=pacer) as running:
-        yield running
-
-
-def test_a_handshake_waits_for_its_turn_and_its_wait_is_on_record(talker: Talker) -> None:
-    with paced(talker.url, GivenPace(requests_per_minute=1), patience_s=0.05) as relay:
-        for _ in range(2):
-            with opened(relay, REALTIME):
-                pass
-        first, second = relay.book.wait_for(2)
-        assert len(talker.upgrades) == 2
-    assert first.held_s == 0
-    assert (second.held_s or 0) >= 0.04
-    assert (second.timing.duration_s or 0) < PATIENCE_S
-    assert second.timing.started_at >= first.timing.started_at + (second.held_s or 0)
-
-
-def test_what_the_answer_to_a_handshake_states_is_kept(talker: Talker) -> None:
-    talker.headers = STATED
-    # No lane grows quiet, however busy the machine.
-    with paced(talker.url, GivenPace(), clock=lambda: time.monotonic() / 1000) as relay:
-        with opened(relay, REALTIME):
-            pass
-        with pytest.raises(TimeoutError), opened(relay, REALTIME, open_timeout=1):
-            pass
-        left = relay.book.wait_for(2)[1]
-        with opened(relay, "/v1/realtime?model=another"):  # of another lane
-            pass
-        assert len(talker.upgrades) == 2
-    assert (left.ending, left.cause, left.status) == (Ending.LEFT_WHILE_HELD, None, None)
-    assert (left.held_s or 0) > 0
-
-
-def test_a_refused_handshake_has_the_next_one_wait_as_long_as_it_says(talker: Talker) -> None:
-    talker.refuses(429, b'{"error": {"code": "rate_limit_exceeded"}}', retry_after="60")
-    with paced(talker.url, GivenPace(), patience_s=0.05) as relay:
-        refused = [refusal(relay, REALTIME) for _ in range(2)]
-        held = [each.held_s or 0 for each in relay.book.wait_for(2)]
-    assert [(each.status_code, each.headers["retry-after"]) for each in refused] == [
-        (429, "60")
-    ] * 2
-    assert held[0] == 0
-    assert held[1] >= 0.04
-
-
-def test_a_handshake_that_ends_otherwise_gives_its_turn_back() -> None:
-    with mute(None) as url, paced(url, GivenPace(concurrency=1)) as relay:
-        for count in (1, 2):  # the second is sent too, and waits for the provider
-            with pytest.raises(TimeoutError), opened(relay, REALTIME, open_timeout=1):
-                pass
-            relay.book.wait_for(count)
-        first, second = relay.book.exchanges
-    assert [first.ending, second.ending] == [Ending.LEFT_BY_AGENT] * 2
-    assert second.held_s == 0
 
 
 # --- calls -----------------------------------------------------------------------------------

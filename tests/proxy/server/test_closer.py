@@ -349,9 +349,11 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 def access(now: Callable[[], float] = time.time, ends_at: float | None = None) -> Access:
     return Access(
-        look_up=lambda _: AccessState(ends_at=ends_at), count=lambda _: 1,
-        answered=lambda *_: True, wall=now, clock=time.monotonic,
-    )  # fmt: skip
+        look_up=lambda _: AccessState(ends_at=ends_at),
+        answered=lambda *_: True,
+        wall=now,
+        clock=time.monotonic,
+    )
 
 
 def closer(
@@ -487,7 +489,7 @@ async def test_one_look_is_one_query_while_nothing_ends(database: Database) -> N
     one.begin()
     await one.close_ended()  # says so once
     statements: list[str] = []
-    for engine in (database._connections.reader, database._connections.writer):
+    for engine in (database.connections.reader, database.connections.writer):
         event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
     for _ in range(5):
         await one.close_ended()

@@ -350,7 +350,7 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
     for name in ("r4", "r5"):
         admitted(name, None)
         batch.verdicts.store(verdict_row(name, health="healthy", scoreable="yes", reward=1.0))
-    with batch._connections.writing() as connection:  # as after a call that was spilled
+    with batch.connections.writing() as connection:  # as after a call that was spilled
         have_judged_anew(connection, ["r5"])
     assert counts("scored", "pending") == [2, 1]
     for name in ("r6", "r7"):
@@ -640,7 +640,7 @@ def test_a_verdict_is_stored_with_the_kind_that_it_is_read_to_have(database: Dat
     )  # fmt: skip
     kinds = []
     for case in cases:
-        with database._connections.writing() as connection:  # as after a call that was spilled
+        with database.connections.writing() as connection:  # as after a call that was spilled
             have_judged_anew(connection, ["r1"])
         database.verdicts.store(verdict(verdict=json.dumps(told), validity=" suspect a ", **case))
         (read,) = database.read(all_of, "b")

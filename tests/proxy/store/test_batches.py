@@ -56,7 +56,7 @@ def counting(database: Database) -> Iterator[list[int]]:
     def executed(_connection: object, cursor: object, *_: object) -> None:
         counts[0] += 1
 
-    engine = database._connections.reader
+    engine = database.connections.reader
     event.listen(engine, "after_cursor_execute", executed)
     try:
         yield counts
@@ -288,7 +288,7 @@ def test_a_page_is_read_in_the_order_of_an_index(batch_list_filled: Database) ->
     for after in (None, BatchCursor(2.0, "c")):
         batch_list_filled.read(newest, after=after, limit=2)
     event.remove(Engine, "before_cursor_execute", hears)
-    with batch_list_filled._connections.reading() as connection:
+    with batch_list_filled.connections.reading() as connection:
         plans = [connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}", values).all()  # type: ignore[arg-type]
                  for said, values in told if said.startswith("SELECT")]  # fmt: skip
     steps = [row[-1] for plan in plans for row in plan]

@@ -186,7 +186,7 @@ def test_a_call_that_ends_while_it_is_looked_at_is_seen_all_the_same(database: D
             written.append(CommitBatch(recorded=[replace(BARE, ending=Ending.COMPLETE)]))
             database.calls.write(written[0], worker="w")
 
-    event.listen(database._connections.reader, "after_cursor_execute", end)
+    event.listen(database.connections.reader, "after_cursor_execute", end)
     assert [exchange.id for exchange in exchanges_of(database)] == ["x2"]
     assert written
 

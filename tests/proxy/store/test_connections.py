@@ -29,7 +29,7 @@ from tests.proxy.store.records import FULL
 def test_a_transaction_is_committed_on_exit_and_rolled_back_on_an_exception(
     database: Database,
 ) -> None:
-    lent = database._connections
+    lent = database.connections
     with lent.writing() as connection:
         connection.execute(insert(server).values(name="kept", value="1"))
     with pytest.raises(ZeroDivisionError), lent.writing() as connection:
@@ -42,7 +42,7 @@ def test_a_transaction_is_committed_on_exit_and_rolled_back_on_an_exception(
 
 
 def test_errors_are_the_stores(database: Database) -> None:
-    lent = database._connections
+    lent = database.connections
     row = {"name": "twice", "value": "1"}
     with lent.writing() as connection:
         connection.execute(insert(server).values(row))
@@ -53,7 +53,7 @@ def test_errors_are_the_stores(database: Database) -> None:
 
 
 def test_what_was_let_go_is_opened_again(database: Database) -> None:
-    lent = database._connections
+    lent = database.connections
     lent.let_go()
     with lent.reading() as connection, lent.maintaining() as other:
         assert connection.scalar(text("SELECT 1")) == other.scalar(text("SELECT 1")) == 1
@@ -62,7 +62,7 @@ def test_what_was_let_go_is_opened_again(database: Database) -> None:
 def test_what_is_lent_while_all_is_let_go_is_closed_when_it_is_returned(
     database: Database,
 ) -> None:
-    lent = database._connections
+    lent = database.connections
     closed: list[object] = []
     for engine in (lent.reader, lent.writer, lent.patient):
         event.listen(engine, "close", lambda connection, _record: closed.append(connection))
@@ -86,10 +86,10 @@ def _known(connection: Connection, asked: Select[tuple[str]]) -> bool:
 def test_a_statement_is_compiled_once_for_all_engines_alike(database: Database) -> None:
     asked = _new_statement()
     others = Database(database.url), Database(database.url)
-    with database._connections.reading() as connection:
+    with database.connections.reading() as connection:
         assert not _known(connection, asked)
     for other in others:
-        with other._connections.reading() as connection:
+        with other.connections.reading() as connection:
             assert _known(connection, asked)
         other.close()
 
@@ -163,6 +163,6 @@ def test_keys_differ_by_lock_and_by_what_is_locked() -> None:
 
 def test_a_lock_is_free_again_after_its_transaction(database: Database) -> None:
     for _ in range(2):
-        with database._connections.writing() as connection:
+        with database.connections.writing() as connection:
             hold(connection, Lock.BREAKERS, "b")
             hold(connection, Lock.BREAKERS, "b")

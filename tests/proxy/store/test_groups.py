@@ -173,7 +173,7 @@ def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
     wanted = select(rollouts.c.id).where(rollouts.c.batch == "b", rollouts.c.task == "t")
     if database.is_sqlite:
         said = str(wanted.compile(compile_kwargs={"literal_binds": True}))
-        with database._connections.reading() as connection:
+        with database.connections.reading() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}").all()
         assert "(batch=? AND task=?)" in str(plan)  # of either index that begins so
 

@@ -466,7 +466,7 @@ def plans(
     explain = "EXPLAIN QUERY PLAN" if database.is_sqlite else "EXPLAIN"
     asked = [each for each in told if each[0].startswith("SELECT")]
     read = []
-    with database._connections.reading() as connection:
+    with database.connections.reading() as connection:
         if not database.is_sqlite:  # as on a disk that does not turn
             connection.exec_driver_sql("SET LOCAL random_page_cost = 1.1")
         for said, given in asked:

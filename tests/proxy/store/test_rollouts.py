@@ -15,6 +15,7 @@ from sqlalchemy import Engine, event
 
 from classifier.breakers import Admission, BreakerState, Phase
 from classifier.records import Exchange, Kind
+from proxy.features.drills.store import Drills
 from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
 from proxy.store.events import store_states
@@ -165,11 +166,11 @@ def test_an_alias_names_its_rollouts_until_they_are_revoked_or_reported(
 def test_calls_of_a_drilled_rollout_are_numbered_across_processes(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", fault='{"kind":"auth"}'), now=1.0)
     other = Database(database.url)
-    numbers = [one.rollouts.next_drilled_call("r1") for one in (database, other, database)]
+    numbers = [Drills(one.connections).next_call("r1") for one in (database, other, database)]
     assert numbers == [1, 2, 3]
-    assert database.rollouts.drilled() == {"r1"}
+    assert Drills(database.connections).drilled() == {"r1"}
     database.rollouts.report("r1", "{}", now=2.0)
-    assert database.rollouts.drilled() == frozenset()
+    assert Drills(database.connections).drilled() == frozenset()
     other.close()
 
 

@@ -42,7 +42,7 @@ def test_no_table_of_an_archive_follows_from_others() -> None:
 
 
 def test_a_row_is_added_once_and_never_replaced(database: Database) -> None:
-    with database._connections.writing() as connection:
+    with database.connections.writing() as connection:
         assert add(connection, server, {"name": "n", "value": "first"})
         assert not add(connection, server, {"name": "n", "value": "second"})
         assert connection.scalar(select(server.c.value).where(server.c.name == "n")) == "first"

@@ -173,7 +173,7 @@ def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
         placed = Registration(id=name, batch="b", task=task, repeat=int(repeat), repeats=9)
         database.rollouts.register(placed, now=1.0)
         database.verdicts.store(verdict(name, provisional=True, scoreable="unknown"))
-    turn = Turn(database._connections.writer)
+    turn = Turn(database.connections.writer)
     for what, given, statements, opcodes in TURNS:
         for number in range(4):  # the first ones compile statements
             loaded = database.rollouts.load(f"{what}-{number}")

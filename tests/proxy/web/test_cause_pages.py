@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from classifier.operator_causes import operator_rows
+from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
-from proxy.store.pace import PaceDemand
 from proxy.web.cause_pages import LISTED, MODELS
 from proxy.web.format import local
 from tests.fakes import answers
@@ -277,11 +277,11 @@ def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
     write(service, *(recorded_call(n, ago_s=30 + n) for n in range(3)))
     with closing(Database(service.database)) as database:
         demands = {("openai", "gpt-5", "key"): PaceDemand(3, waiting=3, longest_s=2.5)}
-        database.pace_shares.renew("w", demands, now=NOW - 1)
+        PaceShares(database.connections).renew("w", demands, now=NOW - 1)
     said = words(shown(service, monkeypatch))
     assert "3 calls to gpt-5 are waiting for their turn, the longest for 2.50 s" in said
     with closing(Database(service.database)) as database:
-        database.pace_shares.give_back("w")
+        PaceShares(database.connections).give_back("w")
     assert "waiting for their turn" not in words(shown(service, monkeypatch))
 
 

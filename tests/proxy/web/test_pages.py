@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from classifier.records import Ending
+from proxy.features.budgets.store import Budgets
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
 from tests.builders import limit_reached
@@ -262,7 +263,7 @@ def test_a_batchs_page_shows_what_its_calls_waited_if_they_did(service: Service)
     with closing(Database(service.database)) as database:
         at = time.time()
         refused = replace(limit_reached("rollout"), at=at, held_s=at - began)
-        database.budgets.refused("r2", refused)
+        Budgets(database.connections).refused("r2", refused)
     service.http.post("/rollouts/r2/outcome", json={"status": "success"})
     for text in (page(service, "/ui/batches/b", tab="cost"), page(service, "/ui/rollouts/r2")):
         assert "Time waiting at the proxy" in words(text)

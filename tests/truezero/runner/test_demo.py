@@ -8,7 +8,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from proxy.relay.fault_scripts import SCRIPTS
+from proxy.features.drills.fault_scripts import SCRIPTS
 from truezero.runner import demo
 from truezero.runner.demo import (
     ACCOUNTS,

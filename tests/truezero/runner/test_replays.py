@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from classifier.causes import classify
 from tests.classifier.error_samples import SAMPLES, Sample
 from tests.fakes import caller
+from tests.features.drills.test_faults import CALLS
 from tests.proxy.api.test_routes import Service, serving
-from tests.proxy.relay.test_faults import CALLS
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.runner.test_drills import AGENT
 from truezero import Client, models

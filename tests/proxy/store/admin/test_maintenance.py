@@ -13,16 +13,15 @@ from click.testing import CliRunner, Result
 from sqlalchemy import create_engine, func, select
 
 from classifier.records import Ending, Exchange, Timing
+from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets
 from proxy.store import sqlite
 from proxy.store.admin import maintenance as prune_module
 from proxy.store.admin.maintenance import Pruned
 from proxy.store.batch_versions import batch_version
-from proxy.store.budgets import BATCH, ROLLOUT
 from proxy.store.database import Database
 from proxy.store.tables import (
     CommitBatch,
     Registration,
-    budgets,
     events,
     exchanges,
     rollouts,

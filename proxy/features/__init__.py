@@ -1,0 +1,6 @@
+"""The features of the service. Each is a folder here; nothing else names one.
+
+Their order is that in which calls wait for them, and in which what they add is shown.
+"""
+
+NAMES = ("budgets", "pace", "drills", "alerts")

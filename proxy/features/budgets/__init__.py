@@ -1,0 +1,8 @@
+"""Budgets: limits on the calls, tokens, cost and time of a rollout, or of a batch together.
+
+A user reads of them in docs/guides/budgets.md.
+"""
+
+from proxy.feature import Feature
+
+FEATURE = Feature(tables=True, registration=True, upkeep=True, start=True, plane=True)

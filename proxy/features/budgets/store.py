@@ -1,0 +1,276 @@
+"""Budgets: the limits of rollouts and batches, what is spent of them, and reservations.
+
+A call reserves in one transaction before it is sent, and settles in another once it is on record,
+so that all processes count together.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
+
+from classifier.codec import decode_limit_reached, encode_limit_reached
+from classifier.records import LimitReached
+from proxy.features.budgets.amounts import LIMITS, Amounts, BudgetLimits, Reservation
+from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations
+from proxy.store.connections import Connections
+from proxy.store.tables import Row, add, as_json, rollouts, verdicts
+from proxy.store.verdicts import dequeue_judged, queue_for_judging
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBudget:
+    """A rollout's or batch's limits, what is spent of them, and the number of calls in flight.
+
+    ``reached_at``: since when one is spent, in epoch seconds.
+    """
+
+    limits: BudgetLimits | None
+    spent: Amounts
+    in_flight: int
+    reached_at: float | None
+
+
+# --- reading, reserving and settling -----------------------------------------------------------
+
+
+class Budgets:
+    """Reads and writes the tables `budgets` and `reservations`."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def state(self, kind: str, name: str) -> StoredBudget | None:
+        """Return a rollout's or batch's budget; None if nothing is counted of it."""
+        query = select(budgets).where(budgets.c.kind == kind, budgets.c.name == name)
+        with self._connections.reading() as connection:
+            row = connection.execute(query).mappings().first()
+            if row is None:
+                return None
+            return StoredBudget(
+                limits=_limits(row),
+                spent=_spent(row),
+                in_flight=_in_flight(connection, row).calls,
+                reached_at=row["reached_at"],
+            )
+
+    def change(self, kind: str, name: str, limits: BudgetLimits) -> bool:
+        """Change limits that a registration stated; returns whether there are any."""
+        own = (budgets.c.kind == kind) & (budgets.c.name == name) & budgets.c.declared.is_not(None)
+        with self._connections.writing() as connection:
+            changed = update(budgets).where(own).values(**limits._asdict(), reached_at=None)
+            return connection.execute(changed).rowcount == 1
+
+    def limited(self) -> frozenset[str]:
+        """Return the rollouts without an outcome whose calls are counted."""
+        query = (
+            select(budgets.c.name)
+            .join(rollouts, rollouts.c.id == budgets.c.name)
+            .where(budgets.c.kind == ROLLOUT, rollouts.c.outcome_at.is_(None))
+        )
+        with self._connections.reading() as connection:
+            return frozenset(connection.execute(query).scalars())
+
+    def is_limited(self, rollout_id: str) -> bool:
+        """Return True if a rollout's calls are counted."""
+        own = (budgets.c.kind == ROLLOUT) & (budgets.c.name == rollout_id)
+        with self._connections.reading() as connection:
+            return connection.execute(select(budgets.c.name).where(own)).first() is not None
+
+    def reserve(
+        self, reservation: Reservation, *, worker: str, now: float
+    ) -> Amounts | LimitReached | None:
+        """Reserve what a call may spend of its rollout's and its batch's limits.
+
+        A call may begin while something is left that no call in flight has reserved. It reserves
+        as much as the largest of its rollout's calls so far took, or of its batch's.
+
+        Returns:
+            The amounts reserved, or the limit that is in the way; None if no limit counts the call.
+        """
+        with self._connections.writing() as connection:
+            by_kind = _rows(connection, reservation.rollout_id)
+            own, of_batch = by_kind.get(ROLLOUT), by_kind.get(BATCH)
+            if own is None:
+                return None
+            rows = [own] if of_batch is None else [own, of_batch]
+            amounts, left = _amounts(rows, reservation.amounts), math.inf
+            for row in rows if reservation.is_agents else ():
+                in_flight = _in_flight(connection, row)
+                reached = _reached(connection, row, own, in_flight, amounts, now)
+                if reached is not None:
+                    return reached
+                if row["cost_usd"] is not None:
+                    left = min(left, row["cost_usd"] - row["spent_cost_usd"] - in_flight.cost_usd)
+            if math.isinf(amounts.cost_usd):  # it may take all that is left
+                amounts = amounts._replace(cost_usd=0.0 if math.isinf(left) else left)
+            stored = amounts._asdict() | {
+                "id": reservation.id,
+                "rollout_id": reservation.rollout_id if reservation.is_agents else None,
+                "batch": None if of_batch is None else of_batch["name"],
+                "worker": worker,
+            }
+            del stored["calls"]
+            add(connection, reservations, stored)
+        return amounts
+
+    def settle(self, spent: Mapping[str, Amounts]) -> None:
+        """Turn the reservations of calls into what they spent; those that have none add nothing."""
+        with self._connections.writing() as connection:
+            settle(connection, reservations.c.id.in_(spent), spent)
+
+    def refused(self, rollout_id: str, reached: LimitReached) -> None:
+        """Note which limit first refused a rollout's agent; its verdict depends on it.
+
+        One that was spent stands before one of which calls in flight had reserved the rest.
+        """
+        own = rollouts.c.id == rollout_id
+        known = select(rollouts.c.limit_reached).where(own).with_for_update()
+        text = as_json(encode_limit_reached(reached))
+        with self._connections.writing() as connection:
+            before = connection.scalar(known)
+            first = before is None or (
+                reached.is_spent and not decode_limit_reached(json.loads(before)).is_spent
+            )
+            noted = update(rollouts).where(own).values(limit_reached=text)
+            if first and connection.execute(noted).rowcount:
+                outdated = update(verdicts).where(
+                    verdicts.c.rollout_id == rollout_id, verdicts.c.provisional
+                )
+                connection.execute(outdated.values(calls=-1))
+                queue_for_judging(connection, [rollout_id])
+                dequeue_judged(connection, [rollout_id])
+
+    def spent_ones(self) -> list[Row]:
+        """Return the rows of `budgets` whose limits are spent while rollouts of theirs run."""
+        running = select(rollouts.c.id).where(
+            rollouts.c.outcome_at.is_(None),
+            or_(
+                and_(budgets.c.kind == BATCH, rollouts.c.batch == budgets.c.name),
+                and_(budgets.c.kind == ROLLOUT, rollouts.c.id == budgets.c.name),
+            ),
+        )
+        query = select(budgets).where(budgets.c.reached_at.is_not(None), running.exists())
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).mappings())
+
+
+def settle(connection: Connection, which: Any, spent: Mapping[str, Amounts]) -> None:
+    """Settle reservations: those of whose calls it is not said what they spent as reserved.
+
+    Arguments:
+        which: the condition that selects them.
+        spent: by the call's id.
+    """
+    rows = connection.execute(select(reservations).where(which).with_for_update()).mappings().all()
+    added: dict[tuple[str, str], list[Amounts]] = {}
+    for row in rows:
+        reserved = Amounts(1, row["tokens"], row["cost_usd"], row["seconds"])
+        amounts = spent.get(row["id"], reserved)
+        for kind, name in ((BATCH, row["batch"]), (ROLLOUT, row["rollout_id"])):
+            if name is not None:
+                added.setdefault((kind, name), []).append(amounts)
+    for (kind, name), each in sorted(added.items()):
+        own = (budgets.c.kind == kind) & (budgets.c.name == name)
+        connection.execute(update(budgets).where(own).values(**_sums(each), **_largest(each)))
+    connection.execute(delete(reservations).where(reservations.c.id.in_([r["id"] for r in rows])))
+
+
+def _rows(connection: Connection, rollout_id: str) -> dict[str, Row]:
+    """Return the rows of a rollout and its batch, by kind; nobody else changes them meanwhile."""
+    batch = select(budgets.c.batch).where(
+        budgets.c.kind == ROLLOUT, budgets.c.name == rollout_id
+    ).scalar_subquery()  # fmt: skip
+    mine = or_(
+        and_(budgets.c.kind == ROLLOUT, budgets.c.name == rollout_id),
+        and_(budgets.c.kind == BATCH, budgets.c.name == batch),
+    )
+    rows = select(budgets).where(mine).order_by(budgets.c.kind).with_for_update()
+    return {row["kind"]: row for row in connection.execute(rows).mappings()}
+
+
+def _limits(row: Row) -> BudgetLimits | None:
+    return None if row["declared"] is None else BudgetLimits(*(row[name] for name in LIMITS))
+
+
+def _spent(row: Row) -> Amounts:
+    return Amounts(*(row[f"spent_{name}"] for name in LIMITS))
+
+
+def _in_flight(connection: Connection, budget: Row) -> Amounts:
+    """Return what calls in flight have reserved, and their number."""
+    column = reservations.c.batch if budget["kind"] == BATCH else reservations.c.rollout_id
+    sums = [func.coalesce(func.sum(reservations.c[name]), 0) for name in LIMITS[1:]]
+    query = select(func.count(), *sums).where(column == budget["name"])
+    calls, tokens, cost, seconds = connection.execute(query).one()
+    return Amounts(calls, int(tokens), float(cost), float(seconds))
+
+
+def _amounts(rows: Sequence[Row], asked: Amounts) -> Amounts:
+    """Return what a call reserves: as the largest before it took, else as its request says."""
+    for row in rows:
+        if row["spent_calls"]:
+            return Amounts(1, *(row[f"largest_{name}"] for name in LIMITS[1:]))
+    return asked
+
+
+def _reached(
+    connection: Connection, budget: Row, own: Row, in_flight: Amounts, asked: Amounts, now: float
+) -> LimitReached | None:
+    """Return the first limit that is spent, or reserved by calls in flight; None if none is."""
+    spent = _spent(budget)
+    for place, name in enumerate(LIMITS):
+        most = budget[name]
+        if most is None:
+            continue
+        is_spent = spent[place] >= most
+        if is_spent and budget["reached_at"] is None:
+            _mark_reached(connection, budget, now)
+        if is_spent or (in_flight.calls and spent[place] + in_flight[place] + asked[place] > most):
+            return LimitReached(
+                scope=budget["kind"],
+                limit=name,
+                most=float(most),
+                spent=float(spent[place]),
+                own=float(own[f"spent_{name}"]),
+                callers=_callers(connection, budget, own, name),
+                at=now,
+            )
+    return None
+
+
+def _mark_reached(connection: Connection, budget: Row, now: float) -> None:
+    own = (budgets.c.kind == budget["kind"]) & (budgets.c.name == budget["name"])
+    connection.execute(update(budgets).where(own).values(reached_at=now))
+
+
+def _callers(connection: Connection, budget: Row, own: Row, name: str) -> int:
+    """Count the rollouts that spent of a limit, the one that asks among them."""
+    if budget["kind"] == ROLLOUT:
+        return 1
+    others = select(func.count()).where(
+        budgets.c.batch == budget["name"],
+        budgets.c.name != own["name"],
+        budgets.c[f"spent_{name}"] > 0,
+    )
+    return 1 + (connection.scalar(others) or 0)
+
+
+def _sums(spent: Sequence[Amounts]) -> dict[str, Any]:
+    return {
+        f"spent_{name}": budgets.c[f"spent_{name}"] + sum(each[place] for each in spent)
+        for place, name in enumerate(LIMITS)
+    }
+
+
+def _largest(spent: Sequence[Amounts]) -> dict[str, Any]:
+    values = {}
+    for place, name in enumerate(LIMITS[1:], 1):
+        column, most = budgets.c[f"largest_{name}"], max(each[place] for each in spent)
+        values[f"largest_{name}"] = case((column < most, most), else_=column)
+    return values

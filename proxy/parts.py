@@ -1,0 +1,77 @@
+"""The parts of a process that features are given as it starts, and what they do there.
+
+`proxy.feature` says what a feature is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from classifier.records import Exchange
+from classifier.verdicts import Verdict
+from proxy.control.conditions import Conditions
+from proxy.control.pricing import PriceTable
+from proxy.feature import modules
+from proxy.recording.backlog import FlushResult
+from proxy.recording.recorder import Recorder
+from proxy.relay.admission import RolloutRule
+from proxy.relay.hold import Hold
+from proxy.routing.upstreams import Upstream
+from proxy.store.database import Database
+
+OF_SETTINGS = TypeVar("OF_SETTINGS")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """The parts of a process that a feature may use.
+
+    ``worker``: the process's name in the table of workers. ``agents_only``: another process serves
+    the control plane. ``conditions``: looks once for everything that an operator is alerted of;
+    raises Refusal 503 while the database is unavailable.
+    """
+
+    settings: object
+    environment: Mapping[str, str]
+    database: Database
+    recorder: Recorder
+    upstreams: Mapping[str, Upstream]
+    prices: PriceTable
+    worker: str
+    workers: int
+    agents_only: bool
+    conditions: Callable[[], Awaitable[Conditions]]
+
+    def settings_of(self, kind: type[OF_SETTINGS]) -> OF_SETTINGS:
+        """Return the settings as those that a feature declares."""
+        assert isinstance(self.settings, kind), f"{kind.__name__} are no settings of this service"
+        return self.settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Started:
+    """The work of a feature in one process.
+
+    ``run``: its work beside agents' calls, until cancelled. ``stop``: leaves nothing behind, once
+    all calls are written; the database may be away.
+    ``flushed``: called with what the recorder wrote, in its thread. ``failed``: with each call that
+    failed, in the event loop. ``judged``: with each final verdict once, in one of all processes.
+    """
+
+    rule: RolloutRule | None = None
+    hold: Hold | None = None
+    run: Callable[[], Coroutine[Any, Any, None]] | None = None
+    stop: Callable[[], Coroutine[Any, Any, None]] | None = None
+    flushed: Callable[[FlushResult], None] | None = None
+    failed: Callable[[Exchange], object] | None = None
+    judged: Callable[[Verdict], object] | None = None
+
+
+NOTHING = Started()
+
+
+def start(parts: Parts) -> list[Started]:
+    """Start every feature of a process, in their order."""
+    return [module.start(parts) for _, module in modules("start")]

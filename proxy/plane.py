@@ -1,0 +1,34 @@
+"""The part of a feature in the control plane: routes, panels on pages, conditions for alerts.
+
+`proxy.feature` says what a feature is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from starlette.routing import BaseRoute
+
+from proxy.control.conditions import Look
+from proxy.feature import modules
+from proxy.web.panels import Panel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plane:
+    """The part of one feature.
+
+    ``routes`` come before the kernel's, of which two match any name of a batch or a rollout.
+    """
+
+    routes: Sequence[BaseRoute] = ()
+    panels: Sequence[Panel] = ()
+    look: Look | None = None
+
+
+@cache
+def planes() -> list[Plane]:
+    """Import what features add, in their order."""
+    return [module.PLANE for _, module in modules("plane")]

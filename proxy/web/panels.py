@@ -1,0 +1,49 @@
+"""Places on the pages of rollouts, batches and upstreams where a feature shows something."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from proxy.control.queries import Service
+
+
+class PanelPlace(Enum):
+    """A place, and whose name a panel there is read for."""
+
+    ROLLOUT_SUMS = "among the sums of a rollout, which is named"
+    BATCH_COST = "above the tables of a batch's cost, which is named"
+    UPSTREAM = "under the name of each upstream; read once for all, for no name"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """A part of a page that a feature shows.
+
+    ``template`` is in the folder ``templates`` of the feature, named ``feature/file.html``; there
+    ``panel.value`` is what ``read`` returned. Where that is None, nothing is shown.
+    """
+
+    place: PanelPlace
+    template: str
+    read: Callable[[Service, str], Awaitable[Any]]
+
+
+class ShownPanel(NamedTuple):
+    """A panel that is shown, with its value."""
+
+    template: str
+    value: Any
+
+
+async def shown(
+    panels: Sequence[Panel], place: PanelPlace, service: Service, name: str = ""
+) -> list[ShownPanel]:
+    """Return the panels that one place shows now, in their order."""
+    return [
+        ShownPanel(panel.template, value)
+        for panel in panels
+        if panel.place is place and (value := await panel.read(service, name)) is not None
+    ]
