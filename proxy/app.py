@@ -350,6 +350,8 @@ class Application:
                 conditions=self._conditions,
             )
         )
+        self._on_failure = [e.failed for e in self._features if e.failed is not None]
+        self._on_final_verdict = [e.judged for e in self._features if e.judged is not None]
         rules = [each.rule for each in self._features if each.rule is not None]
         self._access = rollout_access(database, rules)
         self._heartbeat = Heartbeat(
@@ -402,7 +404,8 @@ class Application:
             shared=shared_metrics_folder(environment),
         )
         self._traces = trace_exporter(settings, upstreams, worker)
-        for observer in (self._metrics.observe, *observers):
+        flushed = [each.flushed for each in self._features if each.flushed is not None]
+        for observer in (self._metrics.observe, *flushed, *observers):
             self._recorder.add_observer(observer)
         if self._traces is not None:
             self._recorder.add_observer(self._traces.observe)
@@ -465,6 +468,8 @@ class Application:
 
     def _judged(self, verdict: Verdict) -> None:
         self._metrics.judged(verdict)
+        for judged in self._on_final_verdict:
+            judged(verdict)
         if self._traces is not None:
             self._traces.judged(verdict)
 
@@ -479,6 +484,8 @@ class Application:
 
     def _failed(self, exchange: Exchange) -> None:
         self._asker.failed(exchange)
+        for failed in self._on_failure:
+            failed(exchange)
 
     async def _conditions(self) -> Conditions:
         return await (await self._control_plane.ready()).conditions()

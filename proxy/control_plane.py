@@ -22,6 +22,7 @@ from proxy.plane import planes
 from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
+from proxy.web.batch_pages import TABS
 from proxy.web.cards import card_page
 from proxy.web.cause_pages import status_page
 from proxy.web.context import LivePages, PageContext, problem
@@ -123,8 +124,10 @@ def build(
         version=version(),
         live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
-        panels=[panel for plane in planes() for panel in plane.panels],
+        panels=[each for plane in planes() for each in plane.panels],
+        navigation=[each for plane in planes() for each in plane.navigation],
     )
+    app.state.batch_tabs = [*TABS, *(each for plane in planes() for each in plane.tabs)]
     app.state.status_page = partial(status_page, app.state.pages)
     return ControlPlane(app=app, service=service)
 

@@ -1,4 +1,4 @@
-"""The part of a feature in the control plane: routes, panels on pages, conditions for alerts.
+"""The part of a feature in the control plane: routes, parts of pages, conditions for alerts.
 
 `proxy.feature` says what a feature is.
 """
@@ -13,7 +13,8 @@ from starlette.routing import BaseRoute
 
 from proxy.control.conditions import Look
 from proxy.feature import modules
-from proxy.web.panels import Panel
+from proxy.web.batch_tabs import BatchTab
+from proxy.web.panels import NavigationItem, Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,8 @@ class Plane:
 
     routes: Sequence[BaseRoute] = ()
     panels: Sequence[Panel] = ()
+    tabs: Sequence[BatchTab] = ()
+    navigation: Sequence[NavigationItem] = ()
     look: Look | None = None
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from classifier.breakers import reset_command
+from classifier.breakers import Phase, reset_command
 from classifier.fingerprints import Lane
 from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
@@ -23,7 +22,9 @@ from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
+from proxy.routing.errors import Refusal
 from proxy.web import badges, cause_pages, charts, format, list_pages, render
+from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.cards import printable
 from proxy.web.context import (
     Context,
@@ -144,17 +145,6 @@ _KINDS: Mapping[models.RerunName, tuple[str, str]] = {
     "undecided": ("Undecided", "Evidence is missing, so nobody can say whether they count."),
     "unmeasured": ("Not measured", "The provider did not fail, and there is no score."),
 }
-
-
-class Tab(StrEnum):
-    """The tabs of a batch's page."""
-
-    OVERVIEW = "overview"
-    ROLLOUTS = "rollouts"
-    TASKS = "tasks"
-    COST = "cost"
-    BREAKERS = "breakers"
-    AGAIN = "again"
 
 
 router = page_router()
@@ -314,55 +304,44 @@ async def _batch(
     context: Context,
     request: Request,
     batch: Name,
-    tab: Tab | Literal[""] = "",
+    tab: Text = "",
     show: TaskKind | Literal[""] = "",
     text: Text = "",
     number: Annotated[int, Query(alias="page", ge=1, le=1_000_000)] = 1,
     file: Text = "",
 ) -> Response:
     # An address of the first release has filters and no tab.
-    implied = Tab.ROLLOUTS if request.query_params else Tab.OVERVIEW
-    chosen = Tab(tab) if tab else implied
-    if chosen is Tab.TASKS:
+    implied = "rollouts" if request.query_params else "overview"
+    tabs: Sequence[BatchTab] = request.app.state.batch_tabs
+    chosen = next((each for each in tabs if each.name == (tab or implied)), None)
+    if chosen is None:
+        raise Refusal(422, "invalid", "invalid query parameter")
+    if chosen.name == "tasks":
         items = request.query_params.multi_items()
         tasks = _tasks_view(items)
         if file:
             return await _tasks_file(context, batch, tasks, show, text, file)
         if (shorter := tasks.shorter(items)) is not None:
             return redirect(f"{path_of('batches', batch)}?{shorter}")
-    if chosen is Tab.ROLLOUTS:
+    if chosen.name == "rollouts":
         items = request.query_params.multi_items()
         rollouts = list_pages.read_view(items, batch=batch)
         if file:
             return await list_pages.rollouts_file(context.service, _lists(rollouts, batch), file)
         if (shorter := list_pages.shorter_query(rollouts, items)) is not None:
             return redirect(f"{path_of('batches', batch)}?{shorter}")
-    data = await dashboard.batch_detail(context.service, batch)
-    match chosen:
-        case Tab.OVERVIEW:
-            more = await _overview(context, batch, data)
-        case Tab.ROLLOUTS:
-            more = await _rollouts(context, batch, rollouts)
-        case Tab.TASKS:
-            more = await _tasks(context, batch, tasks, show, text, number)
-        case Tab.COST:
-            more = {
-                "tables": await reports.usage_tables(context.service, batch, _COST_TABLES),
-                "panels": await context.shown(PanelPlace.BATCH_COST, batch),
-            }
-        case Tab.BREAKERS:
-            more = {"stories": await _stories(context, request, batch, data["summary"])}
-        case Tab.AGAIN:
-            more = await _again(context, request, batch)
+    facts = await dashboard.batch_detail(context.service, batch)
     return await context.page(
-        f"batch_{chosen.value}.html",
+        chosen.template,
         request,
         "batches",
         batch=batch,
-        tab=chosen.value,
+        tab=chosen.name,
+        tabs=tabs,
+        facts=facts,
         address=context.address(request),
-        **data,
-        **more,
+        **facts,
+        **await chosen.read(OpenTab(context, request, batch, facts, show, text, number)),
         live=urlencode({"batch": batch}),
     )
 
@@ -375,20 +354,21 @@ async def _reset(context: Context, request: Request, batch: Name) -> Response:
     return redirect(path_of("batches", batch) + "?tab=breakers")
 
 
-async def _overview(context: PageContext, batch: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    timeline = await dashboard.timeline(context.service, batch)
-    summary = data["summary"]
+async def _overview(tab: OpenTab) -> dict[str, Any]:
+    service, batch, summary = tab.context.service, tab.batch, tab.facts["summary"]
+    timeline = await dashboard.timeline(service, batch)
     unmeasured = summary["scoreable"] < summary["total"]
     return {
-        "episodes": await batch_episodes(context.service, batch) if unmeasured else [],
+        "episodes": await batch_episodes(service, batch) if unmeasured else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
-        "publication": publication_check(data["summary"], data["reruns"]),
+        "publication": publication_check(summary, tab.facts["reruns"]),
     }
 
 
-async def _rollouts(context: PageContext, batch: str, view: RolloutsView) -> dict[str, Any]:
+async def _rollouts(tab: OpenTab) -> dict[str, Any]:
     """Return the lists of a batch's rollouts: as asked for, else those not measured first."""
-    lists = _lists(view, batch)
+    view = list_pages.read_view(tab.request.query_params.multi_items(), batch=tab.batch)
+    lists, service = _lists(view, tab.batch), tab.context.service
     titles = ["Rollouts"] if len(lists) == 1 else [title for title, _ in _APART]
     return {
         "view": view,
@@ -397,7 +377,7 @@ async def _rollouts(context: PageContext, batch: str, view: RolloutsView) -> dic
             (
                 title,
                 each,
-                *await judged_rollouts(context.service, each.form.parameters, fresh=True),
+                *await judged_rollouts(service, each.form.parameters, fresh=True),
             )
             for title, each in zip(titles, lists, strict=True)
         ],
@@ -425,23 +405,17 @@ def _tasks_view(items: Sequence[tuple[str, str]]) -> TableView:
     )
 
 
-async def _tasks(
-    context: PageContext,
-    batch: str,
-    view: TableView,
-    show: TaskKind | Literal[""],
-    text: str,
-    number: int,
-) -> dict[str, Any]:
-    kind, order = TaskKind(show or "all"), TaskOrder(view.sort)
+async def _tasks(tab: OpenTab) -> dict[str, Any]:
+    view = _tasks_view(tab.request.query_params.multi_items())
+    kind, order = TaskKind(tab.show or "all"), TaskOrder(view.sort)
     page = await dashboard.task_page(
-        context.service,
-        batch,
+        tab.context.service,
+        tab.batch,
         kind=kind,
         order=order,
         descending=view.descending,
-        text=text,
-        number=number,
+        text=tab.text,
+        number=tab.number,
     )
     rewards, bounds = page.rewards, page.rewards.bounds
     span = bounds or (rewards.least or 0.0, rewards.greatest or 0.0)
@@ -481,12 +455,18 @@ async def _tasks_file(
     return await file_response("tasks", file_format, in_one(rows), columns)
 
 
-async def _stories(
-    context: PageContext, request: Request, batch: str, summary: Mapping[str, Any]
-) -> list[dict[str, Any]]:
+async def _cost(tab: OpenTab) -> dict[str, Any]:
+    return {
+        "tables": await reports.usage_tables(tab.context.service, tab.batch, _COST_TABLES),
+        "panels": await tab.context.shown(PanelPlace.BATCH_COST, tab.batch),
+    }
+
+
+async def _breakers(tab: OpenTab) -> dict[str, Any]:
     """Return what each breaker did: the rollouts, what to do, and the command for afterwards."""
-    stories = await breaker_stories(context.service, batch, skipped=summary["skipped"])
-    return [
+    batch, skipped = tab.batch, tab.facts["summary"]["skipped"]
+    stories = await breaker_stories(tab.context.service, batch, skipped=skipped)
+    shown = [
         {
             **{name: getattr(each, name) for name in ("tripped_by", "failed_alike", "skipped")},
             "state": each.state,
@@ -494,10 +474,16 @@ async def _stories(
             "more": each.cut,
             "remedy": _remedy(each.state.fingerprint),
             "reset": reset_command(batch),
-            "command": _rerun_command(request, batch, "fix_first", "skipped"),
+            "command": _rerun_command(tab.request, batch, "fix_first", "skipped"),
         }
         for each in stories
     ]
+    return {"stories": shown}
+
+
+def _open_breakers(facts: Mapping[str, Any]) -> str | None:
+    active = sum(lane.phase is not Phase.CLOSED for lane in facts["lanes"])
+    return f"{active} open" if active else None
 
 
 def _remedy(fingerprint: str | None) -> str:
@@ -520,8 +506,9 @@ def _rerun_command(request: Request, batch: str, *kinds: str) -> str:
     return shlex.join([*words, "--command"])
 
 
-async def _again(context: PageContext, request: Request, batch: str) -> dict[str, Any]:
-    reruns = await reports.rerun(context.service, batch)
+async def _again(tab: OpenTab) -> dict[str, Any]:
+    batch, request = tab.batch, tab.request
+    reruns = await reports.rerun(tab.context.service, batch)
     kinds = [
         (name, *words, reruns[name], _ids(reruns[name]), _rerun_command(request, batch, name))
         for name, words in _KINDS.items()
@@ -538,3 +525,20 @@ async def _again(context: PageContext, request: Request, batch: str) -> dict[str
 def _ids(kind: Mapping[str, Any]) -> list[str]:
     names = (item["rollout_id"] for group in kind["groups"] for item in group["items"])
     return [name for name in names if name is not None]
+
+
+TABS = (
+    BatchTab(name="overview", label="Overview", template="batch_overview.html", read=_overview),
+    BatchTab(name="rollouts", label="Rollouts", template="batch_rollouts.html", read=_rollouts),
+    BatchTab(name="tasks", label="Tasks", template="batch_tasks.html", read=_tasks),
+    BatchTab(name="cost", label="Cost", template="batch_cost.html", read=_cost),
+    BatchTab(
+        name="breakers",
+        label="Breakers",
+        template="batch_breakers.html",
+        read=_breakers,
+        mark=_open_breakers,
+    ),
+    BatchTab(name="again", label="Run again", template="batch_again.html", read=_again),
+)
+"""The kernel's own tabs, in their order; those of features follow them."""

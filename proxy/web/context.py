@@ -22,7 +22,7 @@ from proxy.control.queries import Service, counted, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
 from proxy.web.compression import accepts_gzip, compress
-from proxy.web.panels import Panel, PanelPlace, ShownPanel
+from proxy.web.panels import NavigationItem, Panel, PanelPlace, ShownPanel
 from truezero.models.batches import Moment
 
 # --- live pages --------------------------------------------------------------------------------
@@ -124,11 +124,20 @@ class PageRoute(APIRoute):
         return shared
 
 
+_NAVIGATION = (
+    NavigationItem("batches", "/", "Batches"),
+    NavigationItem("rollouts", "/ui/rollouts", "Rollouts"),
+    NavigationItem("causes", "/ui/causes", "Causes"),
+    NavigationItem("upstreams", "/ui/upstreams", "Upstreams"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class PageContext:
     """The context of every page.
 
-    ``address`` is the base URL handed to agents, ``panels`` are those of features.
+    ``address`` is the base URL handed to agents, ``panels`` and ``navigation`` are those of
+    features.
     """
 
     service: Service
@@ -138,6 +147,7 @@ class PageContext:
     live: LivePages
     registration_required: bool
     panels: Sequence[Panel] = ()
+    navigation: Sequence[NavigationItem] = ()
 
     async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
         """Render a page with navigation; ``here`` is its entry there.
@@ -149,6 +159,7 @@ class PageContext:
             render.page,
             template,
             here=here,
+            navigation=(*_NAVIGATION, *self.navigation),
             now=self.service.now(),
             version=self.version,
             guarded=self.auth.token is not None,

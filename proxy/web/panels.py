@@ -31,6 +31,14 @@ class Panel:
     read: Callable[[Service, str], Awaitable[Any]]
 
 
+class NavigationItem(NamedTuple):
+    """A link of every page's head: its name, for the page it leads to, its path and its label."""
+
+    name: str
+    path: str
+    label: str
+
+
 class ShownPanel(NamedTuple):
     """A panel that is shown, with its value."""
 
