@@ -9,6 +9,7 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``registration``: what it takes of registrations, as `proxy.store.rollouts.RegistrationPart` says.
 - ``upkeep``: ``on_dead_workers(connection, workers)`` and ``on_deleted_rollouts(connection,
   rollouts, batches)``, what becomes of its rows, in the transaction in which those go.
+- ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
 - ``start``: ``start(parts)``, which returns what it does in a process, as `proxy.parts.Started`.
 - ``plane``: ``PLANE``, what it adds to the control plane, as `proxy.plane.Plane`.
 
@@ -41,6 +42,7 @@ class Feature:
     tables: bool = False
     registration: bool = False
     upkeep: bool = False
+    evidence: bool = False
     start: bool = False
     plane: bool = False
 

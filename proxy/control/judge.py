@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from statistics import median
 from typing import Any, NamedTuple
 
 from classifier import breakers, codec, results, rules, totals
@@ -17,268 +16,27 @@ from classifier.diagnostics import why_unscored
 from classifier.fingerprints import Lane
 from classifier.lane import Counted, tries
 from classifier.later_rewards import with_rewards
-from classifier.logical_calls import CallState, ended_at, is_abort, state_of, wordless
-from classifier.neighbours import NEAR_S, neighbours_of
+from classifier.logical_calls import ended_at
 from classifier.records import (
-    ABANDONED,
-    UNATTRIBUTED,
     Ending,
     Exchange,
     ExecutionStatus,
-    Kind,
-    Neighbours,
     Outcome,
     RolloutRecord,
 )
-from classifier.references import NotRun, ReferenceSeries
 from classifier.retries import with_advice
 from classifier.sentences import with_sentence
 from classifier.validity.serving import servings_text
-from classifier.validity.surroundings import least_reward, rewarded
-from classifier.verdicts import SEED, UNTRUSTED, Policy, Subcategory, Verdict, is_unearned
+from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict, is_unearned
+from proxy.control.evidence import ASKED_S, KeptEvidence, stands_on, with_evidence
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
 from proxy.routing.errors import Refusal
-from proxy.routing.keys import AGENT
 from proxy.store.batch_versions import BatchVersion, batch_version
-from proxy.store.database import RESTART_GRACE_S, Database
+from proxy.store.database import RESTART_GRACE_S
 from proxy.store.errors import StoreError
-from proxy.store.tables import VERDICT_COLUMNS, Row, as_json
+from proxy.store.tables import VERDICT_COLUMNS, Row
 from proxy.store.verdicts import LastChange
-
-# --- what final verdicts stand on beside their rollouts ----------------------------------------
-
-
-class StoredEvidence:
-    """Evidence of other rollouts that final verdicts keep, read once it is needed.
-
-    Judging an export gives the same verdicts, because what they stood on is in it.
-    """
-
-    def __init__(self, database: Database, rollout_ids: Collection[str]) -> None:
-        self._database = database
-        self._ids = rollout_ids
-        self._rows: Mapping[str, Row] | None = None
-
-    def of(self, rollout_id: str, name: str) -> Any:
-        """Return a column of `proxy.store.verdicts.Verdicts.evidence`; None if there is none."""
-        if self._rows is None:
-            self._rows = self._database.verdicts.evidence(self._ids)
-        row = self._rows.get(rollout_id)
-        return None if row is None else row[name]
-
-
-# --- neighbours of a failure -------------------------------------------------------------------
-# Results that other rollouts got around it, read with bounded work and cached.
-
-
-_FAILURES = 20  # of one rollout that are looked at, the last ones
-_SPANS = 4  # times apart from each other that are read, the last ones
-_LONGEST_S = 300.0  # a neighbour that began longer before the failures is not seen
-_ROWS = 1000  # calls read before and after the end of one span
-# Failures that the spelling of a model's name may bring about.
-_SPELT = frozenset((Subcategory.MODEL_NOT_FOUND, Subcategory.RATE_LIMIT, Subcategory.QUOTA))
-
-
-def with_neighbours(
-    rollout: RolloutRecord, database: Database, evidence: StoredEvidence, *, agents: str
-) -> RolloutRecord:
-    """Return a rollout with the neighbours of its last failures.
-
-    A final verdict keeps its neighbours, so that judging an export gives the same.
-
-    Arguments:
-        agents: how agents are trusted if the rollout's batch does not say. Trusted ones need
-            neighbours once, for the details of the final verdict.
-    """
-    untrusted = (rollout.agents or agents) == UNTRUSTED
-    if not untrusted and rollout.outcome is None:
-        return rollout
-    failures = [x for x in rollout.exchanges if _may_matter(x, untrusted=untrusted)]
-    if not failures:
-        return rollout
-    stored = evidence.of(rollout.id, "neighbours")
-    if stored is not None:
-        return replace(rollout, neighbours=codec.decode_neighbours(json.loads(stored)))
-    last = sorted(failures, key=ended_at)[-_FAILURES:]
-    return replace(rollout, neighbours=_read(rollout, last, database))
-
-
-def _may_matter(exchange: Exchange, *, untrusted: bool) -> bool:
-    if exchange.role != "agent" or exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
-        return False
-    return exchange.failed or (untrusted and exchange.ending in ABANDONED)
-
-
-def _read(
-    rollout: RolloutRecord, failures: Sequence[Exchange], database: Database
-) -> dict[str, Neighbours]:
-    neighbours: dict[str, Neighbours] = {}
-    for span in _spans(failures)[-_SPANS:]:
-        first, last = ended_at(span[0]), ended_at(span[-1])
-        others = database.calls.near(
-            since=first - NEAR_S - _LONGEST_S,
-            at=last,
-            until=last + NEAR_S,
-            upstreams={x.upstream for x in span},
-            limit=_ROWS,
-        )
-        peers: Collection[str] = ()
-        if any(x.cause is not None and x.cause.subcategory in _SPELT for x in span):
-            peers = database.rollouts.registered_alike(rollout, {x.rollout_id for x in others})
-        neighbours |= {x.id: neighbours_of(x, others, peers=peers) for x in span}
-    return neighbours
-
-
-def _spans(failures: Iterable[Exchange]) -> list[list[Exchange]]:
-    """Group failures, ordered by their ends, with less than a minute between two of a group."""
-    spans: list[list[Exchange]] = []
-    for failure in failures:
-        if spans and ended_at(failure) - ended_at(spans[-1][-1]) < NEAR_S:
-            spans[-1].append(failure)
-        else:
-            spans.append([failure])
-    return spans
-
-
-# --- reference calls asked beside its failures -------------------------------------------------
-
-
-def with_references(
-    service: Service, rollout: RolloutRecord, evidence: StoredEvidence
-) -> RolloutRecord:
-    """Return a rollout with the series that were asked beside its failed calls.
-
-    Of a call that one is wanted for and that has none, a series runs as long as the service may
-    still ask; after that it was stopped, as one is that still runs then. Where the service asks
-    none there is none, and the calls of other rollouts decide. A final verdict keeps its series:
-    judging an export gives the same.
-    """
-    if not any(map(_may_want_reference, rollout.exchanges)):
-        return rollout
-    if evidence.of(rollout.id, "provisional") is False:
-        stored = evidence.of(rollout.id, "reference_series")
-        known = codec.decode_references(json.loads(stored)) if stored else {}
-        return replace(rollout, references=known) if known else rollout
-    since = service.now() if rollout.ended_at is None else rollout.ended_at
-    over = since + _ASKED_S <= service.now()
-    rows = service.database.references.of_rollout(rollout.id)
-    known = {call: series_of(row) for call, row in rows.items()}
-    if over:
-        known = {call: _stopped(each, since) for call, each in known.items()}
-    with_known = replace(rollout, references=known) if known else rollout
-    if not service.asks_references:
-        return with_known
-    lacking = {
-        need.exchange_id: ReferenceSeries(
-            id=need.exchange_id,
-            upstream=need.upstream,
-            model=need.model,
-            api=need.api,
-            started_at=since,
-            ended_at=since if over else None,
-            not_run=NotRun.STOPPED if over else None,
-        )
-        for need in rules.references_wanted(with_known, service.policy)
-    }
-    return replace(with_known, references={**known, **lacking}) if lacking else with_known
-
-
-def _stopped(series: ReferenceSeries, since: float) -> ReferenceSeries:
-    """Return a series without what came of it later than a verdict waits for.
-
-    Arguments:
-        since: when the rollout ended, in epoch seconds.
-    """
-    ended_at = series.ended_at
-    if ended_at is not None and ended_at <= since + _ASKED_S:
-        return series
-    return replace(series, ended_at=since + _ASKED_S, not_run=NotRun.STOPPED, calls=())
-
-
-def _may_want_reference(exchange: Exchange) -> bool:
-    if exchange.kind not in (Kind.INFERENCE, Kind.CONTINUATION):
-        return False
-    left = exchange.failed or exchange.ending in ABANDONED
-    return left or is_abort(exchange.finish_reason) or wordless(exchange)
-
-
-def series_of(row: Row) -> ReferenceSeries:
-    """Return a series by its row of `reference_series`."""
-    named = {name: row[name] for name in ("id", "upstream", "model", "api", "started_at")}
-    return codec.decode_series(
-        {**named, "ended_at": row["ended_at"], "not_run": row["not_run"],
-         "calls": json.loads(row["calls"])}
-    )  # fmt: skip
-
-
-# --- calls without a rollout, while one ran that seems to have made none -----------------------
-
-
-# A rollout that its outcome alone registers may have run as long as this before it, in seconds.
-LONGEST_S = 86_400.0
-_OWN = frozenset((Kind.INFERENCE, Kind.CONTINUATION, Kind.ACTIVITY))
-
-
-def with_unattributed(
-    rollout: RolloutRecord,
-    database: Database,
-    evidence: StoredEvidence,
-    missing: Callable[[str], int],
-) -> RolloutRecord:
-    """Return a rollout that made no call with the number of calls that may be its own.
-
-    Or one with a reward, and with no answer to its calls.
-
-    A final verdict keeps that number, so that judging an export gives the same.
-
-    Arguments:
-        missing: counts the calls of a rollout that were served but are not in the database.
-    """
-    began_at, until = rollout.began_at, rollout.ended_at
-    if rollout.outcome is None or began_at is None or until is None:
-        return rollout
-    if any(map(_is_own, rollout.exchanges)) and not _lacks_answer(rollout):
-        return rollout
-    number: int | None = evidence.of(rollout.id, "unattributed_calls")
-    if number is None:
-        since = began_at if began_at < until else until - LONGEST_S
-        number = database.calls.unattributed(since=since, until=until) + missing(UNATTRIBUTED)
-    return replace(rollout, unattributed_calls=number)
-
-
-def _is_own(exchange: Exchange) -> bool:
-    return exchange.role == AGENT and exchange.kind in _OWN
-
-
-def _lacks_answer(rollout: RolloutRecord) -> bool:
-    """Return True if a rollout has a reward, and none of its calls, media aside, was answered."""
-    own = [x for x in rollout.exchanges if _is_own(x)]
-    return bool(rewarded(rollout)) and not any(
-        x.kind is Kind.ACTIVITY or state_of(x) is CallState.ANSWERED for x in own
-    )
-
-
-# --- other passes of its task ------------------------------------------------------------------
-
-
-def with_task_passes(
-    rollout: RolloutRecord, database: Database, evidence: StoredEvidence
-) -> RolloutRecord:
-    """Return a rollout that passed with the median output of its task's other passes, in tokens.
-
-    A final verdict keeps it, so that judging an export gives the same.
-    """
-    if rollout.task is None or rollout.client_cache or not rewarded(rollout):
-        return rollout
-    usual: float | None = evidence.of(rollout.id, "passes_tokens")
-    if evidence.of(rollout.id, "provisional") is not False:
-        others = database.verdicts.passes_output(
-            rollout.batch, rollout.task, above=least_reward(rollout), but=rollout.id
-        )
-        usual = float(median(others)) if others else None
-    return replace(rollout, passes_tokens=usual)
-
 
 # --- a rollout with all that is recorded of it -------------------------------------------------
 
@@ -328,7 +86,7 @@ def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollou
         if not all(missing.values()):
             raise
         stored, up_s = {}, None  # enough is known: evidence is missing
-    evidence = StoredEvidence(database, rollout_ids)
+    evidence = KeptEvidence(database, rollout_ids)
     return [
         _loaded(service, name, stored.get(name), missing[name], up_s, evidence) for name in missing
     ]
@@ -340,7 +98,7 @@ def _loaded(
     stored: tuple[Row, RolloutRecord] | None,
     missing: int,
     up_s: float | None,
-    evidence: StoredEvidence,
+    evidence: KeptEvidence,
 ) -> LoadedRollout:
     # A restarted server may have lost its last commits; that doubt must not be stored.
     settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
@@ -354,10 +112,7 @@ def _loaded(
     record = as_it_counts(row, rollout, service.now())
     late = len(rollout.exchanges) - len(record.exchanges)
     record = replace(record, gaps=rollout.gaps + missing + just_started)
-    record = with_neighbours(record, service.database, evidence, agents=service.policy.agents)
-    record = with_references(service, record, evidence)
-    record = with_unattributed(record, service.database, evidence, service.recorder.missing)
-    record = with_task_passes(record, service.database, evidence)
+    record = with_evidence(service, record, evidence)
     return LoadedRollout(record, storable, late, row["change"])
 
 
@@ -437,7 +192,6 @@ def _outcome(row: Row | Mapping[str, Any], *, closed: bool) -> Outcome | None:
 
 
 _REFERENCES_S = 6.0  # how long the answer to an outcome waits for reference calls
-_ASKED_S = 60.0  # after an outcome, in which questions about it may end; then it is final
 _REFRESH = 1000  # rollouts judged again before a list is filtered by verdict
 _SETTLE_POLL_S = 0.05
 
@@ -610,8 +364,7 @@ def add_rewards(service: Service, rollout_id: str, outcome: str) -> bool:
 
 
 _REWARDED = (
-    "scoreable", "validity", "unearned", "passes_tokens", "unattributed_calls", "reward",
-    "verdict", "result",
+    "scoreable", "validity", "unearned", "stands_on", "reward", "verdict", "result",
 )  # fmt: skip
 """Columns of a final verdict that later rewards change."""
 
@@ -684,7 +437,7 @@ def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, 
     series = rollout.references.get(verdict.evidence[-1])
     if series is not None and not series.running:
         return False
-    waits_s = _REFERENCES_S if series is None else _ASKED_S
+    waits_s = _REFERENCES_S if series is None else ASKED_S
     if not rollout.ended_at <= now < rollout.ended_at + waits_s:
         return False
     states = service.database.breakers.of_batch(verdict.batch)
@@ -742,11 +495,8 @@ def _verdict_row(
     reported = rollout.outcome is not None
     return {
         **{name: encoded[name] for name in VERDICT_COLUMNS},
-        "neighbours": _neighbours(rollout),
-        "reference_series": _references(rollout),
+        "stands_on": stands_on(rollout),
         "validity": validity_names(verdict.validity),
-        "unattributed_calls": rollout.unattributed_calls or None,
-        "passes_tokens": rollout.passes_tokens,
         "unearned": is_unearned(verdict.validity) or None,
         "servings": servings_text(verdict.servings),
         "reward": reward_of(record, rollout.score_key),
@@ -787,16 +537,6 @@ def _counts_behind_sums(rollout: RolloutRecord, prices: PriceTable) -> dict[str,
 def _in_order(record: Mapping[str, Any]) -> str:
     """Return JSON text with the record's keys in its order: it is answered as it was stored."""
     return json.dumps(record, separators=(",", ":"))
-
-
-def _neighbours(rollout: RolloutRecord) -> str | None:
-    """Encode the neighbours that the verdict stands on; None if none were read."""
-    return as_json(codec.encode_neighbours(rollout.neighbours)) if rollout.neighbours else None
-
-
-def _references(rollout: RolloutRecord) -> str | None:
-    """Encode the reference calls that the verdict stands on; None if none were asked."""
-    return as_json(codec.encode_references(rollout.references)) if rollout.references else None
 
 
 # --- verdicts of a whole batch -----------------------------------------------------------------

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from classifier.codec import decode_neighbours, decode_references
 from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
+from proxy.control.evidence import as_it_stood
 from proxy.control.judge import as_it_counts
 from proxy.store.admin.rows import RECORD_TYPES, Record, Row
 from proxy.store.rollouts import record_of
@@ -65,7 +63,7 @@ def _record(tally: Rejudged, name: str, row: Row) -> Record:
 
 
 def _rollout(records: Sequence[Record]) -> RolloutRecord:
-    """Build a rollout as it counts, with its verdict's neighbours and references."""
+    """Build a rollout as it counts, with the evidence that its verdict stands on."""
     columns: dict[str, Mapping[str, Any]] = {
         name: dict(zip(RECORD_TYPES[name].columns, row, strict=True))
         for name, row in records
@@ -76,11 +74,4 @@ def _rollout(records: Sequence[Record]) -> RolloutRecord:
     rollout = columns["rollout"]
     record = as_it_counts(rollout, record_of(rollout, calls), math.inf)
     verdict = columns.get("verdict", {})
-    near, series = verdict.get("neighbours"), verdict.get("reference_series")
-    return replace(
-        record,
-        neighbours=decode_neighbours(json.loads(near)) if near else {},
-        references=decode_references(json.loads(series)) if series else {},
-        unattributed_calls=verdict.get("unattributed_calls") or 0,
-        passes_tokens=verdict.get("passes_tokens"),
-    )
+    return as_it_stood(record, verdict.get("stands_on"))

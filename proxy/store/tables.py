@@ -293,22 +293,19 @@ verdicts = Table(
     Column("verdict", Text, nullable=False),  # JSON, contract §2
     Column("result", Text),  # JSON, once the outcome is known
     Column("attributed_to", text_of(16)),
-    Column("neighbours", Text),  # JSON, what a final one stands on of other rollouts
     Column("validity", Text),  # worst level and checks with a finding, between blanks
-    Column("unattributed_calls", Integer),  # those that named no rollout while this one ran
     Column("summed_calls", COUNT),  # that used tokens, as far as is known
     Column("tokens_known_calls", COUNT),  # of them, with counts
     Column("cost_known_calls", COUNT),  # of them, in the cost
     Column("servings", Text),  # JSON, what was asked for and what answered, each way once
     Column("began_at", Float),  # its rollout's `created_at`: no index spans two tables
-    Column("reference_series", Text),  # JSON, what a final one stands on of reference calls
     Column("lost_s", Float),
     Column("held_s", Float),
-    Column("passes_tokens", Float),  # what a final one stands on of its task's other passes
     Column("unearned", Boolean),  # a reward was reported, and no call was answered
     # Alike where a batch counts rollouts alike (`classifier.rollup.kind_of`); null: read it singly.
     Column("counted", COUNT, info={"derived": True}),
     Column("taken", Float, info={"derived": True}),  # a reported score that does not count
+    Column("stands_on", Text),  # JSON, the evidence of a final one beside its rollout's own calls
     *_listed_by("health"),
     *_listed_by("subcategory", known="subcategory IS NOT NULL"),
     *_listed_by("fingerprint", in_batch="fingerprint IS NOT NULL"),

@@ -140,7 +140,6 @@ def adds_rewards(standing: str | None, outcome: str) -> bool:
     return bool(before == now)
 
 
-_OF_FINAL = ("neighbours", "reference_series", "unattributed_calls", "passes_tokens")
 _PASSES = 100  # of a task, the last ones
 
 
@@ -300,17 +299,11 @@ class Verdicts:
         with self._connections.reading() as connection:
             return connection.execute(query, given).scalars().all()
 
-    def evidence(self, rollout_ids: Collection[str]) -> dict[str, Row]:
-        """Return what final verdicts stand on of other rollouts, by rollout.
-
-        Returns:
-            ``neighbours`` and ``reference_series`` as JSON text, ``unattributed_calls`` and
-            ``passes_tokens``; each None where a verdict stands on none, or is not final. And
-            ``provisional`` of any verdict.
-        """
+    def evidence(self, rollout_ids: Collection[str]) -> dict[str, str | None]:
+        """Return the evidence that final verdicts stand on, by rollout, as JSON text."""
         with self._connections.reading() as connection:
-            rows = connection.execute(_EVIDENCE, {"ids": list(rollout_ids)}).mappings()
-            return {row["rollout_id"]: row for row in rows}
+            rows = connection.execute(_EVIDENCE, {"ids": list(rollout_ids)})
+            return {row.rollout_id: row.stands_on for row in rows}
 
     def fingerprints(self) -> list[Row]:
         """List causes by how many rollouts they affect across batches, the most frequent first."""
@@ -355,11 +348,9 @@ def _final_query() -> Select[Any]:
 
 _FINAL = _final_query()  # made once: to make it takes longer than to ask it
 _IS_FINAL = verdicts.c.provisional.is_(False)
-_EVIDENCE = select(
-    verdicts.c.rollout_id,
-    verdicts.c.provisional,
-    *(case((_IS_FINAL, verdicts.c[name])).label(name) for name in _OF_FINAL),
-).where(verdicts.c.rollout_id.in_(IDS))
+_EVIDENCE = select(verdicts.c.rollout_id, verdicts.c.stands_on).where(
+    verdicts.c.rollout_id.in_(IDS), _IS_FINAL
+)
 _OUTPUT = (
     select(verdicts.c.output_tokens)
     .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)

@@ -141,11 +141,13 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
         "health": "api_error" if failed else "healthy",
         "subcategory": "auth" if failed else None, "fingerprint": "auth:401" if failed else None,
         "provisional": number in (2, 5, 6), "scoreable": "no", "reward": -0.5, "input_tokens": 0,
-        "unattributed_calls": number or None, "passes_tokens": 812.5 if number == 4 else None,
         "unearned": number == 1 or None, "cost_usd": 0.1 + 0.7, "given_at": 1.7e9 + 0.123456,
         "calls": calls,
         "verdict": as_json({"rollout_id": name}), "result": as_json({}) if failed else None,
-        "reference_series": as_json({"x": SERIES}) if failed else None,
+        "stands_on": as_json({
+            "unattributed_calls": number, **({"references": {"x": SERIES}} if failed else {}),
+            **({"passes_tokens": 812.5} if number == 4 else {}),
+        }) if number else None,
         "servings": f'[["openai","gpt-5","gpt-5-x",null,"fp_{number % 2}"]]',
     }  # fmt: skip
 

@@ -468,6 +468,9 @@ def _completed(name: str, record: Mapping[str, object]) -> Row:
     record_type = RECORD_TYPES[name]
     if unknown := record.keys() - _shape(name).names - record_type.gone:
         raise RecordError(f"{min(unknown)}: not a field of {name}")
+    if record_type.carried is not None and record.keys() & record_type.gone:
+        name, carry = record_type.carried
+        record = {name: carry(record), **record}
     return tuple(_value(column, record) for column in rows.copied(record_type.table))
 
 

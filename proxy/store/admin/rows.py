@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,7 +26,7 @@ from sqlalchemy.exc import DBAPIError
 from proxy.store import migrations, schema
 from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase
-from proxy.store.tables import breakers, exchanges, rollouts, verdicts
+from proxy.store.tables import as_json, breakers, exchanges, rollouts, verdicts
 
 Row: TypeAlias = Sequence[Any]
 
@@ -197,13 +198,15 @@ class RecordError(ValueError):
 class RecordType:
     """A kind of record: its table, and the columns that name its owner and hold JSON.
 
-    ``gone`` are fields that archives of earlier versions have, and no table any more.
+    ``gone`` are fields that archives of earlier versions have, and no table any more; ``carried``
+    make a field of what they say.
     """
 
     table: Table
     owner: str
     json: tuple[str, ...] = ()  # columns that hold JSON
     gone: frozenset[str] = frozenset()
+    carried: tuple[str, Callable[[Mapping[str, object]], object]] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -216,6 +219,29 @@ class RecordType:
         return self.columns.index(self.owner)
 
 
+# Columns of 0.2 and before, in whose place is one.
+BEFORE_STANDS_ON = ("neighbours", "reference_series", "unattributed_calls", "passes_tokens")
+
+
+def carried_evidence(verdict: Mapping[str, object]) -> str | None:
+    """Return the column ``stands_on`` of a verdict that an earlier version exported.
+
+    Raises:
+        RecordError: what it has is no JSON.
+    """
+    found = {}
+    for before in BEFORE_STANDS_ON:
+        value = verdict.get(before)
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise RecordError(f"{before}: not JSON") from None
+        if value:
+            found["references" if before == "reference_series" else before] = value
+    return as_json(found) if found else None
+
+
 # In the order in which a rollout's records stand; breakers belong to batches and come last.
 RECORD_TYPES: Mapping[str, RecordType] = {
     "rollout": RecordType(
@@ -225,8 +251,9 @@ RECORD_TYPES: Mapping[str, RecordType] = {
     "verdict": RecordType(
         table=verdicts,
         owner="rollout_id",
-        json=("verdict", "result"),
-        gone=frozenset({"drifts"}),
+        json=("verdict", "result", "stands_on"),
+        gone=frozenset({"drifts", *BEFORE_STANDS_ON}),
+        carried=("stands_on", carried_evidence),
     ),
     "breaker": RecordType(table=breakers, owner="batch", json=("state",)),
 }

@@ -41,8 +41,8 @@ LIVES = (
 REWARDED = {"validity", "validity_coverage", "scoreable", "excluded_by", "sentence"}
 OF_RESULT = REWARDED | {"rewards", "error", "diagnostics", "validity_info"}
 OF_ROW = {
-    "validity", "scoreable", "reward", "unearned", "passes_tokens", "unattributed_calls",
-    "verdict", "result", "counted", "taken",
+    "validity", "scoreable", "reward", "unearned", "stands_on", "verdict", "result", "counted",
+    "taken",
 }  # fmt: skip
 ENDED = STARTED + 100.0  # the outcome of the rollout whose verdict is looked at
 ME = "me"

@@ -21,7 +21,7 @@ from classifier.codec import encode_verdict
 from classifier.records import UNATTRIBUTED, RolloutRecord
 from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
-from proxy.control.judge import LONGEST_S, StoredEvidence, with_neighbours
+from proxy.control.evidence import LONGEST_S, NEIGHBOURS, KeptEvidence, with_evidence
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
@@ -482,13 +482,14 @@ def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> No
     }  # fmt: skip
     calls = tuple(exchange(500, id=f"f{n}", at=100.0 + n, took=0.1) for n in range(30))
     failing = RolloutRecord(id="r1", exchanges=calls, outcome=outcome())
-    evidence = StoredEvidence(database, ["r1"])
-    found = with_neighbours(failing, database, evidence, agents="untrusted").neighbours
+    trusting = control_over(database)
+    doubting = control_over(database, policy=Policy(agents="untrusted"))
+    found = NEIGHBOURS.load(doubting, failing).neighbours
     assert set(found) == {f"f{n}" for n in range(10, 30)}
     assert found["f10"].answered == 13  # of those before, one ended within a minute
-    running = replace(failing, outcome=None)
-    assert with_neighbours(running, database, evidence, agents=Policy().agents) is running
-    assert with_neighbours(running, database, evidence, agents="untrusted").neighbours
+    running, kept = replace(failing, outcome=None), KeptEvidence(database, ["r1"])
+    assert with_evidence(trusting, running, kept) is running
+    assert with_evidence(doubting, running, kept).neighbours
     database.close()
 
 

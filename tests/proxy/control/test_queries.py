@@ -76,12 +76,19 @@ def on_a_loop() -> bool:
 
 @dataclass
 class Asked:
-    """Statements as they reached the database: text, values, and whether on an event loop."""
+    """Statements as they reached databases: text, values, and whether on an event loop.
 
+    Those of the module's services: another test's may not have ended yet.
+    """
+
+    services: Services
     statements: list[tuple[str, Any, bool]] = field(default_factory=list)
 
     def hears(self, *heard: Any) -> None:
-        _, _, statement, values, _, many = heard
+        connection, _, statement, values, _, many = heard
+        files = [each.database for each in self.services.running.values()]
+        if connection.engine.url.database not in files:
+            return
         if not many and not any(look in statement for look in _FIRST_LOOKS):
             self.statements.append((statement, values, on_a_loop()))
 
@@ -138,8 +145,9 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    listener = Asked()
+def asked(services: Services) -> Iterator[Asked]:
+    """What the module's services ask, and no others."""
+    listener = Asked(services)
     event.listen(Engine, "before_cursor_execute", listener.hears)
     yield listener
     event.remove(Engine, "before_cursor_execute", listener.hears)

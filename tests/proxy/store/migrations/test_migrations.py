@@ -8,6 +8,7 @@ migration writes the one that it leads to by
 from __future__ import annotations
 
 import io
+import json
 import re
 import shutil
 import sqlite3
@@ -28,6 +29,7 @@ from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 
 from proxy.store import migrations
 from proxy.store.admin import archive
+from proxy.store.admin.rows import BEFORE_STANDS_ON, carried_evidence
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.lane_minutes import KEPT_FROM
@@ -113,7 +115,7 @@ def columns_of(raw: sqlite3.Connection, table: str) -> list[str]:
 GONE: dict[str, frozenset[str] | None] = {
     **dict.fromkeys(("batch_notes", "batch_tasks", "batch_shapes", "batch_servings")),
     "batches": frozenset({'"counts"'}),
-    "verdicts": frozenset({'"drifts"', '"counted"'}),
+    "verdicts": frozenset({'"drifts"', '"counted"', *(f'"{each}"' for each in BEFORE_STANDS_ON)}),
 }
 
 
@@ -124,6 +126,22 @@ def test_an_old_database_keeps_every_row_it_held(upgraded: Upgraded) -> None:
     assert bool(noted) is (upgraded.schema < "0026"), "lanes are not counted before it"
     kept = [row for row in upgraded.kept["server"] if row not in noted]
     assert upgraded.kept | {"server": kept} == upgraded.rows
+
+
+def test_what_old_verdicts_stood_on_is_kept_in_one_column(tmp_path: Path) -> None:
+    file = made(tmp_path / "old.db", "0029")
+    with closing(sqlite3.connect(file)) as raw:
+        raw.row_factory = sqlite3.Row
+        before = {row["rollout_id"]: dict(row) for row in raw.execute("SELECT * FROM verdicts")}
+    database = Database(str(file))
+    database.prepare()
+    after = database.verdicts.evidence(before)
+    database.close()
+    kept = {name: carried_evidence(row) for name, row in before.items() if not row["provisional"]}
+    assert after == kept
+    assert len({tuple(json.loads(each)) for each in kept.values() if each}) > 1
+    everywhere = held(file, {"verdicts": ['"rollout_id"', '"stands_on"']})["verdicts"]
+    assert dict(everywhere) == {name: carried_evidence(row) for name, row in before.items()}
 
 
 def test_an_old_database_gets_the_tables_that_the_code_declares(old: Path) -> None:
