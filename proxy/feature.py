@@ -9,6 +9,9 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``registration``: what it takes of registrations, as `proxy.store.rollouts.RegistrationPart` says.
 - ``upkeep``: ``on_dead_workers(connection, workers)`` and ``on_deleted_rollouts(connection,
   rollouts, batches)``, what becomes of its rows, in the transaction in which those go.
+- ``final``: its part in final verdicts, as `proxy.store.verdicts.FinalPart` says.
+- ``stakes``: ``may_be(database, batch, policy)`` and ``is_at(judged)``, whether something of its
+  hangs on a verdict beside the score: then it is asked first whose failure that tells of.
 - ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
 - ``start``: ``start(parts)``, which returns what it does in a process, as `proxy.parts.Started`.
 - ``plane``: ``PLANE``, what it adds to the control plane, as `proxy.plane.Plane`.
@@ -43,6 +46,8 @@ class Feature:
     registration: bool = False
     upkeep: bool = False
     evidence: bool = False
+    final: bool = False
+    stakes: bool = False
     start: bool = False
     plane: bool = False
 

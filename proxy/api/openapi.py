@@ -110,8 +110,10 @@ def examples() -> Mapping[str, Mapping[str, Any]]:
 
 def _place(path: tuple[str, Mapping[str, Any]]) -> tuple[int, str]:
     name, methods = path
-    tag = min(each["tags"][0] for each in methods.values())
-    return next(at for at, each in enumerate(TAGS) if each["name"] == tag), name
+    tags = {tag for each in methods.values() for tag in each.get("tags", ())}
+    return min(
+        (at for at, each in enumerate(TAGS) if each["name"] in tags), default=len(TAGS)
+    ), name
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:

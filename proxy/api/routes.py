@@ -10,8 +10,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from classifier.card import card_bytes
-from classifier.groups import MIN_VALID
-from proxy.api.gone import log_gone, refuse_card_events
+from proxy.api.gone import refuse_card_events
 from proxy.api.problems import (
     BATCH,
     LIMITED,
@@ -38,7 +37,7 @@ from proxy.control.turns import take_turn
 from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
 from truezero import models
-from truezero.models.batches import NO_ADVANTAGES, Moment
+from truezero.models.batches import Moment
 
 _SSE = "text/event-stream"
 _LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -217,35 +216,6 @@ async def breaker(service: Service, batch: Annotated[str, BATCH]) -> dict[str, A
     permanent failure has ended `threshold` rollouts in a row.
     """
     return await batches.breaker(service, batch)
-
-
-@router.get(
-    "/batches/{batch:path}/groups",
-    response_model=models.GroupPage,
-    tags=["batches"],
-    operation_id="list_groups",
-)
-async def groups(
-    service: Service,
-    batch: Annotated[str, BATCH],
-    method: Annotated[str | None, Query(deprecated=True)] = None,
-    min_valid: Annotated[int, Query(ge=1, le=10_000)] = MIN_VALID,
-    settled: bool | None = None,
-    task: str | None = None,
-    after: str | None = None,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-) -> Response:
-    """Get a batch's rollouts as groups for RL, one for each task.
-
-    The baseline is over what was measured only; the lists of a group have one place for each
-    repeat. `ended`: no group settles any more unless somebody runs it again.
-    """
-    if method is not None:
-        log_gone("`method` of GET /batches/{batch}/groups", NO_ADVANTAGES)
-    page = await reports.group_page(
-        service, batch, min_valid=min_valid, settled=settled, task=task, after=after, limit=limit
-    )
-    return await json_answer(page)
 
 
 @router.post(

@@ -9,9 +9,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from classifier import breakers, codec, results, rules, totals
+from classifier import codec, results, rules, totals
 from classifier.batches import reward_of, validity_names
-from classifier.breakers import BreakerState
 from classifier.diagnostics import why_unscored
 from classifier.fingerprints import Lane
 from classifier.lane import Counted, tries
@@ -31,12 +30,13 @@ from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict, is_unearned
 from proxy.control.evidence import ASKED_S, KeptEvidence, stands_on, with_evidence
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
+from proxy.feature import modules
 from proxy.routing.errors import Refusal
 from proxy.store.batch_versions import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S
 from proxy.store.errors import StoreError
 from proxy.store.tables import VERDICT_COLUMNS, Row
-from proxy.store.verdicts import LastChange
+from proxy.store.verdicts import Judged, LastChange, final_parts
 
 # --- a rollout with all that is recorded of it -------------------------------------------------
 
@@ -316,11 +316,9 @@ def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
     doubted = service.recorder.failing or not loaded.storable
     if doubted or _is_being_asked(service, rollout, verdict, now):
         return with_sentence(replace(verdict, provisional=True, judged_at=None), rollout)
-    feed = partial(
-        breakers.feed, verdict=verdict, now=now, policy=policy, seen=_seen(service, verdict)
-    )
     row = _verdict_row(rollout, verdict, now, service.prices)
-    if stored.store(row, feed, known=LastChange(loaded.change)):
+    parts = final_parts(Judged(service.database, verdict, policy, now))
+    if stored.store(row, parts, known=LastChange(loaded.change)):
         service.on_final_verdict(verdict)
         if (rewarded := _rewarded_since(service, rollout)) is not None:
             add_rewards(service, rollout.id, rewarded)
@@ -405,27 +403,29 @@ def _asked_or_result(
 
 
 def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:
-    """Return the failed calls on whose references a verdict hangs, or a breaker's opening."""
+    """Return the failed calls on whose references a verdict hangs, or what is at stake with it."""
     row = service.database.rollouts.row(rollout_id)
     if row is None:
         return []
     untrusted = (row["agents"] or service.policy.agents) == UNTRUSTED
-    states = [] if row["batch"] is None else service.database.breakers.of_batch(row["batch"])
-    may_open = service.policy.breaker_threshold == 1 or any(map(breakers.about_to_open, states))
-    if not (untrusted or may_open):
+    staked = any(
+        module.may_be(service.database, row["batch"], service.policy)
+        for _, module in modules("stakes")
+    )
+    if not (untrusted or staked):
         return []
     loaded = load(service, rollout_id)
     rollout = loaded.rollout
     wanted = {call for call, series in rollout.references.items() if series.running}
-    if may_open:
+    if staked:
         verdict = _judge(service, loaded, service.policy)
-        if _completes_streak(service, states, verdict, service.now()):
+        if _is_at_stake(service, verdict, service.now()):
             wanted |= set(verdict.evidence[-1:])
     return [each for each in rollout.exchanges if each.id in wanted]
 
 
 def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> bool:
-    """Return True if a breaker hangs on a verdict whose last failure is being asked about.
+    """Return True if more hangs on a verdict whose last failure is being asked about.
 
     A series may begin while the answer to the outcome waits for it; one that runs is no answer
     until it ends. Meanwhile a page may want to show the verdict.
@@ -440,25 +440,13 @@ def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, 
     waits_s = _REFERENCES_S if series is None else ASKED_S
     if not rollout.ended_at <= now < rollout.ended_at + waits_s:
         return False
-    states = service.database.breakers.of_batch(verdict.batch)
-    return _completes_streak(service, states, verdict, now)
+    return _is_at_stake(service, verdict, now)
 
 
-def _completes_streak(
-    service: Service, states: Sequence[BreakerState], verdict: Verdict, now: float
-) -> bool:
-    """Return True if a verdict opens a breaker, or would but for a reference call."""
-    seen = _seen(service, verdict)
-    after = breakers.feed(states, verdict, now=now, policy=service.policy, seen=seen)
-    return any(now in (state.opened_at, state.answered_at) for state in after)
-
-
-def _seen(service: Service, verdict: Verdict) -> bool:
-    """Return True if the batch called the lane that a suspicion needs to open a breaker."""
-    lane = breakers.lane_to_prove(verdict)
-    if lane is None or verdict.batch is None:
-        return False
-    return service.database.calls.seen_on(verdict.batch, lane)
+def _is_at_stake(service: Service, verdict: Verdict, now: float) -> bool:
+    """Return True if something of a feature's hangs on a verdict, beside the score."""
+    judged = Judged(service.database, verdict, service.policy, now)
+    return any(module.is_at(judged) for _, module in modules("stakes"))
 
 
 def _final(service: Service, rollout_id: str) -> Row | None:

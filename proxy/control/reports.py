@@ -16,7 +16,6 @@ from classifier.groups import (
     TaskChange,
     TaskTotal,
     compare_batches,
-    group,
 )
 from classifier.reruns import (
     Rerun,
@@ -28,12 +27,10 @@ from classifier.reruns import (
 )
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
-from proxy.control import judge
 from proxy.control.batches import scores, task_totals
 from proxy.control.judge import current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
-    PAGE,
     Service,
     cursor_name,
     cursor_number,
@@ -47,7 +44,7 @@ from proxy.control.queries import (
 from proxy.store import groups, statistics
 from proxy.store.batch_versions import BatchVersion
 from proxy.store.batches import CallSum, call_sums, usage_sums
-from proxy.store.groups import SlotCursor, Tasks
+from proxy.store.groups import SlotCursor
 
 _OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")
 
@@ -489,39 +486,6 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
 # A batch's rollouts by task, over measured repeats.
 
 
-async def group_page(
-    service: Service,
-    batch: str,
-    *,
-    min_valid: int,
-    settled: bool | None = None,
-    task: str | None = None,
-    after: str | None = None,
-    limit: int = 100,
-) -> dict[str, Any]:
-    """Return the groups of a batch's next tasks, in the order of their names.
-
-    Arguments:
-        settled: leave out groups that have not settled, or those that have; a page then
-            holds fewer than ``limit`` groups, and the next one follows all the same.
-        task: only this task's group.
-        after: the `next` of the page before.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts.
-    """
-    stored = service.database.groups
-    # Asked first: once a batch has ended, its tasks are complete.
-    ended = await service.run(stored.ended, batch)
-    tasks = await _tasks(service, batch, task, after, limit + 1)
-    if tasks.unjudged and await judge.refresh(service, among=tasks.unjudged[:PAGE]):
-        tasks = await _tasks(service, batch, task, after, limit + 1)
-    if not tasks.members and not await service.run(stored.any_of, batch):
-        raise unknown_batch(batch)
-    page = await service.run(_group_page, tasks, limit, min_valid, settled)
-    return {"items": page["items"], "ended": ended, "next": page["next"]}
-
-
 async def begin_run(service: Service, batch: str, run: str) -> dict[str, Any]:
     """Record that a run of a batch begins: it starts rollouts."""
     begin = service.database.groups.begin
@@ -540,26 +504,3 @@ async def end_run(service: Service, batch: str, run: str | None) -> dict[str, An
         raise unknown_batch(batch)
     runs, ended = await service.run(stored.end, batch, run, now=service.now())
     return {"batch": batch, "open_runs": runs.open, "ended": ended}
-
-
-async def _tasks(
-    service: Service, batch: str, task: str | None, after: str | None, limit: int
-) -> Tasks:
-    stored = service.database.groups
-    if task is not None:
-        return await service.run(stored.of_task, batch, task)
-    return await service.run(stored.page, batch, after=after, limit=limit)
-
-
-_GONE = {"method": None, "advantages": None}  # fields of the last release, for one release
-
-
-def _group_page(tasks: Tasks, limit: int, min_valid: int, settled: bool | None) -> dict[str, Any]:
-    names, over = list(tasks.members), tasks.over_at is not None
-    made = (
-        group(name, tasks.members[name], min_valid=min_valid, ended=over) for name in names[:limit]
-    )
-    return {
-        "items": [asdict(one) | _GONE for one in made if settled is None or one.settled == settled],
-        "next": names[limit - 1] if len(names) > limit else None,
-    }

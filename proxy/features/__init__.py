@@ -3,4 +3,4 @@
 Their order is that in which calls wait for them, and in which what they add is shown.
 """
 
-NAMES = ("budgets", "pace", "drills", "alerts")
+NAMES = ("budgets", "pace", "drills", "alerts", "groups", "breakers")

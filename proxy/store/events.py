@@ -7,13 +7,12 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select
 
 from classifier.breakers import BreakerState, Phase
 from classifier.breakers import at as breaker_at
-from classifier.groups import Group
 from classifier.records import Exchange
 from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource, hold
 from proxy.store.tables import Row, as_json, breakers, events, rollouts, verdicts
@@ -61,57 +60,54 @@ def _subscribed(source: NotificationSource, listener: Callable[[], object]) -> I
         yield True
 
 
-def verdict_given(connection: Connection, row: Mapping[str, Any]) -> None:
-    """Write the event of a final verdict, given as columns of `verdicts`."""
+class NewEvent(NamedTuple):
+    """An event of a batch: its kind, and its data as JSON has it."""
+
+    kind: str
+    data: Mapping[str, Any]
+
+
+def verdict_given(row: Mapping[str, Any]) -> NewEvent:
+    """Return the event of a final verdict, given as columns of `verdicts`."""
     level, *checks = (row.get("validity") or "").split() or [None]
     data = {
         **{name: row[name] for name in ("health", "subcategory", "fingerprint", "scoreable")},
         "validity": level,
         "validity_checks": checks,
     }
-    _write(connection, "verdict_given", data, row)
+    return NewEvent("verdict_given", data)
 
 
-def breaker_opened(connection: Connection, state: BreakerState, row: Mapping[str, Any]) -> None:
-    """Write the event of a breaker that opened on a verdict."""
+def breaker_opened(state: BreakerState) -> NewEvent:
+    """Return the event of a breaker that opened on a verdict."""
     data = {
         "lane": state.lane,
         "fingerprint": state.fingerprint,
         "streak": state.streak,
         "tripped_by": list(state.tripped_by),
     }
-    _write(connection, "breaker_opened", data, row)
-
-
-def group_settled(connection: Connection, group: Group, row: Mapping[str, Any]) -> None:
-    """Write the event of a group whose last rollout was judged, or not admitted."""
-    data = {
-        "task": group.task,
-        "wanted": group.wanted,
-        "valid": sum(group.valid),
-        "resample": group.resample,
-        "drop": group.drop,
-        "revision": group.revision,
-        "final": group.final,
-    }
-    _write(connection, "group_settled", data, row)
+    return NewEvent("breaker_opened", data)
 
 
 def batch_ended(connection: Connection, batch: str, at: float) -> None:
     """Write the event of a batch that has ended."""
-    _write(connection, "batch_ended", {}, {"rollout_id": None, "batch": batch, "given_at": at})
+    of = {"rollout_id": None, "batch": batch, "given_at": at}
+    write_event(connection, NewEvent("batch_ended", {}), of)
 
 
-def _write(
-    connection: Connection, kind: str, data: Mapping[str, Any], verdict: Mapping[str, Any]
-) -> None:
+def write_event(connection: Connection, event: NewEvent, verdict: Mapping[str, Any]) -> None:
+    """Write an event.
+
+    Arguments:
+        verdict: the columns of the verdict that it comes of: its rollout, batch and time.
+    """
     hold(connection, Lock.EVENTS)
     row = {
-        "kind": kind,
+        "kind": event.kind,
         "rollout_id": verdict["rollout_id"],
         "batch": verdict["batch"],
         "at": verdict["given_at"],
-        "data": as_json(data),
+        "data": as_json(event.data),
     }
     connection.execute(_INSERT, row)
     if connection.dialect.name != "sqlite":

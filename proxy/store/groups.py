@@ -1,4 +1,4 @@
-"""Groups of one task's rollouts for training, announced once they settle; a batch's attempts.
+"""Rollouts by task, a batch's attempts, and its end.
 
 A batch ends when those who start its rollouts have said so (`batch_runs`) and all of them are
 judged. A rollout that has no outcome when they say so is given up.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -34,14 +33,13 @@ from sqlalchemy import (
 )
 
 from classifier.batches import Entry
-from classifier.groups import Group, Member, group
+from classifier.groups import Member
 from classifier.reruns import MissingRepeats, RerunEntry, without_score
 from proxy.store.batch_counts import UNREWARDED, why_no_score
 from proxy.store.connections import Connections, Lock, hold
-from proxy.store.events import batch_ended, group_settled
+from proxy.store.events import batch_ended
 from proxy.store.tables import (
     ENTRY_COLUMNS,
-    ENTRY_FIELDS,
     JOINED,
     OLDEST_FIRST,
     UNSCORED,
@@ -81,7 +79,7 @@ class Runs(NamedTuple):
     over_at: float | None
 
 
-# --- groups ------------------------------------------------------------------------------------
+# --- rollouts by task --------------------------------------------------------------------------
 
 
 class Tasks(NamedTuple):
@@ -114,7 +112,7 @@ class Groups:
         )
         named = named.distinct().order_by(rollouts.c.task).limit(limit)
         with self._connections.reading() as connection:
-            return _tasks(connection, batch, list(connection.execute(named).scalars()))
+            return by_task(connection, batch, list(connection.execute(named).scalars()))
 
     def any_of(self, batch: str) -> bool:
         """Return True if the batch has any rollout, with or without a task, or a run was begun."""
@@ -170,15 +168,16 @@ class Groups:
     def of_tasks(self, batch: str, tasks: Sequence[str]) -> Tasks:
         """Return the rollouts of some tasks of a batch."""
         with self._connections.reading() as connection:
-            return _tasks(connection, batch, tasks)
+            return by_task(connection, batch, tasks)
 
     def of_task(self, batch: str, task: str) -> Tasks:
         """Return the rollouts of one task of a batch; no task where it has none."""
         with self._connections.reading() as connection:
-            return _tasks(connection, batch, [task])
+            return by_task(connection, batch, [task])
 
 
-def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
+def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
+    """Return the rollouts of some tasks of a batch, inside a transaction."""
     over_at = runs_of(connection, batch).over_at
     query = (
         select(*ENTRY_COLUMNS, *_ASIDE)
@@ -193,7 +192,7 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
         member = Member(
             entry=Entry._make((*judged, *WITHOUT_DETAILS)),
             wanted=repeats,
-            retry=masked_by is not None and _advised(masked_by),
+            retry=masked_by is not None and advised(masked_by),
             skipped=skipped is not None,
             given_up=reported is None and over_at is not None and began_at <= over_at,
             revision=revision,
@@ -205,82 +204,9 @@ def _tasks(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
     return Tasks(members, waiting, over_at)
 
 
-def _advised(verdict: str) -> bool:
+def advised(verdict: str) -> bool:
     """Return True if a verdict, as JSON text, advises running its rollout again."""
     return bool(json.loads(verdict).get("retry", {}).get("eligible"))
-
-
-def announce(connection: Connection, row: Mapping[str, Any]) -> None:
-    """Write the event of a group that a rollout has just settled, the last to be judged.
-
-    The caller holds the lock of the batch, so that no two rollouts are both the last one.
-
-    Arguments:
-        row: as for `settled_by`, and ``given_at``, when it was judged or not admitted.
-    """
-    now = settled_by(connection, row)
-    if now is not None:
-        note_settled(connection, now, row["rollout_id"])
-        group_settled(connection, now, row)
-
-
-def note_settled(connection: Connection, now: Group, rollout_id: str) -> None:
-    """Store that a rollout has settled its group; before the lock of events is taken."""
-    own = update(rollouts).where(rollouts.c.id == rollout_id)
-    connection.execute(own.values(group_revision=now.revision))
-
-
-def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
-    """Return the group that a rollout settles, the last to be judged; None if it settles none.
-
-    A group settles by itself only where registrations say how many repeats are wanted; a rollout
-    whose own does not costs one look. In a batch that is over it settles again with each outcome
-    that was not expected any more.
-
-    Arguments:
-        row: ``rollout_id`` and ``batch`` of one that is not admitted, or the columns of a final
-            verdict, which need not be stored yet.
-    """
-    found = connection.execute(_IN_GROUP, {"of": row["rollout_id"]}).one_or_none()
-    if found is None or found.batch is None or found.task is None:
-        return None
-    batch, task, created_at, outcome_at = found
-    of_task = _tasks(connection, batch, [task])
-    members, over_at = of_task.members[task], of_task.over_at
-    over = over_at is not None
-    given_up = over_at is not None and bool(
-        created_at <= over_at and (outcome_at is None or outcome_at > over_at)
-    )
-    now = group(task, [_with_verdict(m, row) for m in members], ended=over)
-    as_running = [_running(member, row["rollout_id"], given_up=given_up) for member in members]
-    before = group(task, as_running, ended=over)
-    known = (now.rollout_ids, now.rewards) == (before.rollout_ids, before.rewards)
-    if not now.settled or (before.settled and known):
-        return None
-    return replace(now, revision=before.revision + 1)
-
-
-_IN_GROUP = select(
-    rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at
-).where(rollouts.c.id == bindparam("of"), rollouts.c.repeats.is_not(None))
-
-
-def _with_verdict(member: Member, row: Mapping[str, Any]) -> Member:
-    """Return the member with the verdict, if it is of that rollout."""
-    if member.entry.rollout_id != row["rollout_id"] or "verdict" not in row:
-        return member
-    judged = map(row.get, ENTRY_FIELDS)
-    retry = row["scoreable"] != "yes" and _advised(row["verdict"])
-    entry = Entry._make((*member.entry[:4], *judged, *WITHOUT_DETAILS))
-    return member._replace(entry=entry, retry=retry)
-
-
-def _running(member: Member, rollout_id: str, *, given_up: bool) -> Member:
-    """Return the member as it was before its verdict, if it is that rollout."""
-    if member.entry.rollout_id != rollout_id:
-        return member
-    entry = member.entry._replace(provisional=True)
-    return member._replace(entry=entry, skipped=False, given_up=given_up)
 
 
 # --- the end of a batch ------------------------------------------------------------------------

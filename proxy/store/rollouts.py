@@ -22,8 +22,7 @@ from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
 from proxy.store.deployment import outage_until
-from proxy.store.events import states_of, store_states
-from proxy.store.groups import announce
+from proxy.store.events import states_of, store_states, write_event
 from proxy.store.tables import (
     BATCH_FACTS,
     IDS,
@@ -42,7 +41,7 @@ from proxy.store.tables import (
     unjudged,
     verdicts,
 )
-from proxy.store.verdicts import adds_rewards, state_of
+from proxy.store.verdicts import adds_rewards, final_parts, state_of
 
 # --- registrations -----------------------------------------------------------------------------
 # Any number of them in one transaction and a few statements.
@@ -313,10 +312,20 @@ class _Admissions:
         if skipped != self._before(registration.id):
             _update(self._connection, registration.id, skipped=skipped)
             forget_kinds(self._connection, [registration.id])
-        if skipped is not None and registration.repeats is not None:
-            given = {"rollout_id": registration.id, "batch": registration.batch}
-            announce(self._connection, {**given, "given_at": self._now})
+        if skipped is not None:
+            self._announce(registration)
         return Registered(skipped=skipped)
+
+    def _announce(self, registration: Registration) -> None:
+        """Write what follows for who waits for a rollout's verdict, as it will not run.
+
+        The lock of the batch is held, so that no two rollouts are both the last one.
+        """
+        row = {"rollout_id": registration.id, "batch": registration.batch, "given_at": self._now}
+        for part in final_parts(None):
+            part.read(self._connection, row)
+            for event in part.write(self._connection, row):
+                write_event(self._connection, event, row)
 
     def _decide(self, prepared: PreparedRegistration) -> str | None:
         batch = prepared.registration.batch

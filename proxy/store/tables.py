@@ -507,7 +507,6 @@ def _insert(dialect: str) -> Callable[[Table], Any]:
 Row = RowMapping
 Write: TypeAlias = tuple[Executable, Any]  # a statement, and its values
 Admit = Callable[[list[BreakerState]], Admission]
-Feed = Callable[[list[BreakerState]], list[BreakerState]]
 
 
 @dataclass(frozen=True, slots=True)

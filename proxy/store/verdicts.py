@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache
 from secrets import randbits
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from sqlalchemy import (
     BindParameter,
@@ -22,22 +22,15 @@ from sqlalchemy import (
     update,
 )
 
-from classifier.groups import Group
+from classifier.verdicts import Policy, Verdict
+from proxy.feature import modules
 from proxy.store.batch_counts import PLACE, derived
 from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections, Lock, hold
-from proxy.store.events import (
-    batch_ended,
-    breaker_opened,
-    group_settled,
-    states_of,
-    store_states,
-    verdict_given,
-)
-from proxy.store.groups import OVER_AT, has_ended, note_settled, settled_by
+from proxy.store.events import NewEvent, batch_ended, verdict_given, write_event
+from proxy.store.groups import OVER_AT, has_ended
 from proxy.store.tables import (
     IDS,
-    Feed,
     Row,
     batch_runs,
     batches,
@@ -117,6 +110,47 @@ _STATE = select(
 # --- verdicts ----------------------------------------------------------------------------------
 
 
+class FinalPart(Protocol):
+    """The part of a feature in the transaction that stores a rollout's first final verdict.
+
+    It is the result of ``begin(judged)`` of the module ``final`` of a feature; None has no part.
+    """
+
+    def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Read what it needs.
+
+        That is before the transaction, for which agents wait, and within it again if anything has
+        changed in the batch since.
+
+        Arguments:
+            row: columns of the verdict; of a rollout that is not admitted its ``rollout_id``, its
+                ``batch`` and when that was, as ``given_at``.
+        """
+        ...
+
+    def write(self, connection: Connection, row: Mapping[str, Any]) -> Iterable[NewEvent]:
+        """Write what follows; return the events that tell of it, and write none itself.
+
+        The lock of events is the last that is taken.
+        """
+        ...
+
+
+class Judged(NamedTuple):
+    """A final verdict that is about to be stored: by which policy it was given, and when."""
+
+    database: Any  # the `Database` that it is stored in
+    verdict: Verdict
+    policy: Policy
+    now: float
+
+
+def final_parts(judged: Judged | None) -> list[FinalPart]:
+    """Return the parts of features in a final verdict, or in a rollout that is not admitted."""
+    begun = (module.begin(judged) for _, module in modules("final"))
+    return [part for part in begun if part is not None]
+
+
 class LastChange(NamedTuple):
     """The last change of a rollout that was not judged yet; without a number there is none."""
 
@@ -150,7 +184,11 @@ class Verdicts:
         self._connections = connections
 
     def store(
-        self, row: Mapping[str, Any], feed: Feed | None = None, *, known: LastChange | None = None
+        self,
+        row: Mapping[str, Any],
+        parts: Sequence[FinalPart] = (),
+        *,
+        known: LastChange | None = None,
     ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
 
@@ -161,8 +199,7 @@ class Verdicts:
             Whether it is the rollout's first final one, of all processes.
 
         Arguments:
-            feed: returns the breakers of the batch as they are after a final verdict; called
-                once a rollout, in the order in which verdicts were given.
+            parts: write what follows from a first final verdict, in their order.
             known: the last change of the rollout that the verdict knows; without it, it is stored
                 whatever has changed.
         """
@@ -170,7 +207,8 @@ class Verdicts:
         # Worked out before the writer's turn, for which agents wait, and again only if it changed.
         with self._connections.reading() as connection:
             before = state_of(connection, rollout_id)
-            settled = None if row["provisional"] else settled_by(connection, row)
+            for part in () if row["provisional"] else parts:
+                part.read(connection, row)
         known_place = before.place
         row = {**row, **derived(row, known_place)}
         with (
@@ -187,9 +225,9 @@ class Verdicts:
                 if known is None or known.number == now.change:
                     _keep(connection, row)
                 return False
-            if now.batch != before.batch:
-                settled = settled_by(connection, row)
-            return _keep_final(connection, row, feed, settled, now)
+            for part in parts if now.batch != before.batch else ():
+                part.read(connection, row)
+            return _keep_final(connection, row, parts, now)
 
     def add_rewards(self, row: Mapping[str, Any], outcome: str) -> bool:
         """Store rewards that came after a final verdict, with the columns of it that they change.
@@ -374,19 +412,15 @@ def _keep(connection: Connection, row: Mapping[str, Any]) -> None:
 def _keep_final(
     connection: Connection,
     row: Mapping[str, Any],
-    feed: Feed | None,
-    settled: Group | None,
+    parts: Sequence[FinalPart],
     now: RolloutState,
 ) -> bool:
     """Store a final verdict; returns whether it is the rollout's first final one."""
     if now.first:
-        if settled is not None:
-            note_settled(connection, settled, row["rollout_id"])
-        verdict_given(connection, row)
-        if settled is not None:
-            group_settled(connection, settled, row)
-        if feed is not None and row["batch"] is not None:
-            _feed_breakers(connection, row, feed)
+        found = [event for part in parts for event in part.write(connection, row)]
+        write_event(connection, verdict_given(row), row)
+        for event in found:
+            write_event(connection, event, row)
     _keep(connection, row)
     if now.first and has_ended(connection, row["batch"], now.over_at):
         batch_ended(connection, row["batch"], row["given_at"])
@@ -405,14 +439,6 @@ def _upsert(dialect: str, provisional: bool) -> Any:
         set_={name: statement.excluded[name] for name in verdicts.columns.keys()},  # noqa: SIM118
         where=verdicts.c.provisional.is_(True) if provisional else None,
     )
-
-
-def _feed_breakers(connection: Connection, row: Mapping[str, Any], feed: Feed) -> None:
-    changed = feed(states_of(connection, row["batch"]))
-    store_states(connection, changed)
-    for state in changed:
-        if state.opened_at == row["given_at"]:
-            breaker_opened(connection, state, row)
 
 
 # --- rollouts that are to be judged again ------------------------------------------------------

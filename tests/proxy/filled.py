@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Table, create_engine, select
+from sqlalchemy import Connection, Table, create_engine, select
 from sqlalchemy.engine import make_url
 
 from classifier.breakers import BreakerState, Phase
@@ -20,6 +21,7 @@ from proxy.features.budgets.registration import AskedLimits
 from proxy.features.budgets.store import Budgets
 from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
+from proxy.store.events import NewEvent, breaker_opened, store_states
 from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
@@ -31,6 +33,7 @@ from proxy.store.tables import (
     as_json,
     metadata,
 )
+from proxy.store.verdicts import final_parts
 from tests.builders import limit_reached
 from tests.proxy.store.records import BARE, FULL
 
@@ -106,7 +109,7 @@ def _rollout(database: Database, name: str, number: int, calls: int) -> None:
         )
     if number % 4 < 3:
         verdict = _verdict(name, number, calls) | {"began_at": _began_at(database, name)}
-        database.verdicts.store(verdict, _opened if number % 4 else None)
+        database.verdicts.store(verdict, [*final_parts(None), *([_Opens()] if number % 4 else [])])
 
 
 def _began_at(database: Database, name: str) -> float:
@@ -152,12 +155,23 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _opened(_states: list[BreakerState]) -> list[BreakerState]:
-    state = BreakerState(
+class _Opens:
+    """A breaker that opens on a verdict."""
+
+    def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Read nothing."""
+
+    def write(self, connection: Connection, row: Mapping[str, Any]) -> list[NewEvent]:
+        """Store it, and tell of it."""
+        store_states(connection, [_opened()])
+        return [breaker_opened(_opened())] if row["given_at"] == _opened().opened_at else []
+
+
+def _opened() -> BreakerState:
+    return BreakerState(
         batch="b1", lane="openai/gpt-5/key-0", phase=Phase.OPEN, fingerprint="auth:401",
         streak=2, threshold=2, opened_at=1.7e9 + 0.123456, tripped_by=("a", "é"),
     )  # fmt: skip
-    return [state]
 
 
 def _table(name: str) -> Table:

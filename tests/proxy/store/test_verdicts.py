@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, event
+from sqlalchemy import Connection, Engine, event
 
 from classifier.breakers import Admission
 from proxy.store import listing
 from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
+from proxy.store.events import NewEvent, states_of
 from proxy.store.listing import RolloutQuery
 from proxy.store.tables import CommitBatch, Registration, metadata
-from proxy.store.verdicts import LastChange
+from proxy.store.verdicts import LastChange, final_parts
 from tests.opcodes import Counting
 from tests.proxy.store.records import FULL
 
@@ -163,6 +165,17 @@ TURNS = (
 )
 
 
+class _ReadsBreakers:
+    """What breakers cost that a verdict changes nothing of."""
+
+    def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Read nothing before the writer's turn."""
+
+    def write(self, connection: Connection, row: Mapping[str, Any]) -> list[NewEvent]:
+        states_of(connection, row["batch"])
+        return []
+
+
 def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
     """Nothing of the batch is added up in it: the recorder waits behind it."""
     database = Database(str(tmp_path / "t.db"))
@@ -179,7 +192,8 @@ def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
             loaded = database.rollouts.load(f"{what}-{number}")
             assert loaded is not None
             row = verdict(f"{what}-{number}", **given)
-            database.verdicts.store(row, lambda _: [], known=LastChange(loaded[0]["change"]))
+            parts = [*final_parts(None), _ReadsBreakers()]
+            database.verdicts.store(row, parts, known=LastChange(loaded[0]["change"]))
         assert len(turn.statements) <= statements, (what, turn.statements)
         assert turn.opcodes <= opcodes, (what, turn.opcodes)
     database.close()

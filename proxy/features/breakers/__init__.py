@@ -1,0 +1,8 @@
+"""Breakers: where the same permanent failure strikes again and again, a batch's lane is stopped.
+
+A user reads of them in docs/concepts/batches.md; the law is `classifier.breakers`.
+"""
+
+from proxy.feature import Feature
+
+FEATURE = Feature(final=True, stakes=True)

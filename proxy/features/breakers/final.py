@@ -1,0 +1,37 @@
+"""Breakers as final verdicts feed them, once a rollout, in the order in which those were given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from classifier import breakers
+from proxy.features.breakers.stakes import was_called
+from proxy.store.events import NewEvent, breaker_opened, states_of, store_states
+from proxy.store.verdicts import Judged
+
+
+class FedBreakers:
+    """The breakers of a verdict's batch, as `proxy.store.verdicts.FinalPart`."""
+
+    def __init__(self, judged: Judged) -> None:
+        self._judged = judged
+        self._seen = was_called(judged)
+
+    def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
+        """Read nothing: the breakers are as those before left them."""
+
+    def write(self, connection: Connection, row: Mapping[str, Any]) -> Iterable[NewEvent]:
+        """Store the breakers after the verdict; the events are of those that it opened."""
+        _, verdict, policy, now = self._judged
+        states = states_of(connection, row["batch"])
+        changed = breakers.feed(states, verdict, now=now, policy=policy, seen=self._seen)
+        store_states(connection, changed)
+        return [breaker_opened(state) for state in changed if state.opened_at == row["given_at"]]
+
+
+def begin(judged: Judged | None) -> FedBreakers | None:
+    """Return the part in the verdict of a batch's rollout; one that does not run feeds none."""
+    return None if judged is None or judged.verdict.batch is None else FedBreakers(judged)
