@@ -74,7 +74,7 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "Run": {
         "run": ("run:run", "Run an agent and report whether its model was reached."),
         "drill": (
-            "drill:drill",
+            "drills:drill",
             "Inject each provider failure into an agent and report how it reacts.",
         ),
         "doctor": (

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import models
-from truezero.cli.drill import print_table
+from truezero.cli.drills import print_table
 from truezero.runner.drills import DrillReport
 
 FINDING = {
