@@ -4,7 +4,7 @@ A case is a list of steps of an agent and a provider, whose sockets both are her
 runs: each step waits for what it depends on, so that nothing depends on the machine's speed. A row
 keeps the bytes of both sides, a chunked body out of its chunks, and what was recorded, without
 times and ids. ``UPDATE_GOLDEN=1 pytest tests/proxy/relay/test_golden_calls.py`` rewrites
-``calls.jsonl``.
+``calls.jsonl``. Features whose work agents see on the wire have cases of their own beside them.
 """
 
 from __future__ import annotations
@@ -19,25 +19,24 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, get_args
+from pathlib import Path
+from typing import Any
 
 from classifier.codec import encode_exchange
 from classifier.records import Exchange
-from proxy.features.drills.start import DrilledCalls
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access, AccessState
 from proxy.relay.context import CallLimits
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.upstreams import Auth
+from tests import golden
 from tests.fakes.relaying import KEYRING, Relaying, relaying
-from tests.features.drills.each_first import OneCall
-from truezero.models import Fault, FaultKind
 
-_PATIENCE_S = 60
+PATIENCE_S = 60
 _LONGEST = 2000  # bytes that are kept as they are; of more, their digest
 # Times and ids; and what is read from the answer's content alone, which other tests keep.
 _LEFT_OUT = frozenset({
@@ -93,7 +92,7 @@ class Scene:
         """Open a connection, after the last one has been read to its end."""
         if self._agents and len(self.ends) < len(self._agents):
             self.finish()
-        self._agents.append(self._relay.connect(_PATIENCE_S))
+        self._agents.append(self._relay.connect(PATIENCE_S))
         self.heard.append(bytearray())
 
     def send(self, data: bytes) -> None:
@@ -137,7 +136,7 @@ class Scene:
         """Read until what came since the last time ends so."""
         if not self._is_open:
             connection, _ = self._listener.accept()
-            connection.settimeout(_PATIENCE_S)
+            connection.settimeout(PATIENCE_S)
             self._providers.append(connection)
             self.asked.append(bytearray())
             self._read_to, self._is_open = 0, True
@@ -175,7 +174,7 @@ class Scene:
 
     def record(self, count: int = 1) -> None:
         """Wait until an exchange is recorded."""
-        self._relay.book.wait_for(count, _PATIENCE_S)
+        self._relay.book.wait_for(count, PATIENCE_S)
 
     def pause(self, seconds: float) -> None:
         """Let time pass."""
@@ -195,7 +194,7 @@ class Scene:
 
 
 def _until(test: Callable[[], object]) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + PATIENCE_S
     while not test():
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -205,7 +204,7 @@ def play(case: Case) -> dict[str, Any]:
     """Play a case, and return its row."""
     with ExitStack() as stack:
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
-        listener.settimeout(_PATIENCE_S)
+        listener.settimeout(PATIENCE_S)
         port = listener.getsockname()[1]
         relay = stack.enter_context(
             relaying(
@@ -216,7 +215,7 @@ def play(case: Case) -> dict[str, Any]:
         scene = Scene(relay, listener)
         stack.callback(scene.close)
         scene.play(case.steps)
-        exchanges = relay.book.wait_for(case.records, _PATIENCE_S) if case.records else []
+        exchanges = relay.book.wait_for(case.records, PATIENCE_S) if case.records else []
         assert relay.app is not None
         live = relay.app.context.live
         _until(lambda: not live.any_of("r1"))
@@ -362,7 +361,7 @@ def _signed(**how: bool) -> Callable[[], dict[str, Any]]:
     return lambda: {"signers": {Auth.BEARER: Signs(**how)}, "any_path": True}
 
 
-def _usage() -> dict[str, Any]:
+def usage() -> dict[str, Any]:
     return {"upstreams": {"openai": {"include_usage": True}}}
 
 
@@ -412,13 +411,13 @@ REQUESTS: dict[str, Way] = {
         (*in_parts(apart=False), ("ask", ASKED)), _signed(whole_body=True),
     ),
     "a token in parts": (in_parts(), _signed(whole_body=False)),
-    "usage": ((("send", sized(STREAMED) + STREAMED), ("ask", b'"hi"}]}')), _usage),
-    "usage in parts": ((*in_parts(STREAMED, apart=False), ("ask", b'"hi"}]}')), _usage),
+    "usage": ((("send", sized(STREAMED) + STREAMED), ("ask", b'"hi"}]}')), usage),
+    "usage in parts": ((*in_parts(STREAMED, apart=False), ("ask", b'"hi"}]}')), usage),
     "usage not asked for": ((*in_parts(apart=False)[:-1], ("send", ASKED[40:]), ("ask", ASKED)),
-                            _usage),
+                            usage),
     "looked up": (whole(path=PROVEN + CHAT), _access(AccessState())),
     "registered": (whole(), lambda: {"admits": _admitted}),
-    "timed": (whole(), lambda: {"limits": CallLimits(read_s=_PATIENCE_S, write_s=_PATIENCE_S)}),
+    "timed": (whole(), lambda: {"limits": CallLimits(read_s=PATIENCE_S, write_s=PATIENCE_S)}),
 }  # fmt: skip
 
 # --- responses ---------------------------------------------------------------------------------
@@ -530,7 +529,7 @@ def _matrix() -> Iterator[tuple[str, Case]]:
 _BEGUN: tuple[Step, ...] = (("answer", _SSE + framed(_EVENTS[0])), ("hear", b"word"))
 _HALF: tuple[Step, ...] = (("send", sized(ASKED) + ASKED[:20]), ("ask", ASKED[:20]))
 _EARLY = _ERROR.replace(b"\r\n\r\n", b"\r\nx-early: 1\r\n\r\n", 1)
-DRAINING = CallLimits(drain_s=_PATIENCE_S, drain_bytes=500)
+DRAINING = CallLimits(drain_s=PATIENCE_S, drain_bytes=500)
 
 # Where a call is when something befalls it.
 STATES: dict[str, tuple[Step, ...]] = {
@@ -566,14 +565,14 @@ def _befalling() -> Iterator[tuple[str, Case]]:
                 f"agent left, read on: {name}",
                 Case(
                     steps=(*steps, ("leave",), *_drain(name), ("record",)),
-                    rules=lambda: {"limits": CallLimits(drain_s=_PATIENCE_S)},
+                    rules=lambda: {"limits": CallLimits(drain_s=PATIENCE_S)},
                 ),
             )
             yield (
                 f"agent left, rollout ends: {name}",
                 Case(
                     steps=(*steps, ("leave",), ("end_rollout",), ("cut",)),
-                    rules=lambda: {"limits": CallLimits(drain_s=_PATIENCE_S)},
+                    rules=lambda: {"limits": CallLimits(drain_s=PATIENCE_S)},
                 ),
             )
     yield (
@@ -599,7 +598,7 @@ def _befalling() -> Iterator[tuple[str, Case]]:
         "agent left, read on, cut",
         Case(
             steps=(*STATES["streaming"], ("leave",), ("answer", framed(_EVENTS[1])), ("end",)),
-            rules=lambda: {"limits": CallLimits(drain_s=_PATIENCE_S)},
+            rules=lambda: {"limits": CallLimits(drain_s=PATIENCE_S)},
         ),
     )
     for name in ("usage", "signed"):
@@ -609,12 +608,12 @@ def _befalling() -> Iterator[tuple[str, Case]]:
         yield f"agent left: {name}", Case(steps=(*steps, ("leave",), ("cut",)), rules=rules)
     for what, step in (("agent left", ("leave",)), ("rollout ends", ("end_rollout",)),
                        ("server stops", ("stop",))):  # fmt: skip
-        yield f"{what}: collecting", Case(steps=(*ARRIVING_USAGE, step), rules=_usage)
+        yield f"{what}: collecting", Case(steps=(*ARRIVING_USAGE, step), rules=usage)
     yield (
         "agent left, read on: usage",
         Case(
             steps=(*REQUESTS["usage"][0], *_BEGUN, ("leave",), *_drain("streaming"), ("record",)),
-            rules=lambda: {**_usage(), "limits": CallLimits(drain_s=_PATIENCE_S)},
+            rules=lambda: {**usage(), "limits": CallLimits(drain_s=PATIENCE_S)},
         ),
     )
     yield "last event waits", Case(
@@ -645,7 +644,7 @@ def _limits() -> Iterator[tuple[str, Case]]:
     yield (
         "silent with usage",
         Case(
-            steps=(*REQUESTS["usage"][0], *_BEGUN, ("cut",)), rules=lambda: {**silent(), **_usage()}
+            steps=(*REQUESTS["usage"][0], *_BEGUN, ("cut",)), rules=lambda: {**silent(), **usage()}
         ),
     )
     yield "agent is slow, not the provider", Case(
@@ -774,60 +773,41 @@ def _refused() -> Iterator[tuple[str, Case]]:
     )
 
 
-class Drilled(Access):
-    """The access of a rollout whose every call meets a fault."""
-
-    def __init__(self, fault: Fault) -> None:
-        super().__init__(
-            look_up=lambda _: AccessState(rules={DrilledCalls(OneCall()): fault}),
-            answered=lambda *_: False, wall=lambda: 100.0, clock=time.monotonic,
-        )  # fmt: skip
-        self.changed("r1")
-
-
-def _faults() -> Iterator[tuple[str, Case]]:
-    def drilled(kind: FaultKind, **limits: Any) -> Callable[[], dict[str, Any]]:
-        fault = Fault(kind=kind, delay_s=0.05)
-        return lambda: {"access": Drilled(fault), "limits": CallLimits(**limits)}
-
-    for kind in get_args(FaultKind):
-        if kind == "replay":  # which needs calls to play
-            continue
-        limits = {"read_s": 0.1} if kind == "hang" else {}
-        for name, body in (("whole", ASKED), ("streamed", STREAMED), ("with usage", WANTED)):
-            steps: tuple[Step, ...] = (("send", sized(body) + body),)
-            yield f"fault: {kind}, {name}", Case(steps=steps, rules=drilled(kind, **limits))
-    parts: tuple[Step, ...] = (
-        ("send", sized(ASKED) + ASKED[:20]), ("begin",), ("send", ASKED[20:])
-    )  # fmt: skip
-    yield "fault in parts", Case(steps=parts, rules=drilled("rate_limit"))
-    yield (
-        "fault with usage to be asked for",
-        Case(
-            steps=(("send", sized(STREAMED) + STREAMED),),
-            rules=lambda: {**drilled("stream_error")(), **_usage()},
-        ),
-    )
-    yield (
-        "fault on HEAD",
-        Case(
-            steps=(("send", head(b"HEAD", b"/r/r1/openai/v1/models")), ("ask",), *HEADS["whole"]),
-            rules=drilled("rate_limit"),
-        ),
-    )
-    yield "slow fault, too slow", Case(
-        steps=(("send", sized(ASKED) + ASKED),),
-        rules=lambda: {"access": Drilled(Fault(kind="slow", delay_s=_PATIENCE_S)),
-                       "limits": CallLimits(read_s=0.1)},
-    )  # fmt: skip
-    hangs: tuple[Step, ...] = (("send", sized(ASKED) + ASKED), ("begin",))
-    for what, step in (("agent left", ("leave",)), ("rollout ends", ("end_rollout",)),
-                       ("server stops", ("stop",))):  # fmt: skip
-        yield f"fault, {what}", Case(steps=(*hangs, step), rules=drilled("hang"))
-
-
 CASES: dict[str, Case] = {
     name: case
-    for group in (_matrix, _befalling, _limits, _early, _repeats, _refused, _faults)
+    for group in (_matrix, _befalling, _limits, _early, _repeats, _refused)
     for name, case in group()
 }  # fmt: skip
+
+
+class KeptCalls:
+    """The rows of a golden file, and the cases that make them.
+
+    With ``UPDATE_GOLDEN=1`` a call that is played is kept, and `check_all` writes the file.
+    """
+
+    def __init__(self, file: Path, cases: Mapping[str, Case]) -> None:
+        self._file, self._cases = file, cases
+        self._played: dict[str, dict[str, Any]] = {}
+        rows = map(json.loads, file.read_text("utf-8").splitlines())
+        self._rows = {row.pop("call"): row for row in rows}
+
+    def check(self, name: str) -> None:
+        """Play a call, which goes as it is kept."""
+        row = play(self._cases[name])
+        if golden.UPDATING:
+            self._played[name] = row
+        else:
+            assert row == self._rows.get(name)
+
+    def check_all(self) -> None:
+        """Check that each row has a case, and each case a row, in their order."""
+        if not golden.UPDATING:
+            assert [*self._rows] == [*self._cases]
+            return
+        rows = [
+            json.dumps({"call": name, **self._played[name]})
+            for name in self._cases
+            if name in self._played
+        ]
+        self._file.write_text("\n".join(rows) + "\n", "utf-8")
