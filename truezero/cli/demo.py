@@ -33,12 +33,15 @@ def demo(
 
     Starts a real proxy and a local provider; needs no API key and no network.
     """
+    from truezero.runner.demo import NoProviderError  # noqa: PLC0415
     from truezero.runner.embedded import EmbeddedStartError  # noqa: PLC0415
 
     try:
         _run(keep=keep, as_json=as_json)
     except EmbeddedStartError as error:
         fail(str(error), 1)
+    except NoProviderError as error:
+        fail(str(error), 2)
 
 
 def _run(*, keep: Path | None, as_json: bool) -> None:
@@ -66,11 +69,11 @@ def _play(url: str, console: Console) -> list[Run]:
         TextColumn,
     )
 
-    from truezero.runner.demo import SCENES, Scene, play  # noqa: PLC0415
+    from truezero.runner.demo import Scene, play, scenes  # noqa: PLC0415
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("rollouts", total=len(SCENES))
+        bar = progress.add_task("rollouts", total=len(scenes()))
 
         def ended(scene: Scene) -> None:
             progress.update(bar, description=f"{scene.name}: {scene.story}", advance=1)

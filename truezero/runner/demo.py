@@ -204,6 +204,7 @@ _STEPS = 4
 _RETRIES = 2
 _PATIENCE_S = 0.1
 _WRITTEN_S = 60.0
+_PACE = "pace"
 
 
 @dataclass(frozen=True)
@@ -212,6 +213,7 @@ class Scene:
 
     Arguments:
         key: None is the proxy's own, in a batch whose agents are untrusted.
+        setting: a setting that the proxy must know, or the scene is not played.
     """
 
     name: str
@@ -221,6 +223,7 @@ class Scene:
     dialect: str = "openai"
     task: str = "What is 17 * 23?"
     expected: str = "391"
+    setting: str | None = None
 
 
 SCENES = (
@@ -236,7 +239,7 @@ SCENES = (
     Scene("empty-account", "an account without credit", key="sk-demo-empty"),
     Scene("unknown-model", "a model that is not there", model="demo-huge", dialect="anthropic"),
     Scene("rate-limited", "a rate limit that passes", key="sk-demo-busy"),
-    Scene("paced", "a rate limit that the proxy waits for", key="sk-demo-slow"),
+    Scene("paced", "a rate limit that the proxy waits for", key="sk-demo-slow", setting=_PACE),
     Scene("outage", "a provider that is down", key="sk-demo-outage"),
     Scene("silent", "an agent that never calls", model="not/a-model-id"),
     Scene(
@@ -259,6 +262,22 @@ class Run:
     verdict: models.Verdict
 
 
+class NoProviderError(Exception):
+    """The demo's provider cannot speak; the message says what is missing in one sentence."""
+
+
+def scenes() -> list[Scene]:
+    """Return the scenes that this copy of truezero can play: some need a feature of the proxy."""
+    known = _feature_settings()
+    return [each for each in SCENES if each.setting is None or each.setting in known]
+
+
+def _feature_settings() -> set[str]:
+    from proxy.feature import settings_of_features  # noqa: PLC0415  the service's
+
+    return {name for kind in settings_of_features() for name in kind.model_fields}
+
+
 @contextmanager
 def services(keep: Path | None = None) -> Iterator[tuple[str, str]]:
     """Start the provider and a proxy before it; yields the proxy's address and the provider's.
@@ -268,19 +287,27 @@ def services(keep: Path | None = None) -> Iterator[tuple[str, str]]:
 
     Raises:
         EmbeddedStartError: the proxy did not start.
+        NoProviderError: the provider's answers are not there.
     """
+    try:
+        from proxy.features.drills import fault_scripts  # noqa: F401, PLC0415
+    except ModuleNotFoundError:
+        raise NoProviderError(
+            "the demo's provider needs proxy/features/drills, which is not there"
+        ) from None
     with tempfile.TemporaryDirectory(prefix="truezero-demo-") as folder, DemoProvider() as provider:
         home = Path(folder)
         database = keep.absolute() if keep else home / "demo.db"
         upstreams = {f"TRUEZERO_UPSTREAM_{name}": provider.url for name in _DIALECTS}
         upstreams["TRUEZERO_KEY_OPENAI"] = OPERATOR
-        upstreams["TRUEZERO_PACE"] = "learn"
+        if _PACE in _feature_settings():
+            upstreams["TRUEZERO_PACE"] = "learn"
         with embedded.service(database, home, upstreams, cwd=home) as url:
             yield url, provider.url
 
 
 def play(url: str, ended: Callable[[Scene], None]) -> list[Run]:
-    """Run the agents of all scenes side by side, on the proxy at ``url``.
+    """Run the agents of all scenes that can be played side by side, on the proxy at ``url``.
 
     Arguments:
         ended: is told each scene that has ended.
@@ -290,7 +317,7 @@ def play(url: str, ended: Callable[[Scene], None]) -> list[Run]:
         httpx.Client(timeout=30) as http,
         ThreadPoolExecutor(len(SCENES)) as agents,
     ):
-        runs = {agents.submit(_rollout, client, http, scene): scene for scene in SCENES}
+        runs = {agents.submit(_rollout, client, http, scene): scene for scene in scenes()}
         for run in as_completed(runs):
             ended(runs[run])
     return [run.result() for run in runs]
