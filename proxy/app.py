@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from classifier.causes import classify, read_tables
-from classifier.operator_causes import OperatorCauses
+from classifier.causes import Classify, classify, read_tables
 from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
@@ -33,7 +32,7 @@ from proxy.outbound.credentials import signers
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.transport import Http1Transport
 from proxy.outbound.websocket import WebSocketConnector
-from proxy.parts import Parts, start
+from proxy.parts import Parts, only, start
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import Access, AccessState, AccessUnknownError, RolloutRule
@@ -192,6 +191,7 @@ def relay_context(
     access: Access,
     holds: tuple[Hold, ...],
     admits: Callable[[str], Awaitable[None]],
+    classify: Classify = classify,
     on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
     """Return what the relays work with; ``admits`` is used if registration is required."""
@@ -230,7 +230,7 @@ def relay_context(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
-        causes=cause_rules(settings, on_failure),
+        causes=cause_rules(settings, classify, on_failure),
     )
 
 
@@ -265,17 +265,18 @@ def call_limits(settings: Settings) -> CallLimits:
 
 
 def cause_rules(
-    settings: Settings, on_failure: Callable[[Exchange], object] | None = None
+    settings: Settings,
+    classify: Classify = classify,
+    on_failure: Callable[[Exchange], object] | None = None,
 ) -> CauseRules:
-    """Return what names the causes of failed calls: the operator's rows, then the cause table."""
-    rows = settings.cause_rows
+    """Return what names the causes of failed calls."""
     return CauseRules(
         silence=SilenceLimits(
             stall_s=settings.stall_s,
             first_content_s=settings.first_content_s,
             whole_answer_s=settings.whole_answer_s,
         ),
-        classify=OperatorCauses(rows).classify if rows else classify,
+        classify=classify,
         on_failure=on_failure,
     )
 
@@ -374,6 +375,7 @@ class Application:
             access=self._access,
             holds=tuple(each.hold for each in self._features if each.hold is not None),
             admits=self._admits,
+            classify=only(each.classify for each in self._features) or classify,
             on_failure=self._failed,
         )
         self._closer = EndedRollouts(

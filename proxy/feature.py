@@ -3,8 +3,9 @@
 A feature is a folder of `proxy/features/`, whose name stands in `NAMES` there. Its ``FEATURE`` says
 which of these modules it has; each is imported when it is needed, and once:
 
-- ``settings``: ``SETTINGS``, a pydantic model whose fields are settings of the service, and
-  ``UPSTREAM_OPTIONS``, which read what it may say below an upstream.
+- ``settings``: ``SETTINGS``, a pydantic model whose fields are settings of the service;
+  ``UPSTREAM_OPTIONS``, which read what it may say below an upstream; and
+  ``announcements(settings)``, the lines that are said of them as the service starts.
 - ``tables``: its tables, on the one metadata; they are made by a migration, as all are.
 - ``registration``: what it takes of registrations, as `proxy.store.rollouts.RegistrationPart` says.
 - ``upkeep``: ``on_dead_workers(connection, workers)`` and ``on_deleted_rollouts(connection,
@@ -101,3 +102,13 @@ def upstream_options() -> Mapping[str, ReadOption]:
     for _, module in modules("settings"):
         found |= getattr(module, "UPSTREAM_OPTIONS", {})
     return found
+
+
+def announcements(settings: object) -> list[str]:
+    """Return what features say of their settings as the service starts."""
+    return [
+        line
+        for _, module in modules("settings")
+        if (say := getattr(module, "announcements", None)) is not None
+        for line in say(settings)
+    ]

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from classifier.causes import Classify
 from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.control.conditions import Conditions
 from proxy.control.pricing import PriceTable
-from proxy.feature import modules
+from proxy.feature import FeatureError, modules
 from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import RolloutRule
@@ -22,6 +23,7 @@ from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
 
 OF_SETTINGS = TypeVar("OF_SETTINGS")
+ADDED = TypeVar("ADDED")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,7 @@ class Started:
     all calls are written; the database may be away.
     ``flushed``: called with what the recorder wrote, in its thread. ``failed``: with each call that
     failed, in the event loop. ``judged``: with each final verdict once, in one of all processes.
+    ``classify``: names the causes of failed calls, in the cause table's place; one feature's alone.
     """
 
     rule: RolloutRule | None = None
@@ -67,6 +70,7 @@ class Started:
     flushed: Callable[[FlushResult], None] | None = None
     failed: Callable[[Exchange], object] | None = None
     judged: Callable[[Verdict], object] | None = None
+    classify: Classify | None = None
 
 
 NOTHING = Started()
@@ -75,3 +79,15 @@ NOTHING = Started()
 def start(parts: Parts) -> list[Started]:
     """Start every feature of a process, in their order."""
     return [module.start(parts) for _, module in modules("start")]
+
+
+def only(added: Iterable[ADDED | None]) -> ADDED | None:
+    """Return what one feature adds where no other may; None if none adds it.
+
+    Raises:
+        FeatureError: several add it.
+    """
+    found = [each for each in added if each is not None]
+    if len(found) > 1:
+        raise FeatureError(f"only one feature may add it: {', '.join(map(repr, found))}")
+    return found[0] if found else None

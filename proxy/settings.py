@@ -22,8 +22,6 @@ from pydantic import (
     model_validator,
 )
 
-from classifier.cause_rows import CauseRow
-from classifier.operator_causes import operator_rows
 from classifier.verdicts import Policy
 from proxy.feature import settings_of_features, upstream_options
 from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
@@ -390,10 +388,6 @@ class KernelSettings(PolicySettings, TlsSettings):
         default_factory=dict, description="real keys by upstream, added to calls by the proxy"
     )
 
-    causes: list[Any] = Field(
-        default_factory=list, description="the operator's own rows on what errors mean"
-    )
-
     _deprecated: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("admin_token")
@@ -409,16 +403,9 @@ class KernelSettings(PolicySettings, TlsSettings):
         check_addresses(allow_list(changes, options=upstream_options()))
         return changes
 
-    @field_validator("causes", mode="before")
-    @classmethod
-    def _valid_causes(cls, tables: Any) -> Any:
-        operator_rows(tables)
-        return tables
-
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         _check_ports(self)
-        _check_causes(self)
         check_not_own(self.allow_list().values(), self.own_addresses())
         return self
 
@@ -454,11 +441,6 @@ class KernelSettings(PolicySettings, TlsSettings):
     def allow_list(self) -> dict[str, Upstream]:
         """Return the upstreams that agents may reach, by name."""
         return _reachable(self)
-
-    @property
-    def cause_rows(self) -> tuple[CauseRow, ...]:
-        """The operator's own rows on what errors mean, in their order."""
-        return operator_rows(self.causes)
 
     def real_keys(self, environment: Mapping[str, str]) -> dict[str, str]:
         """Return the real keys by upstream: ``TRUEZERO_KEY_<NAME>``, else ``key_env``."""
@@ -501,13 +483,6 @@ def _check_ports(settings: KernelSettings) -> None:
         raise ValueError("control_host: requires control_port")
     if settings.control_process and "control_port" not in settings.model_fields_set:
         raise ValueError("control_process: requires control_port")
-
-
-def _check_causes(settings: KernelSettings) -> None:
-    known = settings.allow_list() if settings.causes else {}
-    for number, row in enumerate(settings.cause_rows, start=1):
-        if unknown := row.upstreams - known.keys():
-            raise ValueError(f"causes: row {number}: upstream: {min(unknown)!r} is not known")
 
 
 def _reachable(settings: KernelSettings) -> dict[str, Upstream]:

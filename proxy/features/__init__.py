@@ -3,4 +3,12 @@
 Their order is that in which calls wait for them, and in which what they add is shown.
 """
 
-NAMES = ("budgets", "pace", "drills", "alerts", "groups", "breakers")
+NAMES = (
+    "budgets",
+    "pace",
+    "drills",
+    "alerts",
+    "groups",
+    "breakers",
+    "operator_causes",
+)

@@ -25,10 +25,10 @@ import uvicorn
 from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
-from classifier.verdicts import plural
 from proxy.api.auth import LINK_LIFE_S
 from proxy.app import Application, certificate, control_auth, spill_place
 from proxy.control.queries import version
+from proxy.feature import announcements
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
@@ -358,8 +358,8 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
     lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
     for control in urls[1:]:
         lines.announce(f"control plane listening on {control} only")
-    if rows := settings.cause_rows:
-        lines.announce(f"{plural(len(rows), 'row')} of [[causes]] before the cause table")
+    for line in announcements(settings):
+        lines.announce(line)
     if token_made is not None:
         _welcome(lines, settings, listeners[-1], invite=token_made or new)
     try:

@@ -194,21 +194,3 @@ def test_retry_on_api_error_is_replaced_by_max_retries(spelling: str) -> None:
 def test_a_deprecated_setting_must_still_be_valid() -> None:
     with pytest.raises(SettingsError, match="retry_on_api_error: input should be a valid boolean"):
         settings(RETRY_ON_API_ERROR="perhaps")
-
-
-def test_the_operators_rows_on_errors_are_read_and_checked() -> None:
-    row = "[[causes]]\nname = 'broke'\nstatus = 418\nupstream = 'my_llm'\ncause = 'quota'\n"
-    assert settings().cause_rows == ()
-    got = settings(row, UPSTREAM_MY_LLM="https://x.example")
-    assert [each.id for each in got.cause_rows] == ["operator:broke"]
-    cases: tuple[tuple[str, dict[str, str], str], ...] = (
-        (row, {}, "causes: row 1: upstream: 'my-llm' is not known"),
-        ("causes = 'quota'", {}, "causes: must be tables of truezero.toml: [[causes]]"),
-        (row + "[[causes]]\ncause = 'quota'", {}, "causes: row 2: one of status, code, type"),
-        (row + "statsu = 1", {}, "causes: row 1: unknown key 'statsu' (known: name, upstream"),
-        ("", {"CAUSES": "quota"}, "TRUEZERO_CAUSES: must be tables of truezero.toml"),
-    )
-    for toml, environment, said in cases:
-        with pytest.raises(SettingsError) as raised:
-            settings(toml, None, **environment)
-        assert str(raised.value).startswith(said)

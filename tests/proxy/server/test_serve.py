@@ -119,16 +119,6 @@ def test_a_token_of_the_operators_is_kept_and_no_link_is_printed(tmp_path: Path)
         assert not (tmp_path / "admin-token").exists()
 
 
-def test_it_says_how_many_rows_of_causes_it_read(tmp_path: Path) -> None:
-    file = tmp_path / "rows.toml"
-    file.write_text("[[causes]]\nstatus = 418\ncause = 'quota'\n" * 2, encoding="utf-8")
-    with (
-        Provider(answers.healthy) as provider,
-        Service(tmp_path, provider.url, CONFIG=str(file)) as service,
-    ):
-        assert "2 rows of [[causes]] before the cause table" in service.log()
-
-
 class Secure(Service):
     """A service that makes a token and speaks TLS, and a client that trusts it."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
-from proxy.app import cause_rules
-from proxy.settings import load
+from proxy.features.operator_causes.start import start
+from proxy.parts import NOTHING
+from proxy.settings import Settings, load
 from tests.fakes import answers
+from tests.fakes.provider import Provider
+from tests.journeys.service import Service as Journey
 from tests.proxy.api.test_routes import ASK, CHAT, Service
 
 ROWS = """
@@ -126,7 +129,20 @@ def test_the_words_themselves_are_on_no_record(service: Service) -> None:
 def test_without_rows_a_failing_call_costs_what_it_did(tmp_path: Path) -> None:
     file = tmp_path / "truezero.toml"
     file.write_text(ROWS, encoding="utf-8")
-    without, with_rows = (cause_rules(load({}, {}, path)) for path in (None, file))
-    classify = sys.modules["classifier.causes"].classify
-    assert without.classify is classify, "nothing stands before the table"
-    assert with_rows.classify is not classify
+    without, with_rows = (_parts(load({}, {}, path)) for path in (None, file))
+    assert start(without) is NOTHING, "nothing stands before the table"
+    assert start(with_rows).classify is not None
+
+
+def _parts(settings: Settings) -> Any:
+    return Mock(settings_of=lambda _: settings)
+
+
+def test_it_says_how_many_rows_of_causes_it_read(tmp_path: Path) -> None:
+    file = tmp_path / "rows.toml"
+    file.write_text("[[causes]]\nstatus = 418\ncause = 'quota'\n" * 2, encoding="utf-8")
+    with (
+        Provider(answers.healthy) as provider,
+        Journey(tmp_path, provider.url, CONFIG=str(file)) as service,
+    ):
+        assert "2 rows of [[causes]] before the cause table" in service.log()
