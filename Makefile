@@ -22,7 +22,7 @@ INTEGRATIONS := $(VENV)/integrations
 PEERS ?= $(VENV)/peers
 CHAOS := $(VENV)/agentchaos
 HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
-	routing telemetry/test_metrics.py wire) $(addprefix tests/features/,drills pace)
+	routing telemetry/test_metrics.py wire) $(addprefix tests/features/,drills pace websocket)
 COMPILED ?= $(VENV)/compiled
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 PIP_INSTALL_TOOLS := $(PIP_INSTALL) --no-compile  # what nobody imports took half of the time
@@ -90,8 +90,8 @@ compiled: $(READY) ## a copy in .venv/compiled whose hot path is C; needs a C co
 
 testcompiled: compiled ## on that copy: golden calls, every call's rooms, and what covers the rest of its branches
 	cd $(COMPILED) && $(PYTEST) -m "not reaches_in and not slow" \
-		$(addprefix tests/proxy/,inbound outbound relay) tests/features/drills/test_golden_calls.py \
-		@tests/proxy/compiled.txt $(ARGS)
+		$(addprefix tests/,proxy/inbound proxy/outbound proxy/relay features/websocket) \
+		tests/features/drills/test_golden_calls.py @tests/proxy/compiled.txt $(ARGS)
 
 testcompiled-whole: compiled ## all tests of the hot path, on that copy
 	cd $(COMPILED) && $(PYTEST) -m "not reaches_in" $(HOT_TESTS) $(ARGS)

@@ -114,16 +114,18 @@ _HOT = tuple(
         "relay": (
             "call",
             "context",
-            "handshake",
             "held_call",
             "references",
             "relay",
-            "websocket",
         ),
         "features/pace": (
             "hold",
             "lane_pace",
             "pacer",
+        ),
+        "features/websocket": (
+            "handshake",
+            "relay",
         ),
         "recording": (
             "backlog",

@@ -25,13 +25,13 @@ from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, ask_nothing, run_in_thread, version
+from proxy.feature import only_module
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls
 from proxy.outbound.credentials import signers
 from proxy.outbound.dial import is_own_address
 from proxy.outbound.transport import Http1Transport
-from proxy.outbound.websocket import WebSocketConnector
 from proxy.parts import Parts, only, start
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
@@ -46,7 +46,7 @@ from proxy.relay.context import (
 )
 from proxy.relay.hold import Hold
 from proxy.relay.relay import Relay
-from proxy.relay.websocket import WebSocketRelay
+from proxy.relay.sockets import AgentSockets
 from proxy.routing.addresses import AddressGuard, LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import key_digest
@@ -396,7 +396,10 @@ class Application:
             cost=prices.of_question,
         )
         self._relay = Relay(context)
-        self._websockets = WebSocketRelay(context, WebSocketConnector(reach=guard))
+        sockets = only_module("sockets")
+        self._sockets: AgentSockets | None = (
+            None if sockets is None else sockets.relay(context, guard)
+        )
         self._metrics = Metrics(
             self._recorder,
             census=partial(_census, database, prices),
@@ -437,7 +440,7 @@ class Application:
         self._control_plane = LazyControlPlane(lambda: self._build_control_plane(settings, service))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass agents' WebSockets to their relay, all else to the control plane."""
+        """Pass agents' WebSockets to who takes them, all else to the control plane."""
         if scope["type"] == "lifespan":
             await self._run_lifespan(receive, send)
             return
@@ -449,8 +452,12 @@ class Application:
             except Refusal as refusal:
                 await send_refusal(refusal, send)
                 return
-        elif self._ports.serves_agents(scope) and self._websockets.claims(scope["raw_path"]):
-            await self._websockets(scope, receive, send)
+        elif (
+            self._sockets is not None
+            and self._ports.serves_agents(scope)
+            and self._sockets.claims(scope["raw_path"])
+        ):
+            await self._sockets(scope, receive, send)
             return
         control_plane = await self._control_plane.ready()
         await control_plane.app(scope, receive, send)  # type: ignore[arg-type]  # dicts both

@@ -15,6 +15,9 @@ which of these modules it has; each is imported when it is needed, and once:
   hangs on a verdict beside the score: then it is asked first whose failure that tells of.
 - ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
 - ``start``: ``start(parts)``, which returns what it does in a process, as `proxy.parts.Started`.
+- ``sockets``: who takes agents' WebSockets, of one feature alone: ``server_options(max_bytes)``,
+  the arguments of uvicorn's Config, and ``relay(context, reach)``, which returns
+  `proxy.relay.sockets.AgentSockets`.
 - ``plane``: ``PLANE``, what it adds to the control plane, as `proxy.plane.Plane`.
 
 Nobody but `proxy.features` names one. Without its folder and its name there, the service starts,
@@ -50,6 +53,7 @@ class Feature:
     final: bool = False
     stakes: bool = False
     start: bool = False
+    sockets: bool = False
     plane: bool = False
 
 
@@ -78,6 +82,18 @@ def modules(of: str) -> Iterator[tuple[str, Any]]:
     for name, feature in features().items():
         if getattr(feature, of):
             yield name, import_module(f"proxy.features.{name}.{of}")
+
+
+def only_module(of: str) -> Any:
+    """Import a module that one feature alone may have; None if none has it.
+
+    Raises:
+        FeatureError: several have it.
+    """
+    found = dict(modules(of))
+    if len(found) > 1:
+        raise FeatureError(f"only one feature may have {of}: {', '.join(found)}")
+    return next(iter(found.values()), None)
 
 
 def settings_of_features() -> Sequence[type[BaseModel]]:

@@ -11,4 +11,5 @@ NAMES = (
     "groups",
     "breakers",
     "operator_causes",
+    "websocket",
 )

@@ -22,9 +22,6 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Application = Callable[[Scope, Any, Any], Awaitable[None]]
 
-WEBSOCKET_DRAIN = "truezero.websocket.drain"
-"""WebSocket extension, and the message that it adds: end as soon as no call is in flight."""
-
 
 # --- counts by cause ---------------------------------------------------------------------------
 # Each cause is counted every time and logged at most once a second.

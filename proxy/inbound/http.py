@@ -28,7 +28,7 @@ from proxy.inbound.response import (
     wait_for_wake,
     wake_all,
 )
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import OVER_HTTP, Refusal
 from proxy.routing.headers import Pairs, first
 
 # --- one request and its response --------------------------------------------------------------
@@ -383,6 +383,9 @@ _LINGER_BYTES = 16 * 1024 * 1024
 _TOO_LARGE = Refusal(
     431, "head_too_large", f"a request's head, or its trailer, has at most {HEAD_LIMIT} bytes"
 )
+_NO_WEBSOCKET = Refusal(
+    426, "no_websocket", "this service takes no WebSockets: ask the same over HTTP", OVER_HTTP
+)
 _NO_HTTP = b"Invalid HTTP request received."
 _PLAIN = ((b"content-type", b"text/plain; charset=utf-8"),)
 
@@ -405,8 +408,7 @@ class HttpProtocol(asyncio.Protocol):
         self._config, self._server, self._state = config, server_state, app_state
         self._loop = _loop or asyncio.get_running_loop()
         self._dispatch = Dispatch(config, server_state, app_state, self._loop)
-        takes_websocket = config.ws_protocol_class is not None
-        self._parser: RequestParser | None = RequestParser(self, takes_websocket=takes_websocket)
+        self._parser: RequestParser | None = RequestParser(self)
         self._cycles: list[RequestCycle] = []  # the first is running, the others wait for it
         self._reading: RequestCycle | None = None  # the one whose request's body is arriving
         self._table = table_of(server_state, self._dispatch.relaying)
@@ -607,10 +609,16 @@ class HttpProtocol(asyncio.Protocol):
         self._table.leave(self._address, self)
 
     def _hand_over(self, upgrade_request: bytes) -> None:
-        """Let the WebSocket's protocol class have the connection, and the request."""
+        """Let the WebSocket's protocol class have the connection, and the request.
+
+        Without one, the agent is told to ask over HTTP.
+        """
+        serve = cast(Callable[..., Any] | None, self._config.ws_protocol_class)
+        if serve is None:
+            self._refuse(_NO_WEBSOCKET)
+            return
         self._server.connections.discard(self)
         self._table.hand_over(self)
-        serve = cast(Callable[..., Any], self._config.ws_protocol_class)
         end = serve(config=self._config, server_state=self._server, app_state=self._state)
         self._let_go()
         end.connection_made(self._flow.transport)

@@ -170,12 +170,11 @@ class RequestParser:
 
     __slots__ = (
         "_between", "_from_head", "_handler", "_headers", "_heads", "_lacking", "_parser",
-        "_repeated", "_resumed", "_takes_websocket", "_upgrades", "_url", "head_bytes",
+        "_repeated", "_resumed", "_upgrades", "_url", "head_bytes",
     )  # fmt: skip
 
-    def __init__(self, handler: RequestHandler, *, takes_websocket: bool) -> None:
+    def __init__(self, handler: RequestHandler) -> None:
         self._handler = handler
-        self._takes_websocket = takes_websocket
         self._url = b""
         self._headers: Pairs | None = None  # None behind the head: a trailer is dropped
         self.head_bytes: int | None = None
@@ -301,7 +300,7 @@ class RequestParser:
         named = dict(self._headers or ())
         tokens = [token.strip().lower() for token in named.get(CONNECTION, b"").split(b",")]
         wanted = named[b"upgrade"].lower() if b"upgrade" in tokens and b"upgrade" in named else b""
-        return self._takes_websocket and wanted == b"websocket"
+        return wanted == b"websocket"
 
     def _resume(self, body: bytes) -> bool:
         """Parse on behind a head whose upgrade is declined.

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 PROBLEM_TYPE = b"application/problem+json"
 REFUSAL_HEADER = b"x-truezero-refusal"
 RETRY_SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
+OVER_HTTP = ((b"upgrade", b"HTTP/1.1"),)  # due with a 426, RFC 9110 §15.5.22
 
 # Every code that a refusal may carry. Each has a row in docs/troubleshooting.md.
 RefusalCode: TypeAlias = Literal[

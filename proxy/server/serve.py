@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import uvicorn
 from uvicorn.supervisors import multiprocess as uvicorn_supervisor
@@ -28,11 +29,10 @@ from uvicorn.supervisors.multiprocess import Multiprocess, Process
 from proxy.api.auth import LINK_LIFE_S
 from proxy.app import Application, certificate, control_auth, spill_place
 from proxy.control.queries import version
-from proxy.feature import announcements
+from proxy.feature import announcements, only_module
 from proxy.inbound.connections import CertificateError
 from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
-from proxy.inbound.websocket import websocket_options
 from proxy.relay.relay import Relay
 from proxy.server.background import LEAVING, tune_process
 from proxy.settings import PREFIX, Settings, load, sources
@@ -397,7 +397,7 @@ def _config(
         factory=True,
         loop="uvloop",
         http=HttpProtocol if settings.certfile is None else TlsProtocol,
-        **websocket_options(settings.body_limit),
+        **_socket_options(settings.body_limit),
         lifespan="on",
         workers=workers or settings.workers,
         log_level=settings.log_level,
@@ -408,6 +408,13 @@ def _config(
         backlog=4096,
         timeout_graceful_shutdown=int(settings.grace_s),
     )
+
+
+def _socket_options(max_bytes: int) -> dict[str, Any]:
+    """Return the arguments for serving WebSockets; without a feature that does, none is taken."""
+    sockets = only_module("sockets")
+    options: dict[str, Any] = sockets.server_options(max_bytes) if sockets else {"ws": "none"}
+    return options
 
 
 def _welcome(lines: Log, settings: Settings, control: socket.socket, *, invite: bool) -> None:

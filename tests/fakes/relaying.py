@@ -18,20 +18,20 @@ import httpx
 import uvicorn
 
 from classifier.records import Exchange
+from proxy.feature import only_module
 from proxy.inbound.asgi import Receive, Scope, Send
 from proxy.inbound.connections import Certificate, ConnectionLimits
 from proxy.inbound.http import AgentCalls, HttpProtocol
 from proxy.inbound.tls import TlsProtocol
-from proxy.inbound.websocket import websocket_options
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RefusedRequests, RelayContext
 from proxy.relay.relay import Relay
-from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.keys import Keyring, OperatorKeys
 from proxy.routing.target import Addresses
 from proxy.routing.upstreams import allow_list
 
 KEYRING = Keyring(b"k" * 32)
+SOCKETS = only_module("sockets")  # who takes agents' WebSockets, if a feature does
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +251,8 @@ class _Until:
     connection_limits = ConnectionLimits()
 
     def __init__(self, context: RelayContext) -> None:
-        self.context, self._sockets = context, WebSocketRelay(context)
+        self.context = context
+        self._sockets = None if SOCKETS is None else SOCKETS.relay(context)
         self._relay = Relay(context)
         self.tasks: set[Any] = set()  # the server's
         self.connections: set[Any] = set()
@@ -260,7 +261,7 @@ class _Until:
         return self._relay.agent_calls()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":
+        if scope["type"] == "websocket" and self._sockets is not None:
             await self._sockets(scope, receive, send)
             return
         if scope["type"] == "http":  # no agent's call: the control plane's, which knows none here
@@ -288,10 +289,11 @@ class _Server(uvicorn.Server):
 def running(app: Any, body_bytes: int = 1 << 20, *, protocol: Protocol = OURS) -> Iterator[int]:
     """An ASGI application on a loopback port, in a thread of its own."""
     listener = socket.create_server(("127.0.0.1", 0))
+    sockets = {"ws": "none"} if SOCKETS is None else SOCKETS.server_options(body_bytes)
     config = uvicorn.Config(
         app, http=protocol.http, lifespan="on", access_log=False, server_header=False,
         date_header=False, log_config=None, loop="uvloop",
-        **(websocket_options(body_bytes) | ({} if protocol.ws is None else {"ws": protocol.ws})),
+        **(sockets | ({} if protocol.ws is None else {"ws": protocol.ws})),
     )  # fmt: skip
     server = _Server(config)
     if isinstance(app, _Until):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from classifier.records import Ending, Exchange, RolloutRecord
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call, Conversations
-from proxy.capture.websocket import WebSocketCapture, websocket_api
+from proxy.features.websocket.capture import WebSocketCapture, websocket_api
 from tests.healthy.traffic import HealthyCall, HealthyRollout, Pairs
 
 SALT = b"a salt of the tests"

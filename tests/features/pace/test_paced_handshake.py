@@ -12,9 +12,9 @@ from classifier.records import Ending
 from proxy.features.pace.hold import PaceHold
 from proxy.features.pace.pacer import Pacer
 from proxy.features.pace.settings import GivenPace
+from tests.fakes.agent_sockets import PATIENCE_S, mute, opened, refusal
 from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
-from tests.proxy.relay.test_websocket import PATIENCE_S, mute, opened, refusal
 
 
 @pytest.fixture

@@ -20,11 +20,11 @@ from benchmarks.machine import family
 from proxy.settings import Settings, SettingsError, load
 from tests import forked
 from tests.fakes import answers
+from tests.fakes.agent_sockets import UPGRADE
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker
 from tests.journeys.service import Service
 from tests.proxy.api.test_routes import PATIENCE_S, PLAIN, client, problem
-from tests.proxy.relay.test_websocket import UPGRADE
 from tests.proxy.telemetry.test_metrics import Samples, eventually, told, value
 
 CHAT = "/v1/chat/completions"

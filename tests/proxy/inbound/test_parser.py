@@ -85,7 +85,7 @@ def test_a_head_that_is_not_plain_is_not_remembered(
 def told(stream: bytes, cuts: list[int], *, remembers: bool) -> Requests:
     """What a parser hands on of bytes that come in these parts."""
     requests = Requests()
-    parser = RequestParser(requests, takes_websocket=False)
+    parser = RequestParser(requests)
     if not remembers:
         parser._heads = 1000
     places = [0, *sorted(cut % (len(stream) + 1) for cut in cuts), len(stream)]

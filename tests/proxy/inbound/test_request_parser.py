@@ -47,7 +47,7 @@ class Requests:
 
 def parsed(data: bytes, *, step: int | None = None) -> Requests:
     requests = Requests()
-    parser = RequestParser(requests, takes_websocket=True)
+    parser = RequestParser(requests)
     for start in range(0, len(data), step or len(data)):
         assert not parser.feed(data[start : start + (step or len(data))])
     parser.close()
@@ -86,21 +86,15 @@ def test_a_declined_upgrade_is_a_plain_request_with_its_body(body: bytes) -> Non
 
 def test_a_websockets_upgrade_request_is_given_back_whole() -> None:
     requests = Requests()
-    parser = RequestParser(requests, takes_websocket=True)
+    parser = RequestParser(requests)
     assert parser.feed(WEBSOCKET)
     lines = b"connection: keep-alive, Upgrade\r\nupgrade: WebSocket\r\n\r\n"
     assert parser.upgrade_request() == b"GET /r HTTP/1.1\r\n" + lines
     assert requests.heads == []
 
 
-def test_without_websockets_their_upgrade_is_declined_too() -> None:
-    requests = Requests()
-    assert not RequestParser(requests, takes_websocket=False).feed(WEBSOCKET)
-    assert requests.ended == 1
-
-
 def test_the_bytes_of_an_unfinished_head_are_counted() -> None:
-    parser = RequestParser(Requests(), takes_websocket=True)
+    parser = RequestParser(Requests())
     parser.feed(b"GET / HTTP/1.1\r\n")
     parser.feed(b"x-a: b\r\n")
     assert parser.head_bytes == 24
@@ -109,7 +103,7 @@ def test_the_bytes_of_an_unfinished_head_are_counted() -> None:
 
 
 def test_the_bytes_of_a_trailer_are_counted_and_those_of_a_body_are_not() -> None:
-    parser = RequestParser(Requests(), takes_websocket=True)
+    parser = RequestParser(Requests())
     parser.feed(b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n80000\r\n")
     for _ in range(8):
         parser.feed(b"x" * 0x10000)
@@ -126,4 +120,4 @@ def test_the_bytes_of_a_trailer_are_counted_and_those_of_a_body_are_not() -> Non
 
 def test_what_is_no_http_is_an_error() -> None:
     with pytest.raises(httptools.HttpParserError):
-        RequestParser(Requests(), takes_websocket=True).feed(b"\x00\x01\r\n\r\n")
+        RequestParser(Requests()).feed(b"\x00\x01\r\n\r\n")

@@ -22,10 +22,10 @@ from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import BUILT_IN, Upstream, allow_list
 from proxy.settings import Settings, SettingsError, load
 from tests.fakes import answers
+from tests.fakes.agent_sockets import UPGRADE
 from tests.fakes.provider import Provider
 from tests.fakes.talker import Talker
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem, serving
-from tests.proxy.relay.test_websocket import UPGRADE
 from tests.tables import each
 
 # --------------------------------------------------------------------------------------------------

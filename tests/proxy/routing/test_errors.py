@@ -19,11 +19,11 @@ from classifier.records import Ending
 from proxy.relay.context import CallLimits, LiveCalls
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, TokenBucket, problem
 from tests.fakes import answers, caller
+from tests.fakes.agent_sockets import opened, refusal
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
 from tests.proxy.api.test_routes import serving
-from tests.proxy.relay.test_websocket import opened, refusal
 
 
 def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from tests.fakes import answers, caller
+from tests.fakes.agent_sockets import UPGRADE
 from tests.fakes.provider import Answer, Provider
 from tests.fakes.relaying import Relaying, relaying
 from tests.fakes.talker import Talker
-from tests.proxy.relay.test_websocket import UPGRADE
 
 CHAT = "/v1/chat/completions"
 

@@ -187,7 +187,7 @@ def test_a_socket_at_the_other_is_closed_before_the_answer(
     assert other.app is not None
     heard: list[str | bytes] = []
     with Talker(heard.extend) as talker:
-        upstreams = other.app._websockets._context.upstreams
+        upstreams = other.app._relay.context.upstreams
         kept, upstreams["openai"] = upstreams["openai"], _at(upstreams["openai"], talker.url)  # type: ignore[index]
         url = f"{str(other.http.base_url).replace('http', 'ws', 1)}/openai/v1/responses"
         try:

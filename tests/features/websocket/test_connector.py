@@ -9,7 +9,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from classifier.records import Ending
-from proxy.outbound.websocket import (
+from proxy.features.websocket.connector import (
     UpgradeRefusedError,
     WebSocketConnector,
     WebSocketUnreachableError,

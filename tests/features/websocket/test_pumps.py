@@ -12,10 +12,11 @@ from websockets.asyncio.client import ClientConnection
 
 from classifier.records import Ending
 from proxy.capture.observer import CallObserver
-from proxy.capture.websocket import WebSocketCapture, websocket_api
-from proxy.inbound.asgi import WEBSOCKET_DRAIN, Message
-from proxy.relay.handshake import WebSocketRecord
-from proxy.relay.websocket import MessageRelay
+from proxy.features.websocket.capture import WebSocketCapture, websocket_api
+from proxy.features.websocket.handshake import WebSocketRecord
+from proxy.features.websocket.protocol import WEBSOCKET_DRAIN
+from proxy.features.websocket.relay import MessageRelay
+from proxy.inbound.asgi import Message
 from proxy.routing.target import Addresses
 from tests.fakes.relaying import KEYRING, Book, make_context
 

@@ -11,28 +11,28 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 from unittest.mock import Mock
 
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 from websockets.sync.server import ServerConnection
 from websockets.typing import Subprotocol
 
 from classifier.records import Attribution, Ending, Exchange, Kind
 from classifier.verdicts import Subcategory
+from proxy.features.websocket.relay import WebSocketRelay
 from proxy.outbound import dial
 from proxy.relay.context import CallLimits, RefusedRequests, UnattributedCalls
-from proxy.relay.websocket import WebSocketRelay
 from proxy.routing.addresses import LocalNames
 from proxy.routing.errors import Refusal
 from proxy.routing.headers import Pairs
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth
 from tests.fakes import answers, caller
+from tests.fakes.agent_sockets import PATH, PATIENCE_S, UPGRADE, mute, opened, refusal
 from tests.fakes.provider import Provider, closed_port
 from tests.fakes.relaying import (
     H11,
@@ -55,9 +55,6 @@ from tests.fakes.talker import (
     realtime,
 )
 
-PATH = "/v1/responses"
-PATIENCE_S = 300
-
 
 @pytest.fixture
 def talker() -> Iterator[Talker]:
@@ -71,28 +68,6 @@ def relay(talker: Talker) -> Iterator[Relaying]:
         yield running
 
 
-@contextmanager
-def opened(relay: Relaying, path: str = PATH, **how: Any) -> Iterator[ClientConnection]:
-    """An agent's socket through the relay; it offers no compression unless told to."""
-    base = how.pop("base", relay.base()).replace("http://", "ws://")
-    plain = {"compression": None, "max_size": None, "proxy": None, "close_timeout": 1}
-    with connect(base + path, **{**plain, **how}) as agent:
-        yield agent
-
-
-UPGRADE = {
-    "connection": "Upgrade",
-    "upgrade": "websocket",
-    "sec-websocket-version": "13",
-    "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
-}
-
-
-def refusal(relay: Relaying, path: str = PATH, base: str = "") -> httpx.Response:
-    """The answer to an upgrade that is none."""
-    return caller.get((base or relay.base()) + path, headers=UPGRADE)
-
-
 def problem(answer: httpx.Response) -> tuple[int, str]:
     assert answer.headers["content-type"] == "application/problem+json"
     code = str(answer.json()["code"])
@@ -102,7 +77,7 @@ def problem(answer: httpx.Response) -> tuple[int, str]:
 
 def endless_close(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits for the provider's close waits longer than anybody here has patience."""
-    monkeypatch.setattr("proxy.outbound.websocket._CLOSE_S", 100 * PATIENCE_S)
+    monkeypatch.setattr("proxy.features.websocket.connector._CLOSE_S", 100 * PATIENCE_S)
 
 
 def calls(exchanges: list[Exchange]) -> list[Exchange]:
@@ -528,33 +503,6 @@ def test_our_own_lack_of_descriptors_is_no_failure_of_a_provider(
         exchange = relay.book.only
     assert (exchange.ending, exchange.cause) == (Ending.LOST, None)
     assert exchange.kind is Kind.INFERENCE
-
-
-@contextmanager
-def mute(answer: bytes | None) -> Iterator[str]:
-    """A server that takes connections; it says this and hangs up, or nothing at all."""
-    listener = socket.create_server(("127.0.0.1", 0))
-    kept: list[socket.socket] = []
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                kept.append(connection)
-                if answer is not None:
-                    connection.recv(65536)
-                    connection.sendall(answer)
-                    connection.close()
-
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-    finally:
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)  # or its thread waits on
-        listener.close()
-        for connection in kept:
-            connection.close()
 
 
 @pytest.mark.parametrize("answer", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 101 Yes\r\n\r\n"])

@@ -14,19 +14,19 @@ from classifier.records import Ending, Exchange, KeySource, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
-from proxy.capture.websocket import CallChanges, WebSocketApi, websocket_api
-from proxy.inbound.asgi import WEBSOCKET, Message, Scope, Send, send_response
-from proxy.outbound.websocket import (
+from proxy.features.websocket.capture import CallChanges, WebSocketApi, websocket_api
+from proxy.features.websocket.connector import (
     UpgradeRefusedError,
     WebSocketConnector,
     WebSocketUnreachableError,
 )
+from proxy.inbound.asgi import WEBSOCKET, Message, Scope, Send, send_response
 from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
 from proxy.relay.hold import HeldRequest, Ticket
 from proxy.relay.operator_access import operator_headers
 from proxy.routing import headers as http_headers
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import OVER_HTTP, Refusal
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
 from proxy.wire import routes
@@ -135,7 +135,6 @@ class WebSocketRecord:
 
 # What a server answers that has the path over HTTP, or not at all, but no socket on it.
 NO_SOCKET = frozenset({404, 405, 501})
-OVER_HTTP = ((b"upgrade", b"HTTP/1.1"),)  # due with a 426, RFC 9110 §15.5.22
 _HANDSHAKE = b"sec-websocket-"
 # A browser cannot set headers, so OpenAI takes its key among the subprotocols
 # (platform.openai.com/docs/guides/realtime-websocket).

@@ -12,7 +12,7 @@ from classifier.records import Ending, Exchange, Kind, UsageSource
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call, Conversations, response_digest
-from proxy.capture.websocket import (
+from proxy.features.websocket.capture import (
     CallChanges,
     WebSocketCapture,
     as_sse,

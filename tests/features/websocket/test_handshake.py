@@ -13,9 +13,9 @@ from classifier.records import Ending, Kind
 from classifier.verdicts import Subcategory
 from proxy.capture.observer import CallObserver, CauseRules, SilenceLimits
 from proxy.capture.request import Call
-from proxy.capture.websocket import CallChanges
-from proxy.outbound.websocket import UpgradeRefusedError
-from proxy.relay.handshake import (
+from proxy.features.websocket.capture import CallChanges
+from proxy.features.websocket.connector import UpgradeRefusedError
+from proxy.features.websocket.handshake import (
     HandshakeCall,
     UpgradeRequest,
     WebSocketRecord,

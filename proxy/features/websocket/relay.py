@@ -16,29 +16,28 @@ from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
 from classifier.records import Ending
-from proxy.capture.websocket import WebSocketCapture
-from proxy.inbound.asgi import (
-    WEBSOCKET,
-    WEBSOCKET_DRAIN,
-    Message,
-    Receive,
-    Scope,
-    Send,
-    send_refusal,
-)
-from proxy.outbound.websocket import WebSocketConnector, pairs
-from proxy.relay.context import RelayContext
-from proxy.relay.handshake import (
-    OVER_HTTP,
+from proxy.features.websocket.capture import WebSocketCapture
+from proxy.features.websocket.connector import WebSocketConnector, pairs
+from proxy.features.websocket.handshake import (
     HandshakeCall,
     UpgradeRequest,
     UpstreamHandshake,
     WebSocketRecord,
     is_handshake_header,
 )
+from proxy.features.websocket.protocol import WEBSOCKET_DRAIN
+from proxy.inbound.asgi import (
+    WEBSOCKET,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    send_refusal,
+)
+from proxy.relay.context import RelayContext
 from proxy.relay.relay import Relay
 from proxy.routing import headers as http_headers
-from proxy.routing.errors import Refusal
+from proxy.routing.errors import OVER_HTTP, Refusal
 from proxy.routing.target import Target
 from proxy.wire import routes
 

@@ -11,9 +11,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from uvicorn.server import ServerState
 from websockets.http11 import Request
 
-from proxy.inbound.asgi import WEBSOCKET_DRAIN
+from proxy.features.websocket.connector import log
 from proxy.inbound.connections import table_of
-from proxy.outbound.websocket import log
+
+WEBSOCKET_DRAIN = "truezero.websocket.drain"
+"""WebSocket extension, and the message that it adds: end as soon as no call is in flight."""
 
 
 class AgentWebSocketProtocol(WebSocketsSansIOProtocol):

@@ -9,8 +9,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from proxy.inbound.asgi import WEBSOCKET_DRAIN
-from proxy.inbound.websocket import websocket_options
+from proxy.features.websocket.protocol import WEBSOCKET_DRAIN, websocket_options
 from tests.fakes.relaying import running
 
 
