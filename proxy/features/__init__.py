@@ -12,4 +12,5 @@ NAMES = (
     "breakers",
     "operator_causes",
     "websocket",
+    "prune",
 )

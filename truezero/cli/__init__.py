@@ -97,18 +97,18 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Print the service's admin token, or a sign-in link to its dashboard.",
         ),
         "export": (
-            "data:export",
+            "export:export",
             "Export rollouts, outcomes and calls as JSON lines, the input of `truezero classify`.",
         ),
         "import": (
-            "data:import_archive",
+            "import_archive:import_archive",
             "Import an archive written by `truezero export --full` into a database.",
         ),
         "prune": (
-            "data:prune",
+            "prune:prune",
             "Delete batches with no activity for the given period.",
         ),
-        "db": ("data:database_group", "Manage the service's database."),
+        "db": ("db:database_group", "Manage the service's database."),
     },
 }
 _INTERRUPTED = 130

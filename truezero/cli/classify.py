@@ -12,7 +12,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from truezero.cli import data
+from truezero.cli.archives import reading
+from truezero.cli.data import DataError, readable_errors
 from truezero.cli.options import FILE, fail, json_option, print_json
 
 _ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
@@ -103,9 +104,9 @@ class Source:
             JudgingError: it cannot be read, or what is done meanwhile fails so.
         """
         try:
-            with data.readable_errors():
+            with readable_errors():
                 if self._given is None:
-                    with data.reading(self.name) as records:
+                    with reading(self.name) as records:
                         yield records
                 else:
                     from proxy.store.admin import archive  # noqa: PLC0415
@@ -116,7 +117,7 @@ class Source:
                 f"an archive needs the service ({error.name} is missing): "
                 "pip install 'truezero[server]'"
             ) from None
-        except data.DataError as error:
+        except DataError as error:
             raise JudgingError(str(error)) from None
 
 

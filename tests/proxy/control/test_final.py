@@ -23,9 +23,10 @@ from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
 from proxy.control.queries import Service
 from proxy.features.budgets.store import Budgets
+from proxy.features.prune import deletion
 from proxy.routing.errors import Refusal
 from proxy.store import tables
-from proxy.store.admin import archive, maintenance
+from proxy.store.admin import archive
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
 from proxy.store.tables import CommitBatch, Gap, Registration, as_json, verdicts
@@ -240,7 +241,7 @@ class History:
 
     def pruned(self) -> None:
         """Neighbours go whose batch did nothing since, and with them their calls."""
-        maintenance.prune(self.database, before=STARTED + 50.0, pause=lambda _seconds: None)
+        deletion.prune(self.database, before=STARTED + 50.0, pause=lambda _seconds: None)
 
     def imported(self) -> None:
         """Its archive is imported where it was exported."""

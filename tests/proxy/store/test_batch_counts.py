@@ -35,9 +35,9 @@ from classifier.totals import sum_known
 from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reports import _added_up, _all
+from proxy.features.prune.deletion import prune
 from proxy.store import listing, schema, sqlite
 from proxy.store.admin import archive
-from proxy.store.admin.maintenance import prune
 from proxy.store.batch_counts import (
     SummedBatch,
     all_of,

@@ -18,9 +18,10 @@ from sqlalchemy import create_engine, text
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.records import UNATTRIBUTED, Ending, Exchange
 from proxy.control.rollouts import nameable
+from proxy.features.prune import deletion
 from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
-from proxy.store.admin import archive, maintenance, rows
+from proxy.store.admin import archive, rows
 from proxy.store.admin.archive import ArchiveError, ImportResult
 from proxy.store.admin.rows import RECORD_TYPES, Record
 from proxy.store.database import Database
@@ -259,7 +260,7 @@ def lived(database: Database, history: list[tuple[str, Any, Any]]) -> None:
             database.workers.retire("w")
             flying.clear()
         elif what == "prune":
-            maintenance.prune(database, before=now, pause=lambda _s: None)
+            deletion.prune(database, before=now, pause=lambda _s: None)
         elif what == "gap":
             database.calls.write(CommitBatch(gaps={owner: Gap(given_, now)}), worker="w")
         elif what == "register":

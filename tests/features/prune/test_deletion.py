@@ -14,9 +14,9 @@ from sqlalchemy import create_engine, func, select
 
 from classifier.records import Ending, Exchange, Timing
 from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets
+from proxy.features.prune import deletion
+from proxy.features.prune.deletion import Pruned
 from proxy.store import sqlite
-from proxy.store.admin import maintenance as prune_module
-from proxy.store.admin.maintenance import Pruned
 from proxy.store.batch_versions import batch_version
 from proxy.store.database import Database
 from proxy.store.tables import (
@@ -86,7 +86,7 @@ def judged(database: Database, rollout: str, batch: str | None, at: float) -> No
 
 
 def prune(database: Database, **how: Any) -> Pruned:
-    return prune_module.prune(database, before=LIMIT, pause=lambda _s: None, **how)
+    return deletion.prune(database, before=LIMIT, pause=lambda _s: None, **how)
 
 
 def counts(database: Database) -> dict[str, int]:
@@ -228,7 +228,7 @@ def test_months_are_dropped_whole_and_what_lives_in_them_moves(postgres_url: str
     database = opened_since_long(postgres_url)
     called(database, "long", OLD, NOW)
     called(database, "old", OLD)
-    done = prune_module.prune(database, before=NOW - 70 * DAY, pause=lambda _s: None)
+    done = deletion.prune(database, before=NOW - 70 * DAY, pause=lambda _s: None)
     assert done.partitions == ("exchanges_2026_08",)
     assert done.before == LIMIT, "the month that the time stands in is kept whole"
     assert calls_of(database, "long") == ["long-0", "long-1"]
@@ -254,7 +254,7 @@ def test_services_write_meanwhile(database: Database, monkeypatch: pytest.Monkey
     before it tries again.
     """
     monkeypatch.setattr(sqlite, "_RECORDING_BUSY_S", 60.0)
-    monkeypatch.setattr(prune_module, "_SLICE", 100)
+    monkeypatch.setattr(deletion, "_SLICE", 100)
     for number in range(3):
         calls = [
             replace(
@@ -265,7 +265,7 @@ def test_services_write_meanwhile(database: Database, monkeypatch: pytest.Monkey
         ]  # fmt: skip
         database.calls.write(CommitBatch(recorded=calls), worker="w")
     written = 0
-    pruner = threading.Thread(target=prune_module.prune, args=(database,), kwargs={"before": LIMIT})
+    pruner = threading.Thread(target=deletion.prune, args=(database,), kwargs={"before": LIMIT})
     pruner.start()
     writer = Database(database.url)
     while pruner.is_alive() or written == 0:
