@@ -52,7 +52,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.headers import key_digest
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses
-from proxy.routing.upstreams import Upstream, asks_for_no_key
+from proxy.routing.upstreams import asks_for_no_key
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
 from proxy.server.references import ReferenceAsker
@@ -61,7 +61,6 @@ from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
 from proxy.store.tables import StoreCounts
-from proxy.telemetry import traces
 from proxy.telemetry.metrics import AGENTS, CONTROL, SHARED, Metrics, RequestCounts
 
 if TYPE_CHECKING:
@@ -89,15 +88,6 @@ def shared_metrics_folder(environment: Mapping[str, str]) -> Path | None:
     """Return the folder in which workers share their metrics; None for a single process."""
     named = environment.get(SHARED)
     return Path(named) if named else None
-
-
-def trace_exporter(
-    settings: Settings, upstreams: Mapping[str, Upstream], worker: str
-) -> traces.Traces | None:
-    """Return the exporter of traces; None if no endpoint is set."""
-    if settings.otlp_endpoint is None:
-        return None
-    return traces.to(settings.otlp_endpoint, upstreams, worker=worker)
 
 
 def rollout_access(database: Database, rules: Sequence[RolloutRule]) -> Access:
@@ -314,7 +304,7 @@ class Application:
     """The service of one process, as an ASGI application.
 
     Arguments:
-        observers: called with every flush of the recorder, beside metrics and traces.
+        observers: called with every flush of the recorder, beside metrics.
         agents_only: whether another process serves the control plane, and looks for alerts.
     """
 
@@ -408,12 +398,9 @@ class Application:
             requests=_request_counts(context.refused),
             shared=shared_metrics_folder(environment),
         )
-        self._traces = trace_exporter(settings, upstreams, worker)
         flushed = [each.flushed for each in self._features if each.flushed is not None]
         for observer in (self._metrics.observe, *flushed, *observers):
             self._recorder.add_observer(observer)
-        if self._traces is not None:
-            self._recorder.add_observer(self._traces.observe)
         service = Service(
             database=database,
             recorder=self._recorder,
@@ -479,8 +466,6 @@ class Application:
         self._metrics.judged(verdict)
         for judged in self._on_final_verdict:
             judged(verdict)
-        if self._traces is not None:
-            self._traces.judged(verdict)
 
     def _build_control_plane(self, settings: Settings, service: Service) -> ControlPlane:
         # Imported here: FastAPI and the rest are half of a start, and no agent's call needs them.
@@ -541,8 +526,6 @@ class Application:
         self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)
-        if self._traces is not None:
-            await asyncio.to_thread(self._traces.close)
         self._database.close()
 
 

@@ -14,6 +14,8 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``stakes``: ``may_be(database, batch, policy)`` and ``is_at(judged)``, whether something of its
   hangs on a verdict beside the score: then it is asked first whose failure that tells of.
 - ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
+- ``serving``: ``SERVING``, what it adds where the service is started, as
+  `proxy.serving.ServingPart`.
 - ``start``: ``start(parts)``, which returns what it does in a process, as `proxy.parts.Started`.
 - ``sockets``: who takes agents' WebSockets, of one feature alone: ``server_options(max_bytes)``,
   the arguments of uvicorn's Config, and ``relay(context, reach)``, which returns
@@ -30,12 +32,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from proxy.features import NAMES
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+OF_SETTINGS = TypeVar("OF_SETTINGS")
 
 ReadOption = Callable[[str, object], object]
 """Reads an option of an upstream, by the upstream's name; raises ValueError with a sentence."""
@@ -52,6 +56,7 @@ class Feature:
     evidence: bool = False
     final: bool = False
     stakes: bool = False
+    serving: bool = False
     start: bool = False
     sockets: bool = False
     plane: bool = False
@@ -110,6 +115,12 @@ def settings_of_features() -> Sequence[type[BaseModel]]:
                 raise FeatureError(f"setting {setting!r}: features {other!r} and {name!r} have it")
             found[setting] = name, module.SETTINGS
     return [*dict.fromkeys(kind for _, kind in found.values())]
+
+
+def settings_of(settings: object, kind: type[OF_SETTINGS]) -> OF_SETTINGS:
+    """Return the service's settings as those that a feature declares."""
+    assert isinstance(settings, kind), f"{kind.__name__} are no settings of this service"
+    return settings
 
 
 def upstream_options() -> Mapping[str, ReadOption]:

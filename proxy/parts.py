@@ -14,7 +14,7 @@ from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.control.conditions import Conditions
 from proxy.control.pricing import PriceTable
-from proxy.feature import FeatureError, modules
+from proxy.feature import OF_SETTINGS, FeatureError, modules, settings_of
 from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import RolloutRule
@@ -22,7 +22,6 @@ from proxy.relay.hold import Hold
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
 
-OF_SETTINGS = TypeVar("OF_SETTINGS")
 ADDED = TypeVar("ADDED")
 
 
@@ -48,8 +47,7 @@ class Parts:
 
     def settings_of(self, kind: type[OF_SETTINGS]) -> OF_SETTINGS:
         """Return the settings as those that a feature declares."""
-        assert isinstance(self.settings, kind), f"{kind.__name__} are no settings of this service"
-        return self.settings
+        return settings_of(self.settings, kind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -309,11 +309,6 @@ class KernelSettings(PolicySettings, TlsSettings):
     log_format: Literal["json", "console"] | None = Field(
         None, description="`json` or `console`; defaults to `console` on a terminal, else `json`"
     )
-    otlp_endpoint: str | None = Field(
-        None,
-        pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
-        description="OpenTelemetry collector for spans (OTLP over HTTP); requires the extra `otel`",
-    )
     body_limit: int = Field(
         64 * 1024 * 1024, ge=1, description="maximum request body, in bytes; larger ones get 413"
     )

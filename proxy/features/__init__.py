@@ -13,4 +13,5 @@ NAMES = (
     "operator_causes",
     "websocket",
     "prune",
+    "traces",
 )

@@ -35,11 +35,12 @@ from proxy.inbound.http import HttpProtocol
 from proxy.inbound.tls import TlsProtocol
 from proxy.relay.relay import Relay
 from proxy.server.background import LEAVING, tune_process
+from proxy.serving import StartError, check
 from proxy.settings import PREFIX, Settings, load, sources
 from proxy.store.admin.rows import place
 from proxy.store.database import Database, url_of
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
-from proxy.telemetry import multiprocess, traces
+from proxy.telemetry import multiprocess
 from proxy.telemetry.logs import Log
 from proxy.telemetry.metrics import SHARED
 
@@ -300,17 +301,6 @@ def _base(settings: Settings, port: int) -> str:
 log = logging.getLogger("truezero")
 
 
-class StartError(Exception):
-    """The service cannot start; one sentence says why.
-
-    ``exit_code`` is 2 for what is set wrongly, as with settings that cannot be read.
-    """
-
-    def __init__(self, sentence: str, exit_code: int = 1) -> None:
-        super().__init__(sentence)
-        self.exit_code = exit_code
-
-
 def create() -> Application:
     """Build the application from the environment, as uvicorn does in each worker process."""
     settings = load({}, os.environ)
@@ -345,6 +335,7 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         certificate(settings)
     except CertificateError as error:
         raise StartError(str(error), 2) from None
+    check(settings)
     forgotten, new = _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
@@ -464,11 +455,6 @@ def _prepare(settings: Settings) -> tuple[str | None, bool]:
     Returns:
         What must be said of one that an earlier one is missing for, and whether it is new.
     """
-    if settings.otlp_endpoint is not None:
-        try:
-            traces.check()
-        except traces.MissingError as error:
-            raise StartError(str(error)) from None
     with _database(settings) as database:
         before, _ = database.prepare()
         for name in ("salt", "keyring"):

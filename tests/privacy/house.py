@@ -28,10 +28,10 @@ from proxy.routing.headers import KEY_HEADERS, SIGNATURE_HEADERS
 from tests import forked
 from tests.fakes import answers
 from tests.fakes.provider import Answer, Provider, Request
+from tests.features.traces.test_traces import Collector
 from tests.journeys.service import ROOT
 from tests.privacy.canaries import COOKIE, HEADER, KEYS, QUERY, key
 from tests.privacy.ways import SOCKETS, Way, asked
-from tests.proxy.telemetry.test_traces import Collector
 
 ADMIN: Final = key("admin")
 BATCH: Final = "canaries"

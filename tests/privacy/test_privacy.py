@@ -22,6 +22,7 @@ from proxy.wire.dialects import others
 from tests.fakes import answers
 from tests.fakes.provider import Cut, Pause, Provider, closed_port
 from tests.fakes.talker import RESPONSES_FAILED, Talker, answering, event, realtime
+from tests.features.traces.test_traces import Collector, collecting
 from tests.journeys.service import Service
 from tests.privacy.canaries import COMPLETION, QUERY, WORDS, key, leaks
 from tests.privacy.house import (
@@ -38,7 +39,6 @@ from tests.privacy.house import (
 from tests.privacy.ways import ECHO, SOCKETS, Way, few, known, one_path_a_row, spoken, ways
 from tests.proxy.api.test_routes import serving
 from tests.proxy.outbound.test_credentials import Account
-from tests.proxy.telemetry.test_traces import Collector, collecting
 
 MARKED = "marked-model-7"  # planted where it may be kept, to see that the search looks there
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from proxy.server.serve import StartError, serve, upgrade
+from proxy.server.serve import serve, upgrade
+from proxy.serving import StartError
 from proxy.settings import load
 from tests import forked
 from tests.fakes import answers

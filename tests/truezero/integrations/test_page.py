@@ -13,7 +13,7 @@ import pytest
 
 import truezero
 from classifier.rules import judge
-from proxy.telemetry import traces as events
+from proxy.features.traces import exporter as events
 from tests.builders import rollout
 from tests.truezero.integrations.told import FOUND, told
 

@@ -15,13 +15,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from classifier.rules import judge
 from classifier.verdicts import Level, ValidityFinding, Verdict
+from proxy.features.traces import exporter as evaluations
+from proxy.features.traces.exporter import Traces
 from proxy.routing.upstreams import allow_list
-from proxy.telemetry import traces as evaluations
-from proxy.telemetry.traces import Traces
 from tests.builders import rollout
 from tests.fakes import answers
+from tests.features.traces.test_traces import Collector, collecting, plain_exports
 from tests.proxy.api.test_routes import Service, serving
-from tests.proxy.telemetry.test_traces import Collector, collecting, plain_exports
 
 assert plain_exports  # a fixture, used by every test here too
 

@@ -25,10 +25,10 @@ from opentelemetry.trace import SpanKind, StatusCode
 from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
+from proxy.features.traces import exporter
+from proxy.features.traces.exporter import Traces
 from proxy.recording.backlog import FlushResult
 from proxy.routing.upstreams import allow_list
-from proxy.telemetry import traces
-from proxy.telemetry.traces import Traces
 from tests.builders import calls, exchange, rollout
 from tests.fakes import answers
 from tests.proxy.api.test_routes import PATIENCE_S, Service, serving
@@ -378,10 +378,10 @@ def test_where_the_extra_is_missing_the_start_says_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(traces.MissingError):
-        traces.check()
-    with pytest.raises(traces.MissingError):
-        traces.to("http://127.0.0.1:4318", {}, worker="w1")
+    with pytest.raises(exporter.MissingError):
+        exporter.check()
+    with pytest.raises(exporter.MissingError):
+        exporter.to("http://127.0.0.1:4318", {}, worker="w1")
     variables = {
         "TRUEZERO_OTLP_ENDPOINT": "http://127.0.0.1:4318",
         "TRUEZERO_DATABASE_URL": str(tmp_path / "t.db"),
