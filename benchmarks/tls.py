@@ -18,8 +18,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from proxy.inbound.connections import context
-from proxy.inbound.tls import TlsTransport
+from proxy.features.tls.certificate import context
+from proxy.features.tls.protocol import TlsTransport
 from tests.fakes.certificates import Authority
 
 HOST = "127.0.0.1"

@@ -27,7 +27,7 @@ from proxy.control.pricing import PriceTable
 from proxy.control.queries import Service, ask_nothing, run_in_thread, version
 from proxy.feature import only_module
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
-from proxy.inbound.connections import Certificate, ConnectionLimits
+from proxy.inbound.connections import ConnectionLimits
 from proxy.inbound.http import AgentCalls
 from proxy.outbound.credentials import signers
 from proxy.outbound.dial import is_own_address
@@ -117,17 +117,6 @@ def _away() -> Iterator[None]:
         yield
     except StoreError as error:
         raise AccessUnknownError from error
-
-
-def certificate(settings: Settings) -> Certificate | None:
-    """Return what agents are shown; None if they speak plain HTTP.
-
-    Raises:
-        CertificateError: the files cannot be used.
-    """
-    if settings.certfile is None or settings.keyfile is None:
-        return None
-    return Certificate(settings.certfile, settings.keyfile)
 
 
 def _census(database: Database, prices: PriceTable) -> StoreCounts:
@@ -279,7 +268,6 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
         idle_s=settings.idle_timeout_s,
         total=settings.max_connections or None,
         per_address=settings.max_connections_per_address or None,
-        certificate=certificate(settings),
     )
 
 

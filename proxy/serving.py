@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
 from proxy.feature import modules
+from proxy.inbound.http import HttpProtocol
 
 
 class StartError(Exception):
@@ -23,14 +25,32 @@ class StartError(Exception):
         self.exit_code = exit_code
 
 
+ProtocolOf = Callable[..., asyncio.Protocol]
+"""Makes the protocol of a connection, from what uvicorn hands to each; workers get it pickled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionServer:
+    """A server of the connections of agents and runners.
+
+    ``scheme``: of the service's own URLs. ``protocol``: returns the protocol of each connection;
+    raises StartError if it cannot be served.
+    """
+
+    scheme: str
+    protocol: Callable[[], ProtocolOf]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPart:
     """The part of one feature.
 
     ``check``: checks the settings before anything is started; raises StartError.
+    ``connections``: returns what serves them by these settings; None leaves them to others.
     """
 
     check: Callable[[object], None] | None = None
+    connections: Callable[[object], ConnectionServer | None] | None = None
 
 
 @cache
@@ -48,3 +68,11 @@ def check(settings: object) -> None:
     for each in servings():
         if each.check is not None:
             each.check(settings)
+
+
+def connections(settings: object) -> ConnectionServer:
+    """Return what serves connections by these settings: a feature, else plain HTTP."""
+    for each in servings():
+        if each.connections is not None and (found := each.connections(settings)) is not None:
+            return found
+    return ConnectionServer(scheme="http", protocol=lambda: HttpProtocol)

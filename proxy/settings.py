@@ -206,44 +206,6 @@ class PolicySettings(BaseModel):
         return Policy(**{name: getattr(self, name) for name in _POLICY})
 
 
-# --- TLS towards agents and runners ------------------------------------------------------------
-
-
-_NONE = "none"
-
-
-class TlsSettings(BaseModel):
-    """The files of the certificate that the service shows; both, or it speaks plain HTTP."""
-
-    certfile: str | None = Field(
-        None,
-        min_length=1,
-        description="PEM file of a certificate and its chain: both ports then speak TLS only; "
-        "`none` overrides a `truezero.toml`",
-    )
-    keyfile: str | None = Field(
-        None, min_length=1, description="PEM file of the certificate's private key, not encrypted"
-    )
-
-    @property
-    def scheme(self) -> str:
-        """The scheme of the service's own URLs."""
-        return "http" if self.certfile is None else "https"
-
-    @field_validator("certfile", "keyfile")
-    @classmethod
-    def _file(cls, named: str | None) -> str | None:
-        return None if named == _NONE else named
-
-    @model_validator(mode="after")
-    def _pair(self) -> Self:
-        if self.certfile is not None and self.keyfile is None:
-            raise ValueError("certfile: requires keyfile")
-        if self.keyfile is not None and self.certfile is None:
-            raise ValueError("keyfile: requires certfile")
-        return self
-
-
 # --- all settings ------------------------------------------------------------------------------
 
 
@@ -254,7 +216,7 @@ _DEPRECATED: Mapping[str, str] = {
 }
 
 
-class KernelSettings(PolicySettings, TlsSettings):
+class KernelSettings(PolicySettings):
     """The settings of the service that are no feature's."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -14,4 +14,5 @@ NAMES = (
     "websocket",
     "prune",
     "traces",
+    "tls",
 )

@@ -20,22 +20,19 @@ from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from multiprocessing import connection, parent_process
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
 from uvicorn.supervisors import multiprocess as uvicorn_supervisor
 from uvicorn.supervisors.multiprocess import Multiprocess, Process
 
 from proxy.api.auth import LINK_LIFE_S
-from proxy.app import Application, certificate, control_auth, spill_place
+from proxy.app import Application, control_auth, spill_place
 from proxy.control.queries import version
 from proxy.feature import announcements, only_module
-from proxy.inbound.connections import CertificateError
-from proxy.inbound.http import HttpProtocol
-from proxy.inbound.tls import TlsProtocol
 from proxy.relay.relay import Relay
 from proxy.server.background import LEAVING, tune_process
-from proxy.serving import StartError, check
+from proxy.serving import ProtocolOf, StartError, check, connections
 from proxy.settings import PREFIX, Settings, load, sources
 from proxy.store.admin.rows import place
 from proxy.store.database import Database, url_of
@@ -292,7 +289,7 @@ def _base(settings: Settings, port: int) -> str:
     host, _ = settings.addresses[-1]
     here = "127.0.0.1" if host in ("0.0.0.0", "::", "localhost") else host  # noqa: S104  compared
     named = f"[{here}]" if ":" in here else here
-    return f"{settings.scheme}://{named}:{port}"
+    return f"{connections(settings).scheme}://{named}:{port}"
 
 
 # --- start -------------------------------------------------------------------------------------
@@ -331,11 +328,9 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         StartError: the certificate cannot be used, the database is not writable, the port is in
             use, or the extra that traces need is not installed.
     """
-    try:
-        certificate(settings)
-    except CertificateError as error:
-        raise StartError(str(error), 2) from None
     check(settings)
+    served = connections(settings)
+    protocol = served.protocol()
     forgotten, new = _prepare(settings)
     listeners = [_listen(host, port) for host, port in settings.addresses]
     _raise_descriptor_limit()
@@ -345,7 +340,7 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         log.warning("%s", warning)
     if forgotten is not None:
         log.error("%s", forgotten)
-    urls = [_url(settings.scheme, listener) for listener in listeners]
+    urls = [_url(served.scheme, listener) for listener in listeners]
     lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
     for control in urls[1:]:
         lines.announce(f"control plane listening on {control} only")
@@ -357,9 +352,9 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         if settings.workers > 1 or settings.separate_control:
             gc.enable()
             with _shared_metrics(os.environ):
-                _supervisor(settings, listeners).run()
+                _supervisor(settings, protocol, listeners).run()
         else:
-            SingleProcess(_config(settings)).run(sockets=listeners)
+            SingleProcess(_config(settings, protocol)).run(sockets=listeners)
     except KeyboardInterrupt:
         pass
     finally:
@@ -367,27 +362,33 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
             listener.close()
 
 
-def _supervisor(settings: Settings, listeners: list[socket.socket]) -> WorkerProcesses:
+def _supervisor(
+    settings: Settings, protocol: ProtocolOf, listeners: list[socket.socket]
+) -> WorkerProcesses:
     hangup = signal.getsignal(signal.SIGHUP)
     if settings.separate_control:
         agents, control = listeners
-        beside = Multiprocess(_config(settings, "create_control", workers=1), [control])
-        supervisor = WorkerProcesses(_config(settings), [agents], beside=[beside])
+        beside = Multiprocess(_config(settings, protocol, "create_control", workers=1), [control])
+        supervisor = WorkerProcesses(_config(settings, protocol), [agents], beside=[beside])
     else:
-        supervisor = WorkerProcesses(_config(settings), listeners)
+        supervisor = WorkerProcesses(_config(settings, protocol), listeners)
     if hangup is signal.SIG_IGN:  # by `nohup`
         signal.signal(signal.SIGHUP, hangup)
     return supervisor
 
 
 def _config(
-    settings: Settings, factory: str = "create", *, workers: int | None = None
+    settings: Settings,
+    protocol: ProtocolOf,
+    factory: str = "create",
+    *,
+    workers: int | None = None,
 ) -> uvicorn.Config:
     return uvicorn.Config(
         f"{__name__}:{factory}",
         factory=True,
         loop="uvloop",
-        http=HttpProtocol if settings.certfile is None else TlsProtocol,
+        http=cast("type[asyncio.Protocol]", protocol),
         **_socket_options(settings.body_limit),
         lifespan="on",
         workers=workers or settings.workers,

@@ -20,9 +20,8 @@ import uvicorn
 from classifier.records import Exchange
 from proxy.feature import only_module
 from proxy.inbound.asgi import Receive, Scope, Send
-from proxy.inbound.connections import Certificate, ConnectionLimits
+from proxy.inbound.connections import ConnectionLimits
 from proxy.inbound.http import AgentCalls, HttpProtocol
-from proxy.inbound.tls import TlsProtocol
 from proxy.outbound.transport import Http1Transport
 from proxy.relay.context import CallLimits, RefusedRequests, RelayContext
 from proxy.relay.relay import Relay
@@ -51,9 +50,9 @@ PROTOCOL = OURS  # what a relay is served by, unless it is given another
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """A certificate for 127.0.0.1, and who trusts it."""
+    """Who serves connections in TLS with a certificate for 127.0.0.1, and who trusts it."""
 
-    certificate: Certificate
+    http: Any
     trust: ssl.SSLContext
 
 
@@ -200,8 +199,7 @@ def relaying(
         with running(app, context.limits.body_bytes, protocol=protocol) as port:
             yield Relaying(f"http://127.0.0.1:{port}", port, book, app=app)
         return
-    app.connection_limits = ConnectionLimits(certificate=tls.certificate)
-    with running(app, context.limits.body_bytes, protocol=Protocol(http=TlsProtocol)) as port:
+    with running(app, context.limits.body_bytes, protocol=Protocol(http=tls.http)) as port:
         yield Relaying(f"https://127.0.0.1:{port}", port, book, tls.trust)
 
 

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import pytest
 
+from proxy.feature import settings_of
+from proxy.features.tls.settings import TlsSettings
+from proxy.serving import connections
 from proxy.settings import SettingsError, load
 
 BOTH = {"TRUEZERO_CERTFILE": "a.pem", "TRUEZERO_KEYFILE": "b.pem"}
 
 
 def test_both_files_are_named_or_neither() -> None:
-    assert load({}, {}).scheme == "http"
+    assert connections(load({}, {})).scheme == "http"
     settings = load({}, BOTH)
-    assert (settings.certfile, settings.keyfile, settings.scheme) == ("a.pem", "b.pem", "https")
+    files = settings_of(settings, TlsSettings)
+    assert (files.certfile, files.keyfile) == ("a.pem", "b.pem")
+    assert connections(settings).scheme == "https"
     for name, missing in (("certfile", "keyfile"), ("keyfile", "certfile")):
         with pytest.raises(SettingsError, match=f"^{name}: requires {missing}$"):
             load({name: "a.pem"}, {})
@@ -20,4 +25,6 @@ def test_both_files_are_named_or_neither() -> None:
 
 def test_none_takes_a_files_certificate_away() -> None:
     settings = load({"certfile": "none", "keyfile": "none"}, BOTH)
-    assert (settings.certfile, settings.keyfile, settings.scheme) == (None, None, "http")
+    files = settings_of(settings, TlsSettings)
+    assert (files.certfile, files.keyfile) == (None, None)
+    assert connections(settings).scheme == "http"

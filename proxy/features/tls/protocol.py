@@ -19,6 +19,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
+from proxy.features.tls.certificate import Certificate
 from proxy.inbound.connections import Waiting, descriptor_of, table_of
 from proxy.inbound.http import HttpProtocol
 from proxy.routing.errors import Refusal
@@ -184,7 +185,8 @@ class TlsTransport(asyncio.Transport):
 class TlsProtocol(asyncio.Protocol):
     """An agent's connection: its handshake here, all else by `HttpProtocol` through a transport.
 
-    The application's ``connection_limits`` name the certificate.
+    Arguments:
+        certificate: what an agent is shown before it may speak.
     """
 
     __slots__ = ("_address", "_bytes", "_config", "_line", "_loop", "_received", "_sent", "_server",
@@ -196,6 +198,8 @@ class TlsProtocol(asyncio.Protocol):
         server_state: ServerState,
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        certificate: Certificate,
     ) -> None:
         self._config, self._server, self._state = config, server_state, app_state
         self._loop = _loop
@@ -203,7 +207,7 @@ class TlsProtocol(asyncio.Protocol):
         app = app.app if isinstance(app, ProxyHeadersMiddleware) else app
         self._table = table_of(server_state, app)
         self._received, self._sent = ssl.MemoryBIO(), ssl.MemoryBIO()
-        context: ssl.SSLContext = app.connection_limits.certificate.context()
+        context = certificate.context()
         self._tls = context.wrap_bio(self._received, self._sent, server_side=True)
         self._transport: TlsTransport | None = None  # once hands are shaken
         self._bytes = 0

@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -16,8 +17,9 @@ import pytest
 from websockets.sync.client import connect
 
 from classifier.records import Ending
-from proxy.inbound.connections import Certificate, ConnectionLimits, Waiting, table_of
-from proxy.inbound.tls import TlsProtocol, TlsTransport
+from proxy.features.tls.certificate import Certificate
+from proxy.features.tls.protocol import TlsProtocol, TlsTransport
+from proxy.inbound.connections import ConnectionLimits, Waiting, table_of
 from tests.fakes import answers
 from tests.fakes.certificates import Authority
 from tests.fakes.provider import Answer, Pause, Provider, Request
@@ -42,7 +44,7 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Tls:
     authority = Authority(tmp_path_factory.mktemp("authority"))
     file = str(authority.issue("127.0.0.1"))
     trust = ssl.create_default_context(cafile=str(authority.file))
-    return Tls(certificate=Certificate(file, file), trust=trust)
+    return Tls(http=partial(TlsProtocol, certificate=Certificate(file, file)), trust=trust)
 
 
 @pytest.fixture(scope="module")
@@ -133,9 +135,8 @@ def test_a_websocket_goes_over_tls(tls: Tls) -> None:
         await send({"type": "websocket.send", "text": message["text"]})
         await receive()
 
-    echo.connection_limits = ConnectionLimits(certificate=tls.certificate)  # type: ignore[attr-defined]
     with (
-        running(echo, protocol=Protocol(http=TlsProtocol)) as port,
+        running(echo, protocol=Protocol(http=tls.http)) as port,
         connect(f"wss://127.0.0.1:{port}/", proxy=None, ssl=tls.trust) as agent,
     ):
         agent.send("x" * 70_000)
@@ -203,14 +204,14 @@ class Loop:
 
 def held(tls: Tls, **limits: Any) -> tuple[SimpleNamespace, Any]:
     """A server's state and its Config, as uvicorn hands them to each connection."""
-    limited = ConnectionLimits(certificate=tls.certificate, **limits)
-    app = SimpleNamespace(connection_limits=limited)
-    return SimpleNamespace(connections=set(), tasks=set()), SimpleNamespace(loaded_app=app)
+    app = SimpleNamespace(connection_limits=ConnectionLimits(**limits))
+    state = SimpleNamespace(connections=set(), tasks=set())
+    return state, SimpleNamespace(loaded_app=app, http_protocol_class=tls.http)
 
 
 def arriving(state: SimpleNamespace, config: Any) -> tuple[TlsProtocol, Line]:
     line = Line()
-    connection = TlsProtocol(config, cast(Any, state), {}, cast(Any, Loop()))
+    connection: TlsProtocol = config.http_protocol_class(config, state, {}, Loop())
     connection.connection_made(line)
     return connection, line
 
@@ -254,7 +255,7 @@ async def test_a_server_that_stops_waits_for_no_handshake(tls: Tls) -> None:
 
 
 def test_nothing_is_written_behind_the_end(tls: Tls) -> None:
-    serving = tls.certificate.context()
+    serving = tls.http.keywords["certificate"].context()
     received, sent = ssl.MemoryBIO(), ssl.MemoryBIO()
     line = Line()
     service = serving.wrap_bio(received, sent, server_side=True)
