@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -21,10 +21,12 @@ from proxy.web.panels import NavigationItem, Panel
 class Plane:
     """The part of one feature.
 
-    ``routes`` come before the kernel's, of which two match any name of a batch or a rollout.
+    ``routes`` come before the kernel's, of which two match any name of a batch or a rollout;
+    ``tags`` are those of OpenAPI that only they have, as FastAPI takes them.
     """
 
     routes: Sequence[BaseRoute] = ()
+    tags: Sequence[Mapping[str, str]] = ()
     panels: Sequence[Panel] = ()
     tabs: Sequence[BatchTab] = ()
     navigation: Sequence[NavigationItem] = ()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,6 @@ from truezero.models.batches import NO_ADVANTAGES
 
 # Real answers; ``python -m tests.test_docs`` writes them.
 _EXAMPLES = Path(__file__).with_name("examples.json")
-
-TAGS = [
-    {"name": "rollouts", "description": "One run of an agent: register, report, judge."},
-    {"name": "batches", "description": "Rollouts that are counted and scored together."},
-    {"name": "keys", "description": "Virtual keys, compatible with LiteLLM's proxy."},
-    {"name": "service", "description": "Health checks and metrics."},
-]
 
 # Of parameters that mean the same in every call; a handler's own description comes first.
 _PARAMETERS: Mapping[str, str] = {
@@ -89,16 +82,15 @@ def described(document: Mapping[str, Any]) -> dict[str, Any]:
 
     Paths are in the order of their tags, and then of their letters: whoever adds one.
     """
+    places = {tag["name"]: at for at, tag in enumerate(document["tags"])}
     paths = {
         path: {method: _operation(path, method, each) for method, each in sorted(methods.items())}
-        for path, methods in sorted(document["paths"].items(), key=_place)
+        for path, methods in sorted(document["paths"].items(), key=partial(_place, places))
     }
     schemas = document["components"]["schemas"]
     ours = {name: each for name, each in schemas.items() if name not in _NOT_OURS}
     components = {"schemas": ours, "securitySchemes": _TOKEN}
-    return {
-        **document, "tags": TAGS, "security": _SECURITY, "paths": paths, "components": components,
-    }  # fmt: skip
+    return {**document, "security": _SECURITY, "paths": paths, "components": components}
 
 
 @cache
@@ -108,12 +100,10 @@ def examples() -> Mapping[str, Mapping[str, Any]]:
     return by_route
 
 
-def _place(path: tuple[str, Mapping[str, Any]]) -> tuple[int, str]:
+def _place(places: Mapping[str, int], path: tuple[str, Mapping[str, Any]]) -> tuple[int, str]:
     name, methods = path
     tags = {tag for each in methods.values() for tag in each.get("tags", ())}
-    return min(
-        (at for at, each in enumerate(TAGS) if each["name"] in tags), default=len(TAGS)
-    ), name
+    return min((places[tag] for tag in tags), default=len(places)), name
 
 
 def _operation(path: str, method: str, operation: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""REST routes of rollouts, batches, reports, upstreams, metrics and virtual keys."""
+"""REST routes of rollouts, batches, reports, upstreams and metrics."""
 
 from __future__ import annotations
 
@@ -24,11 +24,10 @@ from proxy.api.problems import (
     StatusPage,
     Version,
     base_url,
-    documented,
     json_answer,
     known_to,
 )
-from proxy.control import batches, cards, judge, live, reports, rollouts, virtual_keys
+from proxy.control import batches, cards, judge, live, reports, rollouts
 from proxy.control.failures import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
@@ -595,42 +594,3 @@ def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Re
     """
     text, content_type = exposition(accept)
     return Response(text, headers={"content-type": content_type})
-
-
-# --- virtual keys ------------------------------------------------------------------------------
-# The `/key` routes of LiteLLM's proxy, with a key for each rollout.
-
-
-# 400, not 409: as LiteLLM answers.
-_TAKEN: dict[int | str, dict[str, Any]] = {400: documented("a key with this alias already exists")}
-
-# Shapes after LiteLLM's key_management_endpoints.py (GenerateKeyResponse, info_key_fn,
-# delete_key_fn).
-keys_router = APIRouter(prefix="/key", tags=["keys"], responses=PROBLEMS)
-
-
-@keys_router.post("/generate", dependencies=LIMITED, responses=_TAKEN, operation_id="generate_key")
-async def generate(service: Service, request: Request, key: models.KeyRequest) -> models.KeyMinted:
-    """Generate a key with a rollout of its own.
-
-    Calls made with the key belong to that rollout: the alias is its id, the team its batch.
-    """
-    return await virtual_keys.generate(service, key, public_url=base_url(request))
-
-
-@keys_router.get("/info", operation_id="get_key")
-async def info(service: Service, key: Annotated[str, Query(max_length=1000)]) -> models.KeyInfo:
-    """Get a key's attributes, spend and validity.
-
-    Nothing in the answer is secret but the key itself, as it was given.
-    """
-    return await virtual_keys.info(service, key)
-
-
-@keys_router.post("/delete", operation_id="delete_keys")
-async def delete(service: Service, deletion: models.KeyDeletion) -> models.KeysDeleted:
-    """Revoke keys.
-
-    Their calls and WebSockets are closed; what was recorded is kept.
-    """
-    return await virtual_keys.delete(service, deletion)

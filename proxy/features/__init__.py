@@ -15,4 +15,5 @@ NAMES = (
     "prune",
     "traces",
     "tls",
+    "virtual_keys",
 )

@@ -515,16 +515,6 @@ class Rollouts:
             _revoke(connection, rollout_id, now)
             return add_closing(connection, rollout_id, now=now)
 
-    def aliased(self, alias: str, *, now: float) -> list[str]:
-        """List rollouts minted under an alias whose keys are still valid, oldest first."""
-        named = (rollouts.c.id == alias) | (
-            (rollouts.c.task == alias) & rollouts.c.id.startswith(f"{alias}.", autoescape=True)
-        )
-        alive = rollouts.c.revoked_at.is_(None) | (rollouts.c.revoked_at > now)
-        query = select(rollouts.c.id).where(named, alive, rollouts.c.outcome_at.is_(None))
-        with self._connections.reading() as connection:
-            return list(connection.execute(query.order_by(rollouts.c.created_at)).scalars())
-
 
 def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:
     """Read a rollout's row; ``locked`` blocks other writers of it until the transaction ends."""

@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from proxy.app import Application
 from proxy.settings import load
 from proxy.store.database import Database
-from tests.proxy.api.test_routes import Service, serving
+from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 
 
@@ -34,29 +34,16 @@ def test_agents_are_sent_to_the_public_url_else_where_the_runner_asked(
     assert registered["base_urls"]["openai"] == f"{base}/r/r/openai/v1"
 
 
-def test_rest_keys_metrics_pages_and_documentation_are_one_application(services: Services) -> None:
+def test_rest_metrics_pages_and_documentation_are_one_application(services: Services) -> None:
     service: Service = services()
     for path in ("/rollouts", "/metrics", "/", "/docs", "/help", "/openapi.json", "/healthz"):
         assert service.http.get(path, follow_redirects=True).status_code == 200, path
-    assert service.http.post("/key/generate", json={}).status_code == 200
 
 
 def test_pages_are_not_part_of_the_api_description(services: Services) -> None:
     paths = services().get("/openapi.json")["paths"]
     assert "/rollouts/{rollout_id}/verdict" in paths
     assert not [path for path in paths if path.startswith("/ui") or path == "/"]
-
-
-def test_registrations_and_keys_share_one_rate_limit(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    with serving(tmp_path_factory.mktemp("limit"), REGISTRATIONS_PER_S="0.001") as service:
-        statuses = [
-            service.http.post(path, json={}).status_code
-            for path in ("/rollouts", "/key/generate", "/rollouts", "/key/generate")
-        ]
-    assert statuses[0] == 201
-    assert statuses[-1] == 429
 
 
 async def test_services_of_one_process_share_their_routes_and_nothing_else(tmp_path: Path) -> None:

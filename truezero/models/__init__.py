@@ -67,12 +67,6 @@ from truezero.models.rollouts import (
     ExchangePage,
     Fault,
     FaultKind,
-    KeyDeletion,
-    KeyFacts,
-    KeyInfo,
-    KeyMinted,
-    KeyRequest,
-    KeysDeleted,
     Limits,
     OutcomeRequest,
     ReplayedCall,
@@ -115,6 +109,14 @@ from truezero.models.verdicts import (
     Validity,
     ValidityFinding,
     Verdict,
+)
+from truezero.models.virtual_keys import (
+    KeyDeletion,
+    KeyFacts,
+    KeyInfo,
+    KeyMinted,
+    KeyRequest,
+    KeysDeleted,
 )
 
 __all__ = [

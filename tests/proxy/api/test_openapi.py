@@ -113,10 +113,12 @@ def test_every_tag_is_described_and_used(document: dict[str, Any]) -> None:
 
 def test_a_handlers_own_words_come_before_those_of_the_name() -> None:
     given: dict[str, Any] = {
+        "tags": [{"name": "service"}],
         "components": {"schemas": {"ValidationError": {}, "Batch": {}}},
         "paths": {
             "/healthz": {
                 "get": {
+                    "tags": ["service"],
                     "description": "Say\nso.\n\nAt length.",
                     "parameters": [
                         {"name": "task", "description": "its own"},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.control import batches, judge, listing, rollouts, virtual_keys
+from proxy.control import batches, judge, listing, rollouts
 from proxy.control.dashboard import batch_page
 from proxy.control.queries import Service, readiness
 from proxy.routing.errors import Refusal
@@ -74,10 +74,11 @@ async def test_ids_come_from_the_source_that_was_handed_in(control: Service) -> 
 async def test_what_a_key_opens_is_announced_where_it_changes(
     control: Service, changed: list[str]
 ) -> None:
-    minted = await virtual_keys.generate(control, models.KeyRequest(), public_url="http://proxy")
+    request = models.RolloutRequest(id="r1")
+    await rollouts.register(control, request, public_url="http://proxy")
     assert changed == []
-    await virtual_keys.delete(control, models.KeyDeletion(keys=[minted.key]))
-    assert changed == [minted.rollout_id]
+    await rollouts.revoke(control, "r1")
+    assert changed == ["r1"]
 
 
 async def test_a_database_that_is_away_is_a_refusal(control: Service, database: Database) -> None:

@@ -152,17 +152,6 @@ def test_a_revocation_is_never_postponed(database: Database) -> None:
         assert row["revoked_at"] == expected
 
 
-def test_an_alias_names_its_rollouts_until_they_are_revoked_or_reported(
-    database: Database,
-) -> None:
-    for number, name in enumerate(("a", "a.1", "a.2", "a.3", "b.1")):
-        database.rollouts.register(Registration(id=name, task="a"), now=float(number))
-    database.rollouts.expire("a.1", at=50.0)
-    database.rollouts.report("a.2", "{}", now=50.0)
-    assert database.rollouts.aliased("a", now=100.0) == ["a", "a.3"]
-    assert database.rollouts.aliased("a", now=49.0) == ["a", "a.1", "a.3"]
-
-
 def test_calls_of_a_drilled_rollout_are_numbered_across_processes(database: Database) -> None:
     database.rollouts.register(Registration(id="r1", fault='{"kind":"auth"}'), now=1.0)
     other = Database(database.url)

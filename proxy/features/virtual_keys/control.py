@@ -13,6 +13,7 @@ from typing import Any
 
 from proxy.control import judge, rollouts
 from proxy.control.queries import Service
+from proxy.features.virtual_keys.store import aliased
 from proxy.routing.errors import Refusal
 from proxy.store.tables import Row
 from truezero import models
@@ -66,10 +67,10 @@ async def delete(service: Service, request: models.KeyDeletion) -> models.KeysDe
     keys, aliases = request.keys or [], request.key_aliases or []
     owners = [await _owner(service, key) for key in keys]
     for alias in aliases:
-        aliased = await _aliased(service, alias)
-        if not aliased:
+        rollouts_of = await _aliased(service, alias)
+        if not rollouts_of:
             raise Refusal(404, "unknown_key", f"no valid key has the alias {alias!r}")
-        owners += aliased
+        owners += rollouts_of
     await asyncio.gather(*(rollouts.revoke(service, owner) for owner in owners))
     return models.KeysDeleted(deleted_keys=[*keys, *aliases])
 
@@ -80,7 +81,7 @@ async def _row(service: Service, rollout_id: str) -> Row | None:
 
 async def _aliased(service: Service, alias: str) -> list[str]:
     """List the rollouts registered under an alias whose keys are still valid."""
-    return await service.run(service.database.rollouts.aliased, alias, now=service.now())
+    return await service.read(aliased, alias, now=service.now())
 
 
 async def _free_id(service: Service, alias: str | None) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.proxy.api.test_routes import Service, problem
+from tests.features.virtual_keys.test_virtual_keys import delete, generate
+from tests.proxy.api.test_port_policy import TOKEN, two_ports
+from tests.proxy.api.test_routes import Service, problem, serving
 from tests.proxy.conftest import Services
-from tests.proxy.control.test_virtual_keys import delete, generate
 
 
 @pytest.fixture
@@ -60,3 +62,37 @@ def test_a_key_that_is_not_ours_is_unknown(service: Service) -> None:
         problem(service.http.get("/key/info", params={"key": key}), 404, "unknown_key")
     problem(service.http.get("/key/info"), 422, "invalid")
     problem(delete(service), 422, "invalid")
+
+
+def test_registrations_and_keys_share_one_rate_limit(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    with serving(tmp_path_factory.mktemp("limit"), REGISTRATIONS_PER_S="0.001") as service:
+        statuses = [
+            service.http.post(path, json={}).status_code
+            for path in ("/rollouts", "/key/generate", "/rollouts", "/key/generate")
+        ]
+    assert statuses[0] == 201
+    assert statuses[-1] == 429
+
+
+def test_registrations_are_paced_by_rollout_and_key_together(tmp_path: Path) -> None:
+    with serving(tmp_path, REGISTRATIONS_PER_S="0.2") as service:
+        assert service.http.post("/rollouts", json={"id": "a"}).status_code == 201
+        assert service.http.post("/key/generate", json={}).status_code == 200
+        for path in ("/rollouts", "/key/generate"):
+            answer = service.http.post(path, json={"id": "b"})
+            assert answer.status_code == 429
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert answer.headers["x-truezero-refusal"] == "too_many_registrations"
+            assert 1 <= int(answer.headers["retry-after"]) <= 5
+        assert service.http.get("/rollouts/b/verdict").status_code == 404
+        assert service.call("a").status_code == 200, "calls have no such pace"
+        outcome = {"status": "success", "termination_reason": "agent_stop", "prompts_executed": 1}
+        assert service.http.post("/rollouts/a/outcome", json=outcome).status_code == 200
+
+
+def test_a_key_generated_at_the_control_port_leads_agents_to_the_other(tmp_path: Path) -> None:
+    with two_ports(tmp_path, WORKERS="1", ADMIN_TOKEN="t0ken") as (service, control, *_):
+        minted = control.post("/key/generate", json={"key_alias": "k"}, headers=TOKEN).json()
+        assert minted["base_urls"]["openai"].startswith(f"{service.url}/r/k~")
