@@ -25,8 +25,8 @@ from proxy.settings import Settings
 from proxy.web import manual, pages
 from proxy.web.batch_pages import TABS
 from proxy.web.cards import card_page
-from proxy.web.cause_pages import status_page
 from proxy.web.context import LivePages, PageContext, problem
+from proxy.web.upstream_pages import status_page
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

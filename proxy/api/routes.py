@@ -28,7 +28,6 @@ from proxy.api.problems import (
     known_to,
 )
 from proxy.control import batches, cards, judge, live, reports, rollouts
-from proxy.control.failures import unexplained_calls
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness, run_in_thread
@@ -289,44 +288,6 @@ async def summary(service: Service, batch: Annotated[str, BATCH]) -> Response:
     with bounds and coverage, and the rollouts to run again.
     """
     return await json_answer(await batches.summary(service, batch))
-
-
-@router.get(
-    "/fingerprints",
-    response_model=models.Fingerprints,
-    tags=["batches"],
-    operation_id="list_fingerprints",
-)
-async def fingerprints(service: Service) -> dict[str, Any]:
-    """List causes across batches, most frequent first.
-
-    Each with the rollouts and batches that it affected, and when it was seen.
-    """
-    return await batches.fingerprints(service)
-
-
-@router.get(
-    "/fingerprints/unexplained",
-    response_model=models.UnexplainedErrors,
-    tags=["batches"],
-    operation_id="list_unexplained",
-)
-async def unexplained(
-    service: Service,
-    since: Annotated[
-        Moment | None, Query(description="seconds since the epoch; seven days ago by default")
-    ] = None,
-    until: Annotated[
-        Moment | None, Query(description="seconds since the epoch; now by default")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=1000, description="errors that are listed")] = 100,
-) -> dict[str, Any]:
-    """List errors that nothing explains, by upstream, status and code.
-
-    Of failed calls for which only a status speaks, or a name that any error may have, and of
-    answers that could not be read. `row` is to be completed and put into `truezero.toml`.
-    """
-    return (await unexplained_calls(service, since, until, limit=limit)).to_dict()
 
 
 async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:

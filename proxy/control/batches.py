@@ -271,12 +271,6 @@ async def reset_breaker(service: Service, batch: str, *, lane: str | None = None
     return await breaker(service, batch)
 
 
-async def fingerprints(service: Service) -> dict[str, Any]:
-    """Count the rollouts affected by each cause, across batches."""
-    rows = await service.run(service.database.verdicts.fingerprints)
-    return {"items": [dict(row) for row in rows]}
-
-
 async def state_of(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:
     """Judge the changed rollouts of a batch, and sum it up if that is due."""
     version = await current_version(service, batch)

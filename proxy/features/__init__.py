@@ -16,4 +16,5 @@ NAMES = (
     "traces",
     "tls",
     "virtual_keys",
+    "failures",
 )

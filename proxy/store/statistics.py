@@ -1,4 +1,4 @@
-"""Statistics over many rollouts for pages and metrics: causes, upstreams, calls over time.
+"""Statistics over many rollouts for pages and metrics: upstreams, calls over time.
 
 Each query is one or two SELECTs.
 """
@@ -16,25 +16,19 @@ from sqlalchemy import (
     Connection,
     Integer,
     Select,
-    and_,
-    case,
     cast,
     func,
     literal,
-    or_,
     select,
-    text,
     union_all,
 )
 
 from classifier.breakers import Phase
 from classifier.breakers import at as breaker_at
-from classifier.cause_table import known_rows
-from classifier.records import RESERVED, UNATTRIBUTED, Kind
+from classifier.records import UNATTRIBUTED
 from proxy.store.batches import newest
 from proxy.store.events import decode_state
 from proxy.store.tables import (
-    FAILED,
     StoreCounts,
     batches,
     breakers,
@@ -233,132 +227,6 @@ def _rollout_pulse(connection: Connection, rollout_id: str) -> tuple[Any, ...]:
 
 def _results(connection: Connection, *queries: Select[*tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(tuple(row) for query in queries for row in connection.execute(query))
-
-
-# --- causes of failed rollouts -----------------------------------------------------------------
-
-
-_BEGAN = func.coalesce(verdicts.c.began_at, verdicts.c.given_at)  # not moved by judging again
-_CAUSE = (
-    verdicts.c.fingerprint,
-    verdicts.c.subcategory,
-    verdicts.c.cause,
-    verdicts.c.lane,
-)
-
-
-def causes(connection: Connection) -> list[Facts]:
-    """Count the rollouts of each cause, lane and batch.
-
-    Returns:
-        Rows of ``fingerprint``, ``subcategory``, ``cause`` and ``lane`` (as in a verdict),
-        ``batch`` (None: of none), ``rollouts``, and in epoch seconds ``first_seen``, when the first
-        of them began, and ``last_seen``, when the last was judged.
-    """
-    query = (
-        select(
-            *_CAUSE,
-            verdicts.c.batch,
-            func.count().label("rollouts"),
-            func.min(_BEGAN).label("first_seen"),
-            func.max(verdicts.c.given_at).label("last_seen"),
-        )
-        .where(verdicts.c.fingerprint.is_not(None))
-        .group_by(*_CAUSE, verdicts.c.batch)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
-def causes_over_time(connection: Connection, *, since: float, step_s: int) -> list[Facts]:
-    """Count the rollouts of each cause and lane by step of time.
-
-    Arguments:
-        since: began at or after it, in epoch seconds.
-
-    Returns:
-        Rows of ``fingerprint``, ``subcategory``, ``cause``, ``lane``, ``step`` (times ``step_s`` is
-        epoch seconds) and ``rollouts``.
-    """
-    step = floor_of(connection, _BEGAN / step_s).label("step")
-    query = (
-        select(*_CAUSE, step, func.count().label("rollouts"))
-        .where(verdicts.c.fingerprint.is_not(None), since <= _BEGAN)
-        .group_by(*_CAUSE, step)
-    )
-    return [dict(row) for row in connection.execute(query).mappings()]
-
-
-# --- failures that nothing explains ------------------------------------------------------------
-
-
-# The condition of the index `exchanges_failed`, word for word, so that it is used.
-_FAILED = text(FAILED)
-_BY = (
-    exchanges.c.upstream,
-    exchanges.c.status,
-    exchanges.c.error_code,
-    exchanges.c.subcategory,
-    exchanges.c.rule,
-)
-_SEPARATOR = "\x1f"  # in no id
-_UNREAD = exchanges.c.subcategory.is_(None)  # and failed: only an answer that was not read
-
-
-def unexplained(
-    connection: Connection, *, since: float, until: float, limit: int
-) -> tuple[list[Facts], int]:
-    """Count calls that failed without an explanation, and answers that could not be read.
-
-    Arguments:
-        since: began at or after it, and before ``until``, in epoch seconds.
-        limit: groups that are listed, those with most calls.
-
-    Returns:
-        Rows of ``upstream``, ``status``, ``error_code``, ``subcategory`` and ``rule`` (None of
-        answers that were not read), ``calls``, ``first_seen`` and ``last_seen`` (starts in epoch
-        seconds), and ``exchange_id`` and ``rollout_id`` of the last call that names a rollout;
-        and how many groups there are.
-    """
-    query = unexplained_query(since=since, until=until, limit=limit)
-    rows = [dict(row) for row in connection.execute(query).mappings()]
-    groups = 0
-    for row in rows:
-        groups = row.pop("groups")
-        exchange_id, _, rollout_id = (row.pop("example") or "").partition(_SEPARATOR)
-        row |= {"exchange_id": exchange_id or None, "rollout_id": rollout_id or None}
-    return rows, groups
-
-
-def unexplained_query(*, since: float, until: float, limit: int) -> Select[Any]:
-    """Return the query of ``unexplained``."""
-    named = case(
-        (
-            exchanges.c.rollout_id.not_in(RESERVED),
-            exchanges.c.id + literal(_SEPARATOR) + exchanges.c.rollout_id,
-        )
-    )
-    # The field that an error names explains a rejection that has no other reason.
-    unnamed = and_(
-        exchanges.c.rule.in_(sorted(known_rows().unexplained)),
-        or_(exchanges.c.reason.is_(None), exchanges.c.reason != "malformed"),
-    )
-    calls = func.count().label("calls")
-    return (
-        select(
-            *_BY,
-            calls,
-            func.min(exchanges.c.started_at).label("first_seen"),
-            func.max(exchanges.c.started_at).label("last_seen"),
-            func.max(named).label("example"),
-            func.count().over().label("groups"),
-        )
-        .where(_FAILED, exchanges.c.started_at >= since, exchanges.c.started_at < until)
-        .where(or_(unnamed, _UNREAD), exchanges.c.injected.is_(False))
-        .where(exchanges.c.kind != Kind.PROBE.value)
-        .group_by(*_BY)
-        .order_by(calls.desc(), func.max(exchanges.c.started_at).desc())
-        .limit(limit)
-    )
 
 
 # --- upstreams and models ----------------------------------------------------------------------

@@ -343,25 +343,6 @@ class Verdicts:
             rows = connection.execute(_EVIDENCE, {"ids": list(rollout_ids)})
             return {row.rollout_id: row.stands_on for row in rows}
 
-    def fingerprints(self) -> list[Row]:
-        """List causes by how many rollouts they affect across batches, the most frequent first."""
-        affected = func.count().label("rollouts")
-        query = (
-            select(
-                verdicts.c.fingerprint,
-                verdicts.c.subcategory,
-                affected,
-                func.count(verdicts.c.batch.distinct()).label("batches"),
-                func.min(verdicts.c.given_at).label("first_seen"),
-                func.max(verdicts.c.given_at).label("last_seen"),
-            )
-            .where(verdicts.c.fingerprint.is_not(None))
-            .group_by(verdicts.c.fingerprint, verdicts.c.subcategory)
-            .order_by(affected.desc(), verdicts.c.fingerprint)
-        )
-        with self._connections.reading() as connection:
-            return list(connection.execute(query).mappings())
-
 
 def _final_query() -> Select[Any]:
     name: BindParameter[str] = bindparam("name")

@@ -23,7 +23,7 @@ from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import badges, cause_pages, charts, format, list_pages, render
+from proxy.web import badges, charts, format, list_pages, render
 from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.cards import printable
 from proxy.web.context import (
@@ -38,6 +38,7 @@ from proxy.web.context import (
 )
 from proxy.web.list_pages import RolloutsView
 from proxy.web.panels import PanelPlace
+from proxy.web.remedies import remedy
 from proxy.web.tables import TableView, read_table
 from truezero import models
 from truezero.printable import exclusion_words, measured_words
@@ -490,7 +491,7 @@ def _remedy(fingerprint: str | None) -> str:
     """Return what to do about ``quota:429``, or ``suspected:`` and a rule."""
     subcategory = (fingerprint or "").partition(":")[0]
     known = subcategory if subcategory in set(Subcategory) else None
-    return cause_pages.remedy(fingerprint or "", known, None)
+    return remedy(fingerprint or "", known, None)
 
 
 _USUAL_URL = "http://127.0.0.1:8383"  # the command line's, if it is given no other

@@ -124,12 +124,11 @@ class PageRoute(APIRoute):
         return shared
 
 
-_NAVIGATION = (
+_LISTS = (
     NavigationItem("batches", "/", "Batches"),
     NavigationItem("rollouts", "/ui/rollouts", "Rollouts"),
-    NavigationItem("causes", "/ui/causes", "Causes"),
-    NavigationItem("upstreams", "/ui/upstreams", "Upstreams"),
 )
+_UPSTREAMS = NavigationItem("upstreams", "/ui/upstreams", "Upstreams")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +148,11 @@ class PageContext:
     panels: Sequence[Panel] = ()
     navigation: Sequence[NavigationItem] = ()
 
+    @property
+    def links(self) -> Sequence[NavigationItem]:
+        """The links of every page's head: the kernel's, with those of features between them."""
+        return (*_LISTS, *self.navigation, _UPSTREAMS)
+
     async def page(self, template: str, request: Request, here: str, **values: Any) -> Response:
         """Render a page with navigation; ``here`` is its entry there.
 
@@ -159,7 +163,7 @@ class PageContext:
             render.page,
             template,
             here=here,
-            navigation=(*_NAVIGATION, *self.navigation),
+            navigation=self.links,
             now=self.service.now(),
             version=self.version,
             guarded=self.auth.token is not None,

@@ -19,6 +19,7 @@ from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import manual
 from proxy.web.context import Context, Text, page_router, redirect
+from proxy.web.panels import NavigationItem
 from truezero import models
 from truezero.models.batches import NO_BATCH
 
@@ -342,9 +343,11 @@ _HELP = 8  # pages and sections of help
 _AROUND = 60  # characters that are shown before and after what was looked for
 _MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*|#]|:?-{3,}:?")  # links keep their words
 
-_PAGES = (("Batches", "/"), ("Rollouts", "/ui/rollouts"), ("Causes", "/ui/causes"),
-          ("Upstreams", "/ui/upstreams"), ("Status", "/status"), ("REST API", "/docs"),
-          ("Help", "/help"))  # fmt: skip
+_PAGES = (
+    NavigationItem("status", "/status", "Status"),
+    NavigationItem("docs", "/docs", "REST API"),
+    NavigationItem("help", "/help", "Help"),
+)
 
 
 class Jump(NamedTuple):
@@ -363,16 +366,22 @@ async def _find(context: Context, request: Request, q: Text = "") -> Response:
     read_form([("text", text)])  # refuses what no list takes
     matches = await search(context.service, text)
     sections = await run_in_thread(manual.sections_with, manual.folder(), text) if text else []
-    return await context.page(
-        "find.html", request, "find", q=q, jumps=jumps(text, matches, sections), live=""
-    )
+    found = jumps(text, matches, sections, context.links)
+    return await context.page("find.html", request, "find", q=q, jumps=found, live="")
 
 
 def jumps(
-    text: str, matches: Sequence[SearchMatch], sections: Sequence[manual.HelpSection] = ()
+    text: str,
+    matches: Sequence[SearchMatch],
+    sections: Sequence[manual.HelpSection] = (),
+    links: Sequence[NavigationItem] = (),
 ) -> list[Jump]:
     """Return the links for a text: its matches, pages by name, help, and the search itself."""
-    pages = [Jump("page", name, path) for name, path in _PAGES if text.lower() in name.lower()]
+    pages = [
+        Jump("page", each.label, each.path)
+        for each in (*links, *_PAGES)
+        if text.lower() in each.label.lower()
+    ]
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )

@@ -12,7 +12,7 @@ from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
 from proxy.control.live import PageChange, PageScope
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import batch_pages, cause_pages, list_pages, render, rollout_page
+from proxy.web import batch_pages, list_pages, render, rollout_page, upstream_pages
 from proxy.web.context import (
     Context,
     Name,
@@ -30,7 +30,7 @@ router.routes += [
     *batch_pages.router.routes,
     *list_pages.router.routes,
     *rollout_page.router.routes,
-    *cause_pages.router.routes,
+    *upstream_pages.router.routes,
 ]
 
 

@@ -89,8 +89,8 @@ def test_an_unexpected_error_has_an_id_that_the_log_has_too(
     services: Services, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = services()
-    monkeypatch.setattr(batches, "fingerprints", lambda _: 1 / 0)
-    told = problem(service.http.get("/fingerprints"), 500, "internal_error")
+    monkeypatch.setattr(batches, "check", lambda *_: 1 / 0)
+    told = problem(service.http.get("/batches/b/check"), 500, "internal_error")
     assert told["incident"] in told["detail"]
     assert f"unexpected error {told['incident']}" in caplog.messages
     said = r"^unexpected error \w{8}: the service's log"
@@ -98,7 +98,7 @@ def test_an_unexpected_error_has_an_id_that_the_log_has_too(
         truezero.Client(str(service.http.base_url)) as client,
         pytest.raises(truezero.ServiceError, match=said),
     ):
-        client.fingerprints()
+        client.check("b")
 
 
 def test_what_is_not_there_is_a_problem_too(service: Service) -> None:

@@ -351,17 +351,6 @@ def test_only_one_of_many_at_once_is_the_canary(service: Service) -> None:
     assert sorted(admitted) == [False] * 7 + [True]
 
 
-@pytest.mark.postgres_smoke
-def test_fingerprints_across_batches(service: Service) -> None:
-    play(service, "a", DEAD, batch="one")
-    play(service, "b", DEAD, batch="two")
-    play(service, "c", DOWN, batch="two")
-    first, second = service.get("/fingerprints")["items"]
-    assert (first["fingerprint"], first["rollouts"], first["batches"]) == ("auth:401", 2, 2)
-    assert second["rollouts"] == 1
-    assert first["first_seen"] <= first["last_seen"]
-
-
 def test_unknown_batches_and_lanes_are_problems(service: Service) -> None:
     for path in ("/batches/nobody", "/batches/nobody/check"):
         problem(service.http.get(path), 404, "unknown_batch")

@@ -44,7 +44,6 @@ LISTS = (
     "/batches/b",
     "/batches/b/check",
     "/batches/b/breaker",
-    "/fingerprints",
 )
 ONE = ("/rollouts/r1/verdict", "/rollouts/r1/verdict?policy=seed", "/rollouts/r1/result")
 ACROSS = ("/rollouts?health=healthy", "/rollouts/export", "/metrics", "/readyz")
@@ -55,7 +54,6 @@ PAGES = (
     "/ui/rollouts?text=r",
     "/ui/batches/b?tab=rollouts&sort=fingerprint",
     "/ui/rollouts/r1",
-    "/ui/causes",
     "/ui/upstreams",
 )
 ALL = (*LISTS, *ONE, *ACROSS, *PAGES)

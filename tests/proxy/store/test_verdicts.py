@@ -73,15 +73,6 @@ def test_causes_of_earlier_attempts_come_in_their_order(database: Database) -> N
     assert database.verdicts.earlier_causes("b", "t", 3, repeat=1) == ["of repeat 1"]
 
 
-def test_fingerprints_are_counted_across_batches(database: Database) -> None:
-    for name, batch, fingerprint in (("a", "x", "auth"), ("b", "y", "auth"), ("c", "y", "quota")):
-        database.verdicts.store(verdict(name, batch=batch, fingerprint=fingerprint))
-    rows = database.verdicts.fingerprints()
-    assert [(row["fingerprint"], row["rollouts"], row["batches"]) for row in rows] == [
-        ("auth", 2, 2), ("quota", 1, 1),
-    ]  # fmt: skip
-
-
 def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Database) -> None:
     for number, name in enumerate(("a", "b", "c", "done", "new")):
         database.rollouts.register(Registration(id=name, batch="b"), now=float(number))

@@ -284,8 +284,6 @@ def test_every_header_of_the_tasks_sorts_and_each_filter_is_a_chip(service: Serv
     [
         ("/ui/batches/b?tab=tasks", ("measured",), ("Score", "Repeats"), "task,measured"),
         ("/ui/compare?a=b&b=b", ("difference",), ("Change", "A"), "task,difference"),
-        ("/ui/causes?window=604800", ("rollouts", "remedy"), ("Batches", "First, last seen"),
-         "fingerprint,cause,subcategory,rollouts,remedy"),
     ],
 )  # fmt: skip
 def test_chosen_columns_are_what_a_table_its_address_and_its_file_have(

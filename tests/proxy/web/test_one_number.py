@@ -109,10 +109,6 @@ def struck_zeros(service: Service, path: str) -> int:
     return sum(row["reported_reward"] == 0 and row["reward"] is None for row in rows)
 
 
-def causes_file(service: Service) -> dict[str, int]:
-    return {row["subcategory"]: row["rollouts"] for row in file(service, "/ui/causes")}
-
-
 def compared_file(service: Service) -> float:
     scores = [row["score_b"] for row in file(service, "/ui/compare?a=b&b=b")]
     known = [score for score in scores if score is not None]
@@ -187,7 +183,6 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("zeros", lambda s: printed(s, "card", "b"), "3 of 4 reported zeros are not measurements"),
     ("zeros", lambda s: struck_zeros(s, "/ui/rollouts?batch=b"), 3),
     ("zeros", lambda s: struck_zeros(s, "/ui/batches/b?tab=rollouts"), 3),
-    ("zeros", causes_file, {"auth": 2, "provider_error": 1}),
     ("measured", lambda s: (rest(s)["scored"], rest(s)["total"]), (2, 5)),
     ("measured", lambda s: (card(s)["score"]["measured"], card(s)["score"]["repeats"]), (2, 5)),
     ("measured", overview, "2 of 5 measured (40%)"),

@@ -85,7 +85,7 @@ PAGES = (
     "/", "/ui/compare?a=b&b=b",
     *(f"/ui/batches/b?tab={tab}"
       for tab in ("overview", "rollouts", "tasks", "cost", "breakers", "again")),
-    "/ui/rollouts", "/ui/rollouts/dead", "/ui/causes", "/ui/upstreams", "/ui/find",
+    "/ui/rollouts", "/ui/rollouts/dead", "/ui/upstreams", "/ui/find",
 )  # fmt: skip
 
 
@@ -322,15 +322,6 @@ def test_names_with_slashes_have_pages(service: Service) -> None:
     assert '<h1 class="id">a/b c</h1>' in page(service, "/ui/rollouts/a%2Fb%20c")
 
 
-def test_fingerprints_lead_to_the_rollouts_they_struck(service: Service) -> None:
-    play(service, "dead", DEAD)
-    play(service, "fine", reward=1.0)
-    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/causes")
-    found = page(service, "/ui/rollouts", fingerprint="auth:401")
-    assert "/ui/rollouts/dead" in found
-    assert "/ui/rollouts/fine" not in found
-
-
 def test_upstreams_show_how_they_do_now(service: Service) -> None:
     play(service, "fine")
     play(service, "fine-2")
@@ -528,7 +519,7 @@ def test_over_https_the_cookie_is_secure(guarded: Service) -> None:
 def test_rest_never_looks_at_the_cookie(guarded: Service) -> None:
     sign_in(guarded)
     assert guarded.http.cookies
-    for path in ("/rollouts", "/batches/b", "/batches/b/events", "/fingerprints", "/metrics"):
+    for path in ("/rollouts", "/batches/b", "/batches/b/events", "/metrics"):
         problem(guarded.http.get(path, headers=BROWSER), 401, "unauthorized")
     problem(guarded.http.post("/rollouts", json={}), 401, "unauthorized")
 

@@ -11,7 +11,7 @@ from classifier.rules import (
     unread_answers,
 )
 from classifier.verdicts import Subcategory
-from proxy.web.cause_pages import remedy
+from proxy.web.remedies import remedy
 
 
 @pytest.mark.parametrize("cause", list(Subcategory))

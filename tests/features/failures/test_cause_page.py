@@ -1,3 +1,5 @@
+"""The page of causes: where each strikes and what to do about it; and unexplained errors."""
+
 from __future__ import annotations
 
 import csv
@@ -8,25 +10,36 @@ import time
 import tomllib
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from classifier.operator_causes import operator_rows
-from proxy.features.pace.shares import PaceDemand, PaceShares
+from proxy.features.failures.pages import LISTED
 from proxy.store.database import Database
-from proxy.web.cause_pages import LISTED, MODELS
 from proxy.web.format import local
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_upstreams import DOWN, NOW, recorded_call, write
-from tests.proxy.store.records import FULL
 from tests.proxy.store.test_verdicts import verdict
-from tests.proxy.web.test_pages import BROWSER, DEAD, LIMITED, PROMPT, page, play, words
+from tests.proxy.web.test_batch_pages import (
+    test_chosen_columns_are_what_a_table_its_address_and_its_file_have as chosen_columns,
+)
+from tests.proxy.web.test_list_pages import has_the_same_controls
+from tests.proxy.web.test_one_number import file, listed, only_read
+from tests.proxy.web.test_pages import (
+    BROWSER,
+    DEAD,
+    KEY,
+    LIMITED,
+    PROMPT,
+    RUNNERS,
+    page,
+    play,
+    words,
+)
 
-# --- The page of causes: where each strikes and what to do about it -------------------------------
+__all__ = ["only_read"]
 
 AT = "/ui/causes"
 
@@ -239,98 +252,42 @@ def test_a_row_that_was_completed_explains_the_same_error(
     assert other.get("/fingerprints/unexplained")["items"] == []
 
 
-# --------------------------------------------------------------------------------------------------
-# The page of upstreams says since when one fails, and never caps its counts in silence
+def test_fingerprints_lead_to_the_rollouts_they_struck(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "fine", reward=1.0)
+    assert "/ui/rollouts?fingerprint=auth%3A401" in page(service, "/ui/causes")
+    found = page(service, "/ui/rollouts", fingerprint="auth:401")
+    assert "/ui/rollouts/dead" in found
+    assert "/ui/rollouts/fine" not in found
 
 
-def shown(service: Service, monkeypatch: pytest.MonkeyPatch, **query: Any) -> str:
-    assert service.app is not None
-    state = service.app.control_plane().app.state._state
-    control = replace(state["service"], now=lambda: NOW)
-    monkeypatch.setitem(state, "pages", replace(state["pages"], service=control))
-    return page(service, "/ui/upstreams", **query)
+def test_the_page_shows_no_prompt_and_no_key(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "fine")
+    html = page(service, AT)
+    for secret in (PROMPT, KEY, "Incorrect API key", RUNNERS, "what the runner says"):
+        assert secret not in html
 
 
-QUOTA = replace(DOWN, status=402, cause=FULL.cause)
+def test_its_table_has_the_controls_of_every_table(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "slow", LIMITED, batch="other")
+    has_the_same_controls(service, "/ui/causes?subcategory=auth&sort=rollouts", 3, "Filter")
 
 
-def test_a_failing_upstream_says_since_when(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answered = [recorded_call(n, ago_s=3000 + n) for n in range(9)]
-    failed = [
-        recorded_call(100 + n, ago_s=2760 - n, like=QUOTA, rollout_id=f"r{n}") for n in range(5)
-    ]
-    write(service, *answered, *failed)
-    said = words(shown(service, monkeypatch, window=3600))
-    assert "failing since 07:14" in said
-    assert "all models 14 35.7% 5 quota 0.25 s / 0.25 s" in said
-    assert "All 14 calls" in said
-    assert "are of the 14 calls that asked a model" in said
-    assert "Choose a longer window" in words(shown(service, monkeypatch, window=60))
+def test_chosen_columns_are_what_the_table_its_address_and_its_file_have(service: Service) -> None:
+    chosen_columns(
+        service, "/ui/causes?window=604800", ("rollouts", "remedy"),
+        ("Batches", "First, last seen"), "fingerprint,cause,subcategory,rollouts,remedy",
+    )  # fmt: skip
 
 
-@pytest.mark.postgres_smoke
-def test_calls_that_wait_for_their_turn_are_shown_with_their_upstream(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(service, *(recorded_call(n, ago_s=30 + n) for n in range(3)))
-    with closing(Database(service.database)) as database:
-        demands = {("openai", "gpt-5", "key"): PaceDemand(3, waiting=3, longest_s=2.5)}
-        PaceShares(database.connections).renew("w", demands, now=NOW - 1)
-    said = words(shown(service, monkeypatch))
-    assert "3 calls to gpt-5 are waiting for their turn, the longest for 2.50 s" in said
-    with closing(Database(service.database)) as database:
-        PaceShares(database.connections).give_back("w")
-    assert "waiting for their turn" not in words(shown(service, monkeypatch))
+def test_the_page_is_in_the_head_of_every_page_and_is_found(service: Service) -> None:
+    assert '<a href="/ui/causes">Causes</a>' in page(service, "/ui/rollouts")
+    assert '<a href="/ui/causes">' in page(service, "/ui/find", q="caus")
 
 
-def test_an_outage_stays_until_an_answer_ends_it(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answered = [recorded_call(n, ago_s=9000 + n) for n in range(9)]
-    failed = [
-        recorded_call(100 + n, ago_s=8000 - n, like=QUOTA, rollout_id=f"r{n}") for n in range(5)
-    ]
-    write(service, *answered, *failed)
-    for window in (900, 3600):
-        said = words(shown(service, monkeypatch, window=window))
-        assert "openai has failed since " in said, window
-        assert "quota 5" in said, window
-    long = words(shown(service, monkeypatch, window=86_400))
-    assert "has failed since" not in long, "the upstream's own part says so"
-    assert "failing since" in long
-    write(service, *(recorded_call(200 + n, ago_s=5000 - n) for n in range(9)))
-    assert "has failed since" not in words(shown(service, monkeypatch, window=900))
-
-
-@pytest.mark.postgres_smoke
-def test_a_chosen_time_shows_the_calls_in_it_and_leads_to_what_failed(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(service, *(recorded_call(n, ago_s=600 * n, like=FULL) for n in range(1, 9)))
-    since, until = local(NOW - 3600), local(NOW - 1800)
-    html = shown(service, monkeypatch, since=since, until=until)
-    said = words(html)
-    assert "All 3 calls" in said
-    assert "failing since" not in said, "that is not now"
-    steps = {*re.findall(r'data-step="(\d+)" data-steps="(\d+)"', html)}
-    assert [int(step) * int(count) for step, count in steps] == [1800]
-    link = re.search(r'href="(/ui/rollouts\?upstream=[^"]+failed_until=[^"]+)"', html)
-    assert link is not None
-    assert FULL.rollout_id in page(service, link[1].replace("&amp;", "&"))
-    assert "No calls in this time" in words(
-        shown(service, monkeypatch, since=local(NOW - 60), until=local(NOW))
-    )
-
-
-def test_many_models_are_counted_where_they_are_not_listed(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    names = [f"model-{n:03d}" for n in range(200)]
-    write(service, *(recorded_call(n, ago_s=10 + n, model=name) for n, name in enumerate(names)))
-    html = shown(service, monkeypatch, window=3600)
-    assert f"and {200 - MODELS} models with fewer calls" in html
-    assert len(re.findall(r'<th scope="row">model-', html)) == MODELS
-    assert "all models 200" in words(html)
-    assert len(html) < 150_000
+def test_zeros_are_of_the_causes_that_batches_and_cards_name(only_read: Service) -> None:
+    struck = {row["subcategory"]: row["rollouts"] for row in file(only_read, AT)}
+    assert struck == {"auth": 2, "provider_error": 1}
+    assert listed(only_read)["zeros"]["by_cause"] == struck

@@ -13,7 +13,7 @@ from classifier.operator_causes import suggested_row
 from classifier.verdicts import Subcategory
 from proxy.control.queries import Service, run_in_thread
 from proxy.control.upstreams import round_step
-from proxy.store import statistics
+from proxy.features.failures import store
 
 _STEPS = 30  # of a trend, roughly
 _UNEXPLAINED_S = 7 * 86_400.0  # looked at, if no time is chosen
@@ -109,12 +109,18 @@ async def cause_page(service: Service, since: float, until: float | None = None)
     # The last seconds hold no whole step at their begin; a range that was asked for is whole.
     first = math.ceil(since / step_s) if until is None else int(since // step_s)
     steps = range(first, max(last, first + 1))
-    rows = await service.read(statistics.causes)
+    rows = await service.read(store.causes)
     over_time = await service.read(
-        statistics.causes_over_time, since=steps.start * step_s, step_s=step_s
+        store.causes_over_time, since=steps.start * step_s, step_s=step_s
     )
     items = await run_in_thread(_summed, rows, over_time, steps)
     return CausePage(items=items, step_s=step_s, start=steps.start * step_s)
+
+
+async def fingerprints(service: Service) -> dict[str, Any]:
+    """Count the rollouts affected by each cause, across batches."""
+    rows = await service.read(store.fingerprints)
+    return {"items": [dict(row) for row in rows]}
 
 
 async def unexplained_calls(
@@ -128,7 +134,7 @@ async def unexplained_calls(
     now = service.now()
     ended = now if until is None else until
     began = now - _UNEXPLAINED_S if since is None else since
-    rows, total = await service.read(statistics.unexplained, since=began, until=ended, limit=limit)
+    rows, total = await service.read(store.unexplained, since=began, until=ended, limit=limit)
     items = [UnexplainedCalls(**row, row=_suggested(row)) for row in rows]
     return UnexplainedPage(since=began, until=ended, total=total, items=items)
 

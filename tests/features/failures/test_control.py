@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.control.failures import CauseKey, _summed, cause_page
 from proxy.control.queries import Service as ControlService
+from proxy.features.failures.control import CauseKey, _summed, cause_page
 from tests.proxy.api.test_routes import Service
-from tests.proxy.control.test_batches import DEAD, play
+from tests.proxy.control.test_batches import DEAD, DOWN, play
 
 FINE = "v1:quota:openai:429:insufficient_quota"
 
@@ -60,3 +60,14 @@ async def test_a_trend_is_of_the_time_that_was_chosen(
     found = await cause_page(control, now, now + 7200)
     assert found.items[0].recent == 1
     assert found.start == now
+
+
+@pytest.mark.postgres_smoke
+def test_fingerprints_across_batches(service: Service) -> None:
+    play(service, "a", DEAD, batch="one")
+    play(service, "b", DEAD, batch="two")
+    play(service, "c", DOWN, batch="two")
+    first, second = service.get("/fingerprints")["items"]
+    assert (first["fingerprint"], first["rollouts"], first["batches"]) == ("auth:401", 2, 2)
+    assert second["rollouts"] == 1
+    assert first["first_seen"] <= first["last_seen"]

@@ -14,8 +14,8 @@ from sqlalchemy.dialects.sqlite import dialect as sqlite_dialect
 from classifier.cause_table import known_rows
 from classifier.records import UNATTRIBUTED, AnswerState, Cause, Exchange, Kind
 from classifier.verdicts import Subcategory
+from proxy.features.failures.store import unexplained, unexplained_query
 from proxy.store.database import Database
-from proxy.store.statistics import unexplained, unexplained_query
 from proxy.store.tables import CommitBatch
 from tests.proxy.store.records import BARE
 
