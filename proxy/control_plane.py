@@ -127,6 +127,7 @@ def build(
         registration_required=settings.require_registration,
         panels=[each for plane in planes() for each in plane.panels],
         navigation=[each for plane in planes() for each in plane.navigation],
+        batch_actions=[each for plane in planes() for each in plane.batch_actions],
     )
     app.state.batch_tabs = [*TABS, *(each for plane in planes() for each in plane.tabs)]
     app.state.status_page = partial(status_page, app.state.pages)

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute
 from proxy.control.conditions import Look
 from proxy.feature import modules
 from proxy.web.batch_tabs import BatchTab
-from proxy.web.panels import NavigationItem, Panel
+from proxy.web.panels import BatchAction, NavigationItem, Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +30,7 @@ class Plane:
     panels: Sequence[Panel] = ()
     tabs: Sequence[BatchTab] = ()
     navigation: Sequence[NavigationItem] = ()
+    batch_actions: Sequence[BatchAction] = ()
     look: Look | None = None
 
 

@@ -323,35 +323,8 @@ async def readyz(service: Service, response: Response) -> models.Ready:
 # --- reports on batches ------------------------------------------------------------------------
 
 
-Named = Annotated[str, Query(min_length=1, max_length=200)]
-
 # Its routes come before `/batches/{batch}`, whose path matches theirs.
 reports_router = APIRouter(responses=PROBLEMS, tags=["batches"])
-
-
-@reports_router.get(
-    "/compare", response_model=models.BatchComparison, operation_id="compare_batches"
-)
-async def compare(
-    service: Service,
-    a: Annotated[Named, Query(description="the batch to compare with")],
-    b: Annotated[Named, Query(description="the batch that is compared")],
-    change: Annotated[
-        list[models.Change] | None, Query(description="only tasks with one of these changes")
-    ] = None,
-    after: Annotated[str | None, Query(description="`next` of the page before")] = None,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="tasks on a page")] = 1000,
-) -> Response:
-    """Compare two batches task by task.
-
-    `difference` is over the tasks that both measured; each weighs the same, however many
-    repeats it has. A task that either did not measure is no difference. Broken tasks come
-    first.
-    """
-    page = await reports.comparison_page(
-        service, a, b, changes=change or (), after=after, limit=limit
-    )
-    return await json_answer(page)
 
 
 _CARD: dict[int | str, dict[str, Any]] = {

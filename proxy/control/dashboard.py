@@ -14,7 +14,7 @@ from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
 from classifier.groups import Member, TaskTotal
 from proxy.control import batches
 from proxy.control.listing import reported_in, rollout_rows
-from proxy.control.queries import Service, run_in_thread, unknown_batch
+from proxy.control.queries import Service, run_in_thread
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
 from proxy.store import statistics
 from proxy.store.batches import newest
@@ -265,23 +265,6 @@ async def earlier_batches(
 async def newest_batches(service: Service) -> list[str]:
     """List the newest batches' names."""
     return [row["batch"] for row in await service.read(newest, limit=_NEWEST)]
-
-
-async def older_first(service: Service, one: str, other: str) -> tuple[str, str]:
-    """Return two batches, the one that began first before the other.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts.
-    """
-    first = await _began(service, one)
-    return (one, other) if first <= await _began(service, other) else (other, one)
-
-
-async def _began(service: Service, batch: str) -> float:
-    span = await service.read(statistics.span, batch)
-    if span is None:
-        raise unknown_batch(batch)
-    return span[0]
 
 
 async def task_page(

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from classifier.groups import TaskTotal
@@ -37,6 +37,7 @@ from proxy.store.errors import StoreError
 
 P = ParamSpec("P")
 T = TypeVar("T")
+State = TypeVar("State")
 
 # The interpreter's switch interval in seconds: CPython's default while no work runs in threads,
 # because a shorter one costs the relay 15 % more CPU, and a small part of it while some does: the
@@ -208,7 +209,7 @@ def _timed(work: Callable[..., T], *args: Any) -> tuple[T, float]:
 PAGE = 1000  # rows read at once
 _CACHED_BATCHES = 32
 _CACHED_SUMMARIES = 500  # of batches, which lists show as well
-_CACHED_ANSWERS = 8  # comparisons of two batches, and whole lists of reruns
+_CACHED_ANSWERS = 8  # whole lists of reruns, and totals of all tasks of a batch
 _CACHED_COUNTS = 50  # of reruns, for the pages of a list that follow the first
 # Rollouts that run are judged again at this rate at most, some of them at once: in between their
 # batch keeps its version. No more are saved up, lest they all be judged when several pages open.
@@ -314,9 +315,6 @@ class Service:
     exclusions: VersionedCache[str, Any, Exclusion] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
     )
-    comparisons: VersionedCache[tuple[str, str], Any, Any] = field(
-        default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
-    )
     reruns: VersionedCache[str, BatchVersion, dict[str, Any]] = field(
         default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
     )
@@ -334,11 +332,22 @@ class Service:
     )
     rejudging: TokenBucket = field(default_factory=_rejudging)
     computing: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    states: dict[type, Any] = field(default_factory=dict, init=False)  # of features
 
     @property
     def asks_references(self) -> bool:
         """True if reference calls are asked where a verdict needs one."""
         return self.ask_references is not ask_nothing
+
+    def state(self, kind: type[State]) -> State:
+        """Return the state that a feature keeps with this service; made when first asked for.
+
+        Arguments:
+            kind: its class, which only that feature has; made without arguments.
+        """
+        if kind not in self.states:
+            self.states.setdefault(kind, kind())  # another thread may have been first
+        return cast("State", self.states[kind])
 
     async def run(self, query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a query, or work that makes several, in a thread: it delays no agent's bytes.

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from itertools import islice
 from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import Connection
 
-from classifier.batches import Scores, by_number, task_repeats
-from classifier.groups import (
-    BatchComparison,
-    TaskChange,
-    TaskTotal,
-    compare_batches,
-)
 from classifier.reruns import (
     Rerun,
     RerunItem,
@@ -27,7 +20,6 @@ from classifier.reruns import (
 )
 from classifier.totals import sum_known
 from classifier.verdicts import Policy
-from proxy.control.batches import scores, task_totals
 from proxy.control.judge import current_version
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import (
@@ -38,134 +30,12 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
-    run_in_thread,
     unknown_batch,
 )
 from proxy.store import groups, statistics
 from proxy.store.batch_versions import BatchVersion
 from proxy.store.batches import CallSum, call_sums, usage_sums
 from proxy.store.groups import SlotCursor
-
-_OF_BATCH = ("total", "scoreable", "scored", "coverage", "score_effective", "score_ci")
-
-
-class ComparedBatches(NamedTuple):
-    """Two batches compared, and each by itself; ``without_task`` are rollouts that name none."""
-
-    a: Scores
-    b: Scores
-    without_task: int
-    comparison: BatchComparison
-
-
-async def compare(service: Service, a: str, b: str) -> ComparedBatches:
-    """Compare batch ``b`` with batch ``a``, once for each state that they are in.
-
-    It reads a row for each task, and no rollouts.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts.
-    """
-    versions = await current_version(service, a), await current_version(service, b)
-    cached: ComparedBatches | None = service.comparisons.current((a, b), versions)
-    if cached is not None:
-        return cached
-    first, second = await task_totals(service, a), await task_totals(service, b)
-    compared = ComparedBatches(
-        await scores(service, a),
-        await scores(service, b),
-        await service.read(groups.without_task, a) + await service.read(groups.without_task, b),
-        await service.run(compare_batches, first, second),
-    )
-    service.comparisons.store((a, b), versions, compared)
-    return compared
-
-
-async def comparison_page(
-    service: Service,
-    a: str,
-    b: str,
-    *,
-    changes: Collection[str] = (),
-    ordered: Callable[[Sequence[TaskChange]], Sequence[TaskChange]] | None = None,
-    after: str | None = None,
-    limit: int = 1000,
-) -> dict[str, Any]:
-    """Return the response to `GET /compare`: the numbers, and a page of tasks.
-
-    Arguments:
-        changes: only tasks with one of these changes; empty takes all.
-        ordered: chooses and sorts them further; without it they stand by their change.
-        after: the `next` of the page before.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts, 422 if ``after`` is not a cursor.
-    """
-    compared = await compare(service, a, b)
-    comparison = compared.comparison
-    tasks: Sequence[TaskChange] = [
-        each for each in comparison.tasks if not changes or each.change in changes
-    ]
-    if ordered is not None:
-        tasks = await run_in_thread(ordered, tasks)
-    begin = _tasks_up_to(tasks, after)
-    shown = tasks[begin : begin + limit]
-    names = [each.task for each in shown]
-    first = await service.read(_counted_ids, a, names)
-    second = await service.read(_counted_ids, b, names)
-    return {
-        "a": _of_batch(a, compared.a),
-        "b": _of_batch(b, compared.b),
-        "compared": comparison.compared,
-        "score_a": comparison.score_a,
-        "score_b": comparison.score_b,
-        "difference": comparison.difference,
-        "difference_ci": comparison.difference_ci,
-        "counts": comparison.counts,
-        "without_task": compared.without_task,
-        "tasks": [
-            {
-                **each._asdict(),
-                "a": _of_task(each.a, first.get(each.task, ())),
-                "b": _of_task(each.b, second.get(each.task, ())),
-            }
-            for each in shown
-        ],
-        "next": shown[-1].task if begin + limit < len(tasks) else None,
-    }
-
-
-def _counted_ids(connection: Connection, batch: str, tasks: Sequence[str]) -> dict[str, list[str]]:
-    """Return the attempts that count of some tasks, by the numbers of their repeats."""
-    counted: dict[str, list[str]] = {}
-    repeats = task_repeats(groups.entries(connection, batch, tasks))
-    for slot in sorted(repeats, key=by_number):
-        counted.setdefault(slot.counted.task or "", []).append(slot.counted.rollout_id)
-    return counted
-
-
-def _tasks_up_to(tasks: Sequence[TaskChange], after: str | None) -> int:
-    if after is None:
-        return 0
-    for place, each in enumerate(tasks, 1):
-        if each.task == after:
-            return place
-    raise invalid_cursor()
-
-
-def _of_batch(name: str, scored: Scores) -> dict[str, Any]:
-    return {"batch": name, **{field: getattr(scored, field) for field in _OF_BATCH}}
-
-
-def _of_task(total: TaskTotal | None, rollout_ids: Sequence[str]) -> dict[str, Any]:
-    """Return a task's score in one batch, with the ``rollout_ids`` that count."""
-    return {
-        "score": total and total.score,
-        "measured": total.measured if total else 0,
-        "repeats": len(rollout_ids),
-        "rollout_ids": rollout_ids,
-    }
-
 
 # --- repeats to run again ----------------------------------------------------------------------
 

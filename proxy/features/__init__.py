@@ -17,4 +17,5 @@ NAMES = (
     "tls",
     "virtual_keys",
     "failures",
+    "compare",
 )

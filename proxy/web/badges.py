@@ -26,17 +26,17 @@ class Badge:
 _CIRCLE = "M6 1a5 5 0 1 1 0 10a5 5 0 1 1 0-10z"
 SQUARE = "M1.5 1.5h9v9h-9z"
 _DIAMOND = "M6 .5L11.5 6L6 11.5L.5 6z"
-_UP = "M6 1l5.5 10h-11z"
-_DOWN = "M6 11L.5 1h11z"
+UP = "M6 1l5.5 10h-11z"
+DOWN = "M6 11L.5 1h11z"
 _CROSS = "M2.5.5L6 4L9.5.5L11.5 2.5L8 6l3.5 3.5l-2 2L6 8l-3.5 3.5l-2-2L4 6L.5 2.5z"
 _BAR = "M.5 4h11v4H.5z"
 _RING = "M6 .5a5.5 5.5 0 1 1 0 11a5.5 5.5 0 1 1 0-11zm0 3a2.5 2.5 0 1 0 0 5a2.5 2.5 0 1 0 0-5z"
-_FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
+FRAME = "M1 1h10v10H1zm3 3v4h4V4z"
 DASH = "M.5 5h11v2H.5z"
 STROKE = "M0 6h12"
 _HEXAGON = "M3.3 1h5.4L11.5 6L8.7 11H3.3L.5 6z"
 _HOLLOW_UP = "M6 .8L11.8 11H.2zM6 5L3.6 9.2h4.8z"
-_DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
+DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
 
 HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
 OWN = Badge(
@@ -48,11 +48,11 @@ SUSPECTED = Badge(
 NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=DASH)
 SKIPPED = Badge(name="not-judged", label="skipped", meaning="not admitted by a breaker", shape=DASH)
 UNDECIDED = Badge(
-    name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=_FRAME
+    name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=FRAME
 )
-RUNNING = Badge(name="open", label="running", meaning="not ended yet", shape=_FRAME)
-UNJUDGED = Badge(name="open", label="no verdict yet", meaning="not judged so far", shape=_FRAME)
-IN_FLIGHT = Badge(name="open", label="in flight", meaning="not answered yet", shape=_FRAME)
+RUNNING = Badge(name="open", label="running", meaning="not ended yet", shape=FRAME)
+UNJUDGED = Badge(name="open", label="no verdict yet", meaning="not judged so far", shape=FRAME)
+IN_FLIGHT = Badge(name="open", label="in flight", meaning="not answered yet", shape=FRAME)
 CLOSED = Badge(
     name="not-judged", label="closed at outcome", meaning="the rollout ended first", shape=DASH
 )
@@ -72,13 +72,13 @@ CAUSES: Mapping[str, Badge] = {
             name="model-not-found",
             label="model not found",
             meaning="model not available to this account",
-            shape=_UP,
+            shape=UP,
         ),
         Badge(
             name="rate-limit",
             label="rate limit",
             meaning="requests or tokens per minute exceeded",
-            shape=_DOWN,
+            shape=DOWN,
         ),
         Badge(
             name="provider-error",
@@ -105,33 +105,14 @@ LEVELS: Mapping[str, Badge] = {
         Badge(
             name="suspect", label="suspect", meaning="the score may not mean it", shape=_HOLLOW_UP
         ),
-        Badge(name="info", label="info", meaning="worth knowing", shape=_DOT),
+        Badge(name="info", label="info", meaning="worth knowing", shape=DOT),
     )
-}
-# The change of a task from one batch to another (`classifier.groups.ChangeKind`).
-CHANGES: Mapping[str, Badge] = {
-    "broken": Badge(name="broken", label="lower", meaning="scored lower in B", shape=_DOWN),
-    "fixed": Badge(name="fixed", label="higher", meaning="scored higher in B", shape=_UP),
-    "unmeasured_b": Badge(
-        name="undecided", label="not measured in B", meaning="B has no score", shape=_FRAME
-    ),
-    "unmeasured_a": Badge(
-        name="undecided", label="not measured in A", meaning="A has no score", shape=_FRAME
-    ),
-    "unmeasured_both": Badge(
-        name="undecided", label="measured in neither", meaning="neither has a score", shape=_FRAME
-    ),
-    "only_a": Badge(name="not-judged", label="only in A", meaning="B lacks it", shape=DASH),
-    "only_b": Badge(name="not-judged", label="only in B", meaning="A lacks it", shape=DASH),
-    "unchanged": Badge(
-        name="open", label="unchanged", meaning="the same score in both", shape=_DOT
-    ),
 }
 SPOILT = Badge(
     name="invalid", label="score left out", meaning="reached, but not scoreable", shape=_HEXAGON
 )
 DOUBTFUL = Badge(
-    name="undecided", label="score in doubt", meaning="not known to be scoreable", shape=_FRAME
+    name="undecided", label="score in doubt", meaning="not known to be scoreable", shape=FRAME
 )
 
 _HEALTHS: Mapping[str | None, Badge] = {

@@ -1,4 +1,4 @@
-"""The pages of batches: the list, one batch by tabs, and two compared."""
+"""The pages of batches: the list, and one batch by tabs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from fastapi.responses import JSONResponse
 
 from classifier.breakers import Phase, reset_command
 from classifier.fingerprints import Lane
-from classifier.groups import TaskChange, TaskTotal
 from classifier.reruns import Rerun, RerunCounts
 from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
@@ -23,7 +22,7 @@ from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import badges, charts, format, list_pages, render
+from proxy.web import charts, format, list_pages, render
 from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.cards import printable
 from proxy.web.context import (
@@ -123,7 +122,6 @@ def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
 
 
 _COST_TABLES = ("model", "role", "upstream")
-_TASKS = 100  # of a comparison, on one page
 _TASK_COLUMNS = {"score": "Score", "measured": "Measured", "repeats": "Repeats and attempts"}
 _TASK_FILE = {
     "task": ("task",), "score": ("score",), "measured": ("measured",), "repeats": ("repeats",),
@@ -172,121 +170,11 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
         alone=await dashboard.without_batch(service),
         in_flight=await dashboard.in_flight(service),
         unnoticed=await dashboard.unnoticed(service),
+        actions=context.batch_actions,
         address=context.address(request),
         registration_required=context.registration_required,
         live="",
     )
-
-
-@router.get("/ui/compare")
-async def _compare(
-    context: Context,
-    request: Request,
-    a: Text = "",
-    b: Text = "",
-    run: Annotated[Sequence[Text], Query()] = (),
-    change: models.Change | Literal[""] = "",
-    text: Text = "",
-    after: Text = "",
-    file: Text = "",
-) -> Response:
-    if len(run) == 2:
-        first, second = await dashboard.older_first(context.service, *run)
-        return redirect("/ui/compare?" + urlencode({"a": first, "b": second}))
-    view = read_table(
-        request.query_params.multi_items(),
-        kept=("a", "b"),
-        filters=("change", "text"),
-        columns=("task", *_COMPARED),
-        usual_sort="change",
-        down=("a", "b", "difference"),
-    )
-    if not file and (shorter := view.shorter(request.query_params.multi_items())) is not None:
-        return redirect(f"/ui/compare?{shorter}")
-
-    def chosen(tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
-        wanted = text.strip().casefold()
-        if wanted:
-            tasks = [each for each in tasks if wanted in each.task.casefold()]
-        return _in_order(view, tasks)
-
-    if a and b and file:
-        compared = await reports.compare(context.service, a, b)
-        tasks = [each for each in compared.comparison.tasks if change in ("", each.change)]
-        rows = await run_in_thread(lambda: list(map(_compared_row, chosen(tasks))))
-        return await file_response(
-            "compared",
-            list_pages.file_format(file),
-            in_one(rows),
-            view.file_columns(_COMPARED_FILE, "task"),
-        )
-    names = await dashboard.newest_batches(context.service)
-    comparison = None
-    if a and b:
-        comparison = await reports.comparison_page(
-            context.service,
-            a,
-            b,
-            changes=[change] if change else (),
-            ordered=chosen,
-            after=after or None,
-            limit=_TASKS,
-        )
-    return await context.page(
-        "compare.html",
-        request,
-        "batches",
-        a=a,
-        b=b,
-        ticked=len(run),
-        names=names,
-        comparison=comparison,
-        drawn=comparison
-        and charts.difference(comparison["difference"], comparison["difference_ci"]),
-        changes=badges.CHANGES,
-        change=change,
-        view=view,
-        labels=_COMPARED,
-        after=after,
-        files=list(list_pages.FILES),
-        address=context.address(request),
-        live="",
-    )
-
-
-_COMPARED = {"change": "Change", "a": "A", "b": "B", "difference": "Difference"}  # columns
-_COMPARED_FILE = {
-    "task": ("task",), "change": ("change",), "difference": ("difference",),
-    "a": ("score_a", "measured_a", "repeats_a"), "b": ("score_b", "measured_b", "repeats_b"),
-}  # fmt: skip
-
-
-def _in_order(view: TableView, tasks: Sequence[TaskChange]) -> Sequence[TaskChange]:
-    """Sort compared tasks; alike ones stay by their change and name."""
-    match view.sort:
-        case "change":
-            return tasks[::-1] if view.descending else tasks
-        case "task":
-            return view.ordered(tasks, lambda each: dashboard.by_name(each.task))
-        case "difference":
-            return view.ordered(tasks, lambda each: each.difference)
-    return view.ordered(tasks, lambda each: _score(each.a if view.sort == "a" else each.b))
-
-
-def _score(task: TaskTotal | None) -> float | None:
-    return None if task is None else task.score
-
-
-def _compared_row(task: TaskChange) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "task": task.task, "change": badges.CHANGES[task.change].label,
-        "difference": task.difference,
-    }  # fmt: skip
-    for side, total in (("a", task.a), ("b", task.b)):
-        row[f"score_{side}"] = _score(total)
-        row[f"measured_{side}"] = 0 if total is None else total.measured
-        row[f"repeats_{side}"] = 0 if total is None else total.repeats
-    return row
 
 
 @router.get("/ui/rerun.json")

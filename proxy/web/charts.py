@@ -324,7 +324,7 @@ def _span(points: Sequence[Point], step_s: int) -> str:
     return f"from {format.moment(points[0].at)} to {format.moment(points[-1].at + step_s)}"
 
 
-# --- earlier scores, a difference, tasks with their attempts -----------------------------------
+# --- earlier scores, tasks with their attempts -------------------------------------------------
 
 
 SPARK_WIDTH, SPARK_HEIGHT = 96, 24
@@ -379,43 +379,6 @@ def _path(places: Sequence[tuple[float, float] | None]) -> str:
             parts.append(f"{'L' if down else 'M'}{place[0]:g} {place[1]:g}")
         down = place is not None
     return "".join(parts)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """A difference on a scale around zero, in percent of its width; ``reach`` is the scale's end.
-
-    ``certain``: its interval does not hold zero.
-    """
-
-    reach: float
-    at: float
-    low: float
-    high: float
-    certain: bool
-    label: str
-
-
-def difference(value: float | None, interval: Sequence[float] | None) -> Difference | None:
-    """Lay out a difference with its interval; None if either is unknown."""
-    if value is None or interval is None:
-        return None
-    low, high = interval
-    most = max(abs(low), abs(high), 0.05)
-    reach = next(each for each in (0.1, 0.2, 0.5, 1.0, most) if each >= most)
-    certain = low > 0 or high < 0
-
-    def place(number: float) -> float:
-        return round(50 + 50 * number / reach, 2)
-
-    return Difference(
-        reach=reach,
-        at=place(value),
-        low=place(low),
-        high=place(high),
-        certain=certain,
-        label=f"Difference {value:+.3f}, between {low:+.3f} and {high:+.3f} with 95 % confidence",
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from proxy.control.queries import Service, counted, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
 from proxy.web.compression import accepts_gzip, compress
-from proxy.web.panels import NavigationItem, Panel, PanelPlace, ShownPanel
+from proxy.web.panels import BatchAction, NavigationItem, Panel, PanelPlace, ShownPanel
 from truezero.models.batches import Moment
 
 # --- live pages --------------------------------------------------------------------------------
@@ -135,8 +135,8 @@ _UPSTREAMS = NavigationItem("upstreams", "/ui/upstreams", "Upstreams")
 class PageContext:
     """The context of every page.
 
-    ``address`` is the base URL handed to agents, ``panels`` and ``navigation`` are those of
-    features.
+    ``address`` is the base URL handed to agents; ``panels``, ``navigation`` and ``batch_actions``
+    are those of features.
     """
 
     service: Service
@@ -147,6 +147,7 @@ class PageContext:
     registration_required: bool
     panels: Sequence[Panel] = ()
     navigation: Sequence[NavigationItem] = ()
+    batch_actions: Sequence[BatchAction] = ()
 
     @property
     def links(self) -> Sequence[NavigationItem]:

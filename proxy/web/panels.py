@@ -39,6 +39,18 @@ class NavigationItem(NamedTuple):
     label: str
 
 
+class BatchAction(NamedTuple):
+    """Something to do with batches that are ticked in their list.
+
+    ``path``: of the page that does it; each batch is a ``run`` of its query. ``verb`` stands where
+    a batch is ticked, ``label`` on the button.
+    """
+
+    path: str
+    verb: str
+    label: str
+
+
 class ShownPanel(NamedTuple):
     """A panel that is shown, with its value."""
 

@@ -1,4 +1,4 @@
-// Forms: Back and Forward show what the address says, and batches ticked to be compared stay
+// Forms: Back and Forward show what the address says, and batches that were ticked stay
 // ticked on every page of the list until they are cleared. Pages work without this script.
 (() => {
   "use strict";

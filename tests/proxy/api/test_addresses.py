@@ -11,12 +11,13 @@ import pytest
 from fastapi.routing import APIRoute
 
 from proxy.control_plane import _ROUTES
+from proxy.plane import planes
 from tests.pairs import PAIRINGS, Pairing, all_pairs
 from tests.proxy.api.test_routes import Service
 
 _GETS = {
     each.path: each
-    for each in _ROUTES
+    for each in (*_ROUTES, *(one for plane in planes() for one in plane.routes))
     if isinstance(each, APIRoute) and "GET" in (each.methods or ())
 }
 GETS = sorted(_GETS)

@@ -1,4 +1,4 @@
-"""The routes of reports: what they take, and that no upstream's name is taken by them."""
+"""The routes of reports: what they take and give."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from proxy.control.reports import DEFAULT
 from proxy.store.batches import DIMENSIONS
-from tests.proxy.api.test_routes import CHAT, Service, problem
+from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play
 from truezero import models
@@ -14,14 +14,11 @@ from truezero import models
 
 @pytest.fixture
 def service(services: Services) -> Service:
-    return services(upstreams=("OPENAI", "COMPARE"))
+    return services()
 
 
 def test_answers_are_as_they_are_described(service: Service) -> None:
     play(service, "a", batch="x/y", task="t", reward=1.0)
-    play(service, "b", batch="z", task="t")
-    compared = service.get("/compare", a="x/y", b="z")
-    assert models.BatchComparison.model_validate(compared).model_dump(mode="json") == compared
     rerun = service.get("/batches/x%2Fy/rerun")
     assert models.Reruns.model_validate(rerun).model_dump(mode="json") == rerun
     usage = service.get("/batches/x%2Fy/usage", by="model,upstream,role,task")
@@ -31,21 +28,6 @@ def test_answers_are_as_they_are_described(service: Service) -> None:
 def test_the_models_know_every_name_of_the_service() -> None:
     assert set(models.USAGE_DIMENSIONS) == set(DIMENSIONS)
     assert set(DEFAULT) < set(DIMENSIONS)
-
-
-@pytest.mark.parametrize("query", [{}, {"a": "b"}, {"a": "b", "b": ""}])
-def test_a_comparison_needs_two_batches(service: Service, query: dict[str, str]) -> None:
-    problem(service.http.get("/compare", params=query), 422, "invalid")
-
-
-def test_an_upstream_of_a_routes_name_is_reached_as_before(service: Service) -> None:
-    asked = {"model": "gpt-5", "messages": []}
-    for path in (f"/r/r1/compare{CHAT}", f"/compare{CHAT}"):
-        named = {"x-truezero-rollout": "r1"}
-        assert service.http.post(path, json=asked, headers=named).status_code == 200, path
-    calls = service.get("/rollouts/r1/exchanges")["items"]
-    assert [call["upstream"] for call in calls] == ["compare", "compare"]
-    problem(service.http.get("/compare"), 422, "invalid")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from fastapi.routing import APIRoute
 
 from proxy.app import Application
 from proxy.control_plane import _ROUTES
+from proxy.plane import planes
 from proxy.relay import admission
 from proxy.settings import load
 from proxy.store.database import Database
@@ -38,7 +39,7 @@ from truezero.sdk.addresses import CLIENT
 CHAT = "/v1/chat/completions"
 PATHS = [
     route.path_format
-    for route in _ROUTES
+    for route in (*_ROUTES, *(one for plane in planes() for one in plane.routes))
     if isinstance(route, APIRoute) and route.include_in_schema
 ]
 ASK = {"model": "gpt-5", "messages": []}

@@ -13,11 +13,9 @@ from proxy.control.dashboard import (
     TaskOrder,
     earlier_batches,
     newest_batches,
-    older_first,
     task_page,
 )
 from proxy.control.queries import Service as ControlService
-from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import DEAD, DOWN, play
 
@@ -43,16 +41,6 @@ async def test_a_batch_has_the_earlier_ones_of_its_series(
     assert await newest_batches(control) == [
         "other", "n-2026-11-22", "n-2026-11-21", "n-2026-11-20",
     ]  # fmt: skip
-
-
-async def test_of_two_batches_the_older_comes_first(
-    service: Service, control: ControlService
-) -> None:
-    play(service, "r1", batch="first")
-    play(service, "r2", batch="second")
-    assert await older_first(control, "second", "first") == ("first", "second")
-    with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
-        await older_first(control, "first", "nobody")
 
 
 async def test_tasks_come_with_every_attempt_at_every_repeat(

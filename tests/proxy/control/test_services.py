@@ -10,7 +10,7 @@ import pytest
 
 from proxy.control import batches, judge, listing, rollouts
 from proxy.control.dashboard import batch_page
-from proxy.control.queries import Service, readiness
+from proxy.control.queries import Service, VersionedCache, readiness
 from proxy.routing.errors import Refusal
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
@@ -86,3 +86,19 @@ async def test_a_database_that_is_away_is_a_refusal(control: Service, database: 
     with pytest.raises(Refusal) as refused:
         await listing.rollout_page(control, models.ListParameters())
     assert (refused.value.status, refused.value.code) == (503, "storage_unavailable")
+
+
+class Sums(VersionedCache[str, int, int]):
+    def __init__(self) -> None:
+        super().__init__(limit=1)
+
+
+class Names(set[str]):
+    pass
+
+
+def test_a_feature_keeps_its_own_state_with_each_service(control: Service) -> None:
+    control.state(Sums).store("b", 1, 7)
+    control.state(Names).add("b")
+    assert (control.state(Sums).current("b", 1), control.state(Names)) == (7, {"b"})
+    assert control_over(control.database).state(Names) == set()

@@ -159,22 +159,7 @@ def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
     assert ends(database) == 2
 
 
-# --- A batch's attempts as they count, and those that a rerun looks at ----------------------------
-
-
-def test_each_rollout_of_some_tasks_is_listed_as_it_counts(database: Database) -> None:
-    begin(database, "won", repeat=0)
-    end(database, "won", reward=1.0)
-    begin(database, "dead", repeat=1)
-    end(database, "dead", health="api_error")
-    begin(database, "running", repeat=2)
-    begin(database, "elsewhere", batch="other")
-    begin(database, "another", task="another")
-    found = {each.rollout_id: each for each in database.read(groups.entries, "b", ["t"])}
-    assert {name: each.score for name, each in found.items()} == {
-        "won": 1.0, "dead": None, "running": None,
-    }  # fmt: skip
-    assert {name for name, each in found.items() if each.provisional} == {"running"}
+# --- A batch's attempts that a rerun looks at ----------------------------------------------------
 
 
 def ids(found: Iterable[tuple[SlotCursor, Sequence[RerunEntry]]]) -> list[list[str]]:

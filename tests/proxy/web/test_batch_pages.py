@@ -1,9 +1,7 @@
-"""The pages of batches: the list, the tabs of one, and two compared."""
+"""The pages of batches: the list, and the tabs of one."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -12,19 +10,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from html import unescape
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
 from sqlalchemy import select
 
+from proxy.control_plane import ControlPlane
 from proxy.store.database import Database
 from proxy.store.tables import rollouts
 from proxy.web import batch_pages
+from proxy.web.panels import BatchAction
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
@@ -35,13 +35,18 @@ from truezero.cli import app as command_line
 DOWN = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 LARGEST = 150_000  # bytes of a page, without pictures
 TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
-COMPARE = "/ui/compare"
 UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
 
 
 @pytest.fixture
 def service(on_both: Callable[..., Service]) -> Service:
     return on_both(BREAKER_THRESHOLD="2")
+
+
+@pytest.fixture
+def control_plane(service: Service) -> ControlPlane:
+    assert service.app is not None
+    return service.app.control_plane()
 
 
 # --- the list ------------------------------------------------------------
@@ -64,104 +69,24 @@ def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Ser
     assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")
 
 
-@pytest.mark.postgres_smoke
-def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> None:
-    play(service, "r1", batch="x/first", task="t")
-    play(service, "r2", batch="second", task="t", reward=1.0)
-    assert 'name="run" value="x/first"' in page(service, "/")
-    answer = service.http.get("/ui/compare", params={"run": ["second", "x/first"]}, headers=BROWSER)
-    assert answer.status_code == 303
-    assert answer.headers["location"] == "/ui/compare?a=x%2Ffirst&b=second"
-    told = words(page(service, answer.headers["location"]))
-    assert "No difference is shown: +1.000, between" in told
-    assert "0.000 to 1.000 over the 1 task that both measured" in told
-    assert "1 batch ticked: tick two" in words(page(service, "/ui/compare?run=second"))
+def test_batches_are_ticked_for_what_may_be_done_with_them(
+    service: Service, control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play(service, "r")
+    state = control_plane.app.state
 
+    def shown(*actions: BatchAction) -> str:
+        pages = replace(state.pages, batch_actions=actions)
+        monkeypatch.setitem(state._state, "pages", pages)
+        return page(service, "/")
 
-# --- two compared ------------------------------------------------------------
-
-
-def nights(service: Service) -> None:
-    for task, last, tonight, answer in (
-        ("up", 0.0, 1.0, None), ("down", 1.0, 0.0, None), ("same", 1.0, 1.0, None),
-        ("fake", 1.0, 0.0, DEAD),
-    ):  # fmt: skip
-        play(service, f"last-{task}", batch="last", task=task, reward=last)
-        play(service, f"now-{task}", answer, batch="tonight", task=task, reward=tonight)
-
-
-@pytest.mark.slow
-def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Service) -> None:
-    nights(service)
-    html = page(service, "/ui/compare", a="last", b="tonight")
-    said = words(html)
-    assert "over the 3 tasks that both measured" in said
-    assert "down lower 1.000 0.000 -1.000" in said
-    assert "up higher 0.000 1.000 +1.000" in said
-    assert "fake not measured in B 1.000 not measured –" in said
-    assert "same unchanged 1.000 1.000 0" in said
-    assert "A last 0.750" in said
-    assert "B tonight 0.667" in said
-    assert 'href="/ui/rollouts/now-fake"' in html
-    assert "truezero compare last tonight" in said
-    only = words(page(service, "/ui/compare", a="last", b="tonight", change="fixed"))
-    assert "up higher" in only
-    assert "down lower" not in only
-
-
-@pytest.mark.slow
-def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
-    nights(service)
-    both: dict[str, Any] = {"a": "last", "b": "tonight"}
-
-    def order(**query: Any) -> list[str]:
-        return re.findall(r'<tr data-key="task (\w+)">', page(service, COMPARE, **both, **query))
-
-    assert order() == ["down", "up", "fake", "same"], "broken first"
-    assert order(order="desc") == order()[::-1]
-    assert order(sort="task") == ["down", "fake", "same", "up"]
-    assert order(sort="difference") == ["up", "same", "down", "fake"], "unknown last"
-    assert order(sort="difference", order="asc") == ["down", "same", "up", "fake"]
-    assert order(sort="a", order="asc")[0] == order(sort="b")[0] == "up"
-    html = page(service, COMPARE, **both, sort="task", text="A", change="unchanged")
-    assert re.findall(r'<tr data-key="task (\w+)">', html) == ["same"]
-    chips = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
-    assert [(unescape(to), name) for to, name in chips] == [
-        ("?a=last&b=tonight&text=A&sort=task#tasks", "change unchanged"),
-        ("?a=last&b=tonight&change=unchanged&sort=task#tasks", "text A"),
-    ]
-    for label in ("Task ↑", "Change", "A", "B", "Difference"):
-        assert re.search(rf'<th scope="col"[^>]*><a href="[^"]+">{label}</a>', html), label
-    link = re.search(
-        r'<a href="\?([^"]+)" download>CSV</a>', page(service, COMPARE, **both, text="a")
-    )
-    assert link is not None
-    rows = list(csv.reader(io.StringIO(service.http.get(f"{COMPARE}?{unescape(link[1])}").text)))
-    assert [row[0] for row in rows[1:]] == order(text="a")
-    assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
-    assert rows[1] == ["fake", "not measured in B", "1.0", "1", "1", "", "0", "1", ""]
-    file = service.http.get(COMPARE, params={**both, "file": "jsonl"}).text.splitlines()
-    told = {task["task"]: task["change"] for task in map(json.loads, file)}
-    assert told == {"up": "higher", "down": "lower", "same": "unchanged",
-                    "fake": "not measured in B"}, "the words of the page"  # fmt: skip
-    page(service, COMPARE, status=422, **both, sort="age")
-
-
-def test_an_interval_without_zero_is_called_a_difference(service: Service) -> None:
-    for n in range(4):
-        play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
-        play(service, f"b{n}", batch="b", task=f"t{n}", reward=0.0)
-    assert "B scores lower than A: -1.000" in words(page(service, "/ui/compare", a="a", b="b"))
-
-
-def test_what_cannot_be_compared_is_said(service: Service) -> None:
-    play(service, "r1", batch="one")
-    play(service, "r2", batch="two")
-    said = words(page(service, "/ui/compare", a="one", b="two"))
-    assert "No task was measured in both: nothing to compare." in said
-    assert "2 rollouts name none" in said
-    page(service, "/ui/compare", status=404, a="one", b="nobody")
-    page(service, "/ui/compare", status=422, a="one", b="two", change="worse")
+    html = shown()
+    assert "<form" not in html.partition('id="part-batches"')[2].partition("</table>")[0]
+    assert 'name="run"' not in html
+    html = shown(BatchAction("/ui/fold", "Fold", "Fold them"), BatchAction("/ui/cut", "Cut", "Cut"))
+    assert 'action="/ui/fold" class="tick"' in html
+    assert 'name="run" value="b" aria-label="Fold, Cut b"' in html
+    assert '<button class="small" formaction="/ui/cut">Cut</button>' in html
 
 
 # --- one batch ------------------------------------------------------------
@@ -283,12 +208,18 @@ def test_every_header_of_the_tasks_sorts_and_each_filter_is_a_chip(service: Serv
     ("path", "chosen", "others", "header"),
     [
         ("/ui/batches/b?tab=tasks", ("measured",), ("Score", "Repeats"), "task,measured"),
-        ("/ui/compare?a=b&b=b", ("difference",), ("Change", "A"), "task,difference"),
     ],
 )  # fmt: skip
 def test_chosen_columns_are_what_a_table_its_address_and_its_file_have(
     service: Service, path: str, chosen: Sequence[str], others: Sequence[str], header: str
 ) -> None:
+    columns_are_as_chosen(service, path, chosen, others, header)
+
+
+def columns_are_as_chosen(
+    service: Service, path: str, chosen: Sequence[str], others: Sequence[str], header: str
+) -> None:
+    """Leave out columns of a table: its address and its file have the others."""
     play(service, "r", DEAD, task="t", repeat=0)
     every = re.findall(r'name="columns" value="(\w+)" checked', page(service, path))
     assert {*chosen} < {*every}, "all are shown, and each can be left out"

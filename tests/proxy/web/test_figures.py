@@ -9,7 +9,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import unescape
 from typing import Any
 
@@ -154,10 +154,6 @@ def listed(service: Service) -> Iterator[tuple[str, Any]]:
     yield from by_name(item)
 
 
-def compared(service: Service) -> Iterator[tuple[str, Any]]:
-    yield from by_name(service.get("/compare", a="b", b="b")["a"])
-
-
 def printed(service: Service, *command: str) -> str:
     where, wide = ["--url", str(service.http.base_url)], {"COLUMNS": "300"}
     told = CliRunner().invoke(command_line, [*command, *where], env=wide)
@@ -205,13 +201,15 @@ _ON_CARD: Mapping[str, str] = {
 }  # fmt: skip
 
 VALUES: tuple[Callable[[Service], Iterator[tuple[str, Any]]], ...] = (
-    summary, listed, compared, batch_json, batches_json, card,
+    summary, listed, batch_json, batches_json, card,
 )  # fmt: skip
 
 
-def pages(service: Service) -> Iterator[tuple[str, str, str, str]]:
+PATHS = ("/", *(f"/ui/batches/b?tab={tab}" for tab in TABS))
+
+
+def pages(service: Service, paths: Sequence[str]) -> Iterator[tuple[str, str, str, str]]:
     """Yield where a page shows a figure, its name, its text, and the address of its list."""
-    paths = ["/", "/ui/compare?a=b&b=b", *(f"/ui/batches/b?tab={tab}" for tab in TABS)]
     for path in paths:
         answer = service.http.get(path, headers=TEXT)
         assert answer.status_code == 200, path
@@ -227,36 +225,50 @@ def rows_of(service: Service, path: str, href: str) -> int:
     return len(answer.text.splitlines())
 
 
-def check(service: Service) -> None:
+def counted_anew(service: Service) -> Mapping[str, Any]:
     service.get("/batches/b")  # judges what has changed
-    truth = json.loads(json.dumps(figures_of(counted_of(service))))
+    return dict(json.loads(json.dumps(figures_of(counted_of(service)))))
+
+
+def check(service: Service) -> None:
+    truth = counted_anew(service)
     check_values(service, dict(by_name(truth)))
-    check_pages(service, truth)
+    assert check_pages(service, truth) > {"/", "/ui/batches/b?tab=overview"}
     check_printed(service, truth)
     check_lists(service, truth)
     check_tasks(service, truth)
 
 
-def check_values(service: Service, values: Mapping[str, Any]) -> None:
-    for surface in VALUES:
+def check_values(
+    service: Service,
+    values: Mapping[str, Any],
+    surfaces: Sequence[Callable[[Service], Iterator[tuple[str, Any]]]] = VALUES,
+) -> None:
+    for surface in surfaces:
         told = dict(surface(service))
         known = {name: values[name] for name in told}
         assert told == (rounded(known) if surface is card else known), surface.__name__
         assert told, surface.__name__
 
 
-def check_pages(service: Service, truth: Mapping[str, Any]) -> None:
-    """Compare each text that a page marks as a figure, and the rows that it leads to."""
-    paths: set[str] = set()
+def check_pages(
+    service: Service, truth: Mapping[str, Any], paths: Sequence[str] = PATHS
+) -> set[str]:
+    """Compare each text that a page marks as a figure, and the rows that it leads to.
+
+    Returns:
+        The pages that show any.
+    """
+    showing: set[str] = set()
     links: set[tuple[str, str, str]] = set()
-    for path, full_name, text, href in pages(service):
+    for path, full_name, text, href in pages(service, paths):
         said = shown(truth, *name_and_part(full_name))
         assert (text, bool(href)) == (said.text, said.query is not None), (path, full_name)
-        paths.add(path)
+        showing.add(path)
         links.update({(path, href, text)} if href else ())
-    assert paths > {"/", "/ui/compare?a=b&b=b", "/ui/batches/b?tab=overview"}
     for path, href, text in links:
         assert f"{rows_of(service, path, href):,}" == text, (path, href)
+    return showing
 
 
 def check_lists(service: Service, truth: Mapping[str, Any]) -> None:

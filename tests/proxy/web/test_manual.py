@@ -113,17 +113,23 @@ def test_a_package_shows_what_it_carries(tmp_path: Path, monkeypatch: pytest.Mon
     assert manual.folder() == package / "docs"
 
 
-def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -> None:
-    play(service, "won", reward=1.0, task="t")
-    play(service, "dead", DEAD, task="u")
+def asked_about(service: Service, *paths: str) -> set[str]:
+    """The rows of the glossary to which question marks of some pages lead."""
     glossary = service.http.get("/ui/help/concepts/glossary.md").text
     asked = set()
-    for path in (*PAGES, "/ui/batches/b?tab=breakers", "/ui/batches/b?tab=again"):
+    for path in paths:
         html = service.http.get(path, headers=BROWSER).text
         for address, anchor in re.findall(r'class="ask" href="([^"#]*)#([^"]*)"', html):
             assert address == "/ui/help/concepts/glossary.md"
             assert f'<tr id="{anchor}">' in glossary, (path, anchor)
             asked.add(anchor)
+    return asked
+
+
+def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -> None:
+    play(service, "won", reward=1.0, task="t")
+    play(service, "dead", DEAD, task="u")
+    asked = asked_about(service, *PAGES, "/ui/batches/b?tab=breakers", "/ui/batches/b?tab=again")
     assert {"score", "coverage", "least-most", "verdict", "lane", "breaker", "cause"} <= asked
 
 
@@ -131,21 +137,27 @@ def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -
 def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service: Service) -> None:
     play(service, "won", reward=1.0, task="t", repeat=0)
     play(service, "dead", DEAD, task="u")
+    every = ",".join(list_pages.COLUMNS)
+    headed = headed_words(
+        service, *PAGES, f"/ui/rollouts?columns={every}", "/ui/rollouts?by=fingerprint", "/status",
+        "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost",
+    )  # fmt: skip
+    assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
+
+
+def headed_words(service: Service, *paths: str) -> set[str]:
+    """The words of the glossary in headers of tables, each with a question mark."""
     glossary = service.http.get("/ui/help/concepts/glossary.md").text
     words = {*re.findall(r'<tr id="([^"]+)">', glossary), "why", "found", "upstream-model"}
     headed = set()
-    every = ",".join(list_pages.COLUMNS)
-    for path in (
-        *PAGES, f"/ui/rollouts?columns={every}", "/ui/rollouts?by=fingerprint", "/status",
-        "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost", "/ui/compare?a=b&b=b",
-    ):  # fmt: skip
+    for path in paths:
         html = service.http.get(path, headers=BROWSER).text
         for head in re.findall(r'<th [^>]*scope="col"[^>]*>(.*?)</th>', html, re.DOTALL):
             label = anchor_of(re.sub("<[^>]+>|[↓↑]", "", head))
             if label in words:
                 assert 'class="ask"' in head, (path, label)
                 headed.add(label)
-    assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
+    return headed
 
 
 def test_each_link_of_a_template_to_help_leads_to_its_section(service: Service) -> None:

@@ -38,7 +38,7 @@ DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
 def service(services: Services) -> Service:
     """One with a batch of five, to which a test may add others."""
     service = services(BREAKER_THRESHOLD="50")
-    _play_five(service)
+    play_five(service)
     return service
 
 
@@ -46,11 +46,11 @@ def service(services: Services) -> Service:
 def only_read(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """One with the same batch, for tests that change nothing: it is played once."""
     with serving(tmp_path_factory.mktemp("read"), BREAKER_THRESHOLD="50") as service:
-        _play_five(service)
+        play_five(service)
         yield service
 
 
-def _play_five(service: Service) -> None:
+def play_five(service: Service) -> None:
     for name, answer, reward in (
         ("won", None, 1.0), ("lost", None, 0.0), ("dead", DEAD, 0.0), ("dead-2", DEAD, 0.0),
         ("down", DOWN, 0.0),
@@ -107,12 +107,6 @@ def file(service: Service, path: str) -> list[dict[str, Any]]:
 def struck_zeros(service: Service, path: str) -> int:
     rows = file(service, f"{path}&columns=reward,reported_reward")
     return sum(row["reported_reward"] == 0 and row["reward"] is None for row in rows)
-
-
-def compared_file(service: Service) -> float:
-    scores = [row["score_b"] for row in file(service, "/ui/compare?a=b&b=b")]
-    known = [score for score in scores if score is not None]
-    return float(sum(known) / len(known))
 
 
 def table(html: str, name: str) -> tuple[dict[str, list[str]], dict[str, str]]:
@@ -195,8 +189,6 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("score", lambda s: card(s)["score"]["score"], 0.5),
     ("score", overview, "Score 0.200 → 0.500"),
     ("score", batches_page, "0.500"),
-    ("score", compared_file, 0.5),
-    ("score", lambda s: words(page(s, "/ui/compare?a=b&b=b")), "B b 0.500"),
     ("score", lambda s: printed(s, "batch", "b"), "score 0.500, 2 of 5 measured"),
     ("calls", recorded_calls, CALLS),
     ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),

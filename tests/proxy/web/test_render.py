@@ -22,17 +22,21 @@ def service(on_both: Callable[..., Service]) -> Service:
 def test_pages_keep_to_their_origin_and_hold_no_script_or_style(service: Service) -> None:
     play(service, "dead", DEAD)
     for path in (*PAGES, "/ui/sign-in", "/ui/nowhere"):
-        answer = service.http.get(path, headers=BROWSER)
-        policy = answer.headers["content-security-policy"]
-        assert "default-src 'none'" in policy
-        assert "frame-ancestors 'none'" in policy
-        assert "unsafe" not in policy
-        assert answer.headers["x-content-type-options"] == "nosniff"
-        assert answer.headers["referrer-policy"] == "same-origin"
-        assert "access-control-allow-origin" not in answer.headers
-        assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src)", answer.text)
-        for url in re.findall(r'(?:src|href|action)="([^"]*)"', answer.text):
-            assert url.startswith(("/", "?", "#")), url
+        keeps_to_its_origin(service, path)
+
+
+def keeps_to_its_origin(service: Service, path: str) -> None:
+    answer = service.http.get(path, headers=BROWSER)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["referrer-policy"] == "same-origin"
+    assert "access-control-allow-origin" not in answer.headers
+    assert not re.search(r"<style|\sstyle=|\son\w+=|<script(?! src)", answer.text)
+    for url in re.findall(r'(?:src|href|action)="([^"]*)"', answer.text):
+        assert url.startswith(("/", "?", "#")), url
 
 
 def test_what_pages_load_is_kept_and_changes_its_address(service: Service) -> None:

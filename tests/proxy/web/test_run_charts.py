@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from classifier.batches import Entry, task_repeats
 from classifier.groups import Member
 from proxy.control.dashboard import TaskRow
 from proxy.web import badges, charts
-from proxy.web.charts import difference, sparkline, strip
+from proxy.web.charts import sparkline, strip
 
 
 def entry(name: str, task: str | None, repeat: int | None, score: float | None) -> Entry:
@@ -43,30 +41,6 @@ def test_a_series_without_a_newest_score_has_no_last_dot() -> None:
 def test_one_score_is_no_series() -> None:
     for scores in ([], [("a", 0.5)], [("a", 0.5), ("b", None)]):
         assert sparkline(scores) is None
-
-
-@pytest.mark.parametrize(
-    ("value", "interval", "reach", "certain"),
-    [
-        (0.05, (-0.01, 0.09), 0.1, False),
-        (-0.3, (-0.45, -0.1), 0.5, True),
-        (3.0, (2.0, 4.0), 4.0, True),
-        (0.0, (-0.02, 0.02), 0.1, False),
-    ],
-)
-def test_a_difference_stands_around_zero(
-    value: float, interval: tuple[float, float], reach: float, certain: bool
-) -> None:
-    drawn = difference(value, interval)
-    assert drawn is not None
-    assert (drawn.reach, drawn.certain) == (reach, certain)
-    assert 0 <= drawn.low <= drawn.at <= drawn.high <= 100
-    assert drawn.at == pytest.approx(50 + 50 * value / reach, abs=0.01)
-
-
-def test_without_an_interval_no_difference_is_drawn() -> None:
-    assert difference(None, None) is None
-    assert difference(0.5, None) is None
 
 
 def test_a_strip_shows_scores_by_shade_and_the_rest_by_shape() -> None:

@@ -10,9 +10,10 @@ import pytest
 from sqlalchemy import Connection
 
 from classifier.batches import Entry
-from proxy.control import reports
 from proxy.control.queries import Service as ControlService
-from proxy.store import groups
+from proxy.features.compare import comparison, store
+from proxy.features.compare.comparison import Comparisons, older_first
+from proxy.routing.errors import Refusal
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, DOWN, play
 
@@ -74,9 +75,9 @@ def test_a_comparison_is_made_anew_when_something_changed(
 ) -> None:
     nights(service)
     assert compared(service)["counts"]["unmeasured_b"] == 1
-    before = control.comparisons["last", "tonight"]
+    before = control.state(Comparisons)["last", "tonight"]
     compared(service)
-    assert control.comparisons["last", "tonight"] is before
+    assert control.state(Comparisons)["last", "tonight"] is before
     play(service, "fake-again", DOWN, batch="tonight", task="new")
     assert compared(service)["counts"]["only_b"] == 1
 
@@ -107,9 +108,10 @@ def test_of_all_rollouts_only_those_of_the_tasks_on_a_page_are_read(
 
     def entries(connection: Connection, batch: str, tasks: Sequence[str]) -> list[Entry]:
         read.append((batch, list(tasks)))
-        return groups.entries(connection, batch, tasks)
+        return store.entries(connection, batch, tasks)
 
-    monkeypatch.setattr(reports, "groups", SimpleNamespace(**{**vars(groups), "entries": entries}))
+    changed = SimpleNamespace(**{**vars(store), "entries": entries})
+    monkeypatch.setattr(comparison, "store", changed)
     compared(service, limit=2)
     assert read == [("last", ["down", "up"]), ("tonight", ["down", "up"])]
 
@@ -118,3 +120,13 @@ def test_a_batch_that_does_not_exist_is_a_problem(service: Service) -> None:
     play(service, "r", batch="last", task="t")
     for a, b in (("last", "nobody"), ("nobody", "last")):
         problem(service.http.get("/compare", params={"a": a, "b": b}), 404, "unknown_batch")
+
+
+async def test_of_two_batches_the_older_comes_first(
+    service: Service, control: ControlService
+) -> None:
+    play(service, "r1", batch="first")
+    play(service, "r2", batch="second")
+    assert await older_first(control, "second", "first") == ("first", "second")
+    with pytest.raises(Refusal, match="batch 'nobody' does not exist"):
+        await older_first(control, "first", "nobody")

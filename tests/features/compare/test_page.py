@@ -1,0 +1,175 @@
+"""The page of two batches compared, and the list that leads to it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from collections.abc import Callable
+from html import unescape
+from typing import Any
+
+import pytest
+
+from proxy.features.compare.page import difference
+from tests.proxy.api.test_routes import Service
+from tests.proxy.web.test_batch_pages import columns_are_as_chosen
+from tests.proxy.web.test_list_pages import has_the_same_controls
+from tests.proxy.web.test_manual import asked_about, headed_words
+from tests.proxy.web.test_pages import BROWSER, DEAD, page, play, quotes_nobody, words
+from tests.proxy.web.test_render import keeps_to_its_origin
+
+COMPARE = "/ui/compare"
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both(BREAKER_THRESHOLD="2")
+
+
+@pytest.mark.postgres_smoke
+def test_two_ticked_batches_are_compared_the_older_first(service: Service) -> None:
+    play(service, "r1", batch="x/first", task="t")
+    play(service, "r2", batch="second", task="t", reward=1.0)
+    assert 'name="run" value="x/first"' in page(service, "/")
+    answer = service.http.get("/ui/compare", params={"run": ["second", "x/first"]}, headers=BROWSER)
+    assert answer.status_code == 303
+    assert answer.headers["location"] == "/ui/compare?a=x%2Ffirst&b=second"
+    told = words(page(service, answer.headers["location"]))
+    assert "No difference is shown: +1.000, between" in told
+    assert "0.000 to 1.000 over the 1 task that both measured" in told
+    assert "1 batch ticked: tick two" in words(page(service, "/ui/compare?run=second"))
+
+
+def nights(service: Service) -> None:
+    for task, last, tonight, answer in (
+        ("up", 0.0, 1.0, None), ("down", 1.0, 0.0, None), ("same", 1.0, 1.0, None),
+        ("fake", 1.0, 0.0, DEAD),
+    ):  # fmt: skip
+        play(service, f"last-{task}", batch="last", task=task, reward=last)
+        play(service, f"now-{task}", answer, batch="tonight", task=task, reward=tonight)
+
+
+@pytest.mark.slow
+def test_a_comparison_names_what_broke_and_what_was_not_measured(service: Service) -> None:
+    nights(service)
+    html = page(service, "/ui/compare", a="last", b="tonight")
+    said = words(html)
+    assert "over the 3 tasks that both measured" in said
+    assert "down lower 1.000 0.000 -1.000" in said
+    assert "up higher 0.000 1.000 +1.000" in said
+    assert "fake not measured in B 1.000 not measured –" in said
+    assert "same unchanged 1.000 1.000 0" in said
+    assert "A last 0.750" in said
+    assert "B tonight 0.667" in said
+    assert 'href="/ui/rollouts/now-fake"' in html
+    assert "truezero compare last tonight" in said
+    only = words(page(service, "/ui/compare", a="last", b="tonight", change="fixed"))
+    assert "up higher" in only
+    assert "down lower" not in only
+
+
+@pytest.mark.slow
+def test_compared_tasks_are_sorted_filtered_and_leave_as_a_file(service: Service) -> None:
+    nights(service)
+    both: dict[str, Any] = {"a": "last", "b": "tonight"}
+
+    def order(**query: Any) -> list[str]:
+        return re.findall(r'<tr data-key="task (\w+)">', page(service, COMPARE, **both, **query))
+
+    assert order() == ["down", "up", "fake", "same"], "broken first"
+    assert order(order="desc") == order()[::-1]
+    assert order(sort="task") == ["down", "fake", "same", "up"]
+    assert order(sort="difference") == ["up", "same", "down", "fake"], "unknown last"
+    assert order(sort="difference", order="asc") == ["down", "same", "up", "fake"]
+    assert order(sort="a", order="asc")[0] == order(sort="b")[0] == "up"
+    html = page(service, COMPARE, **both, sort="task", text="A", change="unchanged")
+    assert re.findall(r'<tr data-key="task (\w+)">', html) == ["same"]
+    chips = re.findall(r'<a href="([^"]+)" aria-label="Remove the filter ([^"]+)"', html)
+    assert [(unescape(to), name) for to, name in chips] == [
+        ("?a=last&b=tonight&text=A&sort=task#tasks", "change unchanged"),
+        ("?a=last&b=tonight&change=unchanged&sort=task#tasks", "text A"),
+    ]
+    for label in ("Task ↑", "Change", "A", "B", "Difference"):
+        assert re.search(rf'<th scope="col"[^>]*><a href="[^"]+">{label}</a>', html), label
+    link = re.search(
+        r'<a href="\?([^"]+)" download>CSV</a>', page(service, COMPARE, **both, text="a")
+    )
+    assert link is not None
+    rows = list(csv.reader(io.StringIO(service.http.get(f"{COMPARE}?{unescape(link[1])}").text)))
+    assert [row[0] for row in rows[1:]] == order(text="a")
+    assert rows[0][:5] == ["task", "change", "score_a", "measured_a", "repeats_a"]
+    assert rows[1] == ["fake", "not measured in B", "1.0", "1", "1", "", "0", "1", ""]
+    file = service.http.get(COMPARE, params={**both, "file": "jsonl"}).text.splitlines()
+    told = {task["task"]: task["change"] for task in map(json.loads, file)}
+    assert told == {"up": "higher", "down": "lower", "same": "unchanged",
+                    "fake": "not measured in B"}, "the words of the page"  # fmt: skip
+    page(service, COMPARE, status=422, **both, sort="age")
+
+
+def test_an_interval_without_zero_is_called_a_difference(service: Service) -> None:
+    for n in range(4):
+        play(service, f"a{n}", batch="a", task=f"t{n}", reward=1.0)
+        play(service, f"b{n}", batch="b", task=f"t{n}", reward=0.0)
+    assert "B scores lower than A: -1.000" in words(page(service, "/ui/compare", a="a", b="b"))
+
+
+def test_what_cannot_be_compared_is_said(service: Service) -> None:
+    play(service, "r1", batch="one")
+    play(service, "r2", batch="two")
+    said = words(page(service, "/ui/compare", a="one", b="two"))
+    assert "No task was measured in both: nothing to compare." in said
+    assert "2 rollouts name none" in said
+    page(service, "/ui/compare", status=404, a="one", b="nobody")
+    page(service, "/ui/compare", status=422, a="one", b="two", change="worse")
+
+
+def test_it_quotes_nobody_and_keeps_to_its_origin(service: Service) -> None:
+    play(service, "dead", DEAD)
+    play(service, "fine")
+    quotes_nobody(page(service, f"{COMPARE}?a=b&b=b"))
+    keeps_to_its_origin(service, f"{COMPARE}?a=b&b=b")
+
+
+def test_its_words_are_in_the_glossary(service: Service) -> None:
+    play(service, "won", reward=1.0, task="t", repeat=0)
+    play(service, "dead", DEAD, task="u")
+    at = f"{COMPARE}?a=b&b=b"
+    assert asked_about(service, at) >= {"score", "measured", "coverage"}
+    assert headed_words(service, at) >= {"score", "measured"}
+
+
+def test_its_table_has_the_controls_of_every_table(service: Service) -> None:
+    play(service, "won", reward=1.0, task="t")
+    play(service, "dead", DEAD, task="u", batch="other")
+    has_the_same_controls(service, f"{COMPARE}?a=b&b=other&change=broken&sort=task", 2)
+
+
+def test_its_columns_are_as_chosen(service: Service) -> None:
+    chosen, others = ("difference",), ("Change", "A")
+    columns_are_as_chosen(service, f"{COMPARE}?a=b&b=b", chosen, others, "task,difference")
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "reach", "certain"),
+    [
+        (0.05, (-0.01, 0.09), 0.1, False),
+        (-0.3, (-0.45, -0.1), 0.5, True),
+        (3.0, (2.0, 4.0), 4.0, True),
+        (0.0, (-0.02, 0.02), 0.1, False),
+    ],
+)
+def test_a_difference_stands_around_zero(
+    value: float, interval: tuple[float, float], reach: float, certain: bool
+) -> None:
+    drawn = difference(value, interval)
+    assert drawn is not None
+    assert (drawn.reach, drawn.certain) == (reach, certain)
+    assert 0 <= drawn.low <= drawn.at <= drawn.high <= 100
+    assert drawn.at == pytest.approx(50 + 50 * value / reach, abs=0.01)
+
+
+def test_without_an_interval_no_difference_is_drawn() -> None:
+    assert difference(None, None) is None
+    assert difference(0.5, None) is None
