@@ -369,27 +369,6 @@ async def card(
 
 
 @reports_router.get(
-    "/batches/{batch:path}/rerun", response_model=models.Reruns, operation_id="list_reruns"
-)
-async def rerun(
-    service: Service,
-    batch: Annotated[str, BATCH],
-    parameters: Annotated[models.RerunParameters, Query()],
-) -> Response:
-    """List what a batch has to run again, by what is to be done first.
-
-    Each repeat of a task without a score is in one list, by its last attempt: attempts that
-    a later one superseded are in none. With `limit` or `after` the answer is a page: counts and
-    causes are over everything, as of the first page, and `items` are those of the page.
-    """
-    if parameters.limit is None and parameters.after is None:
-        return await json_answer(await reports.rerun(service, batch))
-    limit = parameters.limit or models.LONGEST_PAGE
-    page = await reports.rerun_page(service, batch, after=parameters.after, limit=limit)
-    return await json_answer(page)
-
-
-@reports_router.get(
     "/batches/{batch:path}/usage", response_model=models.BatchUsage, operation_id="get_usage"
 )
 async def usage(

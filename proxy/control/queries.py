@@ -209,8 +209,7 @@ def _timed(work: Callable[..., T], *args: Any) -> tuple[T, float]:
 PAGE = 1000  # rows read at once
 _CACHED_BATCHES = 32
 _CACHED_SUMMARIES = 500  # of batches, which lists show as well
-_CACHED_ANSWERS = 8  # whole lists of reruns, and totals of all tasks of a batch
-_CACHED_COUNTS = 50  # of reruns, for the pages of a list that follow the first
+_CACHED_ANSWERS = 8  # totals of all tasks of a batch
 # Rollouts that run are judged again at this rate at most, some of them at once: in between their
 # batch keeps its version. No more are saved up, lest they all be judged when several pages open.
 _REJUDGED_PER_S, REJUDGED_TOGETHER = 0.5, 2
@@ -314,12 +313,6 @@ class Service:
     )
     exclusions: VersionedCache[str, Any, Exclusion] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
-    )
-    reruns: VersionedCache[str, BatchVersion, dict[str, Any]] = field(
-        default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
-    )
-    rerun_counts: VersionedCache[str, BatchVersion, Any] = field(
-        default_factory=lambda: VersionedCache(_CACHED_COUNTS), init=False
     )
     task_totals: VersionedCache[str, BatchVersion, Computed[Sequence[TaskTotal]]] = field(
         default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False

@@ -18,4 +18,5 @@ NAMES = (
     "virtual_keys",
     "failures",
     "compare",
+    "reruns",
 )

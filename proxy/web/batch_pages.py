@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
-from fastapi.responses import JSONResponse
 
 from classifier.breakers import Phase, reset_command
 from classifier.fingerprints import Lane
@@ -22,8 +20,8 @@ from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import charts, format, list_pages, render
-from proxy.web.batch_tabs import BatchTab, OpenTab
+from proxy.web import charts, format, list_pages
+from proxy.web.batch_tabs import BatchTab, OpenTab, rerun_command
 from proxy.web.cards import printable
 from proxy.web.context import (
     Context,
@@ -39,7 +37,6 @@ from proxy.web.list_pages import RolloutsView
 from proxy.web.panels import PanelPlace
 from proxy.web.remedies import remedy
 from proxy.web.tables import TableView, read_table
-from truezero import models
 from truezero.printable import exclusion_words, measured_words
 
 # --- fitness to publish: the reasons against it, with counts ------------------------------------
@@ -50,7 +47,7 @@ class Reason(NamedTuple):
 
     times: int | None
     text: str
-    link: str
+    link: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,12 +71,18 @@ _OF_RERUNS = {
 }  # fmt: skip
 
 
-def publication_check(summary: Mapping[str, Any], reruns: RerunCounts) -> PublicationCheck:
-    """Check that a batch can be published, by its summary and the rollouts to run again."""
+def publication_check(
+    summary: Mapping[str, Any], reruns: RerunCounts, tabs: Sequence[BatchTab]
+) -> PublicationCheck:
+    """Check that a batch can be published, by its summary and the rollouts to run again.
+
+    Arguments:
+        tabs: of its page; one of them may list those rollouts.
+    """
     return PublicationCheck(
         valid=summary["valid"],
         head=_head(summary),
-        reasons=tuple(_reasons(summary, reruns)),
+        reasons=tuple(_reasons(summary, reruns, tabs)),
     )
 
 
@@ -97,15 +100,18 @@ def _head(summary: Mapping[str, Any]) -> str:
     return f"{measured}; the score over all of them lies between {worst:.3f} and {best:.3f}"
 
 
-def _reasons(summary: Mapping[str, Any], reruns: RerunCounts) -> list[Reason]:
+def _reasons(
+    summary: Mapping[str, Any], reruns: RerunCounts, tabs: Sequence[BatchTab]
+) -> list[Reason]:
+    listed = {kind: f"?tab={tab.name}#{kind}" for tab in tabs for kind in tab.sections}
     running = reruns.running
     reasons = [Reason(running, "still running", "?tab=rollouts&running=true")] if running else []
     never = summary["never_started"]
     for name, (one, many) in _OF_RERUNS.items():
         if count := reruns.kinds[name] - (never if name is Rerun.UNMEASURED else 0):
-            reasons.append(Reason(count, one if count == 1 else many, f"?tab=again#{name}"))
+            reasons.append(Reason(count, one if count == 1 else many, listed.get(name)))
     if never:
-        reasons.append(Reason(never, "never started", f"?tab=again#{Rerun.UNMEASURED}"))
+        reasons.append(Reason(never, "never started", listed.get(Rerun.UNMEASURED)))
     if picked := summary["retried_after_score_total"]:
         text = "run again although already scored: the first score counts"
         reasons.append(Reason(picked, text, "?tab=tasks"))
@@ -131,20 +137,11 @@ _TASK_KINDS: Mapping[TaskKind, str] = {
     TaskKind.GAPS: "lack a repeat",
     TaskKind.NONE: "not measured",
 }
-_COPIED = 500  # ids that a page holds to be copied; of more it has the command
 # The lists of a batch's rollouts if no filter is given: those not measured come first.
 _APART = (
     ("Not measured", (("reward", "null"), ("reward", "missing"))),
     ("Measured", (("reward", "nonzero"), ("reward", "zero"))),
 )
-_KINDS: Mapping[models.RerunName, tuple[str, str]] = {
-    "transient": ("Run again now", "The provider failed for a while."),
-    "fix_first": ("Fix first", "Each would fail again until its cause is fixed."),
-    "skipped": ("Skipped", "An open breaker did not admit them."),
-    "undecided": ("Undecided", "Evidence is missing, so nobody can say whether they count."),
-    "unmeasured": ("Not measured", "The provider did not fail, and there is no score."),
-}
-
 
 router = page_router()
 
@@ -175,12 +172,6 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
         registration_required=context.registration_required,
         live="",
     )
-
-
-@router.get("/ui/rerun.json")
-async def _rerun(context: Context, batch: Text) -> Response:
-    reruns = await reports.rerun(context.service, batch)
-    return JSONResponse(reruns, headers=dict(render.HEADERS))
 
 
 @router.get("/ui/batches/{batch:path}/card")
@@ -230,7 +221,7 @@ async def _batch(
         facts=facts,
         address=context.address(request),
         **facts,
-        **await chosen.read(OpenTab(context, request, batch, facts, show, text, number)),
+        **await chosen.read(OpenTab(context, request, batch, facts, tabs, show, text, number)),
         live=urlencode({"batch": batch}),
     )
 
@@ -250,7 +241,7 @@ async def _overview(tab: OpenTab) -> dict[str, Any]:
     return {
         "episodes": await batch_episodes(service, batch) if unmeasured else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
-        "publication": publication_check(summary, tab.facts["reruns"]),
+        "publication": publication_check(summary, tab.facts["reruns"], tab.tabs),
     }
 
 
@@ -363,7 +354,7 @@ async def _breakers(tab: OpenTab) -> dict[str, Any]:
             "more": each.cut,
             "remedy": _remedy(each.state.fingerprint),
             "reset": reset_command(batch),
-            "command": _rerun_command(tab.request, batch, "fix_first", "skipped"),
+            "command": rerun_command(tab.request, batch, "fix_first", "skipped"),
         }
         for each in stories
     ]
@@ -382,40 +373,6 @@ def _remedy(fingerprint: str | None) -> str:
     return remedy(fingerprint or "", known, None)
 
 
-_USUAL_URL = "http://127.0.0.1:8383"  # the command line's, if it is given no other
-
-
-def _rerun_command(request: Request, batch: str, *kinds: str) -> str:
-    """Return the command that prints a command for each repeat of some kinds, as it stands."""
-    words = ["truezero", "rerun", batch]
-    for kind in kinds:
-        words += ["--only", kind]
-    url = str(request.base_url).rstrip("/")
-    words += [] if url == _USUAL_URL else ["--url", url]
-    return shlex.join([*words, "--command"])
-
-
-async def _again(tab: OpenTab) -> dict[str, Any]:
-    batch, request = tab.batch, tab.request
-    reruns = await reports.rerun(tab.context.service, batch)
-    kinds = [
-        (name, *words, reruns[name], _ids(reruns[name]), _rerun_command(request, batch, name))
-        for name, words in _KINDS.items()
-    ]
-    return {
-        "kinds": kinds,
-        "running": reruns["running"],
-        "total": sum(reruns[name]["count"] for name in _KINDS),
-        "json_path": "/ui/rerun.json?" + urlencode({"batch": batch}),
-        "copied": _COPIED,
-    }
-
-
-def _ids(kind: Mapping[str, Any]) -> list[str]:
-    names = (item["rollout_id"] for group in kind["groups"] for item in group["items"])
-    return [name for name in names if name is not None]
-
-
 TABS = (
     BatchTab(name="overview", label="Overview", template="batch_overview.html", read=_overview),
     BatchTab(name="rollouts", label="Rollouts", template="batch_rollouts.html", read=_rollouts),
@@ -428,6 +385,5 @@ TABS = (
         read=_breakers,
         mark=_open_breakers,
     ),
-    BatchTab(name="again", label="Run again", template="batch_again.html", read=_again),
 )
 """The kernel's own tabs, in their order; those of features follow them."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import shlex
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fastapi import Request
 
+from classifier.reruns import Rerun
 from proxy.web.context import PageContext
 
 Facts = Mapping[str, Any]
@@ -15,7 +17,7 @@ Facts = Mapping[str, Any]
 
 
 class OpenTab(NamedTuple):
-    """A tab that is asked for: of which batch, by which request.
+    """A tab that is asked for: of which batch, by which request, among which tabs.
 
     ``show``, ``text`` and ``number`` are what an address may say of any tab: what is listed, a
     text that it has, and the page of the list.
@@ -25,6 +27,7 @@ class OpenTab(NamedTuple):
     request: Request
     batch: str
     facts: Facts
+    tabs: Sequence[BatchTab]
     show: str = ""
     text: str = ""
     number: int = 1
@@ -39,6 +42,7 @@ class BatchTab:
     """One tab: its name in addresses, its label, and its template, which extends `batch_tab.html`.
 
     ``read`` returns the template's values. ``mark``: words that stand beside the label.
+    ``sections``: the anchors of its parts that list repeats to run again, one of each `Rerun`.
     """
 
     name: str
@@ -46,3 +50,17 @@ class BatchTab:
     template: str
     read: Callable[[OpenTab], Awaitable[dict[str, Any]]]
     mark: Callable[[Facts], str | None] = _no_mark
+    sections: frozenset[Rerun] = frozenset()
+
+
+_USUAL_URL = "http://127.0.0.1:8383"  # the command line's, if it is given no other
+
+
+def rerun_command(request: Request, batch: str, *kinds: str) -> str:
+    """Return the command that prints a command for each repeat of some kinds, as it stands."""
+    words = ["truezero", "rerun", batch]
+    for kind in kinds:
+        words += ["--only", kind]
+    url = str(request.base_url).rstrip("/")
+    words += [] if url == _USUAL_URL else ["--url", url]
+    return shlex.join([*words, "--command"])

@@ -6,7 +6,7 @@ import pytest
 
 from proxy.control.reports import DEFAULT
 from proxy.store.batches import DIMENSIONS
-from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import play
 from truezero import models
@@ -19,8 +19,6 @@ def service(services: Services) -> Service:
 
 def test_answers_are_as_they_are_described(service: Service) -> None:
     play(service, "a", batch="x/y", task="t", reward=1.0)
-    rerun = service.get("/batches/x%2Fy/rerun")
-    assert models.Reruns.model_validate(rerun).model_dump(mode="json") == rerun
     usage = service.get("/batches/x%2Fy/usage", by="model,upstream,role,task")
     assert models.BatchUsage.model_validate(usage).model_dump(mode="json") == usage
 
@@ -28,22 +26,3 @@ def test_answers_are_as_they_are_described(service: Service) -> None:
 def test_the_models_know_every_name_of_the_service() -> None:
     assert set(models.USAGE_DIMENSIONS) == set(DIMENSIONS)
     assert set(DEFAULT) < set(DIMENSIONS)
-
-
-@pytest.mark.parametrize(
-    ("query", "field", "message"),
-    [
-        ("limit=0", "limit", "greater than or equal to 1"),
-        ("limit=1001", "limit", "less than or equal to 1000"),
-        ("limit=x", "limit", "valid integer"),
-        ("after=x", "after", "not a valid page cursor"),
-        ("kind=transient", "kind", "unknown parameter; a list takes after, limit"),
-    ],
-)
-def test_an_unreadable_parameter_of_reruns_is_named(
-    service: Service, query: str, field: str, message: str
-) -> None:
-    play(service, "a")
-    detail = problem(service.http.get(f"/batches/b/rerun?{query}"), 422, "invalid")["detail"]
-    assert detail.startswith(f"{field}: ")
-    assert message in detail

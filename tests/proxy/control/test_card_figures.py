@@ -148,7 +148,7 @@ def test_a_card_shows_the_summary_after_long_histories(history: History, data: A
 @given(data=st.data())
 def test_the_calls_of_an_export_give_the_verdicts_that_stand(history: History, data: Any) -> None:
     """Late calls are not among them, whatever the time between an outcome and them."""
-    histories._begin_anew(history)
+    histories.begin_anew(history)
     for _ in range(6):
         run_of(history, data.draw)
     history.now += 3600
@@ -160,7 +160,7 @@ def test_the_calls_of_an_export_give_the_verdicts_that_stand(history: History, d
 
 
 def _after_any_history(of: History, draw: Any, steps: int) -> None:
-    histories._begin_anew(of)
+    histories.begin_anew(of)
     known: list[Callable[[History, Any], None]] = [*STEPS, *[run_of] * len(STEPS)]
     for step in [run_of, run_of, *draw(st.permutations(known))[:steps]]:
         step(of, draw)

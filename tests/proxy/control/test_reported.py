@@ -68,8 +68,6 @@ def test_several_rewards_of_which_none_is_the_score_are_none_and_say_the_fix(
     assert (listed["no_score"], listed["score_all"]) == (f"no score: {SEVERAL}", None)
     checked = service.get("/batches/b/check")
     assert (checked["valid"], checked["lines"]) == (False, [f"no score: {SEVERAL}"])
-    (group,) = service.get("/batches/b/rerun")["unmeasured"]["groups"]
-    assert (group["cause"], group["fix"], group["count"]) == ("score_key", SEVERAL, 3)
     groups = service.get("/batches/b/groups")["items"]
     assert {(each["valid"][0], each["no_score"]) for each in groups} == {(False, SEVERAL)}
 

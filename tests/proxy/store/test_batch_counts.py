@@ -25,16 +25,15 @@ from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
 from classifier.rollup import (
     UNIT,
     CountedRollout,
-    Counts,
     NoteKind,
     PartialTotals,
     kind_of,
     part_of,
 )
 from classifier.totals import sum_known
-from classifier.verdicts import Health, Policy, Retry, Subcategory, Verdict
+from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
-from proxy.control.reports import _added_up, _all
+from proxy.control.reports import _added_up
 from proxy.features.prune.deletion import prune
 from proxy.store import listing, schema, sqlite
 from proxy.store.admin import archive
@@ -275,9 +274,9 @@ _EXAMPLES = (settings.default or settings()).max_examples
 _ON_ONE = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 
-def _populate(of: History, draw: Any) -> None:
+def populate(of: History, draw: Any) -> None:
     """Begin with rollouts that have verdicts, most of them in one batch."""
-    _begin_anew(of)
+    begin_anew(of)
     for step in (*[register] * 12, *[judged] * 10):
         step(of, draw)
 
@@ -286,7 +285,7 @@ def _populate(of: History, draw: Any) -> None:
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) -> None:
     """Every kind of step, in an order that hypothesis chooses; counted when all are over."""
-    _populate(history, data.draw)
+    populate(history, data.draw)
     check(history.database, "registrations and verdicts")
     for step in data.draw(st.permutations([*dict.fromkeys(STEPS), judged])):
         step(history, data.draw)
@@ -297,7 +296,7 @@ def test_it_is_what_all_rows_give_after_many_steps(history: History, data: Any) 
 @settings(max_examples=_EXAMPLES // 3, suppress_health_check=_ON_ONE)
 @given(data=st.data())
 def test_it_is_what_all_rows_give_after_any_history(history: History, data: Any) -> None:
-    _populate(history, data.draw)
+    populate(history, data.draw)
     for _ in range(data.draw(st.integers(1, 5))):
         for _ in range(3):
             step = data.draw(st.sampled_from(STEPS))
@@ -410,7 +409,7 @@ def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.M
     database.close()
 
 
-def _begin_anew(of: History) -> None:
+def begin_anew(of: History) -> None:
     tables = [table for table in metadata.sorted_tables if table.name not in ("server", "workers")]
     of.database.change(lambda c: [c.execute(table.delete()) for table in (*tables, *DERIVED)])
     of.database.calls.forget_rollouts()
@@ -552,7 +551,6 @@ def _check_summary(
         assert value == (pytest.approx(other, abs=1e-12) if isinstance(other, float) else other)
     assert len(summed.retry) == counts["retry"]
     assert set(declared_in(counts)) <= {"m", "n"}
-    _check_reruns(database, batch, counts)
     _check_usage(database, batch)
 
 
@@ -593,15 +591,6 @@ def _check_usage(database: Database, batch: str) -> None:
                     assert value == (other[name] and pytest.approx(other[name], abs=1e-5)), name
                 else:
                     assert value == other[name], name
-
-
-def _check_reruns(database: Database, batch: str, counts: Counts) -> None:
-    """Compare with the lists of what to run again, made of the rows."""
-    for policy in (Policy(repetition=2), Policy(repetition=0)):
-        listed = database.read(_all, batch, policy)
-        assert RerunCounts.of(counts, policy) == RerunCounts(
-            running=listed["running"], kinds={kind: listed[kind]["count"] for kind in Rerun}
-        )
 
 
 # --- What counts alike is stored with the verdict, and known as it is read -----------------------

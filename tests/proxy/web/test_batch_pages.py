@@ -7,34 +7,29 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from html import unescape
-from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from click.testing import CliRunner
-from sqlalchemy import select
 
 from proxy.control_plane import ControlPlane
 from proxy.store.database import Database
-from proxy.store.tables import rollouts
 from proxy.web import batch_pages
 from proxy.web.panels import BatchAction
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.store.test_verdicts import verdict
-from tests.proxy.web.test_pages import BROWSER, DEAD, listed, page, play, words
+from tests.proxy.web.test_pages import BROWSER, DEAD, TABS, listed, page, play, words
 from truezero.cli import app as command_line
 
 DOWN = answers.FAILURES[answers.Api.CHAT][answers.Fault.PROVIDER_ERROR]
 LARGEST = 150_000  # bytes of a page, without pictures
-TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
 UNCOUNTED = answers.whole({"choices": [{"message": {"content": "so"}}]})
 
 
@@ -105,12 +100,11 @@ def test_the_first_screen_answers_whether_it_can_be_published(service: Service) 
     assert "Measurement card 1.000" in words(page(service, "/ui/batches/b/card")).replace(
         " b ", " "
     )
-    for kind, text in (
-        ("transient", "<b>1</b> provider failure that can be run again now"),
-        ("fix_first", "<b>1</b> failed for a cause that has to be fixed first"),
+    for text in (
+        "<b>1</b> provider failure that can be run again now",
+        "<b>1</b> failed for a cause that has to be fixed first",
     ):
-        assert f'<a href="?tab=again#{kind}">{text}</a>' in html
-        assert f'id="{kind}"' in page(service, "/ui/batches/b", tab="again")
+        assert text in html
 
 
 def test_each_tab_has_an_address_and_is_marked(service: Service) -> None:
@@ -279,30 +273,6 @@ def test_costs_say_how_many_calls_have_no_price(service: Service) -> None:
     assert re.search(r"By role .* agent .* By upstream .* openai ", said)
 
 
-def test_what_to_run_again_can_be_copied(service: Service) -> None:
-    play(service, "a b", DOWN, task="t", repeat=0, attempt=0)
-    play(service, "dead", DEAD, task="u")
-    html = page(service, "/ui/batches/b", tab="again")
-    said = words(html)
-    assert "Run again now · 1" in said
-    assert "Fix first · 1" in said
-    assert "replace the API key" in said
-    assert 'href="/ui/rollouts/a%20b"' in html
-    assert 'data-copy="a b"' in html
-    assert f"truezero rerun b --only transient --url {origin(service)} --command" in said
-    assert 'href="/ui/rerun.json?batch=b"' in html
-    told = service.http.get("/ui/rerun.json?batch=b", headers=BROWSER).json()
-    assert told == service.get("/batches/b/rerun")
-    play(service, "again", task="t", repeat=0, attempt=1, reward=1.0)
-    assert "Run again now" not in words(page(service, "/ui/batches/b", tab="again"))
-    play(service, "good", batch="other", task="t")
-    assert "Nothing to run again" in page(service, "/ui/batches/other", tab="again")
-
-
-def origin(service: Service) -> str:
-    return str(service.http.base_url).rstrip("/")
-
-
 def told_by(command: str) -> list[str]:
     """The lines that a command of `truezero` prints, in this process."""
     name, *rest = shlex.split(command)
@@ -310,43 +280,6 @@ def told_by(command: str) -> list[str]:
     done = CliRunner().invoke(command_line, rest)
     assert done.exit_code == 0, done.output
     return done.stdout.splitlines()
-
-
-def pasted(command: str, **environment: str) -> list[str]:
-    """The lines that a command prints in a shell whose PATH has this `truezero`."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", command], env={"PATH": path, "HOME": os.environ["HOME"], **environment},
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return done.stdout.splitlines()
-
-
-@pytest.mark.postgres_smoke
-@pytest.mark.slow
-def test_the_command_to_run_again_registers_the_same_task_model_and_policy(
-    service: Service,
-) -> None:
-    policy = {"max_steps": "exclude", "validity": "suspect"}
-    placed = {"model": "gpt-5-mini", "task": "a b", "repeat": 1, "repeats": 2}
-    play(service, "down", DOWN, attempt=0, policy=policy, **placed)
-    html = page(service, "/ui/batches/b", tab="again")
-    failed, missing = re.findall(r'data-copy="(truezero rerun [^"]*)"', html)
-    (line,) = pasted(unescape(missing))
-    assert "--repeat 0 --repeats 2 --attempt 0 --model gpt-5-mini --upstream openai" in line
-    (line,) = pasted(unescape(failed))
-    pasted(f"{line} || true", AGENT="true")
-    again = [each for each in service.get("/rollouts", batch="b")["items"] if each["id"] != "down"]
-    (rollout,) = again
-    expected = {**placed, **policy, "attempt": 1, "upstream": "openai"}
-    columns = (rollouts.c[name] for name in expected)
-    with closing(Database(service.database)) as database:
-        registered = database.read(
-            lambda connection: connection.execute(
-                select(*columns).where(rollouts.c.id == rollout["id"])
-            ).one()
-        )
-    assert registered._asdict() == expected
 
 
 def test_a_breakers_story_says_who_failed_who_was_skipped_and_what_to_do(service: Service) -> None:

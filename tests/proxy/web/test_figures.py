@@ -29,6 +29,7 @@ from tests.fakes import answers
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, DOWN
+from tests.proxy.web.test_pages import TABS
 from truezero.cli import app as command_line
 from truezero.models.batches import (
     BatchItem,
@@ -134,7 +135,6 @@ def counted_of(service: Service) -> CountedBatch:
 # Each yields the name of a figure and its value there; of pages, its text.
 
 TEXT = {"accept": "text/html", "user-agent": "Mozilla/5.0"}
-TABS = ("overview", "rollouts", "tasks", "cost", "breakers", "again")
 _SHOWN = re.compile(r'<(?:a href="([^"]*)"|span) data-figure="([^"]+)">([^<]*)<')
 
 

@@ -21,7 +21,7 @@ from tests.fakes.provider import Wait
 from tests.proxy.api.test_routes import Service, serving
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import CHAT, play
-from tests.proxy.web.test_pages import page, words
+from tests.proxy.web.test_pages import TABS, page, words
 from tests.waiting import until
 from truezero.cli import app as command_line
 
@@ -349,7 +349,7 @@ def test_what_runs_is_one_number_judged_or_not(service: Service) -> None:
     for judged in ((), ("one",), ("one", "two", "three")):
         for name in judged:
             service.get(f"/rollouts/{name}/verdict")
-        for tab in ("overview", "again"):
+        for tab in TABS:
             said = words(page(service, "/ui/batches/live", tab=tab))
             assert "4 rollouts · 3 running" in said
         assert "3 running" in batches_page(service)

@@ -17,8 +17,10 @@ import pytest
 
 from classifier.records import Ending
 from proxy.features.budgets.store import Budgets
+from proxy.plane import planes
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch
+from proxy.web import batch_pages
 from tests.builders import limit_reached
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
@@ -81,10 +83,12 @@ def words(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
+TABS = [
+    each.name for each in (*batch_pages.TABS, *(tab for plane in planes() for tab in plane.tabs))
+]
 PAGES = (
     "/",
-    *(f"/ui/batches/b?tab={tab}"
-      for tab in ("overview", "rollouts", "tasks", "cost", "breakers", "again")),
+    *(f"/ui/batches/b?tab={tab}" for tab in TABS),
     "/ui/rollouts", "/ui/rollouts/dead", "/ui/upstreams", "/ui/find",
 )  # fmt: skip
 
@@ -140,7 +144,7 @@ def test_pages_give_the_answers_that_rest_gives(service: Service) -> None:
 
 
 @pytest.mark.postgres_smoke
-def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -> None:
+def test_a_batch_shows_causes_and_breakers(service: Service) -> None:
     for name in ("dead", "dead-2"):
         play(service, name, DEAD)
     play(service, "slow", LIMITED, upstream=None, model=None)
@@ -149,8 +153,6 @@ def test_a_batch_shows_causes_breakers_and_whom_to_run_again(service: Service) -
     assert "auth:401" in said
     held = words(page(service, "/ui/batches/b", tab="breakers"))
     assert re.search(r"stopped calling openai/gpt-5 · key-\w+ open .*auth:401 .*at 2 of 2", held)
-    again = words(page(service, "/ui/batches/b", tab="again"))
-    assert re.search(r"Fix first · 2 .* dead-2 .* Skipped · 1 .* slow", again)
     assert 'aria-label="Failed calls from' in html
     assert "2 auth, 1 rate limit" in html
 
