@@ -6,8 +6,8 @@ None holds a prompt, a completion or a key.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
 from typing import Annotated, NamedTuple, TypeAlias
@@ -307,6 +307,17 @@ class Exchange:
         if self.cause is not None and self.cause.reason in _SILENCE:
             return True
         return self.ending is Ending.TIMED_OUT or self.status in _TIMED_OUT
+
+
+def check_order(cls: type, names: Iterable[str]) -> None:
+    """Check that a dataclass's arguments are these, in this order: of one built by position.
+
+    Raises:
+        TypeError: a field was added, moved or removed, and the values were not.
+    """
+    declared_order = tuple(each.name for each in fields(cls) if each.init)
+    if tuple(names) != declared_order:
+        raise TypeError(f"{cls.__name__} is built by position, and not as it declares its fields")
 
 
 class RecordedField(NamedTuple):

@@ -26,6 +26,7 @@ from classifier.records import (
     Timing,
     Usage,
     UsageSource,
+    check_order,
 )
 from proxy.capture.answer_content import NOTHING, WORD, content_of, keyed_hash
 from proxy.capture.request import Call, CapturedRequest, Conversations, HeadFacts, id_hash
@@ -127,6 +128,49 @@ def exchange_in_flight(request: CapturedRequest, api: str) -> Exchange:
     )
 
 
+# `finished_exchange` and `_usage` build by position: names take four times the time. Their values
+# stand in these rows.
+REQUEST_ORDER = (
+    "id", "rollout_id", "upstream", "api", "timing", "kind", "method",
+    "role", "model", "answered_model", "status", "ending", "streamed",
+)  # fmt: skip
+ANSWER_ORDER = (
+    "usage",
+    "finish_reason",
+    "tool_calls",
+    "output_seen",
+    "content_seen",
+    "has_tools", "cause", "provider_request_id", "request_bytes", "response_bytes",
+    "request_digest",
+    "sdk_retry",
+    "response_digest",
+    "pending",
+)  # fmt: skip
+CHECKED_ORDER = (
+    "attribution", "key_digest", "injected", "unreadable_reason",
+    "selector_digest",
+    "key_source",
+    "model_ambiguous",
+    "held", "output_limit", "prompt_words", "continues", "begun_elsewhere",
+    "written_call",
+    "fallback",
+    "served_by",
+    "system_fingerprint",
+    "weight_version",
+    "answer_state", "inferred", "output_digest", "output_reads_as",
+    "held_s",
+    "billed_as",
+    "traceparent",
+)  # fmt: skip
+USAGE_ORDER = (
+    "input_tokens", "output_tokens", "cached_input_tokens",
+    "cache_write_tokens", "reasoning_tokens", "total_tokens",
+    "input_total", "output_total", "source", "cost_usd",
+)  # fmt: skip
+check_order(Exchange, REQUEST_ORDER + ANSWER_ORDER + CHECKED_ORDER)
+check_order(Usage, USAGE_ORDER)
+
+
 def finished_exchange(
     request: CapturedRequest,
     head: ResponseHead,
@@ -202,8 +246,7 @@ def finished_exchange(
         hashed = keyed_hash(request.salt)(f"{call.rollout_id}\n{text}".encode("utf-8", "replace"))
         digest = hashed.hexdigest() if " " in text or len(text) >= WORD else None
         tells = None if MAY_TELL.search(text) is None else reads_as(text)
-    # By position, and in parts: names take twice the time, and so does a call with over thirty
-    # arguments, which Python collects in a list one by one.
+    # In parts, since Python collects over thirty arguments in a list one by one.
     request_fields = (
         call.id, call.rollout_id, call.upstream, payloads.api, timing, kind, call.method,
         call.role, route.model or model, reading.model, head.status, ending, streamed,
@@ -331,7 +374,7 @@ def _usage(
         if source is _ABSENT and _has_counts(reading):
             source = UsageSource.HEADER
     input_total, output_total = totals(reading)
-    return Usage(  # by position, as above
+    return Usage(
         reading.input_tokens, reading.output_tokens, reading.cached_input_tokens,
         reading.cache_write_tokens, reading.reasoning_tokens, reading.total_tokens,
         input_total, output_total, source, reading.cost_usd,

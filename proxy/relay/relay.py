@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from classifier.records import UNATTRIBUTED, KeySource
+from classifier.records import UNATTRIBUTED, KeySource, check_order
 from proxy.capture import usage_injection
 from proxy.capture.request import Call, head_facts
 from proxy.capture.usage_injection import with_usage
@@ -36,6 +36,15 @@ log = logging.getLogger("truezero")
 
 _PLANS = 1024  # kept, of the heads that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept
+
+CALL_ORDER = (
+    "id", "rollout_id", "upstream", "method",
+    "path", "started_at", "began", "request_headers", "query",
+    "role", "attribution", "key_digest", "injected", "key_source",
+    "client",
+)  # fmt: skip
+"""How `AgentConnection` builds a call: its values stand in these rows."""
+check_order(Call, CALL_ORDER)
 
 
 class Relay:
@@ -268,11 +277,22 @@ class Relay:
         else:
             plan.signer, origin = None, stand_in
         call = Call(
-            context.new_id(), target.rollout_id, target.upstream.name,
-            request.head.method, target.path, context.wall(), context.clock(),
-            request.head.headers, target.query, target.role, target.attribution,
-            plan.key_digest, stand_in is not None, plan.key_source, request.client,
-        )  # fmt: skip
+            id=context.new_id(),
+            rollout_id=target.rollout_id,
+            upstream=target.upstream.name,
+            method=request.head.method,
+            path=target.path,
+            started_at=context.wall(),
+            began=context.clock(),
+            request_headers=request.head.headers,
+            query=target.query,
+            role=target.role,
+            attribution=target.attribution,
+            key_digest=plan.key_digest,
+            injected=stand_in is not None,
+            key_source=plan.key_source,
+            client=request.client,
+        )
         of_kind = HeldCall if holds else RelayedCall
         loop = asyncio.get_running_loop()
         relayed = of_kind(context, call, plan, request, tasks, origin, loop, stand_in)
@@ -341,7 +361,7 @@ class AgentConnection:
                 if parsed is not None and parsed.get("stream") is True:
                     sent = with_usage(body) or body
                     length = b"%d" % len(sent)
-            call = Call(  # by position: a third of the time
+            call = Call(  # by position, as CALL_ORDER: a third of the time
                 context.new_id(), target.rollout_id, target.upstream.name, head.method,
                 target.path, context.wall(), context.clock(), head.headers, target.query,
                 target.role, target.attribution, plan.key_digest, False, plan.key_source,
