@@ -121,6 +121,7 @@ _HOT = tuple(
         "features/pace": (
             "hold",
             "lane_pace",
+            "learnt_limits",
             "pacer",
         ),
         "features/websocket": (

@@ -5,9 +5,8 @@ here instead of meeting a 429. Nothing in this module reads a clock, so that tes
 their own: ``now`` is monotonic seconds everywhere.
 
 Limits are those that answers state in their heads (see `stated_limits`), those that the operator
-gives, and, where a 429 comes that neither explains, a rate and a number of calls at once.
-That rate is what was let in from one 429 to the next; it is neared slowly and passed slowly, and
-the further from it the faster (as TCP's CUBIC does it, RFC 9438).
+gives, and, if a 429 comes that neither explains, a rate and a number of calls at once that are
+learnt of it (see `learnt_limits`).
 
 What answers state binds other rollouts than the one that was told once a second one is told too.
 """
@@ -20,6 +19,19 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from proxy.features.pace.learnt_limits import (
+    FEWEST_AT_ONCE,
+    LearntLimit,
+    at_least,
+    in_vain,
+    number_stands,
+    pause_after,
+    rate_between,
+    same_rate,
+    shown_at_once,
+    tells_number,
+    tells_rate,
+)
 from proxy.features.pace.settings import GivenPace
 from proxy.features.pace.stated_limits import Allowance, Unit
 
@@ -32,24 +44,6 @@ _NEAR = 0.25  # by which a period that was worked out may differ from one of tho
 _RESERVE = 0.02  # of a limit: calls overtake each other on their way
 _UPWARDS = 0.05  # of a limit, by which the provider must have more than we think
 _BURST_S = 10.0  # of a given limit that may go at once: most providers smooth theirs
-_DROP = 0.1  # of the rate that a 429 taught, right after it
-_BACK_S = 20.0  # after which it is that rate again
-_BACK_CALLS = 10.0  # later by so many calls
-_DOUBLED_S = 20.0  # in which a rate doubles that was passed by _DROP without a 429
-_SHORT_S = 2.0  # without a call let in: no window's end is waited for
-_TELLING = 5  # calls let in, from which a rate is told
-_WELL = 20  # calls let in, from which it is told well
-_SLOWEST = 0.2  # calls a second, however many 429s come
-_NEARLY = 0.05  # by which two processes' rates differ that the same 429s taught
-_TELLING_S = 2.5  # the time that they take at least, as processes report each second
-_IN_VAIN = 3  # 429s in a row, from which all wait for one call to be let in
-_PAUSE_S = 0.5  # between calls in vain, at first
-_LONGEST_PAUSE_S = 8.0
-_FORGIVEN_S = 600.0  # without a 429, after which a learnt rate is forgotten
-_FEW = 16  # calls at once, up to which a rate is learnt in any case
-_SLOW_S = 2.0  # to be answered, from which none is but of a window
-_ONE_MORE = 0.1  # calls at once, added each second
-_FEWEST = 2  # calls at once, however many 429s come
 _TRY_S = 1.0  # between calls of others while only one rollout was told of a limit
 _OF_TIMEOUT = 0.5  # of a client's own time-out, that a call may wait of it
 
@@ -378,71 +372,35 @@ class ExpectedUsage:
 
 
 @dataclass(frozen=True, slots=True)
-class Taught:
-    """A limit of a whole lane that a 429 taught, ``value``, and when.
-
-    A rate falls a little below it, comes back to it and stays near it, and then rises faster and
-    faster; a number of calls at once rises evenly.
-    """
-
-    value: float
-    at: float
-
-    def rate(self, now: float) -> float:
-        """Return the calls a second."""
-        if self._is_forgotten(now):
-            return math.inf
-        past = max(0.0, now - self.at) / self.back_s  # clocks of replicas differ
-        faster_s = (past - 2) * self.back_s
-        if faster_s > 0:
-            return self.value * (1 + _DROP) * 2 ** (faster_s / _DOUBLED_S)
-        return self.value * (1 - _DROP * (1 - past) ** 3)
-
-    @property
-    def back_s(self) -> float:
-        """The time after which a rate is as high again as it was taught, in seconds."""
-        return _BACK_S + _BACK_CALLS / self.value
-
-    def at_once(self, now: float) -> float:
-        """Return the calls at once."""
-        return math.inf if self._is_forgotten(now) else self.value + _ONE_MORE * (now - self.at)
-
-    def _is_forgotten(self, now: float) -> bool:
-        return now - self.at > _FORGIVEN_S
-
-
-@dataclass(frozen=True, slots=True)
 class Load:
-    """A process's part of a lane's calls, and the limits that 429s taught it of the whole lane.
+    """A process's part of a lane's calls, and the limits of the whole lane that it learnt.
 
     ``answered`` is in calls a second. ``rate`` and ``at_once`` are None before a 429 came.
     """
 
     in_flight: float = 0.0
     answered: float = 0.0
-    rate: Taught | None = None
-    at_once: Taught | None = None
+    rate: LearntLimit | None = None
+    at_once: LearntLimit | None = None
 
 
-class LearntLimits:
-    """The limits of a whole lane that 429s teach: a ``rate``, and a number of calls ``at_once``.
+class LimitEstimator:
+    """Counts what a whole lane's calls met, and learns its limits: `learnt_limits` says how.
 
-    A lesson begins with a 429 and ends with the first call that is let in after it: what was let in
-    between the ends of two lessons is what the provider lets in, if its limit is a bucket or a
-    window, whatever its length.
+    They are a ``rate``, and a number of calls ``at_once``; None before a 429 came.
     """
 
     def __init__(self, now: float) -> None:
-        self.rate: Taught | None = None
-        self.at_once: Taught | None = None
-        self._since = now  # the end of the last lesson that told a rate
+        self.rate: LearntLimit | None = None
+        self.at_once: LearntLimit | None = None
+        self._since = now  # the end of the last episode that told a rate
         self._let_in = 0  # calls since
         self._was_free = False  # nothing had to wait for the rate, at some time since
-        self._began = -math.inf  # the last lesson's 429
+        self._began = -math.inf  # the last episode's 429
         self._is_open = False
         self._met_rate = math.inf  # at which it came
         self._of_many = False  # it tells of calls at once, unless it lasts
-        self._before: Taught | None = None  # `at_once` before it
+        self._before: LearntLimit | None = None  # `at_once` before it
         self._peak = 0.0  # calls at once that were all let in, of those sent since it
         self._shown = 0  # calls that were
         self._vain = 0  # 429s in a row
@@ -451,7 +409,7 @@ class LearntLimits:
         self._paused_until = -math.inf
 
     def let_in_rate(self, now: float) -> float:
-        """Return how many calls were let in each second, since the last lesson."""
+        """Return how many calls were let in each second, since the last episode."""
         return self._let_in / max(now - self._since, 1.0)
 
     def wait(self, now: float) -> float:
@@ -459,16 +417,16 @@ class LearntLimits:
         return self._paused_until - now
 
     def send(self, now: float) -> None:
-        """Take that a call is sent."""
+        """Note that a call is sent."""
         if self._pause_s:
             self._paused_until = now + self._pause_s
 
     def note_free(self) -> None:
-        """Take that a call did not wait for the rate: what is let in may be less than the limit."""
+        """Note a call that did not wait for the rate: less is let in than the limit allows."""
         self._was_free = True
 
     def let_in(self, turn: Turn, now: float, others: float) -> bool:
-        """Take that a call was let in; True if that changed the rate.
+        """Note a call that was let in; True if that changed the rate.
 
         Arguments:
             others: calls a second that other processes were let in.
@@ -484,7 +442,7 @@ class LearntLimits:
         if self._is_open:
             self._is_open = False
             if self._of_many:
-                if vain < _IN_VAIN and turn.sent_at - self._began < _SHORT_S:
+                if number_stands(vain, turn.sent_at - self._began):
                     return False
                 self.at_once = self._before
             return self._learn_rate(turn.sent_at, others)
@@ -493,7 +451,7 @@ class LearntLimits:
         return False
 
     def refuse(self, turn: Turn, now: float, under_way: float) -> bool:
-        """Take that a call met a 429; True if that changed the rate.
+        """Note a call that met a 429; True if that changed the rate.
 
         Arguments:
             under_way: the lane's other calls.
@@ -501,23 +459,23 @@ class LearntLimits:
         if turn.sent_at is None or turn.sent_at <= self._began:
             # Of many refusals at once the last one shows best how many were let in.
             if self._is_open and self.at_once is not None and self.at_once.at == self._began:
-                let_in = max(_FEWEST, under_way, 0.0 if self._of_many else self._peak)
-                self.at_once = Taught(min(self.at_once.value, let_in), self._began)
+                let_in = shown_at_once(under_way, 0.0 if self._of_many else self._peak)
+                self.at_once = LearntLimit(min(self.at_once.value, let_in), self._began)
             return False
         if self._is_open:
             self._vain += 1
-            if self._vain >= _IN_VAIN or not under_way:
-                self._pause_s = min(max(2 * self._pause_s, _PAUSE_S), _LONGEST_PAUSE_S)
+            if in_vain(self._vain) or not under_way:
+                self._pause_s = pause_after(self._pause_s)
                 self._paused_until = now + self._pause_s
             return False
-        let_in = max(_FEWEST, under_way, self._peak)
+        let_in = shown_at_once(under_way, self._peak)
         self._before = self.at_once
-        self._of_many = let_in > _FEW or self._latency_s > _SLOW_S
+        self._of_many = tells_number(let_in, self._latency_s)
         if self._of_many:
             most = math.inf if self.at_once is None else self.at_once.at_once(now)
-            self.at_once = Taught(min(max(_FEWEST, under_way), most), now)
+            self.at_once = LearntLimit(min(shown_at_once(under_way, 0.0), most), now)
         elif self.at_once is None or self._shown >= self.at_once.value:
-            self.at_once = Taught(let_in, now)
+            self.at_once = LearntLimit(let_in, now)
         self._begin(now)
         self._is_open = True
         if self.rate is None:
@@ -525,7 +483,7 @@ class LearntLimits:
         self._met_rate = self.rate.rate(now)
         if self._of_many:
             return False
-        self.rate = Taught(self.rate.value, now)
+        self.rate = LearntLimit(self.rate.value, now)
         return True
 
     def _begin(self, now: float) -> None:
@@ -535,42 +493,35 @@ class LearntLimits:
         self._let_in, self._since, self._was_free = 0, now, False
 
     def _learn_rate(self, now: float, others: float) -> bool:
-        """End a lesson at a time; True if that changed the rate."""
-        since = max(now - self._since, 0.1)
-        rate = self._let_in / since + others
-        is_told = rate * since >= _TELLING
-        if self.rate is None:
-            if not is_told:
-                return False
-            value = rate
-        elif not is_told or since < _TELLING_S:
-            self.rate = Taught(self.rate.value, now)
-            return True
-        else:
-            value = self._between(min(rate, self._met_rate), since, now, self.rate)
-        self.rate = Taught(max(value, _SLOWEST), now)
+        """Learn from an episode that ended at a time; True if that changed the rate."""
+        since_s = max(now - self._since, 0.1)
+        mean = self._let_in / since_s + others
+        before = self.rate
+        if not tells_rate(mean * since_s, since_s, first=before is None):
+            if before is not None:
+                self.rate = LearntLimit(before.value, now)
+            return before is not None
+        value = mean
+        if before is not None:
+            value = rate_between(
+                mean,
+                self._met_rate,
+                since_s=since_s,
+                episode_s=now - self._began,
+                before=before.value,
+                was_free=self._was_free,
+            )
+        self.rate = LearntLimit(at_least(value), now)
         self._count_from(now)
         return True
 
-    def _between(self, rate: float, since: float, now: float, before: Taught) -> float:
-        """Return the limit between what was let in on the mean and the rate at which a 429 came."""
-        met = self._met_rate
-        is_near = rate > met * (1 - 2 * _DROP)
-        neared = now - self._began < max(_SHORT_S, 2 / met) and since > before.back_s
-        if neared and is_near:
-            return met  # as the bucket's size does not matter then
-        if neared or is_near or self._was_free:
-            return (rate + met) / 2
-        known = min(rate * since / _WELL, 1.0)
-        return rate * known + met * (1 - known)
-
-    def heed(self, rate: Taught | None, at_once: Taught | None, now: float) -> bool:
-        """Take what 429s taught another process; the last lesson holds. True if it is the rate."""
-        if at_once is not None and (self.at_once is None or at_once.at > self.at_once.at):
+    def merge(self, rate: LearntLimit | None, at_once: LearntLimit | None, now: float) -> bool:
+        """Note what another process learnt; the newest holds. True if that changed the rate."""
+        if at_once is not None and (self.at_once is None or self.at_once.precedes(at_once)):
             self.at_once = at_once
-        if rate is None or (self.rate is not None and rate.at <= self.rate.at):
+        if rate is None or (self.rate is not None and not self.rate.precedes(rate)):
             return False
-        if self.rate is None or not math.isclose(rate.value, self.rate.value, rel_tol=_NEARLY):
+        if self.rate is None or not same_rate(rate.value, self.rate.value):
             self._count_from(now)
             self._begin(now)
         self.rate = rate
@@ -585,7 +536,7 @@ class LearntLimits:
 class LanePace:
     """The limits of one lane, the calls that wait for them, and those under way.
 
-    What 429s teach is of the whole lane: what a process was taught last holds for all.
+    What 429s teach is of the whole lane: what any process learnt last holds for all.
 
     Arguments:
         given: limits of the operator's; None of its fields has to be set.
@@ -612,8 +563,8 @@ class LanePace:
         self.used_at = now
         self.usage = ExpectedUsage()
         self._concurrency = math.inf if given.concurrency is None else float(given.concurrency)
-        self._taught = LearntLimits(now)
-        self._learnt: Bucket | None = None  # of the rate that is taught
+        self._estimator = LimitEstimator(now)
+        self._learnt: Bucket | None = None  # of the rate that is learnt
         self._others = Load()  # of all other processes together
         for name, unit, limit in (
             ("given requests", Unit.REQUESTS, given.requests_per_minute),
@@ -634,7 +585,7 @@ class LanePace:
         passes = first is None or first.rollout == self._alone(now) != turn.rollout
         if passes and self._wait(turn, now) <= 0:
             if self._learnt is not None and self._learnt.level >= self._learnt.most:
-                self._taught.note_free()
+                self._estimator.note_free()
             self._send(turn, now)
             return True
         self.queue.add(turn)
@@ -693,7 +644,7 @@ class LanePace:
         if self.in_flight + 1 > self._most_at_once(now):
             return math.inf  # until one ends
         self._raise_rate(now)
-        wait, others = self._taught.wait(now), 0.0
+        wait, others = self._estimator.wait(now), 0.0
         if self._told.binds(turn.rollout):
             wait = max(wait, self.blocked_until - now)
         else:
@@ -710,23 +661,23 @@ class LanePace:
 
     def _most_at_once(self, now: float) -> float:
         """Return how many calls this process may have under way."""
-        given, taught = self._concurrency, self._taught_at_once(now)
+        given, learnt = self._concurrency, self._learnt_at_once(now)
         if given < math.inf:
             given = max(1.0, given * self.share)
-        if taught < math.inf:
-            taught = max(_FEWEST, taught * self.share)
-        return min(given, taught)
+        if learnt < math.inf:
+            learnt = max(FEWEST_AT_ONCE, learnt * self.share)
+        return min(given, learnt)
 
-    def _taught_at_once(self, now: float) -> float:
-        taught = self._taught.at_once
-        return math.inf if taught is None else taught.at_once(now)
+    def _learnt_at_once(self, now: float) -> float:
+        learnt = self._estimator.at_once
+        return math.inf if learnt is None else learnt.at_once(now)
 
     def _send(self, turn: Turn, now: float) -> None:
         turn.sent_at = now
         self.in_flight += 1
         if self._tries:
             self._try_at = now + _TRY_S
-        self._taught.send(now)
+        self._estimator.send(now)
         turn.beside = self.in_flight + self._others.in_flight
         for bucket in self._all():
             bucket.take(turn.costs[bucket.unit])
@@ -772,7 +723,7 @@ class LanePace:
         if not turn.settled:
             if used:
                 self.usage.note(turn.size, used)
-            if self._taught.let_in(turn, now, self._others.answered):
+            if self._estimator.let_in(turn, now, self._others.answered):
                 self._keep_rate(now)
         for bucket in self._all():
             if bucket.unit is not Unit.REQUESTS:
@@ -797,14 +748,14 @@ class LanePace:
             bucket.level = min(bucket.level, 0.0)
         if explained or turn.overdue:
             return
-        if self._taught.refuse(turn, now, self.in_flight + self._others.in_flight):
+        if self._estimator.refuse(turn, now, self.in_flight + self._others.in_flight):
             self._keep_rate(now)
             if self._learnt is not None:
                 self._learnt.level = min(self._learnt.level, self.share)
 
     def _keep_rate(self, now: float) -> None:
-        """Keep to the rate that was taught, by this process's share of it."""
-        rate = self._taught.rate
+        """Keep to the rate that was learnt, by this process's share of it."""
+        rate = self._estimator.rate
         if rate is None:
             return
         value = rate.rate(now)
@@ -814,13 +765,13 @@ class LanePace:
         self._learnt.capacity, self._learnt.rate = max(2.0, value), value
 
     def _raise_rate(self, now: float) -> None:
-        taught = self._taught.rate
-        if taught is None or self._learnt is None:
+        learnt = self._estimator.rate
+        if learnt is None or self._learnt is None:
             return
-        rate = taught.rate(now)
+        rate = learnt.rate(now)
         if rate == math.inf:
             self._learnt = None
-            self._taught.forget(now)
+            self._estimator.forget(now)
         else:
             self._learnt.rate = rate
 
@@ -833,17 +784,17 @@ class LanePace:
             bucket.resize(share)
 
     def load(self, now: float) -> Load:
-        """Return this process's part of the lane's calls, and what 429s taught it."""
-        taught = self._taught
-        return Load(self.in_flight, taught.let_in_rate(now), taught.rate, taught.at_once)
+        """Return this process's part of the lane's calls, and what it learnt of 429s."""
+        learnt = self._estimator
+        return Load(self.in_flight, learnt.let_in_rate(now), learnt.rate, learnt.at_once)
 
-    def heed(self, others: Iterable[Load], now: float) -> None:
-        """Take other processes' parts of the lane's calls, and what 429s taught those."""
+    def merge(self, others: Iterable[Load], now: float) -> None:
+        """Note other processes' parts of the lane's calls, and what those learnt of 429s."""
         in_flight = answered = 0.0
         for other in others:
             in_flight += other.in_flight
             answered += other.answered
-            if self._taught.heed(other.rate, other.at_once, now):
+            if self._estimator.merge(other.rate, other.at_once, now):
                 self._keep_rate(now)
         self._others = Load(in_flight, answered)
 

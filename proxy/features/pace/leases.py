@@ -8,7 +8,8 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from proxy.features.pace.lane_pace import Load, Taught
+from proxy.features.pace.lane_pace import Load
+from proxy.features.pace.learnt_limits import LearntLimit
 from proxy.features.pace.pacer import LaneKey, Pacer, PaceReport
 from proxy.features.pace.shares import PaceDemand, PaceLane, PaceShare, PaceShares
 from proxy.store.errors import StoreError
@@ -115,13 +116,13 @@ def _load(demand: PaceDemand) -> Load:
     return Load(
         demand.in_flight,
         demand.answered,
-        _taught(demand.rate, demand.rate_at),
-        _taught(demand.at_once, demand.at_once_at),
+        _learnt(demand.rate, demand.rate_at),
+        _learnt(demand.at_once, demand.at_once_at),
     )
 
 
-def _taught(value: float | None, at: float | None) -> Taught | None:
-    return None if value is None or at is None else Taught(value, at)
+def _learnt(value: float | None, at: float | None) -> LearntLimit | None:
+    return None if value is None or at is None else LearntLimit(value, at)
 
 
 def _lane(key: LaneKey) -> PaceLane:

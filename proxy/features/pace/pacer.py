@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 
 from classifier.records import Exchange
 from classifier.verdicts import Subcategory
-from proxy.features.pace.lane_pace import LanePace, Load, Patience, Taught, Turn
+from proxy.features.pace.lane_pace import LanePace, Load, Patience, Turn
+from proxy.features.pace.learnt_limits import LearntLimit
 from proxy.features.pace.settings import GivenPace
 from proxy.features.pace.stated_limits import Unit, allowances, codex_wait_s
 from proxy.routing import headers as http_headers
@@ -189,7 +190,7 @@ class Pacer:
         if lane is not None:
             now, epoch = self._clock(), self._epoch()
             lane.resize(share)
-            lane.heed([_moved(load, -epoch) for load in others], now)
+            lane.merge([_moved(load, -epoch) for load in others], now)
             if blocked_s:
                 lane.block(now + blocked_s, now)
             self._look(key)
@@ -242,8 +243,8 @@ class Pacer:
 
 
 def _moved(load: Load, by_s: float) -> Load:
-    def moved(taught: Taught | None) -> Taught | None:
-        return None if taught is None else replace(taught, at=taught.at + by_s)
+    def moved(learnt: LearntLimit | None) -> LearntLimit | None:
+        return None if learnt is None else replace(learnt, at=learnt.at + by_s)
 
     return replace(load, rate=moved(load.rate), at_once=moved(load.at_once))
 

@@ -293,7 +293,7 @@ def processes(provider: Provider, agents: Sequence[int]) -> list[Service]:
     def report() -> None:
         loads = [each.lane.load(clock.now) for each in made]
         for number, each in enumerate(made):
-            each.lane.heed(loads[:number] + loads[number + 1 :], clock.now)
+            each.lane.merge(loads[:number] + loads[number + 1 :], clock.now)
         clock.at(clock.now + 1, report)
 
     clock.at(1, report)
