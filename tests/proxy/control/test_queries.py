@@ -85,7 +85,7 @@ class Asked:
     def hears(self, *heard: Any) -> None:
         connection, _, statement, values, _, many = heard
         files = [each.database for each in self.services.running.values()]
-        if connection.engine.url.database not in files:
+        if files and connection.engine.url.database not in files:
             return
         if not many and not any(look in statement for look in _FIRST_LOOKS):
             self.statements.append((statement, values, on_a_loop()))
