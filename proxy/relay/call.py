@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -65,13 +65,64 @@ _Line = tuple[str, str, bytes, bytes]
 
 
 class RelayState(Enum):
-    """The states of a call; the last two are final for its agent."""
+    """The states of a call: one at a time, and each of them here. `FOLLOWING` says what comes next.
 
-    WAITING = "no response yet; the request may still be arriving"
-    TOO_LARGE = "the request outgrew its limit on the way"
+    The request, which its agent or a hold keeps from being sent; then the response, which is passed
+    on or read on without its agent; then the end, which the agent sees once it is on record.
+    """
+
+    # the request
+    EXPECTED = "no part of the request's body is here"
+    ARRIVING = "a part of the body is here, and more will come"
+    HELD = "all of it is here, and a hold has it wait"
+    HELD_LEFT = "its agent left meanwhile; it ends as soon as the hold lets go of it"
+    HELD_CLOSED = "its rollout ended meanwhile; likewise"
+    # the response
+    WAITING = "all of the request is here; the agent has nothing of the response"
     RESPONDING = "the agent has the response's head"
     DRAINING = "the agent left; the response is read on for its usage or its error"
-    LEFT = "the agent left"
+    # the end, which waits for its commit
+    ANSWERING = "the response is complete; the agent gets what is left of it"
+    REFUSING = "there will be no response; the agent is told why"
+    CUTTING = "the response breaks off; the agent's connection is cut"
+    LEFT = "the agent left; nobody is told"
+    LOSING = "the service failed or stops; the agent's connection is cut"
+    ENDED = "it is on record, and no longer in flight"
+
+
+_WAITING, _ANSWERING, _ENDED = RelayState.WAITING, RelayState.ANSWERING, RelayState.ENDED
+_ARRIVING = (RelayState.EXPECTED, RelayState.ARRIVING)
+_ENDING = (
+    RelayState.ANSWERING, RelayState.REFUSING, RelayState.CUTTING, RelayState.LEFT,
+    RelayState.LOSING, RelayState.ENDED,
+)  # fmt: skip
+_LEFT = (RelayState.HELD_LEFT, RelayState.DRAINING, RelayState.LEFT)
+_COMPLETE = Ending.COMPLETE  # of every good call
+
+
+FOLLOWING: Mapping[RelayState, frozenset[RelayState]] = {
+    RelayState[state]: frozenset(RelayState[each] for each in after.split())
+    for state, after in {
+        "EXPECTED": "ARRIVING WAITING LEFT REFUSING LOSING",
+        # WAITING: the last part is here; or an early response ends the request.
+        "ARRIVING": "WAITING LEFT REFUSING LOSING",
+        "HELD": "WAITING HELD_LEFT HELD_CLOSED REFUSING LOSING",
+        "HELD_LEFT": "LEFT LOSING",
+        "HELD_CLOSED": "HELD_LEFT REFUSING LOSING",
+        # HELD: the call has holds, and its request is signed if it has to be.
+        "WAITING": "HELD RESPONDING DRAINING ANSWERING LEFT REFUSING LOSING",
+        "RESPONDING": "DRAINING ANSWERING CUTTING LEFT LOSING",
+        # HELD_LEFT: its agent left while the request was signed; its rollout ended while it waited.
+        "DRAINING": "HELD_LEFT ANSWERING LEFT LOSING",
+        "ANSWERING": "ENDED LOSING",
+        "REFUSING": "ENDED LOSING",
+        "CUTTING": "ENDED LOSING",
+        "LEFT": "ENDED LOSING",
+        "LOSING": "ENDED",
+        "ENDED": "",
+    }.items()
+}
+"""The states that may follow each state."""
 
 
 @dataclass(slots=True)
@@ -110,8 +161,7 @@ class RelayedCall(ResponseHandler):
     recorded, and when that is durable the agent gets what is left of the response, a refusal, or a
     connection that is cut.
 
-    ``received``: bytes of the response's body. ``closed``: the rollout ended while it was under
-    way.
+    ``received``: bytes of the response's body.
 
     Arguments:
         request: its agent's, and the response to it.
@@ -121,11 +171,8 @@ class RelayedCall(ResponseHandler):
     """
 
     state = RelayState.WAITING
-    closed = False
     received = 0
     # the request
-    _arriving = False  # its last part is not here yet
-    _parted = False  # it came in more than one part
     _size = 0
     _collected: list[bytes] | None = None  # of a body that is sent when all of it is here
     _signing: asyncio.Task[None] | None = None
@@ -151,9 +198,7 @@ class RelayedCall(ResponseHandler):
     _committed_bytes = -1  # of the response, that are on record
     _refusal: Refusal | None = None
     _is_open = False  # that it began is on record
-    _ending = False  # nothing but a commit stands between it and its end
-    _ended = False
-    _committing = False
+    _committing = False  # what was recorded last is not durable yet
     _then: Callable[[], None] | None = None  # what waits for that, or for its opening
 
     def __init__(
@@ -192,7 +237,8 @@ class RelayedCall(ResponseHandler):
             observer.on_request_body(body, parsed)
             if parsed is None:
                 observer.asked_to_stream()  # as it is read before any other call's
-        self._usage_added = message.body is not body
+        if message.body is not body:
+            self._usage_added = True
         self._tasks.add(self)
         self._agent.discard_body()  # it is held by who sends it, until its response begins
         self._agent.on_disconnect = self._on_left
@@ -205,10 +251,10 @@ class RelayedCall(ResponseHandler):
 
     def begin(self) -> None:
         """Receive the request, and send it: as it arrives, or once it is all there."""
-        self._arriving = True
+        self.state = RelayState.EXPECTED
         self._tasks.add(self)
         self._agent.watch(self._on_left)
-        if not self._ending:
+        if self.state is RelayState.EXPECTED:
             self._agent.read_body(self._on_request_part)
 
     def _on_request_part(self, part: bytes, more: bool) -> None:
@@ -221,23 +267,23 @@ class RelayedCall(ResponseHandler):
 
     def _receive(self, part: bytes, more: bool) -> None:
         """Take the next part of the body; the first one begins the call."""
-        observer, first = self._observer, not (self._parted or self._ending)
-        if self._ending:
+        observer, before = self._observer, self.state
+        if before in _ENDING:
             return
         if part:
             observer.on_request_body(part)
             self._size += len(part)
             if self._size > self._context.limits.body_bytes:
-                self.state = RelayState.TOO_LARGE
                 self._end(Ending.LEFT_BY_AGENT, body_too_large(self._context.limits))
                 return
         if more:
-            self._parted = True
+            self.state = RelayState.ARRIVING
             observer.await_agent()
         else:
-            self._arriving = False
-            if self._parted:
+            self.state = RelayState.WAITING
+            if before is RelayState.ARRIVING:
                 observer.await_provider(self._clock())
+        first = before is RelayState.EXPECTED
         if first:
             if self._needs_whole_body(more):
                 self._collected = []
@@ -378,7 +424,7 @@ class RelayedCall(ResponseHandler):
     def on_head(self) -> None:
         """Take the response's head."""
         status = self.status or 0
-        if self._arriving or self._stalled is not None:  # it answered early
+        if self.state is not _WAITING or self._stalled is not None:  # it answered early
             self._end_request()
         if status not in STATUSES:
             self._end(Ending.CUT_UPSTREAM, invalid_status(status, self._call.id))
@@ -477,10 +523,10 @@ class RelayedCall(ResponseHandler):
             self._end(ending, refusal)
 
     def _end_request(self) -> None:
-        """Send nothing more of the request: its provider has answered it, or nobody will."""
+        """Send nothing more of the request: its provider has answered it."""
         self._end_stall()
-        if self._arriving:
-            self._arriving = False
+        if self.state in _ARRIVING:
+            self.state = RelayState.WAITING
             self._agent.discard_body()
 
     def _look_for_silence(self) -> None:
@@ -510,7 +556,7 @@ class RelayedCall(ResponseHandler):
     def _catch_up(self, whole: bool) -> None:
         """Have a part decoded further, a turn at a time, and go on with it once it is."""
         observer = self._observer
-        if self._ending or self._ended:
+        if self.state in _ENDING:
             return
         ended = observer.catch_up(self._clock())
         if observer.behind:
@@ -554,7 +600,7 @@ class RelayedCall(ResponseHandler):
     def _pass_pieces(self) -> None:
         """Pass on the pieces of a part; others have their turn between two that are decoded."""
         stripper, pieces, agent = self._stripper, self._pieces, self._agent
-        if stripper is None or pieces is None or self._ending:
+        if stripper is None or pieces is None or self.state in _ENDING:
             return
         was_held = self.held
         try:
@@ -565,7 +611,7 @@ class RelayedCall(ResponseHandler):
                     break
                 if piece and self.state is RelayState.DRAINING:
                     self._drain()
-                    if self._ending:
+                    if self.state in _ENDING:
                         return
                 elif piece and not agent.pass_on(piece):
                     self._piece = piece
@@ -591,7 +637,7 @@ class RelayedCall(ResponseHandler):
     def _start(self) -> None:
         """Send the head, and then what comes."""
         agent = self._agent
-        if self.state is RelayState.WAITING:
+        if self.state is _WAITING:
             if agent.paused:
                 self.held = True
                 agent.on_writable(self._start)
@@ -614,14 +660,13 @@ class RelayedCall(ResponseHandler):
     @property
     def left(self) -> bool:
         """Return True if the agent hung up."""
-        return self.state is RelayState.LEFT or self.state is RelayState.DRAINING
+        return self.state in _LEFT
 
     def _on_left(self) -> None:
         limits, observer = self._context.limits, self._observer
         self._agent.on_writable(None)
-        if self._arriving:
+        if self.state in _ARRIVING:
             observer.await_agent()
-            self.state = RelayState.LEFT
             self._end(Ending.LEFT_BY_AGENT, None)
             return
         seconds, size = drain_limits(limits, is_error=observer.is_error)
@@ -636,7 +681,6 @@ class RelayedCall(ResponseHandler):
             elif waited_for_room:
                 self._on_room()
         else:
-            self.state = RelayState.LEFT
             self._end(Ending.LEFT_BY_AGENT, None)
 
     def _left_complete(self) -> bool:
@@ -657,9 +701,8 @@ class RelayedCall(ResponseHandler):
 
     def close(self) -> None:
         """End the call, because its rollout has ended; what is being answered ends by itself."""
-        if self._ending or self._ended:
+        if self.state in _ENDING:
             return
-        self.closed = True
         if self.left:
             self._end(Ending.LEFT_BY_AGENT, None)
         else:
@@ -667,7 +710,7 @@ class RelayedCall(ResponseHandler):
 
     def cancel(self, msg: object = None) -> None:
         """End the call, because the server stops: as `asyncio.Task.cancel`, in its next turn."""
-        if not self._ended:
+        if self.state is not _ENDED:
             self._lose()
             self._loop.call_soon(self._abandon)
 
@@ -725,9 +768,9 @@ class RelayedCall(ResponseHandler):
                 self.on_internal_error(error)
 
     def _complete(self) -> None:
-        self._ending = True
+        self.state = _ANSWERING
         self._agent.on_disconnect = None
-        self._record(Ending.COMPLETE, self._answer)
+        self._record(_COMPLETE, self._answer)
 
     def _answer(self) -> None:
         """Send what is left of the response, now that it is on record; nothing where it left."""
@@ -745,19 +788,25 @@ class RelayedCall(ResponseHandler):
         agent.finish()
 
     def _end(self, ending: Ending, refusal: Refusal | None) -> None:
-        """End the call before its response is complete."""
-        if self._ending or self._ended:
+        """End the call before its response is complete; ``refusal`` is None if its agent left."""
+        if self.state in _ENDING:
             return
         self._refusal = refusal
-        self._stop()
+        if refusal is None or self.left:
+            self._stop(RelayState.LEFT)
+        elif self.state is RelayState.RESPONDING:
+            self._stop(RelayState.CUTTING)
+        else:
+            self._stop(RelayState.REFUSING)
         self._record(ending, self._refuse)
 
     def _refuse(self) -> None:
         """Tell the agent why it gets no response, or cut the one that was begun."""
         agent, refusal = self._agent, self._refusal
-        if refusal is None or self.left or self.state is RelayState.RESPONDING:
+        if refusal is None or self.state is not RelayState.REFUSING:
+            cuts = self.state is RelayState.CUTTING
             self._leave()
-            if self.state is RelayState.RESPONDING:
+            if cuts:
                 agent.abort()
         elif agent.paused and not agent.disconnected:
             agent.on_writable(self._refuse)
@@ -771,28 +820,32 @@ class RelayedCall(ResponseHandler):
 
     def _lose(self) -> None:
         """Record the call as one that the service did not bring to its end."""
-        self._stop()
+        self._stop(RelayState.LOSING)
         self._record(Ending.LOST, _nothing)
 
-    def _stop(self) -> None:
-        """Wait for nothing more but the commit."""
-        self._ending = True
+    def _stop(self, end: RelayState) -> None:
+        """Wait for nothing more but the commit; ``end``: how the call ends for its agent."""
+        was = self.state
+        if was is not _ENDED:
+            self.state = end
         self._agent.on_disconnect = None
         self._agent.on_writable(None)
-        self._end_request()
+        self._end_stall()
+        if was in _ARRIVING:
+            self._agent.discard_body()
         signing, self._signing = self._signing, None
         if signing is not None:
             signing.cancel()
         self.stop()
 
     def _abandon(self) -> None:
-        if not self._ended:
+        if self.state is not _ENDED:
             self._leave()
         if not self._agent.complete:
             self._agent.fail()
 
     def _leave(self) -> None:
-        self._ended = True
+        self.state = _ENDED
         if self._enough is not None:
             self._enough.cancel()
         if self._silence is not None:

@@ -24,8 +24,7 @@ class HeldCall(RelayedCall):
     _tickets: tuple[Ticket, ...] = ()  # of the holds that it has come to
     _body = b""
     _held_s = 0.0
-    _waiting: SerializedRequest | None = None
-    _gives_up = False  # it has left the last of its holds
+    _waiting: SerializedRequest | None = None  # what a hold keeps from being sent
 
     def begin_held(self, holds: tuple[Hold, ...]) -> None:
         """Begin it; ``holds`` have it wait in this order."""
@@ -49,6 +48,8 @@ class HeldCall(RelayedCall):
 
     def _send(self, message: SerializedRequest) -> None:
         self._waiting = message
+        if self.state is RelayState.WAITING:
+            self.state = RelayState.HELD
         self._pass_holds()
 
     def _pass_holds(self) -> None:
@@ -63,6 +64,8 @@ class HeldCall(RelayedCall):
             if not ticket.let_go:
                 return
         self._waiting, self._body = None, b""
+        if self.state is RelayState.HELD:
+            self.state = RelayState.WAITING
         if self._may_be_refused:
             super()._note_begun()
         super()._send(message)
@@ -89,10 +92,15 @@ class HeldCall(RelayedCall):
         except Exception as error:
             self.on_internal_error(error)
 
+    @property
+    def _gives_up(self) -> bool:
+        """Return True if it has left the last of its holds."""
+        return self.state is RelayState.HELD_LEFT or self.state is RelayState.HELD_CLOSED
+
     def _turn_away(self, refusal: Refusal) -> None:
         """Answer why it is not sent; there is no record, since no call came about."""
         self._refusal = refusal
-        self._stop()
+        self._stop(RelayState.LEFT if self.left else RelayState.REFUSING)
         self._refuse()
 
     def _end_wait(self) -> None:
@@ -115,36 +123,38 @@ class HeldCall(RelayedCall):
         """End the call, because its rollout has ended."""
         if self._waiting is None:
             super().close()
-        elif not self.closed:
-            self.closed = True
-            self._leave_hold(super().close)
+        elif self.state is not RelayState.HELD_CLOSED:
+            self._leave_hold(
+                RelayState.HELD_LEFT if self.left else RelayState.HELD_CLOSED, super().close
+            )
 
     def _on_left(self) -> None:
         if self._waiting is None:
             super()._on_left()
             return
         self._agent.on_writable(None)
-        self.state = RelayState.LEFT
-        if not self.closed:
-            self._leave_hold(self._end_left)
+        if self.state is RelayState.HELD_CLOSED:
+            self.state = RelayState.HELD_LEFT
+        else:
+            self._leave_hold(RelayState.HELD_LEFT, self._end_left)
 
     def _end_left(self) -> None:
         held = self._tickets[-1].waited
         self._end(Ending.LEFT_WHILE_HELD if held else Ending.LEFT_BY_AGENT, None)
 
-    def _leave_hold(self, then: Callable[[], None]) -> None:
+    def _leave_hold(self, why: RelayState, then: Callable[[], None]) -> None:
         """Leave the hold that has it wait, and end it then."""
-        self._gives_up = True
+        self.state = why
         self._tickets[-1].leave(then)
 
-    def _stop(self) -> None:
+    def _stop(self, end: RelayState) -> None:
         if self._waiting is not None:
             self._end_wait()
             self._waiting = None
             for ticket in self._tickets:
                 if not (self._gives_up and ticket is self._tickets[-1]):
                     ticket.leave()
-        super()._stop()
+        super()._stop(end)
 
     def _exchange(self, ending: Ending) -> Exchange:
         exchange = replace(super()._exchange(ending), held_s=round(self._held_s, 6))

@@ -157,7 +157,7 @@ async def test_one_byte_over_the_limit_is_too_much(*, opened: bool) -> None:
     (relayed,) = call.tasks
     if opened:
         comes(call, b"x")
-    assert relayed.state is RelayState.TOO_LARGE
+    assert relayed.state is RelayState.REFUSING
     assert (call.only.ending, len(call.book.opens)) == (Ending.LEFT_BY_AGENT, int(opened))
     comes(call, b"x" * 100_000, last=True)
     call.book.commit()
