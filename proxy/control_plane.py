@@ -19,7 +19,7 @@ from proxy.control.conditions import Conditions
 from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, version
 from proxy.control.upstreams import failing_lanes
-from proxy.plane import planes
+from proxy.plane import all_routes, all_tabs, planes
 from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
@@ -107,8 +107,7 @@ def build(
         openapi_url=None,  # generated in a thread: the first time takes 90 ms
         openapi_tags=_tags(),
     )
-    app.routes.extend(route for plane in planes() for route in plane.routes)
-    app.routes.extend(_ROUTES)  # `include_router` would build each of them again
+    app.routes.extend(all_routes(_ROUTES))  # `include_router` would build each of them again
     problems.install(app, problem)
     openapi.install(app)
     app.state.service = service
@@ -129,7 +128,7 @@ def build(
         navigation=[each for plane in planes() for each in plane.navigation],
         batch_actions=[each for plane in planes() for each in plane.batch_actions],
     )
-    app.state.batch_tabs = [*TABS, *(each for plane in planes() for each in plane.tabs)]
+    app.state.batch_tabs = all_tabs(TABS)
     app.state.status_page = partial(status_page, app.state.pages)
     return ControlPlane(app=app, service=service)
 

@@ -28,10 +28,11 @@ and has none of this.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from proxy.features import NAMES
@@ -71,15 +72,29 @@ def features() -> Mapping[str, Feature]:
     """Return the features by name, in their order.
 
     Raises:
-        FeatureError: one has no folder, or says nothing of itself.
+        FeatureError: one is named twice, has no folder, says nothing of itself, or lacks a module
+            that it says it has.
     """
-    found = {}
+    found: dict[str, Feature] = {}
     for name in NAMES:
         try:
-            found[name] = import_module(f"proxy.features.{name}").FEATURE
+            feature = import_module(f"proxy.features.{name}").FEATURE
         except (AttributeError, ModuleNotFoundError) as error:
             raise FeatureError(f"feature {name!r}: {error}") from error
+        if name in found:
+            raise FeatureError(f"feature {name!r}: it is named twice")
+        if not isinstance(feature, Feature):
+            raise FeatureError(f"feature {name!r}: its FEATURE is no Feature")
+        for part in fields(feature):
+            if getattr(feature, part.name) and not _has_module(name, part.name):
+                raise FeatureError(f"feature {name!r}: it has no module {part.name!r}")
+        found[name] = feature
     return found
+
+
+def _has_module(name: str, part: str) -> bool:
+    """Return True if a feature has a module; what stands in it is read later."""
+    return find_spec(f"proxy.features.{name}.{part}") is not None
 
 
 def modules(of: str) -> Iterator[tuple[str, Any]]:
@@ -101,15 +116,20 @@ def only_module(of: str) -> Any:
     return next(iter(found.values()), None)
 
 
-def settings_of_features() -> Sequence[type[BaseModel]]:
+def settings_of_features(kernel: Collection[str] = ()) -> Sequence[type[BaseModel]]:
     """Return what the features declare as settings.
 
+    Arguments:
+        kernel: the names of the settings that are no feature's.
+
     Raises:
-        FeatureError: two declare one of the same name.
+        FeatureError: two declare one of the same name, or one is the kernel's.
     """
     found: dict[str, tuple[str, type[BaseModel]]] = {}
     for name, module in modules("settings"):
         for setting in module.SETTINGS.model_fields:
+            if setting in kernel:
+                raise FeatureError(f"setting {setting!r}: the kernel and feature {name!r} have it")
             if setting in found:
                 other = found[setting][0]
                 raise FeatureError(f"setting {setting!r}: features {other!r} and {name!r} have it")
@@ -123,11 +143,24 @@ def settings_of(settings: object, kind: type[OF_SETTINGS]) -> OF_SETTINGS:
     return settings
 
 
-def upstream_options() -> Mapping[str, ReadOption]:
-    """Return what reads the options of upstreams that features have, by name."""
+def upstream_options(kernel: Collection[str] = ()) -> Mapping[str, ReadOption]:
+    """Return what reads the options of upstreams that features have, by name.
+
+    Arguments:
+        kernel: the names of the options that are no feature's.
+
+    Raises:
+        FeatureError: two have one of the same name, or one is the kernel's.
+    """
     found: dict[str, ReadOption] = {}
-    for _, module in modules("settings"):
-        found |= getattr(module, "UPSTREAM_OPTIONS", {})
+    owners = dict.fromkeys(kernel, "the kernel")
+    for name, module in modules("settings"):
+        for option, read in getattr(module, "UPSTREAM_OPTIONS", {}).items():
+            if option in owners:
+                raise FeatureError(
+                    f"option {option!r} of upstreams: {owners[option]} and feature {name!r} have it"
+                )
+            found[option], owners[option] = read, f"feature {name!r}"
     return found
 
 

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 
 from proxy.control.conditions import Look
-from proxy.feature import modules
+from proxy.feature import FeatureError, modules
 from proxy.web.batch_tabs import BatchTab
 from proxy.web.panels import BatchAction, NavigationItem, Panel
 
@@ -36,5 +38,62 @@ class Plane:
 
 @cache
 def planes() -> list[Plane]:
-    """Import what features add, in their order."""
-    return [module.PLANE for _, module in modules("plane")]
+    """Import what features add, in their order.
+
+    Raises:
+        FeatureError: a part of a page has a template that is not there, or two links of every
+            page's head have one name.
+    """
+    found = [_with_templates(name, module.PLANE) for name, module in modules("plane")]
+    _check_distinct("link", [link.name for plane in found for link in plane.navigation])
+    return found
+
+
+def _with_templates(name: str, plane: Plane) -> Plane:
+    folder = files(f"proxy.features.{name}") / "templates"
+    for template in (*(e.template for e in plane.panels), *(e.template for e in plane.tabs)):
+        of, _, file = template.partition("/")
+        if of != name or not (folder / file).is_file():
+            raise FeatureError(f"feature {name!r}: there is no template {template!r}")
+    return plane
+
+
+def all_routes(kernel: Sequence[BaseRoute]) -> list[BaseRoute]:
+    """Return the routes of features, then the kernel's, which match more.
+
+    Raises:
+        FeatureError: one of a feature answers what another route answers too.
+    """
+    added = [route for plane in planes() for route in plane.routes]
+    _check_distinct("route", _answered(added), {*_answered(kernel)})
+    return [*added, *kernel]
+
+
+def all_tabs(kernel: Sequence[BatchTab]) -> list[BatchTab]:
+    """Return the kernel's tabs of a batch, then those of features.
+
+    Raises:
+        FeatureError: one of a feature has the name of another tab.
+    """
+    added = [tab for plane in planes() for tab in plane.tabs]
+    _check_distinct("tab", [tab.name for tab in added], {tab.name for tab in kernel})
+    return [*kernel, *added]
+
+
+_PARAMETER = re.compile(r"\{\w+")
+
+
+def _answered(routes: Iterable[BaseRoute]) -> Iterator[str]:
+    """Yield the methods and paths that routes answer, whatever their parameters are called."""
+    for route in routes:
+        if isinstance(route, Route):
+            for method in route.methods or ():
+                yield f"{method} {_PARAMETER.sub('{', route.path)}"
+
+
+def _check_distinct(what: str, added: Iterable[str], known: Collection[str] = ()) -> None:
+    seen = set(known)
+    for each in added:
+        if each in seen:
+            raise FeatureError(f"{what} {each!r}: a feature adds it, and it is there already")
+        seen.add(each)

@@ -430,7 +430,9 @@ if TYPE_CHECKING:
         """All settings: flags override the environment, which overrides `truezero.toml`."""
 
 else:  # the kernel's first, as documentation and errors have them
-    Settings = type("Settings", (*reversed(settings_of_features()), KernelSettings), {})
+    _OF_FEATURES = reversed(settings_of_features(KernelSettings.model_fields))
+    Settings = type("Settings", (*_OF_FEATURES, KernelSettings), {})
+    upstream_options(Upstream.__dataclass_fields__)  # before any is read
 
 
 def _check_ports(settings: KernelSettings) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from tests.features.figures import (
     named_in,
     names_in,
 )
+from tests.house import ROOT
 
 # How many imports the contracts of features except. It may be lowered, and is never raised.
 MOST = 1
@@ -43,6 +45,14 @@ def test_an_exception_excepts_something_and_there_are_no_more(found: Features) -
 def test_every_name_has_a_folder_and_a_test(found: Features) -> None:
     described = [found.describe(name) for name in found.on]
     assert [each.name for each in described if not each.lines or not each.tests] == []
+
+
+def test_every_feature_names_the_guide_that_a_user_reads(found: Features) -> None:
+    for name in found.on:
+        text = (ROOT / f"proxy/features/{name}/__init__.py").read_text("utf-8")
+        guides = re.findall(r"docs/[\w/-]+\.md", text.partition("from ")[0])
+        assert guides, name
+        assert [guide for guide in guides if not (ROOT / guide).is_file()] == [], name
 
 
 # --- what is read, on a tree of a few files ---------------------------------------------------
