@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from proxy.api import bulk, gone, lists, openapi, problems, routes
+from proxy.api import bulk, lists, openapi, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import rollouts
@@ -24,7 +24,6 @@ from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import manual, pages
 from proxy.web.batch_pages import TABS
-from proxy.web.cards import card_page
 from proxy.web.context import LivePages, PageContext, problem
 from proxy.web.upstream_pages import status_page
 
@@ -73,7 +72,6 @@ async def conditions(service: Service) -> Conditions:
 # Made once for all applications of this process: they read from `app.state` what they need.
 _ROUTES = [
     *openapi.router.routes,
-    *gone.gone().routes,  # before the next, as they are
     *routes.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,
@@ -114,7 +112,6 @@ def build(
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address
     app.state.version = version()
-    app.state.card_page = card_page
     app.state.authorized = auth.authorized
     app.state.exposition = exposition
     app.state.pages = PageContext(

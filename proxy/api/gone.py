@@ -8,26 +8,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from functools import cache
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter
 
 from proxy.routing.errors import Refusal
 
 log = logging.getLogger("truezero")
 
-# Method, path as a route has it, and what takes its place.
-CALLS: Sequence[tuple[str, str, str]] = (
-    (
-        "POST",
-        "/batches/{batch:path}/card/disclosure",
-        "a card names the digest of its export, which `truezero card verify` checks",
-    ),
-)
 
+def gone(calls: Sequence[tuple[str, str, str]]) -> APIRouter:
+    """Return routes that the OpenAPI document leaves out; they come before those with a path.
 
-def gone(calls: Sequence[tuple[str, str, str]] = CALLS) -> APIRouter:
-    """Return routes that the OpenAPI document leaves out; they come before those with a path."""
+    Arguments:
+        calls: of each the method, the path as a route has it, and what takes its place.
+    """
     router = APIRouter(include_in_schema=False)
     for method, path, instead in calls:
         router.add_api_route(
@@ -41,16 +36,6 @@ def _refusing(sentence: str) -> Callable[[], Coroutine[Any, Any, NoReturn]]:
         raise Refusal(410, "gone", f"this call is gone: {sentence}")
 
     return refuse
-
-
-async def refuse_card_events(accept: Annotated[str, Header(include_in_schema=False)] = "") -> None:
-    """Refuse the events of a card in the making.
-
-    Raises:
-        Refusal: 410 for `Accept: text/event-stream`.
-    """
-    if "text/event-stream" in accept:
-        raise Refusal(410, "gone", "a card has no events any more: ask for it as application/json")
 
 
 @cache

@@ -224,8 +224,6 @@ Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
 # Maps an `Accept` header to the metrics and their content type; called in a thread.
 Exposition = Annotated[Callable[[str], tuple[bytes, str]], of_app("exposition")]
 Version = Annotated[str, of_app("version")]
-# Renders a measurement card as what `Accept` asks for, other than JSON: None if it asks for that.
-CardPage = Annotated[Callable[[Mapping[str, Any], str], Response | None], of_app("card_page")]
 # True for a request that shows the admin token, or a session on a page.
 Authorized = Annotated[Callable[[dict[str, Any]], bool], of_app("authorized")]
 # Renders the health of lanes as a page, in the short form or not, if `Accept` asks for one: None if

@@ -6,18 +6,15 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
-from classifier.card import card_bytes
-from proxy.api.gone import refuse_card_events
 from proxy.api.problems import (
     BATCH,
     LIMITED,
     PROBLEMS,
     ROLLOUT_ID,
     Authorized,
-    CardPage,
     ClientVersion,
     Exposition,
     Service,
@@ -27,10 +24,10 @@ from proxy.api.problems import (
     json_answer,
     known_to,
 )
-from proxy.control import batches, cards, judge, live, reports, rollouts
+from proxy.control import batches, judge, live, reports, rollouts
 from proxy.control.health import public_status, status_report
 from proxy.control.live import BatchEvent
-from proxy.control.queries import readiness, run_in_thread
+from proxy.control.queries import readiness
 from proxy.control.turns import take_turn
 from proxy.control.upstreams import ask_reference, upstream_report
 from proxy.routing.errors import Refusal
@@ -325,47 +322,6 @@ async def readyz(service: Service, response: Response) -> models.Ready:
 
 # Its routes come before `/batches/{batch}`, whose path matches theirs.
 reports_router = APIRouter(responses=PROBLEMS, tags=["batches"])
-
-
-_CARD: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {
-            "text/html": {"schema": {"type": "string"}, "example": "the card as one page"},
-            "image/svg+xml": {"schema": {"type": "string"}, "example": "a badge"},
-        },
-        "description": "OK",
-    }
-}
-
-
-@reports_router.get(
-    "/batches/{batch:path}/card",
-    response_model=models.MeasurementCard,
-    responses=_CARD,
-    dependencies=[Depends(refuse_card_events)],
-    operation_id="get_card",
-)
-async def card(
-    service: Service,
-    page: CardPage,
-    batch: Annotated[str, BATCH],
-    harness: Annotated[
-        str | None, Query(max_length=200, description="name and version of what ran the agents")
-    ] = None,
-    accept: Annotated[str, Header(include_in_schema=False)] = "",
-) -> Response:
-    """Get a batch's measurement card: what its score stands on.
-
-    Canonical JSON (RFC 8785): the batch's summary, rendered. `truezero card show --json` adds the
-    digest of the batch's export, `truezero card verify` makes the card again of it offline.
-    `Accept: text/html` gets a page to print, `image/svg+xml` a badge.
-    """
-    made = await cards.card(service, batch, harness=harness)
-    shown = await run_in_thread(page, made, accept)
-    if shown is not None:
-        return shown
-    content = await run_in_thread(card_bytes, made)
-    return Response(content, media_type="application/json", headers={"vary": "accept"})
 
 
 @reports_router.get(

@@ -19,4 +19,5 @@ NAMES = (
     "failures",
     "compare",
     "reruns",
+    "card",
 )

@@ -14,15 +14,14 @@ from classifier.fingerprints import Lane
 from classifier.reruns import Rerun, RerunCounts
 from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
-from proxy.control import cards, dashboard, reports
+from proxy.control import dashboard, reports
 from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
-from proxy.control.queries import path_of, run_in_thread
+from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web import charts, format, list_pages
 from proxy.web.batch_tabs import BatchTab, OpenTab, rerun_command
-from proxy.web.cards import printable
 from proxy.web.context import (
     Context,
     Name,
@@ -174,11 +173,6 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
     )
 
 
-@router.get("/ui/batches/{batch:path}/card")
-async def _card(context: Context, batch: Name) -> Response:
-    return await run_in_thread(printable, await cards.card(context.service, batch))
-
-
 @router.get("/ui/batches/{batch:path}")
 async def _batch(
     context: Context,
@@ -242,6 +236,7 @@ async def _overview(tab: OpenTab) -> dict[str, Any]:
         "episodes": await batch_episodes(service, batch) if unmeasured else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
         "publication": publication_check(summary, tab.facts["reruns"], tab.tabs),
+        "panels": await tab.context.shown(PanelPlace.BATCH_CHECK, batch),
     }
 
 

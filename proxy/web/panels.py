@@ -14,6 +14,7 @@ class PanelPlace(Enum):
     """A place, and whose name a panel there is read for."""
 
     ROLLOUT_SUMS = "among the sums of a rollout, which is named"
+    BATCH_CHECK = "below what says whether a batch can be published, which is named"
     BATCH_COST = "above the tables of a batch's cost, which is named"
     UPSTREAM = "under the name of each upstream; read once for all, for no name"
 

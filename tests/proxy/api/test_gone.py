@@ -1,11 +1,10 @@
 from __future__ import annotations
 
-import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from proxy.api import problems
-from proxy.api.gone import CALLS, gone
+from proxy.api.gone import gone
 
 
 def answer(method: str, path: str, calls: tuple[tuple[str, str, str], ...]) -> tuple[int, str, str]:
@@ -25,9 +24,3 @@ def test_a_call_that_is_gone_is_410_and_says_what_takes_its_place() -> None:
 def test_another_call_is_answered_as_ever() -> None:
     calls = (("POST", "/batches/{batch:path}/seal", "sign the file"),)
     assert answer("POST", "/batches/a/b", calls)[:2] == (404, "not_found")
-
-
-@pytest.mark.parametrize(("method", "path", "instead"), CALLS)
-def test_what_takes_its_place_is_a_clause(method: str, path: str, instead: str) -> None:
-    assert method.isupper() and path.startswith("/")
-    assert instead and not instead.endswith(".")

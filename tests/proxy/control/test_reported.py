@@ -5,7 +5,6 @@ A rollout may report several rewards, of which one is the score if its batch say
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ import httpx
 import pytest
 from click.testing import CliRunner, Result
 
-from classifier.card import Stated, card_of
 from proxy.control import judge
 from proxy.store.errors import StoreError
 from tests.fakes import answers
@@ -70,39 +68,6 @@ def test_several_rewards_of_which_none_is_the_score_are_none_and_say_the_fix(
     assert (checked["valid"], checked["lines"]) == (False, [f"no score: {SEVERAL}"])
     groups = service.get("/batches/b/groups")["items"]
     assert {(each["valid"][0], each["no_score"]) for each in groups} == {(False, SEVERAL)}
-
-
-def exported_card(service: Service) -> dict[str, Any]:
-    """The card made of a batch's export, as `truezero card verify` makes it."""
-    lines = service.http.get("/rollouts/export?batch=b").text.splitlines()
-    stated = Stated.decode(service.get("/batches/b/card")["stated"])
-    return card_of(map(json.loads, lines), stated)
-
-
-def test_a_card_of_several_rewards_says_that_there_is_no_score(service: Service) -> None:
-    judged_by_three(service)
-    play(service, "dead", DEAD, task="t3", reward={"correctness": 1.0, "style": 0.5})
-    card = service.get("/batches/b/card")
-    score = card["measured"]["score"]
-    assert (score["score"], score["failures_as_0"], score["reported"]) == (None, None, None)
-    assert score["no_score"] == f"no score: {SEVERAL}"
-    assert card["measured"]["valid"] is False
-    assert card["measured"]["ones"] == {"reported": 3, "not_measured": 1, "by_cause": {"auth": 1}}
-    assert exported_card(service)["measured"] == card["measured"]
-    shown = service.http.get("/batches/b/card", headers={"accept": "text/html"}).text
-    assert f"No score: {SEVERAL}." in words(shown)
-    assert f"no score: {SEVERAL}" in cli(service, "card", "b").stdout
-
-
-def test_a_card_reads_the_registered_key_and_what_was_planned(service: Service) -> None:
-    rewards = {"correctness": 1.0, "style": 0.5}
-    play(service, "r0", task="t", repeat=0, repeats=2, score_key="style", reward=rewards)
-    card = service.get("/batches/b/card")
-    score = card["measured"]["score"]
-    assert (score["score"], score["reported"], score["no_score"]) == (0.5, 0.5, None)
-    assert (score["measured"], score["repeats"], score["coverage"]) == (1, 2, 0.5)
-    assert score["parts"]["never_started"] == 1
-    assert exported_card(service)["measured"] == card["measured"]
 
 
 def test_a_rollout_says_of_its_rewards_what_its_batch_does(service: Service) -> None:

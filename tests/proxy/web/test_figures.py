@@ -17,7 +17,6 @@ import pytest
 from click.testing import CliRunner
 
 from classifier.batch_summary import Named, exclusion_in, summary_of
-from classifier.canonical_json import rounded
 from classifier.figures import FIGURES, CountedBatch, figures_of
 from classifier.reruns import NEVER_STARTED
 from classifier.rollup import part_of
@@ -170,38 +169,8 @@ def batches_json(service: Service) -> Iterator[tuple[str, Any]]:
     yield from by_name(item)
 
 
-def card(service: Service) -> Iterator[tuple[str, Any]]:
-    """The card's fields by the names of REST."""
-    measured = service.get("/batches/b/card")["measured"]
-    for name, place in _ON_CARD.items():
-        value = measured
-        for step in place.split("."):
-            value = value[step]
-        yield name, value
-
-
-_OF_SCORE = {
-    "total": "repeats", "repeats_planned": "repeats", "scored": "measured",
-    "score_effective": "score", "score_ci": "interval", "score_worst": "least",
-    "score_best": "most", "score_all": "failures_as_0", "score_reported": "reported",
-    "score_first": "first_attempts",
-    **{name: name for name in ("scoreable", "own_failures", "coverage")},
-    **{name: name for name in FIGURES if name.startswith("parts.")},
-}  # fmt: skip
-_ON_CARD: Mapping[str, str] = {
-    **{name: f"score.{place}" for name, place in _OF_SCORE.items()},
-    **{name: name for name in FIGURES if name.startswith(("zeros.", "ones."))},
-    **{name: name for name in (
-        "rollouts", "validity", "validity_checks", "retried_after_score_total",
-    )},
-    "calls": "calls.total",
-    **{name: f"calls.{name}" for name in ("tokens_known_calls", "cost_known_calls")},
-    **{name: f"tokens.{name}" for name in ("input_tokens", "output_tokens", "total_tokens")},
-    "cost_usd": "cost.cost_usd",
-}  # fmt: skip
-
 VALUES: tuple[Callable[[Service], Iterator[tuple[str, Any]]], ...] = (
-    summary, listed, batch_json, batches_json, card,
+    summary, listed, batch_json, batches_json,
 )  # fmt: skip
 
 
@@ -247,7 +216,7 @@ def check_values(
     for surface in surfaces:
         told = dict(surface(service))
         known = {name: values[name] for name in told}
-        assert told == (rounded(known) if surface is card else known), surface.__name__
+        assert told == known, surface.__name__
         assert told, surface.__name__
 
 

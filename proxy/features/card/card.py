@@ -1,4 +1,4 @@
-"""Measurement cards of batches."""
+"""The measurement card of a batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from proxy.control.queries import Service, version
 from proxy.store.batches import registrations
 
 
-async def card(service: Service, batch: str, *, harness: str | None = None) -> dict[str, Any]:
+async def make_card(service: Service, batch: str, *, harness: str | None = None) -> dict[str, Any]:
     """Render a batch's summary, as its page has it, as a card.
 
     Its export is not read, so the card has no digest of it.

@@ -13,7 +13,8 @@ from click.testing import CliRunner, Result
 
 from classifier.card import Roots, Stated, card_bytes, card_of, differences
 from proxy.control import judge
-from proxy.web.cards import badge
+from proxy.features.card.plane import GONE
+from proxy.features.card.printed import badge
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.proxy.api.test_routes import Service, problem, serving
@@ -202,6 +203,12 @@ def test_what_0_2_asked_of_a_card_is_said_to_be_gone(only_read: Service) -> None
     problem(only_read.http.get("/batches/b/card", headers=progress), 410, "gone")
     disclosed = only_read.http.post("/batches/b/card/disclosure", json={"seed": "tuesday"})
     problem(disclosed, 410, "gone")
+
+
+def test_what_takes_the_place_of_a_call_is_a_clause() -> None:
+    method, path, instead = GONE
+    assert method.isupper() and path.startswith("/")
+    assert instead and not instead.endswith(".")
 
 
 def test_nothing_that_was_said_and_no_key_is_on_a_card(service: Service) -> None:

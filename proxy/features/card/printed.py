@@ -32,7 +32,7 @@ def card_page(card: Mapping[str, Any], accept: str) -> Response | None:
 
 def printable(card: Mapping[str, Any]) -> Response:
     """Render a card as a page that prints on one sheet."""
-    page = render.page("card.html", card=card, style=_style(), **_sentences(card))
+    page = render.page("card/page.html", card=card, style=_style(), **_sentences(card))
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; frame-ancestors 'none'"
     page.headers["content-security-policy"] = policy
@@ -42,7 +42,7 @@ def printable(card: Mapping[str, Any]) -> Response:
 
 @cache
 def _style() -> str:
-    return (files("proxy.web") / "templates" / "card.css").read_text("utf-8")
+    return (files("proxy.features.card") / "templates" / "page.css").read_text("utf-8")
 
 
 def _sentences(card: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from classifier.canonical_json import rounded
 from classifier.card import Roots, Stated, card_of, differences
 from classifier.exported_batch import ExportedBatch
-from proxy.control import batches, cards, judge, listing
+from proxy.control import batches, judge, listing
 from proxy.control.queries import Service
+from proxy.features.card.card import make_card
 from proxy.routing.errors import Refusal
 from proxy.store.batch_counts import all_of
 from proxy.store.database import Database
@@ -178,7 +179,7 @@ async def _figures(service: Service, batch: str) -> dict[str, Any] | None:
     except Refusal as refused:
         assert refused.code == "unknown_batch"
         return None
-    card = await cards.card(service, batch)
+    card = await make_card(service, batch)
     exported = await _exported(service, batch)
     assert exported is not None
     assert shown(card["measured"]) == expected(rounded(summary))
