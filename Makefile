@@ -22,7 +22,7 @@ INTEGRATIONS := $(VENV)/integrations
 PEERS ?= $(VENV)/peers
 CHAOS := $(VENV)/agentchaos
 HOT_TESTS := $(addprefix tests/proxy/,capture inbound outbound recording/test_recorder.py relay \
-	routing telemetry/test_metrics.py wire) $(addprefix tests/features/,drills pace websocket)
+	routing wire) $(addprefix tests/features/,drills metrics/test_metrics.py pace websocket)
 COMPILED ?= $(VENV)/compiled
 PIP_INSTALL := pip install --quiet --disable-pip-version-check
 PIP_INSTALL_TOOLS := $(PIP_INSTALL) --no-compile  # what nobody imports took half of the time

@@ -118,6 +118,7 @@ _HOT = tuple(
             "references",
             "relay",
         ),
+        "features/metrics": ("metrics",),
         "features/pace": (
             "hold",
             "lane_pace",
@@ -139,7 +140,6 @@ _HOT = tuple(
             "sqlite",
             "tables",
         ),
-        "telemetry": ("metrics",),
     }.items()
     for name in names
 )

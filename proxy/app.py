@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +23,7 @@ from proxy.api.auth import ControlAuth, PortPolicy, Sessions
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
-from proxy.control.queries import Service, ask_nothing, run_in_thread, version
+from proxy.control.queries import Service, ask_nothing, run_in_thread
 from proxy.feature import only_module
 from proxy.inbound.asgi import Receive, Scope, Send, noting_refusals, send_refusal
 from proxy.inbound.connections import ConnectionLimits
@@ -57,11 +56,8 @@ from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
 from proxy.server.references import ReferenceAsker
 from proxy.settings import Settings
-from proxy.store import statistics
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.store.tables import StoreCounts
-from proxy.telemetry.metrics import AGENTS, CONTROL, SHARED, Metrics, RequestCounts
 
 if TYPE_CHECKING:
     from proxy.control.conditions import Conditions
@@ -82,12 +78,6 @@ def spill_place(database: Database, settings: Settings) -> Path | None:
 def open_spill(place: Path | None, worker: str) -> SpillFile | None:
     """Return this worker's spill file; None if nothing is spilled."""
     return SpillFile.of(place, worker) if place else None
-
-
-def shared_metrics_folder(environment: Mapping[str, str]) -> Path | None:
-    """Return the folder in which workers share their metrics; None for a single process."""
-    named = environment.get(SHARED)
-    return Path(named) if named else None
 
 
 def rollout_access(database: Database, rules: Sequence[RolloutRule]) -> Access:
@@ -117,19 +107,6 @@ def _away() -> Iterator[None]:
         yield
     except StoreError as error:
         raise AccessUnknownError from error
-
-
-def _census(database: Database, prices: PriceTable) -> StoreCounts:
-    """Count what the database holds, for metrics.
-
-    Raises:
-        StoreError: the database is unavailable.
-    """
-    from proxy.control import health  # noqa: PLC0415  with the control plane, not at the start
-
-    now = time.time()
-    lanes = health.lane_counts(database, prices, now)
-    return replace(database.read(statistics.counts, now), lanes=lanes)
 
 
 def control_auth(settings: Settings, secret: bytes) -> ControlAuth:
@@ -169,13 +146,14 @@ def relay_context(
     salt: bytes,
     access: Access,
     holds: tuple[Hold, ...],
+    refused: RefusedRequests,
     admits: Callable[[str], Awaitable[None]],
     classify: Classify = classify,
     on_failure: Callable[[Exchange], object] | None = None,
 ) -> RelayContext:
     """Return what the relays work with; ``admits`` is used if registration is required."""
     signing = signers(environment, time.monotonic)
-    upstreams, unattributed = settings.allow_list(), unattributed_calls(settings)
+    upstreams, unattributed = settings.allow_list(), refused.unattributed
     operator_keys = OperatorKeys(
         static=settings.real_keys(environment),
         signed=frozenset(signing),
@@ -204,7 +182,7 @@ def relay_context(
         signers=signing,
         access=access,
         holds=holds,
-        refused=RefusedRequests(unattributed=unattributed),
+        refused=refused,
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
@@ -292,7 +270,7 @@ class Application:
     """The service of one process, as an ASGI application.
 
     Arguments:
-        observers: called with every flush of the recorder, beside metrics.
+        observers: called with every flush of the recorder, beside those of features.
         agents_only: whether another process serves the control plane, and looks for alerts.
     """
 
@@ -315,6 +293,7 @@ class Application:
         self._ports = PortPolicy(settings.control_port or None)
         self._auth = control_auth(settings, secret)
         prices = PriceTable(upstreams)
+        refused = RefusedRequests(unattributed=unattributed_calls(settings))
         self._features = start(
             Parts(
                 settings=settings,
@@ -323,6 +302,7 @@ class Application:
                 recorder=self._recorder,
                 upstreams=upstreams,
                 prices=prices,
+                refused=refused,
                 worker=worker,
                 workers=settings.workers,
                 agents_only=agents_only,
@@ -352,6 +332,7 @@ class Application:
             salt=salt,
             access=self._access,
             holds=tuple(each.hold for each in self._features if each.hold is not None),
+            refused=refused,
             admits=self._admits,
             classify=only(each.classify for each in self._features) or classify,
             on_failure=self._failed,
@@ -378,16 +359,8 @@ class Application:
         self._sockets: AgentSockets | None = (
             None if sockets is None else sockets.relay(context, guard)
         )
-        self._metrics = Metrics(
-            self._recorder,
-            census=partial(_census, database, prices),
-            version=version(),
-            prices=prices,
-            requests=_request_counts(context.refused),
-            shared=shared_metrics_folder(environment),
-        )
         flushed = [each.flushed for each in self._features if each.flushed is not None]
-        for observer in (self._metrics.observe, *flushed, *observers):
+        for observer in (*flushed, *observers):
             self._recorder.add_observer(observer)
         service = Service(
             database=database,
@@ -407,7 +380,7 @@ class Application:
             ask_references=self._asker.ask if settings.reference_calls else ask_nothing,
             ask_reference=self._asker.ask_now,
             reference_key=partial(has_reference_key, context),
-            refused_calls=self._metrics.refused_calls,
+            refused_calls=self._refused_calls(),
             on_final_verdict=self._judged,
             pages_url=settings.dashboard_url or settings.public_url,
             key_names=_key_names(context, settings.key_names(environment)),
@@ -451,7 +424,6 @@ class Application:
         return self._control_plane.get()
 
     def _judged(self, verdict: Verdict) -> None:
-        self._metrics.judged(verdict)
         for judged in self._on_final_verdict:
             judged(verdict)
 
@@ -460,9 +432,13 @@ class Application:
         from proxy import control_plane  # noqa: PLC0415
 
         read_tables()  # a start need not wait for them, nor an agent whose call fails first
-        return control_plane.build(
-            settings, service, auth=self._auth, exposition=self._metrics.exposition
-        )
+        state = {name: one for each in self._features for name, one in each.state.items()}
+        return control_plane.build(settings, service, auth=self._auth, state=state)
+
+    def _refused_calls(self) -> Callable[[], Mapping[str, int]]:
+        """Return what counts agents' refused requests: a feature in all processes, else this."""
+        counted = [e.refused_calls for e in self._features if e.refused_calls is not None]
+        return counted[0] if counted else lambda: self.refused.calls.counts
 
     def _failed(self, exchange: Exchange) -> None:
         self._asker.failed(exchange)
@@ -491,7 +467,6 @@ class Application:
             self._heartbeat.run(),
             self._closer.run(),
             background.checkpoint_loop(self._database),
-            background.measure_loop_lag(self._metrics),
             self._control_plane.prepare(),
         ]
         work += [each.run() for each in self._features if each.run is not None]
@@ -511,22 +486,9 @@ class Application:
         for each in self._features:
             if each.stop is not None:
                 await each.stop()
-        self._metrics.sample()
         with contextlib.suppress(StoreError):
             await asyncio.to_thread(self._heartbeat.retire)
         self._database.close()
-
-
-def _request_counts(refused: RefusedRequests) -> RequestCounts:
-    """Return the counts that metrics read."""
-    unattributed = refused.unattributed
-    return RequestCounts(
-        refused={
-            AGENTS: lambda: refused.calls.counts,
-            CONTROL: lambda: refused.control.counts,
-        },
-        unattributed=lambda: {} if unattributed is None else unattributed.counts,
-    )
 
 
 class LazyControlPlane:

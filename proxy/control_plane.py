@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -77,7 +77,6 @@ _ROUTES = [
     *bulk.router.routes,
     *lists.router.routes,
     *routes.upstreams_router.routes,
-    *routes.metrics_router.routes,
     *manual.manual_router().routes,  # before what answers the rest of `/ui/`
     *pages.router.routes,
 ]
@@ -88,12 +87,12 @@ def build(
     service: Service,
     *,
     auth: ControlAuth,
-    exposition: Callable[[str], tuple[bytes, str]],
+    state: Mapping[str, object],
 ) -> ControlPlane:
     """Build the control plane: a millisecond, once this module is loaded, which takes 400.
 
     Arguments:
-        exposition: returns the metrics and their content type, by an `Accept` header.
+        state: values that routes of features read from `app.state`, by name.
     """
     address = _address(settings)
     app = FastAPI(
@@ -113,7 +112,8 @@ def build(
     app.state.address = address
     app.state.version = version()
     app.state.authorized = auth.authorized
-    app.state.exposition = exposition
+    for name, value in state.items():
+        setattr(app.state, name, value)
     app.state.pages = PageContext(
         service=service,
         auth=auth,

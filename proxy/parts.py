@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from classifier.causes import Classify
@@ -18,6 +18,7 @@ from proxy.feature import OF_SETTINGS, FeatureError, modules, settings_of
 from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.relay.admission import RolloutRule
+from proxy.relay.context import RefusedRequests
 from proxy.relay.hold import Hold
 from proxy.routing.upstreams import Upstream
 from proxy.store.database import Database
@@ -29,6 +30,7 @@ ADDED = TypeVar("ADDED")
 class Parts:
     """The parts of a process that a feature may use.
 
+    ``refused``: counts of requests that this process refused.
     ``worker``: the process's name in the table of workers. ``agents_only``: another process serves
     the control plane. ``conditions``: looks once for everything that an operator is alerted of;
     raises Refusal 503 while the database is unavailable.
@@ -40,6 +42,7 @@ class Parts:
     recorder: Recorder
     upstreams: Mapping[str, Upstream]
     prices: PriceTable
+    refused: RefusedRequests
     worker: str
     workers: int
     agents_only: bool
@@ -59,6 +62,8 @@ class Started:
     ``flushed``: called with what the recorder wrote, in its thread. ``failed``: with each call that
     failed, in the event loop. ``judged``: with each final verdict once, in one of all processes.
     ``classify``: names the causes of failed calls, in the cause table's place; one feature's alone.
+    ``refused_calls``: counts agents' refused requests by code, in all processes of the service.
+    ``state``: values that the feature's routes read from `app.state`, by name.
     """
 
     rule: RolloutRule | None = None
@@ -69,6 +74,8 @@ class Started:
     failed: Callable[[Exchange], object] | None = None
     judged: Callable[[Verdict], object] | None = None
     classify: Classify | None = None
+    refused_calls: Callable[[], Mapping[str, int]] | None = None
+    state: Mapping[str, object] = field(default_factory=dict)
 
 
 NOTHING = Started()

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cache
 
@@ -47,10 +48,13 @@ class ServingPart:
 
     ``check``: checks the settings before anything is started; raises StartError.
     ``connections``: returns what serves them by these settings; None leaves them to others.
+    ``processes``: entered around the processes of a service that has several; may change the
+    environment that they inherit.
     """
 
     check: Callable[[object], None] | None = None
     connections: Callable[[object], ConnectionServer | None] | None = None
+    processes: Callable[[MutableMapping[str, str]], AbstractContextManager[None]] | None = None
 
 
 @cache
@@ -76,3 +80,13 @@ def connections(settings: object) -> ConnectionServer:
         if each.connections is not None and (found := each.connections(settings)) is not None:
             return found
     return ConnectionServer(scheme="http", protocol=lambda: HttpProtocol)
+
+
+@contextmanager
+def around_processes(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """Enter what features have around the processes of a service that has several."""
+    with ExitStack() as entered:
+        for each in servings():
+            if each.processes is not None:
+                entered.enter_context(each.processes(environment))
+        yield

@@ -36,7 +36,7 @@ LAZY = (
 # Imported inside a function elsewhere: module → the modules that do so.
 LATE: Mapping[str, tuple[str, ...]] = {
     "classifier.sentences": ("truezero.models.verdicts",),  # only what an old service gave
-    "proxy.control.health": ("proxy.app",),  # metrics read it, startup does not wait for it
+    "proxy.control.health": ("proxy.features.metrics.start",),  # startup does not wait for it
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads

@@ -18,3 +18,13 @@ def until(holds: Callable[[], object], *, within_s: float = PATIENCE_S) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.005)
+
+
+def eventually(
+    ask: Callable[[], float | None], wanted: float, timeout_s: float = PATIENCE_S
+) -> None:
+    """Who waited for a commit goes on before it is counted."""
+    deadline = time.monotonic() + timeout_s
+    while (got := ask()) != wanted:
+        assert time.monotonic() < deadline, f"{got} stays, {wanted} was awaited"
+        time.sleep(0.02)

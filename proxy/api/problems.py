@@ -221,8 +221,6 @@ def of_app(name: str) -> Any:
 
 Service = Annotated[queries.Service, of_app("service")]
 Limiter = Annotated[RateLimiter, of_app("limiter")]  # of registrations
-# Maps an `Accept` header to the metrics and their content type; called in a thread.
-Exposition = Annotated[Callable[[str], tuple[bytes, str]], of_app("exposition")]
 Version = Annotated[str, of_app("version")]
 # True for a request that shows the admin token, or a session on a page.
 Authorized = Annotated[Callable[[dict[str, Any]], bool], of_app("authorized")]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.responses import PlainTextResponse, StreamingResponse
+from fastapi.responses import StreamingResponse
 
 from proxy.api.problems import (
     BATCH,
@@ -16,7 +16,6 @@ from proxy.api.problems import (
     ROLLOUT_ID,
     Authorized,
     ClientVersion,
-    Exposition,
     Service,
     StatusPage,
     Version,
@@ -446,20 +445,3 @@ async def status(
     return await json_answer(answer) if shown is None else shown
 
 
-# --- Prometheus --------------------------------------------------------------------------------
-
-
-metrics_router = APIRouter(responses={401: PROBLEMS[401]})
-
-
-@metrics_router.get(
-    "/metrics", tags=["service"], response_class=PlainTextResponse, operation_id="get_metrics"
-)
-def metrics(exposition: Exposition, accept: Annotated[str, Header()] = "") -> Response:
-    """Get metrics for Prometheus.
-
-    In its text format, or as OpenMetrics by `Accept`. docs/operations/observability.md lists
-    them.
-    """
-    text, content_type = exposition(accept)
-    return Response(text, headers={"content-type": content_type})

@@ -20,4 +20,5 @@ NAMES = (
     "compare",
     "reruns",
     "card",
+    "metrics",
 )

@@ -1,4 +1,4 @@
-"""Background work of a process: closing of rollouts, heartbeat, checkpoints, memory, loop lag."""
+"""Background work of a process: closing of rollouts, heartbeat, checkpoints, memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from proxy.relay.context import LiveCalls
 from proxy.store.closings import Closings, ClosingState
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.telemetry.metrics import Metrics
 
 log = logging.getLogger("truezero")
 
@@ -286,21 +285,3 @@ def _keep_memory() -> None:
     if mallopt is not None:
         for option in (_M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD):
             mallopt(*option)
-
-
-# --- lag of the event loop ---------------------------------------------------------------------
-
-
-_INTERVAL_S = 0.5
-
-
-async def measure_loop_lag(metrics: Metrics) -> None:
-    """Measure until cancelled how long a callback from another thread waits for this loop.
-
-    A chunk that arrives waits as long. Takes a sample of the other metrics each time, too.
-    """
-    while True:
-        await asyncio.sleep(_INTERVAL_S)
-        await asyncio.to_thread(metrics.sample)
-        called = await asyncio.to_thread(time.perf_counter)
-        metrics.late(time.perf_counter() - called)

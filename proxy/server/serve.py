@@ -32,14 +32,12 @@ from proxy.control.queries import version
 from proxy.feature import announcements, only_module
 from proxy.relay.relay import Relay
 from proxy.server.background import LEAVING, tune_process
-from proxy.serving import ProtocolOf, StartError, check, connections
+from proxy.serving import ProtocolOf, StartError, around_processes, check, connections
 from proxy.settings import PREFIX, Settings, load, sources
 from proxy.store.admin.rows import place
 from proxy.store.database import Database, url_of
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
-from proxy.telemetry import multiprocess
 from proxy.telemetry.logs import Log
-from proxy.telemetry.metrics import SHARED
 
 # --- processes and their shutdown --------------------------------------------------------------
 # Calls may finish; a second signal cancels them.
@@ -351,7 +349,7 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
     try:
         if settings.workers > 1 or settings.separate_control:
             gc.enable()
-            with _shared_metrics(os.environ):
+            with around_processes(os.environ):
                 _supervisor(settings, protocol, listeners).run()
         else:
             SingleProcess(_config(settings, protocol)).run(sockets=listeners)
@@ -425,17 +423,6 @@ def _url(scheme: str, listener: socket.socket) -> str:
 
 def _log(settings: Settings) -> Log:
     return Log(level=settings.log_level, style=settings.log_format)
-
-
-@contextlib.contextmanager
-def _shared_metrics(environment: MutableMapping[str, str]) -> Iterator[None]:
-    """Set up an empty folder in which worker processes share their metrics."""
-    with multiprocess.folder() as folder:
-        environment[SHARED] = str(folder)
-        try:
-            yield
-        finally:
-            del environment[SHARED]
 
 
 def invite(settings: Settings) -> str:

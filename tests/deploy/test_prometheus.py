@@ -20,8 +20,8 @@ import yaml
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.provider import Provider, closed_port
+from tests.features.metrics.test_metrics import METRIC, NAMES, SUFFIXES
 from tests.journeys.service import ROOT, Service
-from tests.proxy.telemetry.test_metrics import METRIC, NAMES, SUFFIXES
 
 DEPLOY = ROOT / "deploy"
 RULES, CASES = DEPLOY / "prometheus" / "rules.yml", DEPLOY / "prometheus" / "rules.test.yml"

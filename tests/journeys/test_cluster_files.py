@@ -196,7 +196,7 @@ def test_kubernetes_keeps_two_of_at_least_three_and_scales_by_a_metric_that_is_t
     assert "replicas" not in MANIFESTS["Deployment"]["spec"]
     (metric,) = scaler["metrics"]
     name = metric["pods"]["metric"]["name"].removeprefix("truezero_")
-    assert f'("{name}",' in (ROOT / "proxy" / "telemetry" / "metrics.py").read_text()
+    assert f'("{name}",' in (ROOT / "proxy/features/metrics/metrics.py").read_text()
 
 
 def test_all_of_kubernetes_means_the_same_pods_and_port() -> None:

@@ -22,7 +22,6 @@ from proxy.app import (
     new_id,
     open_spill,
     rollout_access,
-    shared_metrics_folder,
     spill_place,
     unattributed_calls,
 )
@@ -57,7 +56,7 @@ def test_agents_are_served_while_the_control_plane_is_made(
 
 
 def test_whoever_asks_too_early_waits(tmp_path: Path, held: threading.Event) -> None:
-    paths = ["/readyz", "/healthz", "/rollouts", "/ui/rollouts", "/metrics"]
+    paths = ["/readyz", "/healthz", "/rollouts", "/ui/rollouts"]
     with serving(tmp_path) as service, ThreadPoolExecutor(len(paths)) as threads:
         asked = [(path, threads.submit(service.http.get, path)) for path in paths]
         assert service.call().status_code == 200
@@ -212,11 +211,6 @@ def test_spill_files_lie_beside_the_database_or_in_the_folder_of_the_settings(
     assert open_spill(place, "w") is not None
     assert open_spill(None, "w") is None
     database.close()
-
-
-def test_metrics_are_shared_only_in_the_folder_of_the_environment() -> None:
-    assert shared_metrics_folder({}) is None
-    assert shared_metrics_folder({"PROMETHEUS_MULTIPROC_DIR": "/x"}) == Path("/x")
 
 
 def test_a_rollouts_access_is_unknown_while_the_database_is_away(tmp_path: Path) -> None:

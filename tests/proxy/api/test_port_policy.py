@@ -25,7 +25,7 @@ from tests.fakes.provider import Provider, closed_port
 from tests.fakes.talker import Talker
 from tests.journeys.service import Service
 from tests.proxy.api.test_routes import PATIENCE_S, PLAIN, client, problem
-from tests.proxy.telemetry.test_metrics import Samples, eventually, told, value
+from tests.waiting import eventually
 
 CHAT = "/v1/chat/completions"
 ASK = {"model": "gpt-5", "messages": []}
@@ -205,28 +205,6 @@ def test_every_worker_keeps_to_the_level_of_the_log(ports: Ports) -> None:
 
     eventually(lambda: len(said()), len(made))
     assert said() == made
-
-
-def test_the_sum_of_all_workers_is_told_whichever_is_asked(ports: Ports) -> None:
-    url, before = agent_of(ports, "counted"), len(ports.provider.requests)
-    calls_at_once(url)
-    for _ in range(125):  # the kernel shares connections out as it likes
-        if ports.workers == 1 or len(counted_by(ports.service.home)) == ports.workers:
-            break
-        calls_at_once(url)
-    else:
-        raise AssertionError("one worker takes no call")
-    made = len(ports.provider.requests)
-    assert made % 8 == before % 8, "each call reached the provider once"
-
-    def scraped() -> Samples:
-        return told(ask(str(ports.control.base_url.join("/metrics")), headers=TOKEN).text)
-
-    eventually(lambda: value(scraped(), "truezero_exchanges_total"), made)
-    for _ in range(12):
-        samples = scraped()
-        assert value(samples, "truezero_exchanges_total", upstream="openai") == made
-        assert value(samples, "truezero_overhead_seconds_count", part="commit") == made
 
 
 def counted_by(folder: Path) -> set[str]:

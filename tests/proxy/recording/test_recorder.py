@@ -15,7 +15,6 @@ from proxy.recording.backlog import FlushResult
 from proxy.store.tables import CommitBatch
 from tests.proxy.clocks import HandTurned
 from tests.proxy.recording.memory_writer import BEGUN, ENDED, MemoryWriter, recording
-from tests.proxy.telemetry.test_metrics import metrics, value
 
 
 async def test_done_means_durable() -> None:
@@ -106,18 +105,6 @@ async def test_a_call_waits_as_long_as_its_commit_takes(monkeypatch: pytest.Monk
 
 
 # --- Reports to observers: each call that ended once, and no observer hurts another ---------------
-
-
-async def test_a_call_that_is_written_twice_is_told_once() -> None:
-    counting = metrics()
-    async with recording(MemoryWriter()) as recorder:
-        recorder.add_observer(counting.observe)
-        recorder.begin_durably(ENDED.id, lambda: replace(ENDED, ending=None))
-        recorder.flush_starts()
-        await recorder.record_durably(ENDED)
-        await recorder.record_durably(replace(ENDED, response_bytes=14))
-        await recorder.record_durably(replace(ENDED, id="y"))
-    assert value(counting, "truezero_exchanges_total", ending="complete") == 2
 
 
 async def test_what_was_told_is_forgotten_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

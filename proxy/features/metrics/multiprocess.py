@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+# Names the folder to processes; read by prometheus_client on import.
+SHARED = "PROMETHEUS_MULTIPROC_DIR"
 _PREFIX = "truezero-metrics-"
 _OWNER = "owner"  # a file that is locked as long as the process that created the folder lives
 

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from proxy.telemetry import multiprocess
+from proxy.features.metrics import multiprocess
 
 OWNER = """
 import sys
-from proxy.telemetry import multiprocess
+from proxy.features.metrics import multiprocess
 with multiprocess.folder() as folder:
     (folder / "counter_1.db").write_bytes(b"1")
     print(folder, flush=True)

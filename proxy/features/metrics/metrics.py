@@ -300,8 +300,6 @@ def _uses_tokens(e: Exchange) -> bool:
 
 REFUSALS = "truezero_refusals"
 AGENTS, CONTROL = "agents", "control"  # planes
-# The folder in which worker processes share their metrics; read by prometheus_client on import.
-SHARED = "PROMETHEUS_MULTIPROC_DIR"
 
 
 Counts = Callable[[], Mapping[str, int]]

@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,18 +20,27 @@ from classifier.records import Cause, Exchange, Kind, Timing, Usage
 from classifier.rules import judge
 from classifier.verdicts import Level, Subcategory, ValidityFinding
 from proxy.control.pricing import PriceTable
+from proxy.features.metrics.metrics import (
+    _FRESH,
+    AGENTS,
+    CONTROL,
+    MOST,
+    OTHER,
+    Metrics,
+    RequestCounts,
+)
 from proxy.recording.backlog import FlushResult
 from proxy.recording.recorder import Recorder
 from proxy.routing.upstreams import allow_list
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.tables import StoreCounts
-from proxy.telemetry.metrics import _FRESH, AGENTS, CONTROL, MOST, OTHER, Metrics, RequestCounts
 from tests.builders import calls, exchange, rollout
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import PATIENCE_S, Service, problem
+from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, DOWN, play
+from tests.waiting import eventually
 
 ROOT = Path(__file__).parent.parent.parent.parent
 NAMES = {
@@ -110,16 +118,6 @@ def scraped(service: Service) -> Samples:
     answer = service.http.get("/metrics")
     assert answer.status_code == 200, answer.text
     return told(answer.text)
-
-
-def eventually(
-    ask: Callable[[], float | None], wanted: float, timeout_s: float = PATIENCE_S
-) -> None:
-    """Who waited for a commit goes on before it is counted."""
-    deadline = time.monotonic() + timeout_s
-    while (got := ask()) != wanted:
-        assert time.monotonic() < deadline, f"{got} stays, {wanted} was awaited"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -276,7 +274,8 @@ COUNTS = """
 import os, signal, sys
 from pathlib import Path
 from types import SimpleNamespace
-from proxy.telemetry.metrics import AGENTS, SHARED, Metrics, RequestCounts
+from proxy.features.metrics.metrics import AGENTS, Metrics, RequestCounts
+from proxy.features.metrics.multiprocess import SHARED
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.tables import StoreCounts

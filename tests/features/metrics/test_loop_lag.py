@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.features.metrics.test_metrics import scraped, value
 from tests.proxy.api.test_routes import Service
-from tests.proxy.telemetry.test_metrics import eventually, scraped, value
+from tests.waiting import eventually
 
 
 @pytest.fixture
