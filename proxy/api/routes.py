@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Path, Query, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Path, Query, Request, Response
 
 from proxy.api.problems import (
     BATCH,
@@ -23,9 +20,8 @@ from proxy.api.problems import (
     json_answer,
     known_to,
 )
-from proxy.control import batches, judge, live, reports, rollouts
+from proxy.control import batches, judge, reports, rollouts
 from proxy.control.health import public_status, status_report
-from proxy.control.live import BatchEvent
 from proxy.control.queries import readiness
 from proxy.control.turns import take_turn
 from proxy.control.upstreams import ask_reference, upstream_report
@@ -33,17 +29,9 @@ from proxy.routing.errors import Refusal
 from truezero import models
 from truezero.models.batches import Moment
 
-_SSE = "text/event-stream"
-_LIVE = {"cache-control": "no-cache", "x-accel-buffering": "no"}
-
 PolicyName = Literal["evidence", "seed"]
 
 router = APIRouter(responses=PROBLEMS)
-
-
-def _content(media_type: str) -> dict[int | str, dict[str, Any]]:
-    """Describe a response that is not a JSON object."""
-    return {200: {"content": {media_type: {"schema": {"type": "string"}}}, "description": "OK"}}
 
 
 @router.post(
@@ -247,29 +235,6 @@ async def end_batch(
     return await reports.end_run(service, batch, request.run)
 
 
-@router.get(
-    "/batches/{batch:path}/events",
-    tags=["batches"],
-    response_class=StreamingResponse,
-    responses=_content(_SSE),
-    operation_id="follow_events",
-)
-async def events(
-    service: Service,
-    batch: Annotated[str, BATCH],
-    after: Annotated[int | None, Query(ge=0, le=2**53)] = None,
-    last_event_id: Annotated[int | None, Header(ge=0, le=2**53)] = None,
-) -> StreamingResponse:
-    """Follow a batch live, as server-sent events.
-
-    `exchange_failed`, `rollout_doomed`, `verdict_given`, `group_settled`, `batch_ended` and
-    `breaker_opened`; the stream does not end by itself and resumes by `Last-Event-ID`.
-    """
-    start = after if after is not None else last_event_id
-    body = _as_sse(live.follow(service, batch, after=start))
-    return StreamingResponse(body, media_type=_SSE, headers=_LIVE)
-
-
 # After the others: its path matches theirs.
 @router.get(
     "/batches/{batch:path}",
@@ -286,13 +251,6 @@ async def summary(service: Service, batch: Annotated[str, BATCH]) -> Response:
     return await json_answer(await batches.summary(service, batch))
 
 
-async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
-    async for event in events:
-        if event.kind:
-            data = json.dumps(event.data)
-            yield f"id: {event.id}\nevent: {event.kind}\ndata: {data}\n\n".encode()
-        else:
-            yield f": alive\nid: {event.id}\n\n".encode()  # a stream that breaks resumes there
 
 
 @router.get("/healthz", tags=["service"], operation_id="get_health")

@@ -21,4 +21,5 @@ NAMES = (
     "reruns",
     "card",
     "metrics",
+    "live",
 )

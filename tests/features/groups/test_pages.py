@@ -10,8 +10,8 @@ import pytest
 from proxy.api.gone import log_gone
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import DEAD, DOWN, play
-from tests.proxy.control.test_events import events_of
 from tests.proxy.control.test_reports import groups, sample
+from tests.proxy.streamed import events_of
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, problem
 from tests.proxy.control.test_batches import CHAT, DEAD, DOWN, play
-from tests.proxy.control.test_events import events_of
+from tests.proxy.streamed import events_of
 
 
 @pytest.fixture

@@ -1,0 +1,8 @@
+"""Live: a batch's events as they happen, in a stream.
+
+A user reads of them in docs/reference/rest.md.
+"""
+
+from proxy.feature import Feature
+
+FEATURE = Feature(plane=True)
