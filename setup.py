@@ -19,6 +19,7 @@ from setuptools.command.sdist import sdist
 
 _COMMIT = Path("truezero", "commit.txt")
 _DOCS = Path("docs")
+_SHOWN_BY = Path("proxy", "features", "help")
 _SHOWN = (".json", ".png", ".svg")
 
 
@@ -39,7 +40,7 @@ def _copy_documentation(folder):
     pages = [each for each in _DOCS.rglob("*.md") if left_out not in each.parents]
     said = "".join(each.read_text("utf-8") for each in pages)
     for each in [*pages, *(e for e in _DOCS.rglob("*.*") if e.suffix in _SHOWN and e.name in said)]:
-        target = Path(folder, "proxy", "web", each)
+        target = Path(folder, _SHOWN_BY, each)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(each, target)
 
@@ -52,7 +53,8 @@ class BuildPy(build_py):
         super().run()
         if not self.editable_mode:
             _note_commit(self.build_lib)
-            _copy_documentation(self.build_lib)
+            if _SHOWN_BY.exists():
+                _copy_documentation(self.build_lib)
 
 
 class SourceDistribution(sdist):

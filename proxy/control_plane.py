@@ -22,7 +22,7 @@ from proxy.control.upstreams import failing_lanes
 from proxy.plane import all_routes, all_tabs, planes
 from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
-from proxy.web import manual, pages
+from proxy.web import pages
 from proxy.web.batch_pages import TABS
 from proxy.web.context import LivePages, PageContext, problem
 from proxy.web.upstream_pages import status_page
@@ -77,7 +77,6 @@ _ROUTES = [
     *bulk.router.routes,
     *lists.router.routes,
     *routes.upstreams_router.routes,
-    *manual.manual_router().routes,  # before what answers the rest of `/ui/`
     *pages.router.routes,
 ]
 

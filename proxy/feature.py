@@ -20,6 +20,7 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``sockets``: who takes agents' WebSockets, of one feature alone: ``server_options(max_bytes)``,
   the arguments of uvicorn's Config, and ``relay(context, reach)``, which returns
   `proxy.relay.sockets.AgentSockets`.
+- ``manual``: ``MANUAL``, where the documentation is read, as `proxy.web.manual_links` says.
 - ``plane``: ``PLANE``, what it adds to the control plane, as `proxy.plane.Plane`.
 
 Nobody but `proxy.features` names one. Without its folder and its name there, the service starts,
@@ -60,6 +61,7 @@ class Feature:
     serving: bool = False
     start: bool = False
     sockets: bool = False
+    manual: bool = False
     plane: bool = False
 
 

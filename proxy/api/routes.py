@@ -251,8 +251,6 @@ async def summary(service: Service, batch: Annotated[str, BATCH]) -> Response:
     return await json_answer(await batches.summary(service, batch))
 
 
-
-
 @router.get("/healthz", tags=["service"], operation_id="get_health")
 async def healthz(version: Version) -> models.Alive:
     """Check that the process is alive.
@@ -401,5 +399,3 @@ async def status(
         answer = (await status_report(service)).to_dict()
     shown = await page(request, answer, short)
     return await json_answer(answer) if shown is None else shown
-
-

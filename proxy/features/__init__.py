@@ -22,4 +22,5 @@ NAMES = (
     "card",
     "metrics",
     "live",
+    "help",
 )

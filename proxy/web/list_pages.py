@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request, Response
@@ -17,8 +16,8 @@ from proxy.control.dashboard import judged_rollouts
 from proxy.control.listing import SearchMatch, all_rollouts, rollout_groups, search
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
-from proxy.web import manual
 from proxy.web.context import Context, Text, page_router, redirect
+from proxy.web.manual_links import Jump, manual
 from proxy.web.panels import NavigationItem
 from truezero import models
 from truezero.models.batches import NO_BATCH
@@ -339,25 +338,7 @@ def last(items: Sequence[tuple[str, str]], name: str) -> str:
 # Jumps to a batch, a task, a rollout, a cause or help; the palette shows its list.
 
 
-_HELP = 8  # pages and sections of help
-_AROUND = 60  # characters that are shown before and after what was looked for
-_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[`*|#]|:?-{3,}:?")  # links keep their words
-
-_PAGES = (
-    NavigationItem("status", "/status", "Status"),
-    NavigationItem("docs", "/docs", "REST API"),
-    NavigationItem("help", "/help", "Help"),
-)
-
-
-class Jump(NamedTuple):
-    """A link, the kind of page that it leads to, what that belongs to, and a line of its text."""
-
-    kind: str
-    label: str
-    path: str
-    place: str | None = None
-    line: str | None = None
+_STATUS = NavigationItem("status", "/status", "Status")
 
 
 @router.get("/ui/find")
@@ -365,53 +346,27 @@ async def _find(context: Context, request: Request, q: Text = "") -> Response:
     text = q.strip()
     read_form([("text", text)])  # refuses what no list takes
     matches = await search(context.service, text)
-    sections = await run_in_thread(manual.sections_with, manual.folder(), text) if text else []
-    found = jumps(text, matches, sections, context.links)
+    own = manual()
+    helped = await run_in_thread(own.find, text) if own and text else []
+    links = [*context.links, _STATUS, *(own.links if own else ())]
+    found = jumps(text, matches, helped, links)
     return await context.page("find.html", request, "find", q=q, jumps=found, live="")
 
 
 def jumps(
     text: str,
     matches: Sequence[SearchMatch],
-    sections: Sequence[manual.HelpSection] = (),
+    helped: Sequence[Jump] = (),
     links: Sequence[NavigationItem] = (),
 ) -> list[Jump]:
     """Return the links for a text: its matches, pages by name, help, and the search itself."""
     pages = [
-        Jump("page", each.label, each.path)
-        for each in (*links, *_PAGES)
-        if text.lower() in each.label.lower()
+        Jump("page", each.label, each.path) for each in links if text.lower() in each.label.lower()
     ]
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )
-    named = _help(text)
-    written = [_section(text, each) for each in sections[: max(0, _HELP - len(named))]]
-    return [*map(_jump, matches), *pages, *named, *written, *([search] if text else [])]
-
-
-def _help(text: str) -> list[Jump]:
-    """Return the help pages whose title and section hold all words of a text."""
-    words = text.casefold().split()
-    return [
-        Jump("help", label, f"/ui/help/{file}", section)
-        for section, entries in manual.CONTENTS
-        for label, file in entries
-        if words and all(word in f"{label} {section}".casefold() for word in words)
-    ]
-
-
-def _section(text: str, section: manual.HelpSection) -> Jump:
-    """Return the link to a section of help, with the line that holds a text or its first word."""
-    plain = " ".join(_MARKUP.sub(lambda match: match[1] or " ", section.text).split())
-    folded, (first, *_) = plain.casefold(), text.casefold().split()
-    at = max(0, folded.find(text.casefold()) if text.casefold() in folded else folded.find(first))
-    begin, end = max(0, at - _AROUND), at + len(text) + _AROUND
-    line = plain[begin:end]
-    line = f"… {line.partition(' ')[2]}" if begin else line
-    line = f"{line.rpartition(' ')[0]} …" if end < len(plain) else line
-    name = section.heading or section.page
-    return Jump("help", name, section.address, section.page if name != section.page else None, line)
+    return [*map(_jump, matches), *pages, *helped, *([search] if text else [])]
 
 
 def _jump(match: SearchMatch) -> Jump:

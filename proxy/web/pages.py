@@ -100,11 +100,6 @@ def _set_session(response: Response, session: str, request: Request) -> None:
     )
 
 
-@router.get("/docs")
-async def _docs() -> Response:
-    return redirect("/ui/help/reference/rest.md")
-
-
 @router.get("/ui/static/{name}")
 async def _static(name: Name) -> Response:
     file = render.static(name)

@@ -19,6 +19,7 @@ from fastapi.responses import HTMLResponse
 from proxy.control.queries import path_of
 from proxy.feature import features
 from proxy.web import badges, charts, figures, format
+from proxy.web.manual_links import manual
 from truezero.printable import (
     exclusion_words,
     not_measurements,
@@ -147,6 +148,7 @@ def _templates() -> Environment:
         badges=badges,
         path_of=path_of,
         exclusion_words=exclusion_words,
+        manual=manual(),
         not_measurements=not_measurements,
         parts_words=parts_words,
         plural=plural,

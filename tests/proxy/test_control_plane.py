@@ -34,9 +34,9 @@ def test_agents_are_sent_to_the_public_url_else_where_the_runner_asked(
     assert registered["base_urls"]["openai"] == f"{base}/r/r/openai/v1"
 
 
-def test_rest_pages_and_documentation_are_one_application(services: Services) -> None:
+def test_rest_pages_and_the_description_are_one_application(services: Services) -> None:
     service: Service = services()
-    for path in ("/rollouts", "/", "/docs", "/help", "/openapi.json", "/healthz"):
+    for path in ("/rollouts", "/", "/openapi.json", "/healthz"):
         assert service.http.get(path, follow_redirects=True).status_code == 200, path
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from proxy.features.compare.page import difference
+from tests.features.help.test_pages import asked_about, headed_words
 from tests.proxy.api.test_routes import Service
 from tests.proxy.web.test_batch_pages import columns_are_as_chosen
 from tests.proxy.web.test_list_pages import has_the_same_controls
-from tests.proxy.web.test_manual import asked_about, headed_words
 from tests.proxy.web.test_pages import BROWSER, DEAD, page, play, quotes_nobody, words
 from tests.proxy.web.test_render import keeps_to_its_origin
 

@@ -192,7 +192,7 @@ def test_what_nothing_explains_is_listed_with_a_row_to_complete(service: Service
     told = tomllib.loads(entities.unescape(row[1]))["causes"]
     assert operator_rows(told)[0].codes == {"e1042"}
     assert PROMPT not in html
-    assert page(service, "/ui/help/guides/unknown-errors.md")
+    assert "Say what they mean" in html
 
 
 def test_without_unexplained_errors_the_page_has_no_such_part(service: Service) -> None:

@@ -326,16 +326,6 @@ def test_the_public_name_is_answered_too(services: Services) -> None:
     assert answer.status_code == 200
 
 
-def test_the_documentation_of_rest_is_a_page_of_help(service: Service) -> None:
-    answer = service.http.get("/docs")
-    assert (answer.status_code, answer.headers["location"]) == (
-        303, "/ui/help/reference/rest.md",
-    )  # fmt: skip
-    page = service.http.get(answer.headers["location"])
-    for path in PATHS:
-        assert path in page.text
-
-
 def test_a_reward_is_a_number(service: Service) -> None:
     service.call()
     result = service.http.post("/rollouts/r1/outcome", json={"status": "success", "rewards": 0.5})

@@ -14,7 +14,7 @@ from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import play
 from tests.proxy.web.test_pages import BROWSER
 
-PAGES = ("/", "/ui/batches/b", "/ui/help/reference/rest.md")
+PAGES = ("/", "/ui/batches/b")
 STATIC = ("page.css", "live.js", "palette.js")
 
 

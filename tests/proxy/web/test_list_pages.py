@@ -350,7 +350,7 @@ def test_the_search_itself_comes_last() -> None:
 
 
 @pytest.mark.postgres_smoke
-def test_a_task_and_a_help_page_say_what_they_belong_to(find_page_service: Service) -> None:
+def test_a_task_says_what_it_belongs_to(find_page_service: Service) -> None:
     play(find_page_service, "r", batch="night", task="t&1")
     html = page(find_page_service, "/ui/find", q="t&1")
     assert '<a href="/ui/batches/night?tab=tasks&amp;text=t%261">' in html
@@ -362,27 +362,3 @@ def test_a_task_and_a_help_page_say_what_they_belong_to(find_page_service: Servi
             r'<span class="tag">(\w+)</span>', page(find_page_service, "/ui/find", q=text)
         )
         assert first == "task", "of a batch that nobody has opened"
-    shown = page(find_page_service, "/ui/find", q="batches concepts")
-    assert 'href="/ui/help/concepts/batches.md"' in shown
-
-
-def test_a_text_inside_a_help_page_is_found_with_its_section_and_its_page(
-    find_page_service: Service,
-) -> None:
-    html = page(find_page_service, "/ui/find", q="rollouts for which it is unknown come last")
-    first = re.search(r'<a href="/ui/help/[^"]+">.*?<span class="under">([^<]+)', html, re.DOTALL)
-    assert first is not None
-    assert "rollouts for which it is unknown come last" in first[1], "as it is written"
-    html = page(find_page_service, "/ui/find", q="SIGHUP finish calls")
-    hits = re.findall(
-        r'<a href="(/ui/help/[^"#]+#[^"]+)"><span class="tag">help</span> ([^<]+)'
-        r'<span class="quiet">([^<]+)</span><span class="under">([^<]+)</span>', html
-    )  # fmt: skip
-    assert hits
-    for path, name, place, line in hits:
-        target, _, anchor = entities.unescape(path).partition("#")
-        shown = page(find_page_service, target)
-        assert f'id="{anchor}"' in shown, path
-        assert name.strip() and place.strip()
-        assert "sighup" in line.casefold() or "sighup" in name.casefold(), line
-    assert 'class="under"' not in page(find_page_service, "/ui/find", q="zyxwv")

@@ -8,12 +8,20 @@ from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
+from fastapi.routing import APIRoute
 
-from proxy.web import list_pages, manual
+import proxy
+from proxy.features.help import manual, pages
+from proxy.web import list_pages
 from proxy.web.format import anchor_of
 from tests.proxy.api.test_routes import Service
 from tests.proxy.conftest import Services
-from tests.proxy.web.test_pages import BROWSER, DEAD, PAGES, play
+from tests.proxy.web.test_compression import (
+    test_a_page_is_the_same_in_fewer_bytes as same_in_fewer_bytes,
+)
+from tests.proxy.web.test_pages import BROWSER, DEAD, PAGES, guarded, page, play, sign_in
+
+__all__ = ["guarded"]
 
 START = "/ui/help/index.md"
 
@@ -53,8 +61,8 @@ def test_every_page_is_shown_and_every_link_picture_and_anchor_leads_somewhere(
             if target.startswith("/ui/help/"):
                 named.add((path, target, anchor))
                 wanted += [target] if target not in shown and target not in wanted else []
-    pages = {path.removeprefix("/ui/help/") for path, text in shown.items() if text}
-    assert pages == manual._PAGES
+    read = {path.removeprefix("/ui/help/") for path, text in shown.items() if text}
+    assert read == pages._PAGES
     assert {path.rpartition(".")[2] for path in shown} == {"md", "png", "svg", "json"}
     dead = [each for each in named if each[2] and f'id="{each[2]}"' not in shown[each[1]]]
     assert dead == []
@@ -77,12 +85,12 @@ def test_every_page_is_shown_and_every_link_picture_and_anchor_leads_somewhere(
     ],
 )  # fmt: skip
 def test_markdown_becomes_html_and_html_in_it_text(text: str, html: str) -> None:
-    assert html in manual.rendered(text).html
-    assert "style=" not in manual.rendered(text).html
+    assert html in pages.rendered(text).html
+    assert "style=" not in pages.rendered(text).html
 
 
 def test_headings_have_anchors_of_their_own() -> None:
-    page = manual.rendered(
+    page = pages.rendered(
         "# The `x` page\n\n## Some: words, é\n\n## Twice\n\n### Deep\n\n## Twice\n"
     )
     assert page.title == "The x page"
@@ -106,11 +114,17 @@ def test_only_files_of_the_documentation_are_served(service: Service, path: str)
 
 def test_a_package_shows_what_it_carries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A `docs` folder beside an installed package is somebody else's."""
-    package = tmp_path / "site-packages" / "proxy" / "web"
+    package = tmp_path / "site-packages" / "proxy" / "features" / "help"
     (package / "docs").mkdir(parents=True)
     (tmp_path / "site-packages" / "docs").mkdir()
     monkeypatch.setattr(manual, "__file__", str(package / "manual.py"))
     assert manual.folder() == package / "docs"
+
+
+def every_page(service: Service) -> list[str]:
+    """The pages of the kernel, and those of features that every page's head leads to."""
+    head = service.http.get("/", headers=BROWSER).text.partition("</nav>")[0]
+    return [*dict.fromkeys((*PAGES, *re.findall(r'<li><a href="([^"]+)"', head)))]
 
 
 def asked_about(service: Service, *paths: str) -> set[str]:
@@ -129,7 +143,13 @@ def asked_about(service: Service, *paths: str) -> set[str]:
 def test_each_question_mark_leads_to_its_row_of_the_glossary(service: Service) -> None:
     play(service, "won", reward=1.0, task="t")
     play(service, "dead", DEAD, task="u")
-    asked = asked_about(service, *PAGES)
+    asked = asked_about(
+        service,
+        *every_page(service),
+        "/ui/batches/b?tab=breakers",
+        "/ui/batches/b?tab=again",
+        f"/ui/rollouts?columns={','.join(list_pages.COLUMNS)}",
+    )
     assert {"score", "coverage", "least-most", "verdict", "lane", "breaker", "cause"} <= asked
 
 
@@ -139,7 +159,7 @@ def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service:
     play(service, "dead", DEAD, task="u")
     every = ",".join(list_pages.COLUMNS)
     headed = headed_words(
-        service, *PAGES, f"/ui/rollouts?columns={every}", "/ui/rollouts?by=fingerprint", "/status",
+        service, *every_page(service), f"/ui/rollouts?columns={every}", "/ui/rollouts?by=fingerprint", "/status",
         "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost",
     )  # fmt: skip
     assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
@@ -161,10 +181,11 @@ def headed_words(service: Service, *paths: str) -> set[str]:
 
 
 def test_each_link_of_a_template_to_help_leads_to_its_section(service: Service) -> None:
-    templates = Path(manual.__file__).with_name("templates").glob("*.html")
+    templates = Path(proxy.__file__).parent.rglob("templates/*.html")
     texts = "".join(each.read_text() for each in templates)
-    links = set(re.findall(r'href="(/(?:ui/)?help[^"{]*)"', texts))
-    assert len(links) > 3
+    files = re.findall(r'(?:p\.read|manual\.address)\("([^"]+)"', texts)
+    links = {*map(manual.address, files), *re.findall(r'href="(/(?:ui/)?help[^"{]*)"', texts)}
+    assert len(links) > 4
     for link in links:
         target, _, anchor = link.partition("#")
         answer = service.http.get(target, follow_redirects=True)
@@ -201,4 +222,69 @@ def test_each_section_that_is_searched_has_its_anchor() -> None:
     docs = manual.folder()
     for each in manual._sections(docs):
         file, _, anchor = each.address.removeprefix("/ui/help/").partition("#")
-        assert f'id="{anchor}"' in manual._page(docs / file).html, each.address
+        assert f'id="{anchor}"' in pages._page(docs / file).html, each.address
+
+
+def test_the_documentation_of_rest_is_a_page_of_help(service: Service) -> None:
+    answer = service.http.get("/docs")
+    assert (answer.status_code, answer.headers["location"]) == (
+        303, "/ui/help/reference/rest.md",
+    )  # fmt: skip
+    text = service.http.get(answer.headers["location"]).text
+    assert service.app is not None
+    paths = [
+        route.path_format
+        for route in service.app.control_plane().app.routes
+        if isinstance(route, APIRoute) and route.include_in_schema
+    ]
+    assert len(paths) > 30
+    assert [path for path in paths if path not in text] == []
+
+
+def test_every_page_leads_there_from_its_foot(service: Service) -> None:
+    for path in ("/", "/ui/rollouts"):
+        foot = service.http.get(path, headers=BROWSER).text.partition("<footer>")[2]
+        assert '<a href="/help">Help</a> · <a href="/docs">REST API</a>' in foot
+    for path in ("/docs", "/help"):
+        assert service.http.get(path, follow_redirects=True).status_code == 200
+
+
+def test_signing_in_opens_it(guarded: Service) -> None:
+    sign_in(guarded)
+    assert guarded.http.get("/ui/help/index.md", headers=BROWSER).status_code == 200
+
+
+def test_a_long_page_is_the_same_in_fewer_bytes(service: Service) -> None:
+    same_in_fewer_bytes(service, "/ui/help/reference/rest.md")
+
+
+# --- what the page behind the palette finds -------------------------------------------------------
+
+
+def test_a_help_page_says_what_it_belongs_to(service: Service) -> None:
+    shown = page(service, "/ui/find", q="batches concepts")
+    assert 'href="/ui/help/concepts/batches.md"' in shown
+    assert '<a href="/help">' in page(service, "/ui/find", q="help")
+    assert '<a href="/docs">' in page(service, "/ui/find", q="rest api")
+
+
+def test_a_text_inside_a_help_page_is_found_with_its_section_and_its_page(
+    service: Service,
+) -> None:
+    html = page(service, "/ui/find", q="rollouts for which it is unknown come last")
+    first = re.search(r'<a href="/ui/help/[^"]+">.*?<span class="under">([^<]+)', html, re.DOTALL)
+    assert first is not None
+    assert "rollouts for which it is unknown come last" in first[1], "as it is written"
+    html = page(service, "/ui/find", q="SIGHUP finish calls")
+    hits = re.findall(
+        r'<a href="(/ui/help/[^"#]+#[^"]+)"><span class="tag">help</span> ([^<]+)'
+        r'<span class="quiet">([^<]+)</span><span class="under">([^<]+)</span>', html
+    )  # fmt: skip
+    assert hits
+    for path, name, place, line in hits:
+        target, _, anchor = unescape(path).partition("#")
+        shown = page(service, target)
+        assert f'id="{anchor}"' in shown, path
+        assert name.strip() and place.strip()
+        assert "sighup" in line.casefold() or "sighup" in name.casefold(), line
+    assert 'class="under"' not in page(service, "/ui/find", q="zyxwv")

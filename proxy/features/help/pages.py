@@ -8,19 +8,19 @@ of their files, so that relative links lead to the same pages as on disk.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import APIRouter, Request, Response
 
 from proxy.control.queries import run_in_thread
+from proxy.features.help.manual import CONTENTS, START, address, folder, sections_with
 from proxy.routing.errors import Refusal
 from proxy.web import render
 from proxy.web.context import Context, Name, PageRoute, Text, redirect
@@ -30,85 +30,6 @@ if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-START = "index.md"
-Entry = tuple[str, str]  # the label of a page, and its file
-
-# For those who use truezero; docs/development is for those who change it.
-CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
-    ("", (("Start", START), ("Troubleshooting", "troubleshooting.md"))),
-    (
-        "Concepts",
-        (
-            ("Overview", "concepts/index.md"),
-            ("Verdicts", "concepts/verdicts.md"),
-            ("How a rollout is judged", "concepts/judging.md"),
-            ("Validity", "concepts/validity.md"),
-            ("Batches and scores", "concepts/batches.md"),
-            ("Glossary", "concepts/glossary.md"),
-        ),
-    ),
-    (
-        "Guides",
-        (
-            ("Agents", "guides/agents.md"),
-            ("Harnesses", "guides/integrations.md"),
-            ("Clients and SDKs", "guides/clients.md"),
-            ("One client for many rollouts", "guides/identity.md"),
-            ("CI", "guides/ci.md"),
-            ("Publishing a score", "guides/publishing.md"),
-            ("Reinforcement learning", "guides/rl.md"),
-            ("Traces that others keep", "guides/traces.md"),
-            ("Audit finished runs", "guides/audit.md"),
-            ("Drill an agent", "guides/drill.md"),
-            ("Health of providers", "guides/health.md"),
-            ("Budgets", "guides/budgets.md"),
-            ("Pace", "guides/pace.md"),
-            ("Unknown errors", "guides/unknown-errors.md"),
-            ("Phoenix, Langfuse, MLflow", "guides/sinks.md"),
-            ("Bedrock and Vertex", "guides/bedrock-and-vertex.md"),
-            ("Self-hosting", "guides/self-hosting.md"),
-            ("Cluster", "guides/cluster.md"),
-        ),
-    ),
-    (
-        "Reference",
-        (
-            ("Settings", "reference/settings.md"),
-            ("Upstreams", "reference/upstreams.md"),
-            ("Wires", "reference/wires.md"),
-            ("REST", "reference/rest.md"),
-            ("Lists and filters", "reference/lists.md"),
-            ("Commands", "reference/cli.md"),
-            ("Python", "reference/sdk.md"),
-        ),
-    ),
-    (
-        "Operations",
-        (
-            ("Runbook", "operations/runbook.md"),
-            ("Observability", "operations/observability.md"),
-            ("Data", "operations/data.md"),
-            ("Upgrading", "operations/upgrading.md"),
-            ("Threat model", "operations/threat-model.md"),
-        ),
-    ),
-    (
-        "Measurements",
-        (
-            ("Reliability", "measurements/reliability.md"),
-            ("Benchmarks", "measurements/benchmarks.md"),
-            ("Scaling", "measurements/scaling.md"),
-            ("Agents", "measurements/agents.md"),
-            ("Attribution", "measurements/attribution.md"),
-            ("Faults", "measurements/faults.md"),
-            ("Health", "measurements/health.md"),
-            ("Pace", "measurements/pace.md"),
-            ("Harnesses", "measurements/integrations.md"),
-            ("Versions", "measurements/versions.md"),
-            ("Published runs", "measurements/public-runs.md"),
-        ),
-    ),
-)
 _PAGES = frozenset(file for _, entries in CONTENTS for _, file in entries)
 _TYPES: Mapping[str, str] = {
     ".json": "application/json",
@@ -118,12 +39,6 @@ _TYPES: Mapping[str, str] = {
 _CACHED = "private, max-age=300"
 
 
-def folder() -> Path:
-    """Return the folder of the documentation: in the package, else beside it in a checkout."""
-    packaged = Path(__file__).with_name("docs")
-    return packaged if packaged.exists() else Path(__file__).parents[2] / "docs"
-
-
 def manual_router(docs: Path | None = None) -> APIRouter:
     """Make the routes; ``docs`` is the folder of the documentation."""
     routes = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -131,13 +46,17 @@ def manual_router(docs: Path | None = None) -> APIRouter:
 
     @routes.get("/help")
     async def start() -> Response:
-        return redirect(f"/ui/help/{START}")
+        return redirect(address(START))
+
+    @routes.get("/docs")
+    async def rest() -> Response:
+        return redirect(address("reference/rest.md"))
 
     @routes.get("/ui/help/search")
     async def search(context: Context, request: Request, q: Text = "") -> Response:
         found = await run_in_thread(sections_with, place, q) if q.strip() else []
         return await context.page(
-            "help_search.html", request, "help", contents=CONTENTS, file="", q=q, found=found,
+            "help/search.html", request, "help", contents=CONTENTS, file="", q=q, found=found,
             back=_way_back(request), live="",
         )  # fmt: skip
 
@@ -153,7 +72,7 @@ def manual_router(docs: Path | None = None) -> APIRouter:
             return Response(content, media_type=_TYPES[path.suffix], headers=headers)
         page = await run_in_thread(_page, path)
         return await context.page(
-            "help.html", request, "help", contents=CONTENTS, file=name, page=page,
+            "help/page.html", request, "help", contents=CONTENTS, file=name, page=page,
             back=_way_back(request), live="",
         )  # fmt: skip
 
@@ -186,77 +105,6 @@ class HelpPage:
     title: str
     html: str
     headings: Mapping[str, str]
-
-
-# --- search --------------------------------------------------------------------------------------
-
-
-class HelpSection(NamedTuple):
-    """A section of a page: the page's label, its own heading, its address, and its first words."""
-
-    page: str
-    heading: str
-    address: str
-    text: str
-
-
-_FOUND = 30  # sections on a page of results
-_HEADING = re.compile(r"^#{1,3} (.+)$")
-
-
-def sections_with(docs: Path, text: str) -> list[HelpSection]:
-    """Return the sections that hold all words of a text.
-
-    Those with them in the heading come first, then those that have the text as it is written.
-    """
-    wanted = text.casefold().split()
-    found = [
-        (
-            not all(word in each.heading.casefold() for word in wanted),
-            " ".join(wanted) not in each.text.casefold(),
-            each,
-        )
-        for each in _sections(docs)
-        if all(word in f"{each.page} {each.heading} {each.text}".casefold() for word in wanted)
-    ]
-    found.sort(key=lambda item: item[:2])
-    return [each for *_, each in found[:_FOUND]]
-
-
-@cache
-def _sections(docs: Path) -> Sequence[HelpSection]:
-    """Split all pages at their headings; the glossary at its terms."""
-    return [
-        HelpSection(label, heading, f"/ui/help/{file}#{anchor}", text)
-        for _, entries in CONTENTS
-        for label, file in entries
-        for heading, anchor, text in _split((docs / file).read_text("utf-8"))
-    ]
-
-
-def _split(text: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the heading, anchor and text of each section, and of each row of a table of terms."""
-    heading, anchor, lines, fenced, terms = "", "", list[str](), False, False
-    used: Counter[str] = Counter()
-    for line in text.splitlines():
-        fenced ^= line.startswith("```")
-        begins = None if fenced else _HEADING.match(line)
-        if begins is None:
-            terms = terms or line.startswith(_TERMS)
-            if terms and line.startswith("| ") and not line.startswith((_TERMS, "| ---")):
-                term, meaning = (cell.strip() for cell in line.strip("| ").split(" | ", 1))
-                yield term, anchor_of(term), meaning
-            else:
-                lines.append(line)
-            continue
-        if heading:
-            yield heading, anchor, "\n".join(lines)
-        heading = re.sub(r"`|\[|\]\([^)]*\)", "", begins[1])
-        slug = anchor_of(heading)
-        anchor = f"{slug}_{used[slug]}" if used[slug] else slug
-        used[slug] += 1
-        lines, terms = [], False
-    yield heading, anchor, "\n".join(lines)
 
 
 # --- rendering -----------------------------------------------------------------------------------
@@ -297,9 +145,6 @@ def _anchor(tokens: Sequence[Token]) -> list[tuple[str, str, str]]:
             token.attrs["id"] = anchor
             headings.append((token.tag, anchor, words.strip()))
     return headings
-
-
-_TERMS = "| term |"  # the head of a table whose rows can be linked to
 
 
 def _anchor_terms(tokens: Sequence[Token]) -> None:
