@@ -10,7 +10,7 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 
-from proxy.api import bulk, lists, openapi, problems, routes
+from proxy.api import bulk, lists, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import rollouts
@@ -71,7 +71,6 @@ async def conditions(service: Service) -> Conditions:
 
 # Made once for all applications of this process: they read from `app.state` what they need.
 _ROUTES = [
-    *openapi.router.routes,
     *routes.reports_router.routes,  # before the next: one of its paths matches theirs
     *routes.router.routes,
     *bulk.router.routes,
@@ -98,14 +97,13 @@ def build(
         title="truezero",
         version=version(),
         summary="Records LLM agents' provider calls and tells a real zero from a provider failure.",
-        docs_url=None,  # served by a page that loads nothing from other origins
+        docs_url=None,  # it would load from other origins
         redoc_url=None,
-        openapi_url=None,  # generated in a thread: the first time takes 90 ms
+        openapi_url=None,  # it would be generated in the event loop: the first time takes 90 ms
         openapi_tags=_tags(),
     )
     app.routes.extend(all_routes(_ROUTES))  # `include_router` would build each of them again
     problems.install(app, problem)
-    openapi.install(app)
     app.state.service = service
     app.state.limiter = RateLimiter(settings.registrations_per_s or None, time.monotonic)
     app.state.address = address

@@ -1,6 +1,6 @@
 """The examples of the OpenAPI document: real answers, as the golden files keep them.
 
-``python -m tests.test_docs`` writes them to ``proxy/api/examples.json``.
+``python -m tests.test_docs`` writes them to ``proxy/features/openapi/examples.json``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT = Path(__file__).parent.parent
-FILE = ROOT / "proxy" / "api" / "examples.json"
+FILE = ROOT / "proxy" / "features" / "openapi" / "examples.json"
 GOLDEN = ROOT / "tests" / "golden"
 SERVICE = "http://127.0.0.1:8383"
 

@@ -168,12 +168,13 @@ def _first_paragraph(member: Any) -> str:
 
 def openapi() -> dict[str, Any]:
     """Return the service's own description of its REST API."""
+    from proxy.features.openapi.document import document_of  # here: other pages do without it
+
     with tempfile.TemporaryDirectory() as folder:
         database = f"{folder}/t.db"
         Database(database).prepare()
         service = Application(load({"database_url": database}, {}), {})
-        document: dict[str, Any] = service.control_plane().app.openapi()
-    return document
+        return document_of(service.control_plane().app)
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

@@ -23,4 +23,5 @@ NAMES = (
     "metrics",
     "live",
     "help",
+    "openapi",
 )

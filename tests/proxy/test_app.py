@@ -15,7 +15,6 @@ import pytest
 
 from proxy import control_plane
 from proxy.app import (
-    Application,
     call_limits,
     control_auth,
     local_names,
@@ -110,27 +109,6 @@ def test_a_control_plane_that_cannot_be_made_is_not_ready_and_agents_are_served(
 
 def asked(service: Service, path: str) -> httpx.Response:
     return service.http.get(path)
-
-
-async def test_the_service_describes_itself_beside_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    database = str(tmp_path / "t.db")
-    Database(database).prepare()
-    app = Application(load({"database_url": database}, {}), {}).control_plane().app
-    loop, threads = threading.get_ident(), []
-
-    def describing() -> dict[str, Any]:
-        threads.append(threading.get_ident())
-        return {"paths": {"/rollouts": {}}}
-
-    monkeypatch.setattr(app, "openapi", describing)
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://here") as http:
-        answer = await http.get("/openapi.json")
-    assert answer.json() == {"paths": {"/rollouts": {}}}
-    assert len(threads) == 1
-    assert loop not in threads
 
 
 @pytest.mark.parametrize(

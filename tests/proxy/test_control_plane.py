@@ -34,16 +34,10 @@ def test_agents_are_sent_to_the_public_url_else_where_the_runner_asked(
     assert registered["base_urls"]["openai"] == f"{base}/r/r/openai/v1"
 
 
-def test_rest_pages_and_the_description_are_one_application(services: Services) -> None:
+def test_rest_and_pages_are_one_application(services: Services) -> None:
     service: Service = services()
-    for path in ("/rollouts", "/", "/openapi.json", "/healthz"):
+    for path in ("/rollouts", "/", "/healthz"):
         assert service.http.get(path, follow_redirects=True).status_code == 200, path
-
-
-def test_pages_are_not_part_of_the_api_description(services: Services) -> None:
-    paths = services().get("/openapi.json")["paths"]
-    assert "/rollouts/{rollout_id}/verdict" in paths
-    assert not [path for path in paths if path.startswith("/ui") or path == "/"]
 
 
 async def test_services_of_one_process_share_their_routes_and_nothing_else(tmp_path: Path) -> None:

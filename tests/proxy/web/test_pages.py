@@ -511,12 +511,6 @@ def test_signing_in_opens_pages_by_a_cookie_that_is_not_the_token(guarded: Servi
         assert guarded.http.get(path, headers=BROWSER).status_code == 200
 
 
-@pytest.mark.slow
-def test_it_opens_the_description_of_the_api_too(guarded: Service) -> None:
-    sign_in(guarded)
-    assert guarded.http.get("/openapi.json", headers=BROWSER).status_code == 200
-
-
 def test_over_https_the_cookie_is_secure(guarded: Service) -> None:
     for headers in ({"x-forwarded-proto": "https"}, {"origin": "https://tz.example"}):
         assert "secure" in sign_in(guarded, **headers).headers["set-cookie"].lower()

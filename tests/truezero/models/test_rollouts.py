@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from tests.api_examples import FILE
+from tests.api_examples import text as examples
 from truezero.models import MOST_REGISTRATIONS, BulkRegistered, BulkRequest
 from truezero.models.rollouts import (
     ExchangePage,
@@ -101,7 +101,7 @@ def test_an_item_has_an_answer_or_a_problem() -> None:
 
 # --- Models of calls: what a newer service adds is kept -------------------------------------------
 
-PAGE = json.loads(FILE.read_text("utf-8"))["GET /rollouts/{rollout_id}/exchanges"]["response"]
+PAGE = json.loads(examples())["GET /rollouts/{rollout_id}/exchanges"]["response"]
 
 
 def test_fields_that_this_release_does_not_know_are_kept() -> None:

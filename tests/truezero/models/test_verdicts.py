@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from classifier import judge, result
 from classifier.codec import encode_verdict
-from tests.api_examples import FILE
+from tests.api_examples import text as examples
 from tests.builders import calls, limit_reached, rollout
 from truezero.models.verdicts import Result, Verdict
 
-_ANSWERS = json.loads(FILE.read_text("utf-8"))
+_ANSWERS = json.loads(examples())
 VERDICT: dict[str, Any] = _ANSWERS["GET /rollouts/{rollout_id}/verdict"]["response"]
 RESULT: dict[str, Any] = _ANSWERS["GET /rollouts/{rollout_id}/result"]["response"]
 SINCE_0_2 = (

@@ -13,7 +13,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from proxy.api import auth, openapi
+from proxy.api import auth
+from proxy.features.openapi.document import described
 from tests.api_examples import FILE, text
 from tests.reference_pages import openapi as document_of_service
 from truezero import models
@@ -131,7 +132,7 @@ def test_a_handlers_own_words_come_before_those_of_the_name() -> None:
         },
     }  # fmt: skip
     kept = copy.deepcopy(given)
-    found = openapi.described(given)
+    found = described(given)
     assert given == kept
     operation = found["paths"]["/healthz"]["get"]
     assert (operation["summary"], operation["description"]) == ("Say so", "At length.")
