@@ -44,8 +44,8 @@ _cpu_us: list[int] = []  # of each command that ended, with the workers it waite
 _LOADED = (
     "alembic.command", "alembic.ddl.postgresql", "anyio._backends._asyncio", "classifier.__main__",
     "encodings.idna", "httpcore", "proxy.app", "proxy.control_plane", "proxy.server.serve",
-    "proxy.store.admin.archive", "proxy.store.admin.backup", "proxy.web", "psycopg",
-    "pydantic.v1", "rich._emoji_codes", "rich.console", "rich.status", "rich.table",
+    "proxy.store.admin.backup", "proxy.web", "psycopg", "pydantic.v1", "rich._emoji_codes",
+    "rich.console", "rich.status", "rich.table",
     "sqlalchemy.dialects.postgresql.psycopg", "sqlalchemy.dialects.sqlite", "truezero.cli",
     "truezero.sdk._sync.client", "truezero.runner.demo", "truezero.runner.doctor",
     "truezero.runner.drills", "truezero.cli.machine", "truezero.runner.run",

@@ -149,7 +149,6 @@ _FILES = {
     name: {**_TEXT, "example": f"a file, rollouts.{each.ending}"} for name, each in FORMATS.items()
 }
 _LISTED: dict[int | str, dict[str, Any]] = {200: {"content": _FILES, "description": "OK"}}
-_EXPORTED: dict[int | str, dict[str, Any]] = {200: {"content": {LINES: _TEXT}, "description": "OK"}}
 
 router = APIRouter(responses=PROBLEMS)
 
@@ -177,25 +176,6 @@ async def rollouts(
     if file_format is not None:
         return await file_of(service, parameters, file_format)
     return await json_answer(await listing.rollout_page(service, parameters))
-
-
-@router.get(
-    "/rollouts/export",
-    tags=["rollouts"],
-    response_class=StreamingResponse,
-    responses=_EXPORTED,
-    operation_id="export_rollouts",
-)
-async def export(service: Service, parameters: Parameters) -> StreamingResponse:
-    """Export rollouts, outcomes and calls as JSON lines.
-
-    Each line has a `record`: `rollout`, `outcome` or `exchange`. A rollout says under `counted`
-    what it counts in its batch, by the verdict that stands, without what is null; calls after a
-    final verdict are left out. `truezero classify` judges them offline, `truezero card verify`
-    counts them. Filters and order are those of `GET /rollouts`.
-    """
-    parts = await listing.export(service, parameters)
-    return StreamingResponse(_as_lines(parts), media_type=LINES)
 
 
 @router.get(
@@ -243,8 +223,3 @@ async def file_response(
 async def in_one(rows: Rows) -> AsyncIterator[Rows]:
     """Yield rows that are at hand as one part."""
     yield rows
-
-
-async def _as_lines(parts: AsyncIterator[Iterable[dict[str, Any]]]) -> AsyncIterator[bytes]:
-    async for part in parts:
-        yield await run_in_thread(lines, part)

@@ -1,4 +1,4 @@
-"""Lists of rollouts with up-to-date verdicts, their export, and search by name."""
+"""Lists of rollouts with up-to-date verdicts, and search by name."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import ColumnElement
 
-from classifier import codec
-from classifier.exported_batch import COUNTED, REPEATS, encode_counted
 from proxy.control import judge
 from proxy.control.queries import (
     PAGE,
@@ -19,12 +17,10 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
-    unknown_batch,
 )
 from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import normalised
 from proxy.store import batch_counts, listing
-from proxy.store.batch_counts import as_counted
 from proxy.store.listing import FLAGS, Facts, Position, RolloutQuery, grouped
 from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
@@ -129,10 +125,10 @@ def all_rollouts(
         Refusal: 422 if ``after`` is not a cursor of such a list.
     """
     query = query_of(parameters)
-    return _all(service, query, position_of(parameters.after, query), parameters.limit, _items)
+    return in_pages(service, query, position_of(parameters.after, query), parameters.limit, _items)
 
 
-async def _all(
+async def in_pages(
     service: Service,
     query: RolloutQuery,
     after: Position | None,
@@ -141,6 +137,12 @@ async def _all(
     *,
     fresh: bool = False,
 ) -> AsyncIterator[list[T]]:
+    """Yield what is shown of the rollouts of a list from a place on, some at a time.
+
+    Arguments:
+        left: how many at most.
+        fresh: their verdicts may be out of date, unless the list depends on them.
+    """
     if query.by_verdict:
         await _refresh(service, query)
         fresh = True
@@ -175,7 +177,7 @@ async def _read(
         return await service.read(listing.page, query, after=after, limit=limit, columns=columns)
 
     rows = await read()
-    if not fresh and await judge.refresh(service, among=_ids(rows), running=running):
+    if not fresh and await judge.refresh(service, among=ids_of(rows), running=running):
         rows = await read()
     return rows
 
@@ -211,10 +213,11 @@ def reported_in(row: Mapping[str, Any]) -> float | None:
 
 
 def _first_id(rows: Sequence[Facts]) -> str | None:
-    return next(iter(_ids(rows)), None)
+    return next(iter(ids_of(rows)), None)
 
 
-def _ids(rows: Sequence[Facts]) -> list[str]:
+def ids_of(rows: Sequence[Facts]) -> list[str]:
+    """Return the ids of rollouts that were read."""
     return [row["id"] for row in rows]
 
 
@@ -280,72 +283,6 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
     if sort != query.sort or not (known is None or isinstance(known, _NUMBERS.get(kind, kind))):
         raise Refusal(422, "invalid", f"after: not a cursor of a list by {query.sort}")
     return place
-
-
-# --- export ------------------------------------------------------------------------------------
-# Rollouts, outcomes and exchanges: all that counting them, and judging them again, takes.
-
-
-async def export(
-    service: Service, parameters: ListParameters
-) -> AsyncIterator[list[dict[str, Any]]]:
-    """Export the rollouts of a list; the verdicts in the database may be out of date.
-
-    Returns:
-        The records of some rollouts after another, those of each together.
-
-    Raises:
-        Refusal: 404 for a batch without rollouts; 422 if ``after`` is not a cursor of the list.
-    """
-    query = query_of(parameters)
-    after = position_of(parameters.after, query)
-    pages = _all(service, query, after, parameters.limit, _ids, fresh=True)
-    first: list[str] = await anext(pages, [])
-    if not first and parameters.model_fields_set == {"batch"}:
-        raise unknown_batch(", ".join(parameters.batch))
-    return _exported(service, first, pages)
-
-
-_TOGETHER = 20  # rollouts that are loaded with the same queries, and
-_CALLS_TOGETHER = 200  # calls, by those that the rollouts before had
-
-
-async def _exported(
-    service: Service, first: Sequence[str], others: AsyncIterator[list[str]]
-) -> AsyncIterator[list[dict[str, Any]]]:
-    calls_each = 1.0
-    page: Sequence[str] = first
-    while page:
-        at = 0
-        while at < len(page):
-            size = max(1, min(_TOGETHER, int(_CALLS_TOGETHER / calls_each)))
-            ids = page[at : at + size]
-            records = await service.run(_records, service, ids)
-            calls_each = max(1.0, len(records) / len(ids) - 2)
-            yield records
-            at += size
-        page = await anext(others, [])
-
-
-def _records(service: Service, rollout_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Encode rollouts, each with what it counts, its outcome and its calls."""
-    records = []
-    counted = service.database.read(as_counted, rollout_ids)
-    for loaded in judge.load_some(service, rollout_ids):
-        rollout = loaded.rollout
-        record = {"record": "rollout", **codec.encode_rollout(rollout)}
-        if (known := counted.get(rollout.id)) is not None:
-            record[REPEATS] = known.repeats
-            record[COUNTED] = encode_counted(known.rollout, version=known.version)
-            if known.calls is not None:
-                rollout = judge.as_judged(rollout, known.calls)
-        records.append(record)
-        if rollout.outcome is not None:
-            owner = {"record": "outcome", "rollout_id": rollout.id}
-            records.append({**owner, **codec.encode_outcome(rollout.outcome)})
-        exchanges = service.prices.encode(rollout.exchanges)
-        records += [{"record": "exchange", **exchange} for exchange in exchanges]
-    return records
 
 
 # --- search by a part of a name ----------------------------------------------------------------

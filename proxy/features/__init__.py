@@ -24,4 +24,5 @@ NAMES = (
     "live",
     "help",
     "openapi",
+    "exports",
 )

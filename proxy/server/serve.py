@@ -34,7 +34,7 @@ from proxy.relay.relay import Relay
 from proxy.server.background import LEAVING, tune_process
 from proxy.serving import ProtocolOf, StartError, around_processes, check, connections
 from proxy.settings import PREFIX, Settings, load, sources
-from proxy.store.admin.rows import place
+from proxy.store.admin.location import place
 from proxy.store.database import Database, url_of
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry.logs import Log

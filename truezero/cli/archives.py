@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from truezero.cli.data import DataError
+from truezero.cli.data import DataError, readable_errors
 from truezero.printable import plural
 
 _TYPES = ("rollout", "exchange", "verdict", "breaker")
@@ -22,7 +22,7 @@ def reading(source: str) -> Iterator[Iterator[Any]]:
     Raises:
         DataError: it is a folder, as archives in Parquet were.
     """
-    from proxy.store.admin import archive  # noqa: PLC0415
+    from proxy.features.exports import archive  # noqa: PLC0415
 
     if source == "-":
         yield archive.read(sys.stdin.buffer)
@@ -34,6 +34,19 @@ def reading(source: str) -> Iterator[Iterator[Any]]:
     else:
         with Path(source).open("rb") as file:
             yield archive.read(file)
+
+
+@contextmanager
+def readable_archives() -> Iterator[None]:
+    """Raise errors of archives too as a ``DataError`` with one sentence."""
+    from proxy.features.exports.archive import ArchiveError  # noqa: PLC0415
+    from proxy.features.exports.rows import RecordError  # noqa: PLC0415
+
+    with readable_errors():
+        try:
+            yield
+        except (ArchiveError, RecordError) as error:
+            raise DataError(str(error)) from None
 
 
 def counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[Any]:

@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from truezero.cli.archives import reading
-from truezero.cli.data import DataError, readable_errors
+from truezero.cli.archives import readable_archives, reading
+from truezero.cli.data import DataError
 from truezero.cli.options import FILE, fail, json_option, print_json
 
 _ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
@@ -104,12 +104,12 @@ class Source:
             JudgingError: it cannot be read, or what is done meanwhile fails so.
         """
         try:
-            with readable_errors():
+            with readable_archives():
                 if self._given is None:
                     with reading(self.name) as records:
                         yield records
                 else:
-                    from proxy.store.admin import archive  # noqa: PLC0415
+                    from proxy.features.exports import archive  # noqa: PLC0415
 
                     yield archive.read(BytesIO(self._given))
         except ModuleNotFoundError as error:
@@ -164,15 +164,15 @@ def _rollouts(source: Source) -> list[Any]:
 
         return rollouts_of(source.lines())
     with source.records() as records:
-        from proxy.control.rejudging import rollouts_in  # noqa: PLC0415
+        from proxy.features.exports.rejudging import rollouts_in  # noqa: PLC0415
 
         return list(rollouts_in(records))
 
 
 def _rejudge_archive(source: Source, found: Any, copy: Path | None) -> None:
     with source.records() as records:
-        from proxy.control.rejudging import rejudged  # noqa: PLC0415
-        from proxy.store.admin import archive  # noqa: PLC0415
+        from proxy.features.exports import archive  # noqa: PLC0415
+        from proxy.features.exports.rejudging import rejudged  # noqa: PLC0415
 
         changed = rejudged(records, found)
         if copy is None:

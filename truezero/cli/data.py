@@ -36,15 +36,13 @@ def readable_errors() -> Iterator[None]:
 
     from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
 
-    from proxy.store.admin.archive import ArchiveError  # noqa: PLC0415
-    from proxy.store.admin.rows import RecordError  # noqa: PLC0415
     from proxy.store.errors import BadUrl, StoreError, UnusableDatabase  # noqa: PLC0415
 
     try:
         yield
     except BadUrl as error:
         raise DataError(f"invalid database URL: {error}") from None
-    except (ArchiveError, RecordError, UnusableDatabase) as error:
+    except UnusableDatabase as error:
         raise DataError(str(error)) from None
     except StoreError as error:
         raise DataError(f"the database: {error}") from None

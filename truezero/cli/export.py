@@ -14,8 +14,8 @@ from typing import Any
 import click
 
 from truezero.cli import gone
-from truezero.cli.archives import counting, counts
-from truezero.cli.data import data_errors, readable_errors, say
+from truezero.cli.archives import counting, counts, readable_archives
+from truezero.cli.data import data_errors, say
 from truezero.cli.options import (
     FILE,
     connected,
@@ -83,11 +83,11 @@ def _export_full(url: str, out: Path | None, *, batch: str | None) -> None:
     Raises:
         DataError: the database cannot be read or the archive cannot be written.
     """
-    from proxy.store.admin import archive  # noqa: PLC0415
+    from proxy.features.exports import archive  # noqa: PLC0415
 
     flawed = archive.FlawedRecords()
     with (
-        readable_errors(),
+        readable_archives(),
         progress("exporting") as show,
         archive.export_records(url, batch=batch) as records,
     ):
@@ -100,7 +100,7 @@ def _export_full(url: str, out: Path | None, *, batch: str | None) -> None:
 
 
 def _write(records: Iterator[Any], out: Path | None) -> Counter[str]:
-    from proxy.store.admin import archive  # noqa: PLC0415
+    from proxy.features.exports import archive  # noqa: PLC0415
 
     if out is None:
         return archive.write(records, sys.stdout.buffer)

@@ -12,8 +12,8 @@ from typing import Any
 import click
 from click.exceptions import Exit
 
-from truezero.cli.archives import counting, counts, reading
-from truezero.cli.data import data_errors, readable_errors, say
+from truezero.cli.archives import counting, counts, readable_archives, reading
+from truezero.cli.data import data_errors, say
 from truezero.cli.options import database, database_options, progress
 from truezero.printable import plural
 
@@ -56,9 +56,9 @@ def _import(url: str, source: str) -> bool:
     Raises:
         DataError: the archive cannot be read or the database cannot be written.
     """
-    from proxy.store.admin import archive  # noqa: PLC0415
+    from proxy.features.exports import archive  # noqa: PLC0415
 
-    with readable_errors(), progress("importing") as show, reading(source) as records:
+    with readable_archives(), progress("importing") as show, reading(source) as records:
         taken = archive.import_records(url, counting(records, show))
     say(f"imported {counts(taken.added)}; already present: {counts(taken.unchanged)}")
     _print_rejections(taken)

@@ -8,7 +8,7 @@ from errno import EEXIST
 from os import strerror
 from pathlib import Path
 
-from proxy.store.admin import rows
+from proxy.store.admin.location import place, sqlite_file
 from proxy.store.errors import UnusableDatabase
 
 
@@ -22,10 +22,10 @@ def back_up(url: str, file: Path) -> int:
         UnusableDatabase: it is not an SQLite file, or the copy failed its integrity check.
         OSError: the file cannot be written, or exists already.
     """
-    source = rows.sqlite_file(url)
+    source = sqlite_file(url)
     if source is None:
         raise UnusableDatabase(
-            f"{rows.place(url)} is not an SQLite database: back up PostgreSQL with pg_dump"
+            f"{place(url)} is not an SQLite database: back up PostgreSQL with pg_dump"
         )
     if not source.is_file():
         raise UnusableDatabase(f"no database at {source}")
@@ -44,7 +44,7 @@ def back_up(url: str, file: Path) -> int:
 
 def left_out(url: str) -> list[Path]:
     """List the spill files beside a database, whose exchanges a backup lacks."""
-    source = rows.sqlite_file(url)
+    source = sqlite_file(url)
     beside = source.parent.iterdir() if source else ()
     return sorted(
         path

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from classifier import judge
-from proxy.control.rejudging import rollouts_in
 from proxy.features.budgets import hold
 from proxy.features.budgets import registration as budgets
-from proxy.store.admin.archive import export_records
+from proxy.features.exports.archive import export_records
+from proxy.features.exports.rejudging import rollouts_in
 from tests.fakes import answers, caller
 from tests.fakes.answers import Api
 from tests.fakes.provider import Answer, Hang, Request, Wait

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from classifier.canonical_json import rounded
 from classifier.card import Roots, Stated, card_of, differences
 from classifier.exported_batch import ExportedBatch
-from proxy.control import batches, judge, listing
+from proxy.control import batches, judge
 from proxy.control.queries import Service
 from proxy.features.card.card import make_card
+from proxy.features.exports import control as exports
 from proxy.routing.errors import Refusal
 from proxy.store.batch_counts import all_of
 from proxy.store.database import Database
@@ -196,7 +197,7 @@ async def _figures(service: Service, batch: str) -> dict[str, Any] | None:
 
 async def _exported(service: Service, batch: str) -> list[dict[str, Any]] | None:
     try:
-        parts = await listing.export(service, ListParameters(batch=[batch]))
+        parts = await exports.export(service, ListParameters(batch=[batch]))
     except Refusal as refused:
         assert refused.code == "unknown_batch"
         return None

@@ -160,7 +160,8 @@ def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service:
     every = ",".join(list_pages.COLUMNS)
     headed = headed_words(
         service, *every_page(service), f"/ui/rollouts?columns={every}",
-        "/ui/rollouts?by=fingerprint", "/status", "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost",
+        "/ui/rollouts?by=fingerprint", "/status",
+        "/ui/batches/b?tab=tasks", "/ui/batches/b?tab=cost",
     )  # fmt: skip
     assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
 

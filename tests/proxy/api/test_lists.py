@@ -60,38 +60,38 @@ def test_quota_finds_what_failed_for_quota(service: Service) -> None:
     assert ids(service, "rule=own_failures") == []
 
 
-@pytest.mark.parametrize(
-    ("query", "field", "said"),
-    [
-        ("colour=red", "colour", "unknown parameter; a list takes batch, task, repeat, attempt"),
-        ("page=2", "page", "sort, order, after, limit"),
-        ("health=fine", "health", "'healthy', 'api_error'"),
-        ("health=healthy&health=x", "health", "'undecided'"),
-        ("subcategory=x", "subcategory", "'quota'"),
-        ("validity=x", "validity", "'suspect'"),
-        ("reward=1", "reward", "'zero', 'nonzero', 'null' or 'missing'"),
-        ("scoreable=1", "scoreable", "'yes', 'no' or 'unknown'"),
-        ("repeat=-1", "repeat", "greater than or equal to 0"),
-        ("attempt=x", "attempt", "valid integer"),
-        ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
-        ("until=inf", "until", "takes a time from 1970 to 9998"),
-        ("since=-1", "since", "takes a time from 1970 to 9998"),
-        ("sort=error", "sort", "'created_at', 'task'"),
-        ("order=up", "order", "'asc' or 'desc'"),
-        ("limit=0", "limit", "greater than or equal to 1"),
-        ("limit=1001", "limit", "less than or equal to 1000"),
-        ("after=junk", "after", "not a valid page cursor"),
-        ("batch=%00", "batch", "control characters"),
-        (f"text={'x' * 201}", "text", "at most 200 characters"),
-    ],
-)
+# What a list cannot take: the query, the field that is named, and what is said of it.
+UNREADABLE = [
+    ("colour=red", "colour", "unknown parameter; a list takes batch, task, repeat, attempt"),
+    ("page=2", "page", "sort, order, after, limit"),
+    ("health=fine", "health", "'healthy', 'api_error'"),
+    ("health=healthy&health=x", "health", "'undecided'"),
+    ("subcategory=x", "subcategory", "'quota'"),
+    ("validity=x", "validity", "'suspect'"),
+    ("reward=1", "reward", "'zero', 'nonzero', 'null' or 'missing'"),
+    ("scoreable=1", "scoreable", "'yes', 'no' or 'unknown'"),
+    ("repeat=-1", "repeat", "greater than or equal to 0"),
+    ("attempt=x", "attempt", "valid integer"),
+    ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
+    ("until=inf", "until", "takes a time from 1970 to 9998"),
+    ("since=-1", "since", "takes a time from 1970 to 9998"),
+    ("sort=error", "sort", "'created_at', 'task'"),
+    ("order=up", "order", "'asc' or 'desc'"),
+    ("limit=0", "limit", "greater than or equal to 1"),
+    ("limit=1001", "limit", "less than or equal to 1000"),
+    ("after=junk", "after", "not a valid page cursor"),
+    ("batch=%00", "batch", "control characters"),
+    (f"text={'x' * 201}", "text", "at most 200 characters"),
+]
+
+
+@pytest.mark.parametrize(("query", "field", "said"), UNREADABLE)
 def test_what_cannot_be_read_is_named_with_what_it_takes(
     service: Service, query: str, field: str, said: str
 ) -> None:
-    for path in ("/rollouts", "/rollouts/export"):
-        refused = problem(service.http.get(f"{path}?{query}"), 422, "invalid")
-        assert refused["detail"].startswith(f"{field}: ")
-        assert said in refused["detail"]
+    refused = problem(service.http.get(f"/rollouts?{query}"), 422, "invalid")
+    assert refused["detail"].startswith(f"{field}: ")
+    assert said in refused["detail"]
 
 
 # --- files ---------------------------------------------------------------------------------
@@ -162,12 +162,3 @@ def test_a_format_of_the_last_release_is_refused_with_those_that_stay(
 def test_a_file_that_cannot_be_begun_is_a_problem(service: Service) -> None:
     answer = service.http.get("/rollouts?after=junk", headers={"accept": CSV})
     problem(answer, 422, "invalid")
-
-
-def test_an_export_takes_the_same_query(service: Service) -> None:
-    play(service, "fine", batch="b")
-    play(service, "dead", DEAD, batch="b")
-    told = service.http.get("/rollouts/export?batch=b&health=api_error").text.splitlines()
-    assert json.loads(told[0])["id"] == "dead"
-    assert not any('"fine"' in line for line in told)
-    assert service.http.get("/rollouts/export?batch=b&health=undecided").text == ""

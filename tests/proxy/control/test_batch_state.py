@@ -15,9 +15,9 @@ from proxy.routing.errors import Refusal, TokenBucket
 from proxy.store.batches import outdated
 from proxy.store.database import Database
 from tests.fakes import answers
+from tests.features.exports.archives import exported, imported
 from tests.proxy.api.test_routes import Service
 from tests.proxy.control.test_batches import CHAT, play
-from tests.proxy.store.admin.archives import exported, imported
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
 from proxy.control.queries import Service
 from proxy.features.budgets.store import Budgets
+from proxy.features.exports import archive
 from proxy.features.prune import deletion
 from proxy.routing.errors import Refusal
 from proxy.store import tables
-from proxy.store.admin import archive
 from proxy.store.database import Database
 from proxy.store.references import ReferenceLane
 from proxy.store.tables import CommitBatch, Gap, Registration, as_json, verdicts

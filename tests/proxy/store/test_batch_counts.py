@@ -34,9 +34,9 @@ from classifier.totals import sum_known
 from classifier.verdicts import Health, Retry, Subcategory, Verdict
 from proxy.control.pricing import PriceTable
 from proxy.control.reports import _added_up
+from proxy.features.exports import archive
 from proxy.features.prune.deletion import prune
 from proxy.store import listing, schema, sqlite
-from proxy.store.admin import archive
 from proxy.store.batch_counts import (
     SummedBatch,
     all_of,

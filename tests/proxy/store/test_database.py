@@ -10,7 +10,7 @@ import pytest
 
 from proxy import store
 from proxy.store import migrations
-from proxy.store.admin.rows import place
+from proxy.store.admin.location import place
 from proxy.store.database import Database
 from proxy.store.errors import BadUrl, DatabaseUnavailable
 from proxy.store.tables import CommitBatch

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from proxy.store.admin.rows import BEFORE_STANDS_ON, carried_evidence
+from proxy.features.exports.rows import BEFORE_STANDS_ON, carried_evidence
 from proxy.store.database import Database
 from proxy.store.migrations import HEAD
+from tests.features.exports.archives import exported, imported, records_of
 from tests.proxy.api.test_routes import Service, serving
-from tests.proxy.store.admin.archives import exported, imported, records_of
 
 RELEASES = Path(__file__).parent / "releases"
 SCHEMAS = {"0.1.0": "0002", "0.2.0": "0023"}

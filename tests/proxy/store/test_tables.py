@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Column, Engine, create_engine, inspect, select
 
-from proxy.store.admin.rows import RECORD_TYPES
+from proxy.features.exports.rows import RECORD_TYPES
 from proxy.store.database import Database
 from proxy.store.tables import DERIVED, Registration, add, as_json, metadata, rollouts, server
 

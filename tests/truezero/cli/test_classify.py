@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from proxy.store.admin import archive
+from proxy.features.exports import archive
 from proxy.store.database import Database
 from tests.fakes import answers
 from tests.proxy.api.test_routes import Service, serving

@@ -7,7 +7,6 @@ migration writes the one that it leads to by
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shutil
@@ -27,9 +26,8 @@ from alembic.migration import MigrationContext
 from alembic.operations import Operations
 from sqlalchemy import Engine, MetaData, create_engine, inspect, select, text
 
+from proxy.features.exports.rows import BEFORE_STANDS_ON, carried_evidence
 from proxy.store import migrations
-from proxy.store.admin import archive
-from proxy.store.admin.rows import BEFORE_STANDS_ON, carried_evidence
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.lane_minutes import KEPT_FROM
@@ -195,8 +193,6 @@ def test_an_old_database_is_read_and_written_on(old: Path) -> None:
         assert len(found[1].exchanges) == 3 + (name == "a")
     database.calls.write(CommitBatch(recorded=[FULL]), worker="w")
     assert database.rollouts.load("r1") is not None
-    with archive.export_records(str(old)) as records:
-        assert archive.write(records, io.BytesIO())["rollout"] == len(NAMES) + 1
 
 
 def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, select
 
-from proxy.store.admin import rows
-from proxy.store.errors import BadUrl, UnusableDatabase
+from proxy.features.exports import rows
+from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import exchanges, rollouts
 from tests.proxy.filled import NAMES
 
@@ -27,13 +27,6 @@ def test_rows_that_are_inserted_are_those_that_were_read(full: str, tmp_path: Pa
             rows.insert(connection, exchanges, [])
         with there.begin() as connection:
             assert list(rows.stream(connection, select(exchanges))) == stored
-
-
-def test_a_place_is_printed_without_its_password() -> None:
-    assert rows.place("sqlite:///a/t.db") == rows.place("a/t.db") == "a/t.db"
-    assert rows.place("postgresql://me:s3cret@h/d") == "postgresql+psycopg://me:***@h/d"
-    with pytest.raises(BadUrl):
-        rows.place("mysql://h/d")
 
 
 def test_a_database_of_an_earlier_schema_is_named(full: str) -> None:

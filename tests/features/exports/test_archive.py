@@ -18,20 +18,20 @@ from sqlalchemy import create_engine, text
 from classifier.codec import decode_exchange, encode_exchange
 from classifier.records import UNATTRIBUTED, Ending, Exchange
 from proxy.control.rollouts import nameable
+from proxy.features.exports import archive, rows
+from proxy.features.exports.archive import ArchiveError, ImportResult
+from proxy.features.exports.rows import RECORD_TYPES, Record
 from proxy.features.prune import deletion
 from proxy.routing.errors import Refusal
 from proxy.routing.target import checked_rollout
-from proxy.store.admin import archive, rows
-from proxy.store.admin.archive import ArchiveError, ImportResult
-from proxy.store.admin.rows import RECORD_TYPES, Record
 from proxy.store.database import Database
 from proxy.store.errors import UnusableDatabase
 from proxy.store.tables import CommitBatch, Gap, Registration, as_json
 from tests import postgres
 from tests.classifier.test_codec import EXCHANGES
+from tests.features.exports.archives import changed, exported, imported, records_of
 from tests.proxy.api.test_routes import empty
 from tests.proxy.filled import NAMES, contents, fill, run
-from tests.proxy.store.admin.archives import changed, exported, imported, records_of
 from tests.proxy.store.records import BARE, FULL
 from tests.proxy.store.test_batch_counts import check
 from tests.proxy.store.test_verdicts import verdict

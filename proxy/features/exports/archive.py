@@ -34,9 +34,8 @@ from sqlalchemy import (
 from classifier.codec import CodecError, decode_limit_reached
 from classifier.records import RESERVED, id_flaw
 from classifier.verdicts import plural
-from proxy.store import migrations
-from proxy.store.admin import rows
-from proxy.store.admin.rows import (
+from proxy.features.exports import rows
+from proxy.features.exports.rows import (
     CHUNK,
     RECORD_TYPES,
     Record,
@@ -44,6 +43,7 @@ from proxy.store.admin.rows import (
     RecordType,
     Row,
 )
+from proxy.store import migrations
 from proxy.store.batch_counts import store_kinds
 from proxy.store.batch_versions import note_changed
 from proxy.store.groups import note_imported

@@ -11,7 +11,7 @@ from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
 from proxy.control.evidence import as_it_stood
 from proxy.control.judge import as_it_counts
-from proxy.store.admin.rows import RECORD_TYPES, Record, Row
+from proxy.features.exports.rows import RECORD_TYPES, Record, Row
 from proxy.store.rollouts import record_of
 from proxy.store.rows import exchange_of, exchange_row
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from sqlalchemy import (
@@ -24,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError
 
 from proxy.store import migrations, schema
+from proxy.store.admin.location import place, sqlite_file
 from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase
 from proxy.store.tables import as_json, breakers, exchanges, rollouts, verdicts
@@ -33,14 +33,6 @@ Row: TypeAlias = Sequence[Any]
 CHUNK = 2000  # rows fetched, written and committed at once
 
 _BUSY_S = 30.0  # how long a writer waits for another process on the same file
-
-
-def place(url: str) -> str:
-    """Return a database's name for messages: a file's path, or a URL without its password."""
-    whole = url_of(url)
-    if whole.get_backend_name() == "sqlite":
-        return whole.database or ":memory:"
-    return whole.render_as_string(hide_password=True)
 
 
 @contextmanager
@@ -69,14 +61,6 @@ def writing(url: str) -> Iterator[Engine]:
         with engine.connect() as connection:
             migrations.upgrade(connection)
         yield engine
-
-
-def sqlite_file(url: str) -> Path | None:
-    """Return the file of an SQLite database; None for any other database."""
-    whole = url_of(url)
-    if whole.get_backend_name() != "sqlite":
-        return None
-    return Path(whole.database or ":memory:")
 
 
 def copied(table: Table) -> list[Column[Any]]:

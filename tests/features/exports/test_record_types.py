@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.store.admin.rows import RECORD_TYPES
+from proxy.features.exports.rows import RECORD_TYPES
 
 
 @pytest.mark.parametrize("name", RECORD_TYPES)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.proxy.store.migrations.test_migrations import old, upgraded  # noqa: F401  fixtures
+
 
 @pytest.fixture
 def full(filled: Path, tmp_path: Path) -> str:

@@ -7,8 +7,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from proxy.store.admin import archive
-from proxy.store.admin.archive import ImportResult
+from proxy.features.exports import archive
+from proxy.features.exports.archive import ImportResult
 
 
 def exported(url: str, batch: str | None = None) -> bytes:
