@@ -14,7 +14,6 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from websockets.sync.client import connect
 
 from classifier.records import Ending
 from proxy.features.tls.certificate import Certificate
@@ -23,7 +22,7 @@ from proxy.inbound.connections import ConnectionLimits, Waiting, table_of
 from tests.fakes import answers
 from tests.fakes.certificates import Authority
 from tests.fakes.provider import Answer, Pause, Provider, Request
-from tests.fakes.relaying import Protocol, Relaying, Tls, relaying, running
+from tests.fakes.relaying import Relaying, Tls, relaying
 
 CHAT = "/v1/chat/completions"
 HEAD = b"POST /r/%b/openai/v1/chat/completions HTTP/1.1\r\nhost: a\r\n%b\r\n"
@@ -117,31 +116,6 @@ def leave(agent: ssl.SSLSocket, how: str) -> None:
     else:
         agent.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         agent.close()
-
-
-def test_a_websocket_goes_over_tls(tls: Tls) -> None:
-    scopes = []
-
-    async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-        if scope["type"] == "lifespan":
-            for done in ("startup", "shutdown"):
-                await receive()
-                await send({"type": f"lifespan.{done}.complete"})
-            return
-        scopes.append(scope["scheme"])
-        await receive()
-        await send({"type": "websocket.accept"})
-        message = await receive()
-        await send({"type": "websocket.send", "text": message["text"]})
-        await receive()
-
-    with (
-        running(echo, protocol=Protocol(http=tls.http)) as port,
-        connect(f"wss://127.0.0.1:{port}/", proxy=None, ssl=tls.trust) as agent,
-    ):
-        agent.send("x" * 70_000)
-        assert agent.recv(timeout=60) == "x" * 70_000
-    assert scopes == ["wss"]
 
 
 def test_whoever_speaks_no_tls_is_told_so_and_logged_in_one_line(

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from websockets.sync.client import connect
-from websockets.typing import Subprotocol
 
 from classifier.records import Kind
 from proxy.capture.request import response_digest
@@ -26,7 +24,6 @@ from proxy.wire import routes
 from tests.fakes import answers, caller
 from tests.fakes.provider import Provider
 from tests.fakes.relaying import KEYRING, Book, Relaying, make_context, relaying
-from tests.fakes.talker import Talker
 from tests.proxy.conftest import Services
 from tests.proxy.wire.test_routes import POSTS, SPELLINGS
 
@@ -294,28 +291,6 @@ def test_a_refused_call_is_told_so_and_neither_sent_nor_recorded(
     answer = caller.get(relay.base() + "/v1/files", headers={"authorization": "Bearer sk-own"})
     assert (answer.status_code, answer.headers["x-truezero-refusal"]) == (403, "path_not_allowed")
     assert (len(provider.requests), len(relay.book.exchanges)) == (sent, recorded)
-
-
-def test_a_socket_takes_the_operators_key_too() -> None:
-    offered = [
-        "realtime", "openai-insecure-api-key.sk-own", "openai-organization.sk-own",
-        "openai-project.sk-own", "openai-beta.realtime-v1",
-    ]  # fmt: skip
-    with (
-        Talker(speaks=["realtime"]) as talker,
-        relaying(talker.url, real_keys=DRESSING_REAL, replace_keys=True) as relay,
-        connect(
-            relay.base().replace("http", "ws") + "/v1/realtime?model=m&api-key=sk-own",
-            subprotocols=[Subprotocol(one) for one in offered],
-            additional_headers={"api-key": "sk-own", "openai-organization": "sk-own"},
-        ),
-    ):
-        (seen,) = talker.upgrades
-        (exchange,) = relay.book.wait_for(1)
-    assert seen.headers["authorization"] == "Bearer sk-real"
-    assert "sk-own" not in str([*seen.headers.raw_items(), seen.path])
-    assert seen.headers["sec-websocket-protocol"] == "realtime, openai-beta.realtime-v1"
-    assert exchange.key_digest == key_digest(b"sk-real", b"salt")
 
 
 def test_a_signer_adds_its_credential_where_no_key_is_set() -> None:

@@ -22,9 +22,7 @@ from proxy.routing.errors import Refusal
 from proxy.routing.upstreams import BUILT_IN, Upstream, allow_list
 from proxy.settings import Settings, SettingsError, load
 from tests.fakes import answers
-from tests.fakes.agent_sockets import UPGRADE
 from tests.fakes.provider import Provider
-from tests.fakes.talker import Talker
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem, serving
 from tests.tables import each
 
@@ -201,18 +199,6 @@ def test_a_name_that_may_lead_there_is_dialled(
     ):
         assert service.http.post(f"/r/r1/named{CHAT}", json=ASK).status_code == 200
         assert provider.connections == 1
-
-
-@pytest.mark.parametrize("allowed", [False, True])
-def test_a_socket_goes_there_as_little(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowed: bool
-) -> None:
-    toml = f"[upstreams.named]\nallow_link_local = {str(allowed).lower()}\n"
-    (tmp_path / "truezero.toml").write_text(toml)
-    with Talker() as talker, led_there(tmp_path, monkeypatch, talker.url) as service:
-        with service.http.stream("GET", "/r/r1/named/v1/responses", headers=UPGRADE) as answer:
-            assert answer.status_code == (101 if allowed else 502)
-        assert len(talker.upgrades) == allowed
 
 
 def test_the_operators_own_proxy_may_be_anywhere(
