@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 
 import proxy
 from proxy.features.help import manual, pages
+from proxy.routing.upstreams import SHARED
 from proxy.web import list_pages
 from proxy.web.format import anchor_of
 from tests.proxy.api.test_routes import Service
@@ -248,6 +249,7 @@ def test_every_page_leads_there_from_its_foot(service: Service) -> None:
         assert '<a href="/help">Help</a> · <a href="/docs">REST API</a>' in foot
     for path in ("/docs", "/help"):
         assert service.http.get(path, follow_redirects=True).status_code == 200
+    assert "help" in SHARED, "an upstream of that name goes on being reached"
 
 
 def test_signing_in_opens_it(guarded: Service) -> None:
