@@ -37,7 +37,7 @@ from benchmarks.batch_scale import BATCH, fill
 from benchmarks.rollouts import request
 from benchmarks.run import build_tools, say
 from benchmarks.subjects import Stage
-from proxy.web.context import CHANGE_HEADER
+from proxy.features.live.pages import CHANGE_HEADER
 
 LIVE = 200  # running rollouts that call
 CONNECTIONS = 32

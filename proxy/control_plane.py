@@ -16,7 +16,6 @@ from proxy.api.problems import Address
 from proxy.control import rollouts
 from proxy.control.batches import open_breakers, unpublishable_batches
 from proxy.control.conditions import Conditions
-from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, version
 from proxy.control.upstreams import failing_lanes
 from proxy.plane import all_routes, all_tabs, planes
@@ -24,7 +23,7 @@ from proxy.routing.errors import RateLimiter
 from proxy.settings import Settings
 from proxy.web import pages
 from proxy.web.batch_pages import TABS
-from proxy.web.context import LivePages, PageContext, problem
+from proxy.web.context import PageContext, problem
 from proxy.web.upstream_pages import status_page
 
 
@@ -116,11 +115,12 @@ def build(
         auth=auth,
         address=address,
         version=version(),
-        live=LivePages(ChangeFeed(service)),
         registration_required=settings.require_registration,
         panels=[each for plane in planes() for each in plane.panels],
         navigation=[each for plane in planes() for each in plane.navigation],
         batch_actions=[each for plane in planes() for each in plane.batch_actions],
+        head=[each for plane in planes() for each in plane.head],
+        sharing=next((e.sharing(service) for e in planes() if e.sharing is not None), None),
     )
     app.state.batch_tabs = all_tabs(TABS)
     app.state.status_page = partial(status_page, app.state.pages)

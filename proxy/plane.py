@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -14,8 +14,10 @@ from importlib.resources import files
 from starlette.routing import BaseRoute, Route
 
 from proxy.control.conditions import Look
+from proxy.control.queries import Service
 from proxy.feature import FeatureError, modules
 from proxy.web.batch_tabs import BatchTab
+from proxy.web.context import PageSharing
 from proxy.web.panels import BatchAction, NavigationItem, Panel
 
 
@@ -24,7 +26,9 @@ class Plane:
     """The part of one feature.
 
     ``routes`` come before the kernel's, of which two match any name of a batch or a rollout;
-    ``tags`` are those of OpenAPI that only they have, as FastAPI takes them.
+    ``tags`` are those of OpenAPI that only they have, as FastAPI takes them. ``head``: templates in
+    the head of every page, behind the navigation. ``sharing``: makes what makes pages for several
+    browsers at once; one feature may.
     """
 
     routes: Sequence[BaseRoute] = ()
@@ -34,6 +38,8 @@ class Plane:
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
     look: Look | None = None
+    head: Sequence[str] = ()
+    sharing: Callable[[Service], PageSharing] | None = None
 
 
 @cache
@@ -42,16 +48,23 @@ def planes() -> list[Plane]:
 
     Raises:
         FeatureError: a part of a page has a template that is not there, or two links of every
-            page's head have one name.
+            page's head have one name, or two share pages.
     """
-    found = [_with_templates(name, module.PLANE) for name, module in modules("plane")]
-    _check_distinct("link", [link.name for plane in found for link in plane.navigation])
-    return found
+    found = {name: _with_templates(name, module.PLANE) for name, module in modules("plane")}
+    sharing = [name for name, plane in found.items() if plane.sharing is not None]
+    if len(sharing) > 1:
+        raise FeatureError(f"features {sharing[0]!r} and {sharing[1]!r} both share pages")
+    _check_distinct("link", [link.name for plane in found.values() for link in plane.navigation])
+    return [*found.values()]
 
 
 def _with_templates(name: str, plane: Plane) -> Plane:
     folder = files(f"proxy.features.{name}") / "templates"
-    for template in (*(e.template for e in plane.panels), *(e.template for e in plane.tabs)):
+    for template in (
+        *(e.template for e in plane.panels),
+        *(e.template for e in plane.tabs),
+        *plane.head,
+    ):
         of, _, file = template.partition("/")
         if of != name or not (folder / file).is_file():
             raise FeatureError(f"feature {name!r}: there is no template {template!r}")

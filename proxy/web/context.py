@@ -1,11 +1,10 @@
-"""The context of every page, and the parts that pages share: errors, live updates, forms, times."""
+"""The context of every page, and the parts that pages share: errors, forms, times."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Protocol
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -17,74 +16,12 @@ from pydantic import BeforeValidator
 from proxy.api import problems
 from proxy.api.auth import ControlAuth, session_of
 from proxy.api.problems import Address, of_app
-from proxy.control.live import ChangeFeed
-from proxy.control.queries import Service, counted, run_in_thread
+from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
-from proxy.web.compression import accepts_gzip, compress
+from proxy.web.compression import compress
 from proxy.web.panels import BatchAction, NavigationItem, Panel, PanelPlace, ShownPanel
 from truezero.models.batches import Moment
-
-# --- live pages --------------------------------------------------------------------------------
-# A page is made once for all browsers that fetch it for the same change.
-
-
-CHANGE_HEADER = "x-truezero-change"  # the token of the change for which a page is fetched
-_CACHED = 16  # pages; some are 200 kB
-
-
-class _Made(NamedTuple):
-    began: float
-    page: asyncio.Task[Response]
-
-
-class LivePages:
-    """Keeps the latest pages fetched for a change, one for each URL, session and encoding.
-
-    Arguments:
-        changes: announces changes to open pages.
-    """
-
-    def __init__(self, changes: ChangeFeed) -> None:
-        self.changes = changes
-        self._made: dict[tuple[str, str, bool], _Made] = {}
-
-    async def page(
-        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
-    ) -> Response:
-        """Return a page that was begun after the change for which it is fetched.
-
-        Without a change that this process announced, it is made for the request alone.
-        """
-        announced_at = self.changes.announced_at(request.headers.get(CHANGE_HEADER, ""))
-        if announced_at is None:
-            return await make(request)
-        session = session_of(request.scope["headers"])
-        key = str(request.url), session, accepts_gzip(request)
-        made = self._made.get(key)
-        if made is None or made.began < announced_at or _failed(made.page):
-            made = _Made(self.changes.clock(), asyncio.create_task(self._make(request, make)))
-            self._made.pop(key, None)
-            self._made[key] = made
-            if len(self._made) > _CACHED:
-                del self._made[next(iter(self._made))]
-        return await asyncio.shield(made.page)
-
-    async def _make(
-        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
-    ) -> Response:
-        with counted() as cost:
-            try:
-                return await make(request)
-            finally:
-                self.changes.took(cost.seconds)
-
-
-def _failed(page: asyncio.Task[Response]) -> bool:
-    if not page.done():
-        return False
-    return page.cancelled() or page.exception() is not None or page.result().status_code >= 500
-
 
 # --- context and routes ------------------------------------------------------------------------
 
@@ -94,8 +31,18 @@ Name = Annotated[str, Path()]
 Text = Annotated[str, Query(max_length=200)]
 
 
+class PageSharing(Protocol):
+    """Makes a page once for several browsers that fetch it."""
+
+    async def page(
+        self, request: Request, make: Callable[[Request], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        """Return a page that ``make`` made for this request, or for one like it."""
+        ...
+
+
 class PageRoute(APIRoute):
-    """A route whose errors are pages too, whose live pages are made once for a change, and gzip."""
+    """A route whose errors are pages too; it compresses pages, and may share them."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the route's handler, with errors rendered."""
@@ -116,10 +63,10 @@ class PageRoute(APIRoute):
             return await compress(await handled(request), request)
 
         async def shared(request: Request) -> Response:
-            if CHANGE_HEADER not in request.headers or request.method != "GET":
+            pages: PageContext | None = getattr(request.app.state, "pages", None)
+            if pages is None or pages.sharing is None or request.method != "GET":
                 return await compressed(request)
-            live: LivePages = request.app.state.pages.live
-            return await live.page(request, compressed)
+            return await pages.sharing.page(request, compressed)
 
         return shared
 
@@ -135,19 +82,20 @@ _UPSTREAMS = NavigationItem("upstreams", "/ui/upstreams", "Upstreams")
 class PageContext:
     """The context of every page.
 
-    ``address`` is the base URL handed to agents; ``panels``, ``navigation`` and ``batch_actions``
-    are those of features.
+    ``address`` is the base URL handed to agents; ``panels``, ``navigation``, ``batch_actions``,
+    ``head`` and ``sharing`` are those of features, as `proxy.plane.Plane` says.
     """
 
     service: Service
     auth: ControlAuth
     address: Address
     version: str
-    live: LivePages
     registration_required: bool
     panels: Sequence[Panel] = ()
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
+    head: Sequence[str] = ()
+    sharing: PageSharing | None = None
 
     @property
     def links(self) -> Sequence[NavigationItem]:
@@ -165,6 +113,7 @@ class PageContext:
             template,
             here=here,
             navigation=self.links,
+            head=self.head,
             now=self.service.now(),
             version=self.version,
             guarded=self.auth.token is not None,

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from secrets import token_hex
 
 from fastapi import Request, Response
-from fastapi.responses import StreamingResponse
 
 from proxy.api.auth import COOKIE, LIFE_S, SIGN_IN, session_of
-from proxy.control.live import PageChange, PageScope
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import batch_pages, list_pages, render, rollout_page, upstream_pages
 from proxy.web.context import (
     Context,
     Name,
-    Text,
     form_fields,
     page_router,
     problem,
     redirect,
 )
-
-_LIVE = {**render.HEADERS, "x-accel-buffering": "no"}
 
 router = page_router()
 router.routes += [
@@ -32,20 +26,6 @@ router.routes += [
     *rollout_page.router.routes,
     *upstream_pages.router.routes,
 ]
-
-
-@router.get("/ui/live")
-async def _live(context: Context, batch: Text = "", rollout: Text = "") -> StreamingResponse:
-    changes = context.live.changes.follow(PageScope(batch or None, rollout or None))
-    stream = _as_sse(changes)
-    return StreamingResponse(stream, media_type="text/event-stream", headers=_LIVE)
-
-
-async def _as_sse(changes: AsyncIterator[PageChange]) -> AsyncIterator[bytes]:
-    yield b"retry: 2000\n\n"
-    async for change in changes:
-        event = f"event: {change.kind}\ndata: {change.token}\n\n"
-        yield event.encode() if change.kind else b": alive\n\n"
 
 
 @router.get(SIGN_IN)

@@ -1,4 +1,4 @@
-"""Live: a batch's events as they happen, in a stream.
+"""Live: a batch's events as they happen in a stream, and pages that follow what happens.
 
 A user reads of them in docs/reference/rest.md.
 """

@@ -1,4 +1,4 @@
-"""The part of live in REST: a batch's events as a stream."""
+"""The part of live in REST and on pages: a batch's events as a stream, and pages that follow."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from fastapi import APIRouter, Header, Query
 from fastapi.responses import StreamingResponse
 
 from proxy.api.problems import BATCH, PROBLEMS, Service
+from proxy.features.live import pages
+from proxy.features.live.changes import ChangeFeed
 from proxy.features.live.events import BatchEvent, follow
 from proxy.plane import Plane
 
@@ -54,4 +56,8 @@ async def _as_sse(events: AsyncIterator[BatchEvent]) -> AsyncIterator[bytes]:
             yield f": alive\nid: {event.id}\n\n".encode()  # a stream that breaks resumes there
 
 
-PLANE = Plane(routes=router.routes)
+PLANE = Plane(
+    routes=[*router.routes, *pages.router.routes],
+    head=["live/indicator.html"],
+    sharing=lambda service: pages.LivePages(ChangeFeed(service)),
+)

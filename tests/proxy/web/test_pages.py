@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -24,7 +23,7 @@ from proxy.web import batch_pages
 from tests.builders import limit_reached
 from tests.fakes import answers, replies
 from tests.fakes.answers import Api, Fault
-from tests.proxy.api.test_routes import ASK, CHAT, PLAIN, Service, problem
+from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import BARE
 
@@ -442,34 +441,6 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
         assert 'id="live"' not in html
     assert "Invalid query parameter" in page(service, "/", 422, page="x")
     assert "Health: Input should be" in page(service, "/ui/rollouts", 422, health="fine")
-
-
-# --- live ------------------------------------------------------------
-
-
-@pytest.mark.parametrize("query", [{}, {"batch": "b"}, {"rollout": "r1"}])
-@pytest.mark.postgres_smoke
-def test_a_page_is_told_of_each_call(service: Service, query: dict[str, str]) -> None:
-    service.http.post("/rollouts", json={"id": "r1", "batch": "b"})
-    with service.http.stream("GET", "/ui/live", params=query) as stream:
-        assert stream.headers["content-type"].startswith("text/event-stream")
-        lines = stream.iter_lines()
-        while next(lines) != ": alive":
-            pass
-        caller = threading.Thread(
-            target=httpx.post,
-            args=(str(service.http.base_url).rstrip("/") + f"/r/r1/openai{CHAT}",),
-            kwargs={"json": {"model": "gpt-5", "messages": []}, "verify": PLAIN},
-        )
-        caller.start()
-        assert next(line for line in lines if line.startswith("event")) == "event: changed"
-        told = {"x-truezero-change": next(lines).removeprefix("data: ")}
-        caller.join()
-    path = "/ui/rollouts/r1"
-    shared = service.http.get(path, headers=told).text
-    service.http.post("/rollouts/r1/outcome", json={"status": "success"})
-    assert service.http.get(path, headers=told).text == shared
-    assert page(service, path) != shared
 
 
 # --- whom they let in ------------------------------------------------------------

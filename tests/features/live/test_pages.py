@@ -10,9 +10,9 @@ from itertools import count
 import pytest
 from fastapi import Request, Response
 
-from proxy.control.live import ChangeFeed
 from proxy.control.queries import Service, run_in_thread
-from proxy.web.context import CHANGE_HEADER, LivePages
+from proxy.features.live.changes import ChangeFeed
+from proxy.features.live.pages import CHANGE_HEADER, LivePages
 
 
 class Clock(ChangeFeed):

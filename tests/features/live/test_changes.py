@@ -8,8 +8,8 @@ from contextlib import aclosing
 from itertools import pairwise
 from typing import Any, cast
 
-from proxy.control.live import ChangeFeed, PageChange, PageScope
 from proxy.control.queries import Service
+from proxy.features.live.changes import ChangeFeed, PageChange, PageScope
 from proxy.store import statistics
 
 BATCH = PageScope("b")
