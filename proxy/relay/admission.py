@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from proxy.outbound.connection import Origin
 from proxy.relay.hold import Hold
-from proxy.routing.errors import RETRY_SOON, Refusal
+from proxy.routing import refusals
 from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 
@@ -165,14 +165,9 @@ class Access:
             return
         state = await self._state(target.rollout_id)
         if state.ends_at is not None and state.ends_at <= self._wall():
-            raise rollout_ended()
+            raise refusals.rollout_ended()
         if target.role == AGENT and state.upstream not in (None, target.upstream.name):
-            raise Refusal(
-                403,
-                "upstream_not_allowed",
-                f"this rollout was registered for the upstream {state.upstream!r} and its key "
-                "opens no other",
-            )
+            raise refusals.upstream_not_allowed(state.upstream)
 
     def admit_cached(self, target: Target) -> bool:
         """Return True if a cached look-up says that a call is admitted, and under no rule."""
@@ -201,12 +196,7 @@ class Access:
             async with asyncio.timeout(_LOOKUP_TIMEOUT_S):
                 return await asyncio.to_thread(self._answered, *ask)
         except (AccessUnknownError, TimeoutError):
-            raise Refusal(
-                503,
-                "responses_unknown",
-                "whose response this is cannot be looked up now; retry after 1 s",
-                RETRY_SOON,
-            ) from None
+            raise refusals.responses_unknown() from None
 
     async def _state(self, rollout_id: str) -> AccessState:
         cached = self._states.get(rollout_id)
@@ -245,12 +235,3 @@ class Access:
         if state.ends_at is not None and state.ends_at > self._wall():
             self._expiries[rollout_id] = state.ends_at
         return state
-
-
-def rollout_ended() -> Refusal:
-    """Refuse, or end, a call of a rollout that has ended."""
-    return Refusal(
-        403,
-        "rollout_ended",
-        "this rollout has ended: its key and its base_url open nothing any more",
-    )

@@ -24,7 +24,7 @@ from proxy.inbound.http import RequestCycle
 from proxy.outbound import errors
 from proxy.outbound.connection import Origin, ResponseHandler
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
-from proxy.relay.admission import StandIn, rollout_ended
+from proxy.relay.admission import StandIn
 from proxy.relay.context import (
     CallLimits,
     RelayContext,
@@ -35,6 +35,7 @@ from proxy.relay.context import (
 )
 from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
+from proxy.routing import refusals
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.target import Target, own_location
 from proxy.wire.dialect import Payload
@@ -274,7 +275,8 @@ class RelayedCall(ResponseHandler):
             observer.on_request_body(part)
             self._size += len(part)
             if self._size > self._context.limits.body_bytes:
-                self._end(Ending.LEFT_BY_AGENT, body_too_large(self._context.limits))
+                refusal = refusals.body_too_large(self._context.limits.body_bytes)
+                self._end(Ending.LEFT_BY_AGENT, refusal)
                 return
         if more:
             self.state = RelayState.ARRIVING
@@ -706,7 +708,9 @@ class RelayedCall(ResponseHandler):
         if self.left:
             self._end(Ending.LEFT_BY_AGENT, None)
         else:
-            self._end(Ending.CLOSED_AT_OUTCOME, with_exchange(rollout_ended(), self._call.id))
+            self._end(
+                Ending.CLOSED_AT_OUTCOME, with_exchange(refusals.rollout_ended(), self._call.id)
+            )
 
     def cancel(self, msg: object = None) -> None:
         """End the call, because the server stops: as `asyncio.Task.cancel`, in its next turn."""
@@ -879,10 +883,3 @@ def stated_length(headers: http_headers.Pairs) -> int | None:
     """Return the body's length as its head states it, in bytes."""
     value = http_headers.named(headers).get(b"content-length")
     return int(value) if value is not None and value.isdigit() else None
-
-
-def body_too_large(limits: CallLimits) -> Refusal:
-    """Refuse a request body over the limit."""
-    return Refusal(
-        413, "body_too_large", f"a request body has at most {limits.body_bytes} bytes here"
-    )

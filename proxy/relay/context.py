@@ -19,8 +19,9 @@ from proxy.outbound.transport import Http1Transport
 from proxy.relay.admission import Access
 from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
+from proxy.routing import refusals
 from proxy.routing.addresses import LocalNames
-from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
+from proxy.routing.errors import Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth, Upstream
@@ -117,15 +118,12 @@ class LiveCalls:
             Refusal: 503, there are as many as there may be; nothing was sent to the provider.
         """
         if self._in_flight >= self._total:
-            raise _full("too_many_calls", f"{plural(self._in_flight, 'call')} in flight")
+            raise refusals.too_many_calls(plural(self._in_flight, "call"))
         calls = self._by_rollout.get(rollout_id)
         if calls is None:
             self._by_rollout[rollout_id] = {call}
         elif len(calls) >= self._per_rollout and rollout_id != UNATTRIBUTED:
-            raise _full(
-                "too_many_calls_of_rollout",
-                f"{plural(len(calls), 'call')} of this rollout in flight",
-            )
+            raise refusals.too_many_calls_of_rollout(plural(len(calls), "call"))
         else:
             calls.add(call)
         self._in_flight += 1
@@ -167,10 +165,6 @@ class LiveCalls:
                 call.close()
         _, left = await asyncio.wait(left, timeout=_END_S)
         return not left
-
-
-def _full(code: RefusalCode, calls: str) -> Refusal:
-    return Refusal(503, code, f"concurrency limit reached ({calls}); retry after 1 s", RETRY_SOON)
 
 
 # --- paths of answered calls -------------------------------------------------------------------
@@ -365,8 +359,8 @@ def failed(error: errors.UpstreamError, upstream: str, exchange_id: str) -> tupl
         upstream: its name.
     """
     _, ending, status, code = next(each for each in _MEANINGS if isinstance(error, each[0]))
-    detail = f"no answer from upstream {upstream!r}: {error}"
-    return ending, with_exchange(Refusal(status, code, detail), exchange_id)
+    refusal = refusals.upstream_unanswered(status, code, upstream, error)
+    return ending, with_exchange(refusal, exchange_id)
 
 
 def with_exchange(refusal: Refusal, exchange_id: str) -> Refusal:
@@ -377,5 +371,4 @@ def with_exchange(refusal: Refusal, exchange_id: str) -> Refusal:
 
 def invalid_status(status: int, exchange_id: str) -> Refusal:
     """Refuse to pass on a response whose status is none that ends an exchange."""
-    detail = f"the upstream answered with status {status}"
-    return with_exchange(Refusal(502, "upstream_disconnected", detail), exchange_id)
+    return with_exchange(refusals.upstream_status(status), exchange_id)

@@ -15,6 +15,7 @@ from classifier.records import KeySource, Kind
 from proxy.capture.request import response_digest
 from proxy.relay.context import RelayContext, Signer
 from proxy.routing import headers as http_headers
+from proxy.routing import refusals
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import KeyUse, without_keys
 from proxy.routing.target import Target
@@ -227,12 +228,7 @@ class OperatorAccess:
 def _not_allowed(target: Target, why: str) -> Refusal:
     keyless = target.keys is KeyUse.NOBODYS
     what = "a server that may ask for no key" if keyless else "the operator's key"
-    return Refusal(
-        403,
-        "path_not_allowed",
-        f"{what} opens model calls only: {why}; "
-        'the setting operator_key_paths = "any" opens all paths',
-    )
+    return refusals.path_not_allowed(what, why)
 
 
 # --- headers with the operator's key -----------------------------------------------------------

@@ -21,12 +21,13 @@ from proxy.outbound.connection import Origin
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.outbound.transport import NoOrigin
 from proxy.relay.admission import Access, StandIn
-from proxy.relay.call import PlannedHead, RelayedCall, body_too_large
+from proxy.relay.call import PlannedHead, RelayedCall
 from proxy.relay.context import RefusedRequests, RelayContext
 from proxy.relay.held_call import HeldCall
 from proxy.relay.hold import Hold
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
 from proxy.routing import headers as http_headers
+from proxy.routing import refusals
 from proxy.routing.errors import Refusal, problem
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target, is_data_plane
@@ -84,12 +85,7 @@ class Relay:
         addresses = self.context.addresses
         target = addresses.read(raw_path, query, headers)
         if addresses.proof_required and not target.proven:
-            raise Refusal(
-                403,
-                "unproven_rollout",
-                "this call does not prove its rollout: use the base_url or the key that "
-                "registration returned",
-            )
+            raise refusals.unproven_rollout()
         return target
 
     def admitted_at_once(self, target: Target, head: RequestHead) -> Target | None:
@@ -143,7 +139,7 @@ class Relay:
     def _check_length(self, headers: http_headers.Pairs) -> None:
         length = http_headers.named(headers).get(CONTENT_LENGTH)
         if length is not None and int(length) > self.context.limits.body_bytes:
-            raise body_too_large(self.context.limits)
+            raise refusals.body_too_large(self.context.limits.body_bytes)
 
     async def begin_admitted(self, request: RequestCycle, target: Target, tasks: set[Any]) -> None:
         """Relay a call once it is admitted, or answer why not."""
@@ -351,7 +347,7 @@ class AgentConnection:
                 self._plan, self._repeated = plan, repeated
             target, access = plan.target, context.access
             if size > context.limits.body_bytes:
-                raise body_too_large(context.limits)
+                raise refusals.body_too_large(context.limits.body_bytes)
             if access is not None and access.concerns(target) and not access.admit_cached(target):
                 self._admit(request, target, tasks)
                 return

@@ -15,7 +15,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from proxy.routing.errors import Refusal
+from proxy.routing import refusals
 from proxy.routing.upstreams import Upstream
 
 # --- own addresses, so that no upstream is the service itself ----------------------------------
@@ -278,15 +278,8 @@ class LocalNames:
         """
         host = headers.get(_HOST, b"").decode("latin-1").lower()
         if not self.knows(host):
-            raise Refusal(
-                403,
-                "unknown_host",
-                "a call that names no rollout is served under a loopback name only; use the "
-                "base_url /r/{rollout}/{upstream}/…, or set the host in TRUEZERO_PUBLIC_URL",
-            )
+            raise refusals.unknown_host()
         origin = headers.get(_ORIGIN, b"").decode("latin-1").lower()
         foreign = bool(origin) and not self.knows(origin.partition("://")[2])
         if foreign or headers.get(_SITE) == _CROSS_SITE:
-            raise Refusal(
-                403, "cross_origin", "a call from another site's page must name its rollout"
-            )
+            raise refusals.cross_origin()

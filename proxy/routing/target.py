@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, unquote_to_bytes, urljoin, urlsplit, urlun
 
 from classifier.records import RESERVED, UNATTRIBUTED, Attribution, id_flaw
 from proxy.routing import headers as http_headers
-from proxy.routing.errors import Refusal
+from proxy.routing import refusals
 from proxy.routing.keys import AGENT, Keyring, KeyUse, OperatorKeys, without_keys
 from proxy.routing.upstreams import SHARED, Upstream, normalised
 
@@ -201,7 +201,7 @@ class Addresses:
         if who is not None:
             return self._target(who, role, raw_path, query)
         if self._unattributed is None:
-            raise _no_rollout(raw_path)
+            raise refusals.no_rollout(_right_path(raw_path))
         target = self._target(_NOBODY, role, raw_path, query)
         self._unattributed(target.upstream, by_name)
         return target
@@ -285,7 +285,7 @@ def _header_identity(
     if minted is not None:
         holder = keyring.holder_of(minted.decode("latin-1"))
         if holder is None:
-            raise Refusal(401, "unknown_key", "this truezero key is not valid here")
+            raise refusals.unknown_key()
         return _Identity(holder[0], Attribution.MINTED_KEY, True, holder[1])
     named = headers.get(http_headers.ROLLOUT_HEADER)
     if named is not None:
@@ -301,17 +301,6 @@ def _header_identity(
         if value:
             return _Identity(checked_rollout(_text(value)), Attribution.BORROWED_HEADER, False)
     return None
-
-
-def _no_rollout(path: bytes) -> Refusal:
-    full = _right_path(path)
-    where = f"the path {full}" if full is not None else "the base_url /r/{rollout}/{upstream}/…"
-    return Refusal(
-        400,
-        "no_rollout",
-        f"no rollout given: use {where}, a rollout key (as the API key, or in the header "
-        "x-truezero-key), or the header x-truezero-rollout",
-    )
 
 
 def _right_path(path: bytes) -> str | None:
@@ -331,19 +320,18 @@ def checked_rollout(rollout_id: str) -> str:
         Refusal: empty, reserved, longer than 200 characters, or with control characters.
     """
     if not rollout_id:
-        raise Refusal(400, "bad_rollout", "the path has no rollout id: /r/{rollout}/{upstream}/…")
+        raise refusals.bad_rollout_empty()
     if rollout_id in RESERVED:
-        detail = f"the rollout id {rollout_id!r} is reserved for calls that name no rollout"
-        raise Refusal(400, "reserved_rollout", detail)
+        raise refusals.reserved_rollout(rollout_id)
     flaw = id_flaw(rollout_id)
     if flaw is not None:
-        raise Refusal(400, "bad_rollout", flaw)
+        raise refusals.bad_rollout(flaw)
     return rollout_id
 
 
 def _checked_role(role: str) -> str:
     if not _ROLE.match(role):
-        raise Refusal(400, "bad_role", "a role is 1-40 of a-z 0-9 _ - (judge, user-simulator, …)")
+        raise refusals.bad_role()
     return role
 
 
@@ -355,7 +343,7 @@ def _text(value: bytes) -> str:
     try:
         return value.decode("utf-8")
     except UnicodeDecodeError:
-        raise Refusal(400, "bad_rollout", "a rollout id must be UTF-8") from None
+        raise refusals.bad_rollout_encoding() from None
 
 
 def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream, bytes]:
@@ -363,22 +351,10 @@ def _upstream(path: bytes, upstreams: Mapping[str, Upstream]) -> tuple[Upstream,
     name = normalised(segment.decode("latin-1"))
     upstream = upstreams.get(name)
     if upstream is None:
-        raise Refusal(404, "unknown_upstream", _unknown(name, path, upstreams))
+        raise refusals.unknown_upstream(name, _right_path(path), upstreams)
     if upstream.url is None:
-        variable = f"TRUEZERO_UPSTREAM_{name.upper().replace('-', '_')}"
-        raise Refusal(
-            404, "unconfigured_upstream", f"{name!r} has no URL: set {variable}=https://…"
-        )
+        raise refusals.unconfigured_upstream(name)
     return upstream, (slash + rest) or b"/"
-
-
-def _unknown(name: str, path: bytes, upstreams: Mapping[str, Upstream]) -> str:
-    known = ", ".join(sorted(upstreams))
-    full = _right_path(path)
-    if full is not None:
-        return f"the path names no upstream: use {full}, or one of {known} for its upstream"
-    display_name = name if name.isascii() and name.isprintable() else "that"
-    return f"{display_name[:64]!r} is not an upstream; known upstreams: {known}"
 
 
 def _forwardable(path: bytes, query: bytes) -> bytes:
@@ -387,11 +363,11 @@ def _forwardable(path: bytes, query: bytes) -> bytes:
     if b"." in path or b"%2" in path:
         _refuse_dot_segments(path)
     if not (_TARGET_BYTES.match(path) and _TARGET_BYTES.match(query)):
-        raise Refusal(400, "bad_path", "the path contains bytes that are not allowed in a URL")
+        raise refusals.bad_path_bytes()
     return path
 
 
 def _refuse_dot_segments(path: bytes) -> None:
     """Refuse dot segments: one could leave an upstream's prefix."""
     if _DOT_SEGMENT.search(path):
-        raise Refusal(400, "bad_path", "'.' and '..' segments are not forwarded")
+        raise refusals.bad_path_segments()

@@ -21,11 +21,11 @@ from proxy.features.websocket.connector import (
     WebSocketUnreachableError,
 )
 from proxy.inbound.asgi import WEBSOCKET, Message, Scope, Send, send_response
-from proxy.relay.admission import rollout_ended
 from proxy.relay.context import RelayContext, Signer
 from proxy.relay.hold import HeldRequest, Ticket
 from proxy.relay.operator_access import operator_headers
 from proxy.routing import headers as http_headers
+from proxy.routing import refusals
 from proxy.routing.errors import OVER_HTTP, Refusal
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target
@@ -355,7 +355,7 @@ class UpstreamHandshake:
                     await record.commit(call.left(clock()))
                     return None
                 await record.commit(call.closed(clock()))
-                raise rollout_ended()
+                raise refusals.rollout_ended()
             return dialing.result()
         except UpgradeRefusedError as refused:
             await record.commit(call.refused(refused, clock()))
