@@ -290,6 +290,10 @@ def position_of(cursor: str | None, query: RolloutQuery) -> Position | None:
 
 EACH = 6  # of each kind
 
+NAMED = ("batch", "task", "cause", "rollout")
+"""Kinds that are found by their name, in the order in which they are shown."""
+_SEARCH_ORDER = (*NAMED, "page", "help", "search")
+
 
 class SearchMatch(NamedTuple):
     """Something that has a page: its kind (``batch``, ``task``, ``rollout``, ``cause``), its name.
@@ -302,11 +306,22 @@ class SearchMatch(NamedTuple):
     place: str | None = None
 
 
+def search_rank(kind: str, name: str, text: str) -> tuple[bool, bool, int]:
+    """Return where something found by a text is shown, the lowest first: each search asks here.
+
+    What has exactly that name comes first, led by the rollout with that id; then batches, tasks,
+    causes, rollouts, pages, help, and the link to the search itself.
+    """
+    is_named = kind in NAMED and name.casefold() == text.casefold()
+    is_id = kind == "rollout" and name == text
+    return not is_named, not is_id, _SEARCH_ORDER.index(kind)
+
+
 async def search(service: Service, text: str) -> list[SearchMatch]:
     """Return the names that a text may mean, up to six of each kind; none for an empty one.
 
-    What has exactly that name comes first; then batches, tasks, causes, and rollouts, the newest
-    first. The words of a text may be in any order, also in the name of the batch.
+    They are in the order of `search_rank`, rollouts the newest first. The words of a text may be
+    in any order, also in the name of the batch.
     """
     if not text:
         return []
@@ -315,12 +330,10 @@ async def search(service: Service, text: str) -> list[SearchMatch]:
     tasks = await service.read(listing.find_tasks, text, limit=EACH)
     causes = await service.read(listing.find_fingerprints, text, limit=EACH)
     rollouts = await service.read(listing.find_rollouts, text, limit=EACH)
-    first = [text] if exact else []
     matches = [
-        *(SearchMatch("rollout", name) for name in first),
         *(SearchMatch("batch", name) for name in batches),
         *(SearchMatch("task", name, batch) for name, batch in tasks),
         *(SearchMatch("cause", name) for name in causes),
-        *(SearchMatch("rollout", name) for name in rollouts if name not in first),
+        *(SearchMatch("rollout", name) for name in dict.fromkeys([*[text] * exact, *rollouts])),
     ]
-    return sorted(matches, key=lambda each: each.name.casefold() != text.casefold())
+    return sorted(matches, key=lambda each: search_rank(each.kind, each.name, text))

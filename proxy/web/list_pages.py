@@ -13,7 +13,13 @@ from pydantic import ValidationError
 from proxy.api.lists import FORMATS, Format, Rows, file_response
 from proxy.api.problems import invalid
 from proxy.control.dashboard import judged_rollouts
-from proxy.control.listing import SearchMatch, all_rollouts, rollout_groups, search
+from proxy.control.listing import (
+    SearchMatch,
+    all_rollouts,
+    rollout_groups,
+    search,
+    search_rank,
+)
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web.context import Context, Text, page_router, redirect
@@ -359,14 +365,18 @@ def jumps(
     helped: Sequence[Jump] = (),
     links: Sequence[NavigationItem] = (),
 ) -> list[Jump]:
-    """Return the links for a text: its matches, pages by name, help, and the search itself."""
+    """Return the links for a text: its matches, pages by name, help, and the search itself.
+
+    `search_rank` says in which order.
+    """
     pages = [
         Jump("page", each.label, each.path) for each in links if text.lower() in each.label.lower()
     ]
     search = Jump(
         "search", f"all rollouts with “{text}”", "/ui/rollouts?" + urlencode({"text": text})
     )
-    return [*map(_jump, matches), *pages, *helped, *([search] if text else [])]
+    found = [*map(_jump, matches), *pages, *helped, *([search] if text else [])]
+    return sorted(found, key=lambda each: search_rank(each.kind, each.label, text))
 
 
 def _jump(match: SearchMatch) -> Jump:

@@ -20,6 +20,7 @@ from proxy.control.listing import (
     query_of,
     rollout_page,
     search,
+    search_rank,
 )
 from proxy.control.queries import Service as ControlService
 from proxy.routing.errors import Refusal
@@ -238,3 +239,15 @@ async def test_a_task_of_exactly_that_name_comes_first_and_words_in_any_order(
     (first, *_) = await search(control, "nightly 1234")
     assert first == SearchMatch("task", "task-1234", "nightly")
     assert {each.kind for each in await search(control, "nightly")} == {"batch"}
+
+
+def test_what_is_found_has_one_order() -> None:
+    kinds = ("search", "help", "page", "rollout", "cause", "task", "batch")
+    found = [(kind, "a-b") for kind in kinds] + [(kind, "A") for kind in kinds] + [("rollout", "a")]
+    found.sort(key=lambda each: search_rank(each[0], each[1], "a"))
+    assert found == [
+        ("rollout", "a"), ("batch", "A"), ("task", "A"), ("cause", "A"), ("rollout", "A"),
+        ("batch", "a-b"), ("task", "a-b"), ("cause", "a-b"), ("rollout", "a-b"),
+        ("page", "a-b"), ("page", "A"), ("help", "a-b"), ("help", "A"),
+        ("search", "a-b"), ("search", "A"),
+    ]  # fmt: skip

@@ -342,8 +342,8 @@ def test_the_search_itself_comes_last() -> None:
     matches = [SearchMatch("cause", "auth:401"), SearchMatch("batch", "b")]
     found = jumps("cau", matches, links=[NavigationItem("causes", "/ui/causes", "Causes")])
     assert [(jump.kind, jump.path) for jump in found] == [
-        ("cause", "/ui/rollouts?fingerprint=auth%3A401"),
         ("batch", "/ui/batches/b"),
+        ("cause", "/ui/rollouts?fingerprint=auth%3A401"),
         ("page", "/ui/causes"),
         ("search", "/ui/rollouts?text=cau"),
     ]
