@@ -126,7 +126,7 @@ class Access:
         self._watched: set[str] = set()
 
     def ended(self, rollout_id: str) -> None:
-        """Take over that a rollout's key and secret open nothing from now on.
+        """Note that a rollout ended: its key and its secret open nothing from now on.
 
         A call that is being admitted meanwhile is not admitted by what was read before.
         """
@@ -148,7 +148,7 @@ class Access:
         self._watched.add(rollout_id)
 
     def watch(self, rollout_ids: Iterable[str]) -> None:
-        """Take over which rollouts' unproven calls are looked at: those that rules watch."""
+        """Replace the rollouts that rules watch, whose unproven calls are looked up."""
         self._watched = set(rollout_ids)
 
     def concerns(self, target: Target) -> bool:

@@ -32,7 +32,7 @@ class PaceHold:
         return asks or method == UPGRADE
 
     def enter(self, request: HeldRequest, then: Then) -> PaceTicket:
-        """Take a call; it is let go at once, or ``then`` is called when its turn has come."""
+        """Queue a call; it is let go at once, or ``then`` is called when its turn has come."""
         call = request.call
         turn = self._pacer.turn(
             call.rollout_id, call.request_headers, size=len(request.body), go=partial(then, None)
@@ -58,15 +58,15 @@ class PaceTicket:
         return self._turn.sent_at is not None
 
     def on_head(self, headers: Pairs) -> None:
-        """Take the limits that the head of its answer states."""
+        """Note the limits that the head of its answer states."""
         self._pacer.answered(self._key, self._turn, headers)
 
     def on_limits(self, event: Mapping[str, object]) -> None:
-        """Take those that a message of its WebSocket states."""
+        """Note those that a message of its WebSocket states."""
         self._pacer.told(self._key, self._turn, event)
 
     def on_end(self, exchange: Exchange, headers: Pairs, held_s: float) -> None:
-        """Take how it ended; for how long agents wait is learnt from those that left."""
+        """Note how it ended; agents that left show how long they wait."""
         turn = self._turn
         if turn.sent_at is not None:
             self._pacer.ended(self._key, turn, exchange, headers)

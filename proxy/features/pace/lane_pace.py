@@ -56,7 +56,7 @@ class Told:
     several: bool = False
 
     def note(self, rollout: str) -> None:
-        """Take that one was told."""
+        """Note a rollout that was told."""
         if self.rollout is None:
             self.rollout = rollout
         self.several = self.several or rollout != self.rollout
@@ -137,14 +137,14 @@ class Bucket:
         return short / speed if speed > 0 else math.inf
 
     def take(self, cost: float) -> None:
-        """Take what a call costs; less than nothing may be left."""
+        """Charge what a call costs; the level may fall below zero."""
         # Calls that went on although it was empty do not hold up others for ever.
         self.level = max(self.level - cost, -self.capacity * self.share - cost)
         self.window_left -= cost
         self.taken += cost
 
     def resize(self, share: float) -> None:
-        """Take another share; what a larger one adds comes with time."""
+        """Change to another share; a larger one fills with time."""
         if share < self.share and self.level > 0:
             self.level *= share / self.share
         self.share = share
@@ -152,7 +152,7 @@ class Bucket:
     def observe(
         self, stated: Allowance, *, now: float, sent_at: float, taken: float | None
     ) -> None:
-        """Take what an answer states.
+        """Note what an answer states.
 
         Arguments:
             sent_at: when its call was sent, which is when the provider counted.
@@ -324,7 +324,7 @@ class FairQueue:
         self.remove(turn)
 
     def remove(self, turn: Turn) -> None:
-        """Take a call out."""
+        """Remove a call."""
         rollouts = self._batches[turn.batch]
         turns = rollouts[turn.rollout]
         turns.remove(turn)
@@ -353,7 +353,7 @@ class ExpectedUsage:
         self._calls = self._bytes = self._input = self._output = 0.0
 
     def note(self, size: int, used: Mapping[Unit, float]) -> None:
-        """Take an answered call's request in bytes, and its tokens."""
+        """Note an answered call's request in bytes, and its tokens."""
         for name, value in (("_calls", 1.0), ("_bytes", float(size)),
                             ("_input", used.get(Unit.INPUT, 0.0)),
                             ("_output", used.get(Unit.OUTPUT, 0.0))):  # fmt: skip
@@ -578,7 +578,7 @@ class LanePace:
     # calls
 
     def enter(self, turn: Turn, now: float) -> bool:
-        """Take a call; True if it may be sent at once, else it waits for `due`."""
+        """Queue a call; return True if it may be sent at once, else it waits for `due`."""
         turn.costs = self.usage.expected(turn.size)
         self.used_at = now
         first = self._first(now)
@@ -630,7 +630,7 @@ class LanePace:
         return None
 
     def leave(self, turn: Turn) -> None:
-        """Take out a call that waits and will not be sent, or of whose end nobody will tell."""
+        """Remove a call that will not be sent, or whose end nobody will report."""
         if turn.ended:
             return
         turn.ended = True
@@ -690,7 +690,7 @@ class LanePace:
     # what comes back
 
     def answered(self, turn: Turn, stated: Iterable[Allowance], now: float) -> None:
-        """Take the limits that the head of a call's answer states."""
+        """Note the limits that the head of a call's answer states."""
         sent_at = turn.sent_at if turn.sent_at is not None else now
         for each in stated:
             bucket = self.buckets.get(each.name)
@@ -709,7 +709,7 @@ class LanePace:
                 bucket.told.note(turn.rollout)
 
     def ended(self, turn: Turn, now: float, used: Mapping[Unit, float] | None) -> None:
-        """Take that a call ended; it may be called again where more is known.
+        """Note that a call ended; may be called again if more is known.
 
         Arguments:
             used: its tokens, empty if they are not known; None if it was not answered.
@@ -732,7 +732,7 @@ class LanePace:
         turn.settled = {**turn.settled, **used}
 
     def limited(self, turn: Turn, now: float, retry_after_s: float | None) -> None:
-        """Take that a call met a rate limit."""
+        """Note that a call met a rate limit."""
         if retry_after_s:
             self.block(now + retry_after_s, now, rollout=turn.rollout)
         for bucket in self._all():  # none is charged for
@@ -778,7 +778,7 @@ class LanePace:
     # shares
 
     def resize(self, share: float) -> None:
-        """Take another share of the lane's limits."""
+        """Change to another share of the lane's limits."""
         self.share = share
         for bucket in self._all():
             bucket.resize(share)
@@ -799,7 +799,7 @@ class LanePace:
         self._others = Load(in_flight, answered)
 
     def block(self, until: float, now: float, *, rollout: str = _ELSEWHERE) -> None:
-        """Take a wait that the provider told a rollout, or another process."""
+        """Note a wait that the provider told a rollout, or another process."""
         if self.blocked_until <= now:
             self._told = Told()
         self._told.note(rollout)
@@ -836,7 +836,7 @@ class Patience:
         return min([self.most_s, *(each * _OF_TIMEOUT for each in times)])
 
     def note(self, rollout: str, batch: str | None, after_s: float) -> None:
-        """Take that a client gave a call up without an answer, so many seconds after its start."""
+        """Note that a client gave a call up unanswered, so many seconds after its start."""
         for name in (rollout, None if batch is None else f"batch {batch}"):
             if name is None:
                 continue

@@ -92,7 +92,7 @@ class Pacer:
         return Turn(rollout, batch, go, size, self._clock(), patience_s)
 
     def enter(self, key: LaneKey, turn: Turn) -> bool:
-        """Take a call; True if it may be sent at once, else ``turn.go`` is called later."""
+        """Queue a call; return True if it may be sent at once, else ``turn.go`` is called later."""
         now = self._clock()
         lane = self._lanes.get(key) or self._new_lane(key, now)
         if now - lane.used_at > _ACTIVE_S and self.on_change is not None:
@@ -104,20 +104,20 @@ class Pacer:
         return False
 
     def leave(self, key: LaneKey, turn: Turn) -> None:
-        """Take out a call that waits and will not be sent, or of whose end nobody will tell."""
+        """Remove a call that will not be sent, or whose end nobody will report."""
         if lane := self._lanes.get(key):
             lane.leave(turn)
             self._look(key)
 
     def answered(self, key: LaneKey, turn: Turn, headers: Pairs) -> None:
-        """Take the head of a call's answer."""
+        """Note the head of a call's answer."""
         stated = allowances(headers, now=self._wall())
         if stated and (lane := self._lanes.get(key)):
             lane.answered(turn, stated, self._clock())
             self._look(key)
 
     def told(self, key: LaneKey, turn: Turn, event: Mapping[str, object]) -> None:
-        """Take the limits that a message of a WebSocket states."""
+        """Note the limits that a message of a WebSocket states."""
         lane, wait_s = self._lanes.get(key), codex_wait_s(event, self._wall())
         if lane is None or wait_s is None:
             return
@@ -127,7 +127,7 @@ class Pacer:
             self.on_change()
 
     def ended(self, key: LaneKey, turn: Turn, exchange: Exchange, headers: Pairs) -> None:
-        """Take a call that ended, and the head of its answer, empty if none came."""
+        """Note a call that ended, and the head of its answer, empty if none came."""
         lane, now, cause = self._lanes.get(key), self._clock(), exchange.cause
         if lane is None:
             return
@@ -172,7 +172,7 @@ class Pacer:
         return sorted(waiting - self.batches.keys())
 
     def know_batches(self, batches: Mapping[str, str | None]) -> None:
-        """Take the batches of rollouts; the next calls of those have turns in them."""
+        """Note the batches of rollouts; the next calls of those have turns in them."""
         if len(self.batches) > _ROLLOUTS:
             self.batches = {}
         self.batches.update(batches)
@@ -180,7 +180,7 @@ class Pacer:
     def resize(
         self, key: LaneKey, share: float, *, blocked_s: float, others: Iterable[Load] = ()
     ) -> None:
-        """Take a lane's share of its limits, and what other processes know of it.
+        """Change a lane's share of its limits, and note what other processes know of it.
 
         Arguments:
             blocked_s: the wait that its provider told one of them.

@@ -48,7 +48,7 @@ class TlsTransport(asyncio.Transport):
     # the connection's
 
     def take(self, data: bytes) -> None:
-        """Take bytes of the connection, and hand on what they say."""
+        """Decrypt bytes of the connection, and hand on what they say."""
         received, tls = self._received, self._tls
         received.write(data)
         parts, left = [], False
@@ -81,13 +81,13 @@ class TlsTransport(asyncio.Transport):
             self.close()
 
     def take_end(self) -> None:
-        """Take that the agent will send nothing more."""
+        """Note that the agent will send nothing more."""
         protocol = cast("asyncio.Protocol | None", self._protocol)
         if protocol is not None and not self._over:
             protocol.eof_received()
 
     def lost(self, exc: Exception | None) -> None:
-        """Take that the connection is closed."""
+        """Note that the connection is closed."""
         self._over = True
         protocol, self._protocol = self._protocol, None
         if protocol is not None:
@@ -253,7 +253,7 @@ class TlsProtocol(asyncio.Protocol):
             self._begin()
 
     def eof_received(self) -> None:
-        """Take that the agent is gone; asyncio closes the connection on return."""
+        """Note that the agent is gone; asyncio closes the connection on return."""
         if self._transport is not None:
             self._transport.take_end()
 

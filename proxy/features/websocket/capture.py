@@ -201,12 +201,12 @@ class WebSocketCapture:
         return not self._calls
 
     def await_agent(self) -> None:
-        """Take that silence is not the provider's: the agent does not read."""
+        """Note that silence is not the provider's: the agent does not read."""
         for call in self._calls:
             call.observer.await_agent()
 
     def on_agent_message(self, message: bytes) -> CallChanges:
-        """Take a message from the agent."""
+        """Note a message from the agent."""
         changes = CallChanges()
         if self._api is not None and _REQUEST.search(message):
             payload = parse_message(message)
@@ -215,7 +215,7 @@ class WebSocketCapture:
         return changes
 
     def on_provider_message(self, message: bytes, at: float) -> CallChanges:
-        """Take a message from the provider, at monotonic seconds."""
+        """Note a message from the provider, at monotonic seconds."""
         changes = CallChanges()
         if self._api is None:
             return changes
