@@ -69,7 +69,7 @@ def remove(copy: Path, names: Collection[str]) -> None:
     """Delete features from a copy: up to four places each, and every word of theirs.
 
     A word stands in `NAMES`, in `COMMANDS` of the command line, in the compiled modules of
-    `setup.py`, and in exceptions of contracts, which import-linter would not find any more.
+    `setup.py`, and in contracts, of whose modules and imports import-linter misses none.
     """
     features = Features(copy)
     gone = [place for name in names for place in features.places(name)]
@@ -82,10 +82,14 @@ def remove(copy: Path, names: Collection[str]) -> None:
     switch_off(copy, names)
     modules = {place.removeprefix(_CLI).removesuffix(".py") for place in gone if _CLI in place}
     _edit(copy / COMMANDS, lambda text: _without(text, lambda _, value: _of(value, modules)))
-    folders = {f"features/{name}" for name in names}
-    _edit(copy / "setup.py", lambda text: _without(text, lambda key, _: key in folders))
-    excepted = re.compile(rf'^ *"[^"]*\bproxy\.features\.(?:{"|".join(names)})\b.*\n', re.MULTILINE)
-    _edit(copy / "pyproject.toml", lambda text: excepted.sub("", text))
+    compiled = re.compile(rf"features/(?:{'|'.join(names)})(?:/|$)")
+    _edit(
+        copy / "setup.py",
+        lambda text: _without(text, lambda key, _: bool(compiled.match(str(key)))),
+    )
+    # A contract may list modules of a feature, and except imports: one a line, or several on one.
+    listed = re.compile(rf'"[^"\n]*\bproxy\.features\.(?:{"|".join(names)})\b[^"\n]*",? *(?:#.*)?')
+    _edit(copy / "pyproject.toml", lambda text: listed.sub("", text))
 
 
 def switch_off(copy: Path, names: Collection[str]) -> None:
