@@ -201,6 +201,14 @@ def test_every_name_in_the_architecture_page_is_defined_there() -> None:
         )
 
 
+def test_the_table_of_the_control_plane_has_each_of_its_files() -> None:
+    text = (ROOT / "docs/development/parts.md").read_text("utf-8")
+    _, _, table = text.partition("| file of `proxy/control/` |")
+    listed = re.findall(r"`(\w+\.py)`", "\n".join(re.findall(r"^\| (`[^|]+) \|", table, re.M)))
+    there = {file.name for file in (ROOT / "proxy/control").glob("*.py")} - {"__init__.py"}
+    assert sorted(listed) == sorted(there)
+
+
 def main() -> None:
     api_examples.FILE.write_text(api_examples.text(), "utf-8")
     parts = {
