@@ -20,7 +20,7 @@ def may_be(database: Database, batch: str | None, policy: Policy) -> bool:
 def is_at(judged: Judged) -> bool:
     """Return True if a verdict opens a breaker, or would but for a reference call."""
     database, verdict, policy, now = judged
-    if verdict.batch is None:
+    if verdict.batch is None or verdict.fingerprint is None:  # which no breaker counts
         return False
     states = database.breakers.of_batch(verdict.batch)
     after = breakers.feed(states, verdict, now=now, policy=policy, seen=was_called(judged))
