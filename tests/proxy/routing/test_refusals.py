@@ -18,7 +18,7 @@ HOME = "proxy/routing/refusals.py"
 
 # Codes that several modules make, each of what it reads itself.
 SEVERAL = {
-    "invalid", "not_found",
+    "gone", "invalid", "not_found",
     # of an agent's call, and of a question to the control plane
     "cross_origin", "unknown_host", "unknown_key", "unknown_upstream",
     "no_websocket", "storage_unavailable", "unknown_rollout",
