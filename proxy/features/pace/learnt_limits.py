@@ -155,11 +155,14 @@ def rate_between(
     it is now, and tells of enough calls; the other is right if it was neared slowly.
 
     Arguments:
+        met: infinity if what was learnt before had been forgotten: the mean alone tells then.
         since_s: from the end of the last episode to that of this one.
         episode_s: from this one's 429 to its end.
         before: the rate that was learnt last.
         was_free: some calls waited for no rate: less was let in than might have been.
     """
+    if math.isinf(met):
+        return mean
     mean = min(mean, met)
     is_near = mean > met * (1 - 2 * _DROP)
     neared = episode_s < max(_SHORT_S, 2 / met) and since_s > recovery_s(before)

@@ -152,6 +152,15 @@ def test_no_mean_is_above_the_rate_at_which_the_429_came() -> None:
     assert between(50.0) == 20.0
 
 
+@pytest.mark.parametrize("since_s", [5.0, 60.0, 700.0])
+@pytest.mark.parametrize("episode_s", [0.5, 3.0])
+@pytest.mark.parametrize("was_free", [True, False])
+def test_of_a_429_at_no_rate_the_mean_alone_tells(
+    since_s: float, episode_s: float, was_free: bool
+) -> None:
+    assert between(10.0, math.inf, since_s=since_s, episode_s=episode_s, was_free=was_free) == 10.0
+
+
 def test_the_same_429s_teach_rates_that_are_nearly_the_same() -> None:
     assert law.same_rate(20.0, 20.9)
     assert not law.same_rate(20.0, 22.0)
