@@ -427,21 +427,19 @@ def _upsert(dialect: str, provisional: bool) -> Any:
 
 def queue_for_judging(connection: Connection, ids: Collection[str]) -> None:
     """Queue rollouts with a final verdict for judging again. Triggers queue only the others."""
-    for rollout_id, batch in connection.execute(_BATCHES_OF, {"ids": list(ids)}).all():
-        row = {"rollout_id": rollout_id, "batch": batch, "change": randbits(62)}
-        connection.execute(_queue(connection.dialect.name), row)
-
-
-_BATCHES_OF = (
-    select(rollouts.c.id, rollouts.c.batch).where(rollouts.c.id.in_(IDS)).order_by(rollouts.c.id)
-)
+    connection.execute(_queue(connection.dialect.name), {"ids": list(ids), "change": randbits(62)})
 
 
 @cache
 def _queue(dialect: str) -> Any:
     noted = insert_into(dialect, unjudged)
-    again = {name: noted.excluded[name] for name in ("batch", "change")}
-    return noted.on_conflict_do_update(index_elements=["rollout_id"], set_=again)
+    columns = ["rollout_id", "batch", "change"]
+    change = bindparam("change", type_=unjudged.c.change.type)
+    of_ids = select(rollouts.c.id, rollouts.c.batch, change).where(rollouts.c.id.in_(IDS))
+    again = {name: noted.excluded[name] for name in columns[1:]}
+    return noted.from_select(columns, of_ids.order_by(rollouts.c.id)).on_conflict_do_update(
+        index_elements=["rollout_id"], set_=again
+    )
 
 
 def dequeue_judged(connection: Connection, ids: Collection[str]) -> None:
