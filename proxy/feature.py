@@ -30,7 +30,7 @@ and has none of this.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -49,7 +49,12 @@ ReadOption = Callable[[str, object], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """One feature: the modules of its folder that the service looks at."""
+    """One feature: the modules of its folder that the service looks at.
+
+    Arguments:
+        embedded: settings of a service that lives as long as a command, whatever a
+            `truezero.toml` says.
+    """
 
     settings: bool = False
     tables: bool = False
@@ -63,6 +68,7 @@ class Feature:
     sockets: bool = False
     manual: bool = False
     plane: bool = False
+    embedded: Mapping[str, str] = field(default_factory=dict)
 
 
 class FeatureError(Exception):
@@ -88,7 +94,7 @@ def features() -> Mapping[str, Feature]:
         if not isinstance(feature, Feature):
             raise FeatureError(f"feature {name!r}: its FEATURE is no Feature")
         for part in fields(feature):
-            if getattr(feature, part.name) and not _has_module(name, part.name):
+            if getattr(feature, part.name) is True and not _has_module(name, part.name):
                 raise FeatureError(f"feature {name!r}: it has no module {part.name!r}")
         found[name] = feature
     return found
@@ -143,6 +149,11 @@ def settings_of(settings: object, kind: type[OF_SETTINGS]) -> OF_SETTINGS:
     """Return the service's settings as those that a feature declares."""
     assert isinstance(settings, kind), f"{kind.__name__} are no settings of this service"
     return settings
+
+
+def embedded_settings() -> dict[str, str]:
+    """Return the settings with which features have a service live as long as a command."""
+    return {name: value for each in features().values() for name, value in each.embedded.items()}
 
 
 def upstream_options(kernel: Collection[str] = ()) -> Mapping[str, ReadOption]:

@@ -38,6 +38,7 @@ LATE: Mapping[str, tuple[str, ...]] = {
     "classifier.sentences": ("truezero.models.verdicts",),  # only what an old service gave
     "proxy.control.health": ("proxy.features.metrics.start",),  # startup does not wait for it
     "proxy.control_plane": ("proxy.app",),  # startup does not wait for it
+    "proxy.feature": ("truezero.runner.embedded",),  # only where it starts a service
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
     "truezero.models": ("proxy.features.drills.start",),  # startup does not wait for them

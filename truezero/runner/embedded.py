@@ -57,6 +57,8 @@ def service(
     Raises:
         EmbeddedStartError: the service did not start.
     """
+    from proxy.feature import embedded_settings  # noqa: PLC0415  only where one is started
+
     base = _without_settings() if inherited is None else inherited
     port = str(_free_port())
     environment = {
@@ -65,8 +67,7 @@ def service(
         "TRUEZERO_PUBLIC_URL": f"http://127.0.0.1:{port}",  # whatever a truezero.toml says
         "TRUEZERO_WORKERS": "1",
         "TRUEZERO_CONTROL_PORT": "0",
-        "TRUEZERO_CERTFILE": "none",  # a certificate would be another address's
-        "TRUEZERO_KEYFILE": "none",
+        **{f"TRUEZERO_{name.upper()}": value for name, value in embedded_settings().items()},
         **settings,
     }
     command = [sys.executable, "-c", _UNREADABLE, "serve", "--host", "127.0.0.1", "--port", port]

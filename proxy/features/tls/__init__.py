@@ -5,4 +5,8 @@ A user reads of it in docs/guides/self-hosting.md.
 
 from proxy.feature import Feature
 
-FEATURE = Feature(settings=True, serving=True)
+FEATURE = Feature(
+    settings=True,
+    serving=True,
+    embedded={"certfile": "none", "keyfile": "none"},  # a certificate would be another address's
+)

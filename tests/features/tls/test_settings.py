@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.feature import settings_of
+from proxy.feature import embedded_settings, settings_of
 from proxy.features.tls.settings import TlsSettings
 from proxy.serving import connections
 from proxy.settings import SettingsError, load
@@ -28,3 +28,9 @@ def test_none_takes_a_files_certificate_away() -> None:
     files = settings_of(settings, TlsSettings)
     assert (files.certfile, files.keyfile) == (None, None)
     assert connections(settings).scheme == "http"
+
+
+def test_a_service_that_a_command_starts_speaks_plain_http() -> None:
+    apart = {f"TRUEZERO_{name.upper()}": value for name, value in embedded_settings().items()}
+    files = settings_of(load({}, {**BOTH, **apart}), TlsSettings)
+    assert (files.certfile, files.keyfile) == (None, None)
