@@ -44,7 +44,7 @@ CALL_ORDER = (
     "role", "attribution", "key_digest", "injected", "key_source",
     "client",
 )  # fmt: skip
-"""How `AgentConnection` builds a call: its values stand in these rows."""
+"""The order in which `AgentConnection` states the values of a call: they stand in these rows."""
 check_order(Call, CALL_ORDER)
 
 

@@ -13,7 +13,7 @@ from classifier.reruns import Rerun
 from proxy.web.context import PageContext
 
 Facts = Mapping[str, Any]
-"""What `proxy.control.dashboard.batch_detail` says of the batch."""
+"""A mapping of what `proxy.control.dashboard.batch_detail` says of the batch."""
 
 
 class OpenTab(NamedTuple):

@@ -7,7 +7,7 @@ from sqlalchemy import Column, Float, Index, Table, Text
 from proxy.store.tables import COUNT, metadata, text_of
 
 ROLLOUT, BATCH = "rollout", "batch"
-"""Whose a budget is: its ``kind``."""
+"""The ``kind`` of a budget: of a rollout, or of a batch."""
 
 # The limits of rollouts and batches, and what is spent of them. A rollout of a batch with limits
 # has a row without any of its own.
