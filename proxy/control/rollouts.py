@@ -11,8 +11,6 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote
 
-from classifier import breakers
-from classifier.records import RolloutRecord
 from classifier.verdicts import NO_REFERENCE, UNTRUSTED
 from proxy.capture.request import response_digest
 from proxy.control import judge
@@ -113,7 +111,7 @@ def _register_all(
 ) -> tuple[list[models.RolloutRegistered | Refusal], list[str]]:
     """Return the answers, and the rollouts whose calls every process is to look up at once."""
     now = service.now()
-    prepared = [_prepared(service, request, now) for request in requests]
+    prepared = [_prepared(service, request) for request in requests]
     valid = [each for each in prepared if not isinstance(each, Refusal)]
     stored = service.database.rollouts.register_all(valid, now=now)
     following = iter(stored)
@@ -131,24 +129,15 @@ def _register_all(
     return answers, looked_up
 
 
-def _prepared(
-    service: Service, request: models.RolloutRequest, now: float
-) -> PreparedRegistration | Refusal:
+def _prepared(service: Service, request: models.RolloutRequest) -> PreparedRegistration | Refusal:
     try:
         rollout_id = nameable(request.id or service.new_id())
         registration = _registration(request, rollout_id, service.upstreams)
         asked = _asked(request)
     except Refusal as refusal:
         return refusal
-    record = RolloutRecord(
-        id=rollout_id,
-        batch=registration.batch,
-        model=registration.model,
-        upstream=registration.upstream,
-    )
     return PreparedRegistration(
         registration=registration,
-        admit=lambda states: breakers.admit(record, states, now=now),
         policy=PolicyTerms(stated=_stated(request), default=_default_terms(service)),
         asked=asked,
     )

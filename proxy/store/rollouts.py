@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from operator import itemgetter
 from typing import Any, Protocol
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
-from classifier.breakers import BreakerState
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
 from classifier.records import Exchange, Kind, RolloutRecord
@@ -22,12 +21,11 @@ from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
 from proxy.store.deployment import outage_until
-from proxy.store.events import states_of, store_states, write_event
+from proxy.store.events import write_event
 from proxy.store.tables import (
     BATCH_FACTS,
     IDS,
     TERMS,
-    Admit,
     PolicyTerms,
     Registered,
     Registration,
@@ -54,13 +52,11 @@ Columns = dict[str, Any]
 class PreparedRegistration:
     """A registration, and what decides about it.
 
-    ``admit`` is called with the breakers of its batch, in the same transaction, so that no two
-    processes admit the same probe. ``policy`` is how it is to be judged; its batch's first
-    registration decides. ``asked``: what it asks for of features, by their names.
+    ``policy`` is how it is to be judged; its batch's first registration decides. ``asked``: what it
+    asks for of features, by their names.
     """
 
     registration: Registration
-    admit: Admit | None = None
     policy: PolicyTerms = field(default_factory=PolicyTerms)
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -68,9 +64,9 @@ class PreparedRegistration:
 class RegistrationPart(Protocol):
     """The part of a feature in registrations, within their transaction.
 
-    It is the result of ``begin(connection, registrations)`` of the module ``registration`` of a
-    feature, which has ``FIELDS``, those of a request that it takes, too, and ``prepare(request)``.
-    What that returns is in ``asked``, by the feature's name.
+    It is the result of ``begin(connection, registrations, now)`` of the module ``registration`` of
+    a feature. That has ``FIELDS``, those of a request that it takes, too, and ``prepare(request)``:
+    what this returns is in ``asked``, by the feature's name.
     """
 
     def refuses(self, prepared: PreparedRegistration) -> str | None:
@@ -93,6 +89,14 @@ class RegistrationPart(Protocol):
         """Return True if a rollout's calls are under a rule of the feature."""
         ...
 
+    def skips(self, prepared: PreparedRegistration) -> str | None:
+        """Return the sentence why a rollout is not to run; None admits it.
+
+        It is asked after `write`, in the order of registrations, and stores what follows for the
+        next ones. The lock of the batch is held, so that no two processes admit one too many.
+        """
+        ...
+
 
 def register(
     connection: Connection, registrations: Sequence[PreparedRegistration], *, now: float
@@ -103,18 +107,8 @@ def register(
         work = _Work(connection, registrations, now)
         results = [work.take(each) for each in registrations]
         lost = work.write()
-        admissions = _Admissions(connection, now, work.skipped)
         return [
-            refused
-            or (
-                Registered(conflict=True)
-                if _id(each) in lost
-                else replace(
-                    admissions.of(each),
-                    policy=work.policy(_id(each)),
-                    ruled=work.ruled(_id(each)),
-                )
-            )
+            refused or (Registered(conflict=True) if _id(each) in lost else work.admit(each))
             for each, refused in zip(registrations, results, strict=True)
         ]
 
@@ -134,7 +128,7 @@ class _Work:
         self._rows = _rows(connection, map(_id, registrations))
         self._standing: dict[str, Mapping[str, str | None]] = {}
         self._parts: list[RegistrationPart] = [
-            module.begin(connection, registrations) for _, module in modules("registration")
+            module.begin(connection, registrations, now) for _, module in modules("registration")
         ]
         self._fresh: dict[str, Columns] = {}
         self._filled: dict[str, Columns] = {}
@@ -187,18 +181,19 @@ class _Work:
             part.write()
         return lost
 
-    def policy(self, rollout_id: str) -> Mapping[str, str | None]:
-        """Return the columns that say how a rollout is judged."""
-        return {name: self._rows[rollout_id].get(name) for name in TERMS}
-
-    def ruled(self, rollout_id: str) -> bool:
-        """Return True if a rollout's calls are under a rule of some feature."""
-        return any(part.rules(rollout_id) for part in self._parts)
-
-    def skipped(self, rollout_id: str) -> str | None:
-        """Return why a rollout was not admitted before."""
-        before: str | None = self._rows[rollout_id].get("skipped")
-        return before
+    def admit(self, prepared: PreparedRegistration) -> Registered:
+        """Store why a rollout is skipped, or that it is not; returns its whole result."""
+        row = self._rows[_id(prepared)]
+        skipped = next(filter(None, (part.skips(prepared) for part in self._parts)), None)
+        if skipped != row.get("skipped"):
+            note_skipped(self._connection, row["id"], skipped)
+        if skipped is not None:
+            announce_skipped(self._connection, prepared.registration, self._now)
+        return Registered(
+            skipped=skipped,
+            policy={name: row.get(name) for name in TERMS},
+            ruled=any(part.rules(row["id"]) for part in self._parts),
+        )
 
     def _terms(self, prepared: PreparedRegistration, row: Columns | None) -> dict[str, str | None]:
         """Return the columns that say how a rollout is judged: as its batch, else as stated."""
@@ -294,50 +289,22 @@ def _with_place(text: str, given: Mapping[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"))
 
 
-class _Admissions:
-    """Admits rollouts in their order, by the breakers as those before them left them."""
+def note_skipped(connection: Connection, rollout_id: str, why: str | None) -> None:
+    """Store why a rollout is skipped, or None: that it is not."""
+    _update(connection, rollout_id, skipped=why)
+    forget_kinds(connection, [rollout_id])
 
-    def __init__(
-        self, connection: Connection, now: float, before: Callable[[str], str | None]
-    ) -> None:
-        self._connection = connection
-        self._now = now
-        self._before = before
-        self._states: dict[str, list[BreakerState]] = {}
 
-    def of(self, prepared: PreparedRegistration) -> Registered:
-        """Store why a rollout is skipped, or that it is not, and the breakers that changed."""
-        registration = prepared.registration
-        skipped = self._decide(prepared)
-        if skipped != self._before(registration.id):
-            _update(self._connection, registration.id, skipped=skipped)
-            forget_kinds(self._connection, [registration.id])
-        if skipped is not None:
-            self._announce(registration)
-        return Registered(skipped=skipped)
+def announce_skipped(connection: Connection, registration: Registration, now: float) -> None:
+    """Write what follows for who waits for a rollout's verdict, as it will not run.
 
-    def _announce(self, registration: Registration) -> None:
-        """Write what follows for who waits for a rollout's verdict, as it will not run.
-
-        The lock of the batch is held, so that no two rollouts are both the last one.
-        """
-        row = {"rollout_id": registration.id, "batch": registration.batch, "given_at": self._now}
-        for part in final_parts(None):
-            part.read(self._connection, row)
-            for event in part.write(self._connection, row):
-                write_event(self._connection, event, row)
-
-    def _decide(self, prepared: PreparedRegistration) -> str | None:
-        batch = prepared.registration.batch
-        if prepared.admit is None or batch is None:
-            return None
-        if batch not in self._states:
-            self._states[batch] = states_of(self._connection, batch)
-        decision = prepared.admit(self._states[batch])
-        store_states(self._connection, decision.changed)
-        if decision.changed:
-            del self._states[batch]
-        return decision.error
+    The lock of the batch is held, so that no two rollouts are both the last one.
+    """
+    row = {"rollout_id": registration.id, "batch": registration.batch, "given_at": now}
+    for part in final_parts(None):
+        part.read(connection, row)
+        for event in part.write(connection, row):
+            write_event(connection, event, row)
 
 
 # --- rollouts ----------------------------------------------------------------------------------
@@ -357,16 +324,15 @@ class Rollouts:
         registration: Registration,
         *,
         now: float,
-        admit: Admit | None = None,
         policy: PolicyTerms = _UNSAID,
     ) -> Registered:
         """Register a rollout; one that its own traffic created is filled in.
 
         Arguments:
-            admit, policy: as in `PreparedRegistration`.
+            policy: as in `PreparedRegistration`.
         """
-        registrations = PreparedRegistration(registration=registration, admit=admit, policy=policy)
-        return self.register_all([registrations], now=now)[0]
+        prepared = PreparedRegistration(registration=registration, policy=policy)
+        return self.register_all([prepared], now=now)[0]
 
     def register_all(
         self, registrations: Sequence[PreparedRegistration], *, now: float

@@ -29,7 +29,6 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeEngine
 
 from classifier.batches import Entry
-from classifier.breakers import Admission, BreakerState
 from classifier.declarations import declared, record
 from classifier.records import Exchange
 from classifier.verdicts import Verdict
@@ -506,7 +505,6 @@ def _insert(dialect: str) -> Callable[[Table], Any]:
 
 Row = RowMapping
 Write: TypeAlias = tuple[Executable, Any]  # a statement, and its values
-Admit = Callable[[list[BreakerState]], Admission]
 
 
 @dataclass(frozen=True, slots=True)

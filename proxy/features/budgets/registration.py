@@ -54,7 +54,7 @@ class RegisteredLimits:
     """The limits that the registrations of one transaction state, and those stored before."""
 
     def __init__(
-        self, connection: Connection, registrations: Sequence[PreparedRegistration]
+        self, connection: Connection, registrations: Sequence[PreparedRegistration], _now: float
     ) -> None:
         self._connection = connection
         named = [each.registration for each in registrations]
@@ -111,6 +111,9 @@ class RegisteredLimits:
     def rules(self, rollout_id: str) -> bool:
         """Return True if limits count a rollout's calls."""
         return (ROLLOUT, rollout_id) in self._stated
+
+    def skips(self, _prepared: PreparedRegistration) -> None:
+        """Skip none: calls beyond a limit are refused."""
 
     def write(self) -> None:
         """Write what was taken."""

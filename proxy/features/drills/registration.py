@@ -20,7 +20,10 @@ class RegisteredFaults:
     """The rollouts of one transaction that are drilled."""
 
     def __init__(
-        self, _connection: Connection, registrations: Sequence[PreparedRegistration]
+        self,
+        _connection: Connection,
+        registrations: Sequence[PreparedRegistration],
+        _now: float,
     ) -> None:
         named = [each.registration for each in registrations]
         self._drilled = {each.id for each in named if each.fault is not None}
@@ -41,6 +44,9 @@ class RegisteredFaults:
     def rules(self, rollout_id: str) -> bool:
         """Return True if a rollout is drilled."""
         return rollout_id in self._drilled
+
+    def skips(self, _prepared: PreparedRegistration) -> None:
+        """Skip none."""
 
 
 begin = RegisteredFaults

@@ -1,6 +1,8 @@
-"""Two exchanges for the store's tests: one with every field set, one with the least."""
+"""Two exchanges for the store's tests: one with every field set, one with the least; rollouts."""
 
 from __future__ import annotations
+
+from sqlalchemy import Connection
 
 from classifier.records import (
     AnswerState,
@@ -15,7 +17,10 @@ from classifier.records import (
     UsageSource,
 )
 from classifier.verdicts import Subcategory
+from proxy.store.batch_versions import changing
 from proxy.store.database import Database
+from proxy.store.rollouts import announce_skipped, note_skipped
+from proxy.store.tables import Registration
 
 FULL = Exchange(
     id="x1", rollout_id="r1", upstream="openai", api="openai.chat",
@@ -51,3 +56,14 @@ def exchanges_of(database: Database, rollout_id: str = "r1") -> tuple[Exchange, 
     loaded = database.rollouts.load(rollout_id)
     assert loaded is not None
     return loaded[1].exchanges
+
+
+def skip(database: Database, registration: Registration, *, now: float = 1.0) -> None:
+    """Have a registered rollout skipped, as its registration does if a feature says so."""
+
+    def skipped(connection: Connection) -> None:
+        with changing(connection, [registration.id], into=[registration.batch]):
+            note_skipped(connection, registration.id, "skipped: the breaker is open")
+            announce_skipped(connection, registration, now)
+
+    database.change(skipped)

@@ -18,7 +18,6 @@ from classifier import codec
 from classifier.batch_parts import BatchParts
 from classifier.batch_summary import declared_in, exclusion_in, summary_of
 from classifier.batches import Entry, RewardSpan, task_repeats
-from classifier.breakers import Admission
 from classifier.figures import FIGURES, CountedBatch, Query
 from classifier.records import Ending, Kind, Timing
 from classifier.reruns import NEVER_STARTED, Rerun, RerunCounts
@@ -67,7 +66,7 @@ from proxy.store.tables import (
 )
 from proxy.store.verdicts import LastChange
 from tests.classifier.entries_summary import summarize
-from tests.proxy.store.records import BARE, FULL
+from tests.proxy.store.records import BARE, FULL, skip
 from tests.proxy.store.test_verdicts import verdict
 from tests.proxy.store.test_verdicts import verdict as verdict_row
 
@@ -121,13 +120,11 @@ def register(of: History, draw: Any) -> None:
         attempt=draw(st.sampled_from((None, 0, 1))),
         fallbacks=draw(st.sampled_from((None, "m\nn"))),
     )
-    error = draw(st.sampled_from((None, None, "skipped: breaker open")))
-    of.database.rollouts.register(
-        registration,
-        now=of.tick(),
-        admit=lambda _states: Admission(error=error),
-        policy=PolicyTerms(stated=draw(st.sampled_from(({}, {}, {"score_key": "a"})))),
-    )
+    terms = PolicyTerms(stated=draw(st.sampled_from(({}, {}, {"score_key": "a"}))))
+    registered = of.database.rollouts.register(registration, now=of.tick(), policy=terms)
+    refused = registered.conflict or registered.differing
+    if draw(st.sampled_from((False, False, True))) and registration.batch and not refused:
+        skip(of.database, registration, now=of.tick())
 
 
 def call(of: History, draw: Any) -> None:
@@ -325,9 +322,10 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
     """A verdict loses its kind where its rollout changes; one that counted alike stays."""
     batch = history.database
 
-    def admitted(name: str, error: str | None) -> None:
+    def admitted(name: str) -> Registration:
         placed = Registration(id=name, batch="b", task=name, repeat=0)
-        batch.rollouts.register(placed, now=1.0, admit=lambda _: Admission(error=error))
+        batch.rollouts.register(placed, now=1.0)
+        return placed
 
     def counts(*names: str) -> list[int]:
         check(batch, names[0])
@@ -336,18 +334,18 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
         return [found.counts[name] for name in names]
 
     for name in ("r0", "r1"):
-        admitted(name, "skipped: breaker open")
+        skip(batch, admitted(name))
         batch.verdicts.store(verdict_row(name, health="not_judged", scoreable="no"))
     assert counts("skipped", "standing:skipped:0") == [2, 2]
-    admitted("r1", None)
+    admitted("r1")
     assert counts("skipped", "standing:skipped:0") == [1, 1]
     for name in ("r2", "r3"):
-        admitted(name, None)
+        admitted(name)
         batch.verdicts.store(verdict_row(name, health="not_judged", scoreable="no"))
     batch.rollouts.report("r3", '{"rewards": {"reward": 0}}', now=2.0)
     assert counts("reported_zeros", "pending") == [1, 0]
     for name in ("r4", "r5"):
-        admitted(name, None)
+        admitted(name)
         batch.verdicts.store(verdict_row(name, health="healthy", scoreable="yes", reward=1.0))
     with batch.connections.writing() as connection:  # as after a call that was spilled
         have_judged_anew(connection, ["r5"])
@@ -355,7 +353,7 @@ def test_what_changes_beside_judging_is_counted_as_it_is_then(history: History) 
     for name in ("r6", "r7"):
         batch.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id=name)]), worker="w")
         batch.verdicts.store(verdict_row(name, batch=None, health="healthy", scoreable="no"))
-    admitted("r6", None)
+    admitted("r6")
     placed = Registration(id="r7", batch="b", fallbacks="m")
     batch.rollouts.register(placed, now=1.0)
     assert counts("declared:m", "excluded") == [1, 5]

@@ -7,20 +7,20 @@ from typing import Any
 
 from sqlalchemy import select
 
-from classifier.breakers import Admission
 from classifier.groups import group
 from proxy.store.database import Database
 from proxy.store.tables import Registration, rollouts
 from proxy.store.verdicts import final_parts
+from tests.proxy.store.records import skip
 from tests.proxy.store.test_verdicts import verdict
-
-REFUSED = Admission(error="skipped: the breaker is open")
 
 
 def begin(database: Database, name: str, *, skipped: bool = False, **facts: Any) -> None:
     facts = {"batch": "b", "task": "t", "repeats": 2, **facts}
-    refuse = (lambda _states: REFUSED) if skipped else None
-    database.rollouts.register(Registration(id=name, **facts), now=1.0, admit=refuse)
+    registration = Registration(id=name, **facts)
+    database.rollouts.register(registration, now=1.0)
+    if skipped:
+        skip(database, registration)
 
 
 def end(database: Database, name: str, *, reward: float | None = None, **given: Any) -> None:

@@ -13,12 +13,10 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event
 
-from classifier.breakers import Admission, BreakerState, Phase
 from classifier.records import Exchange, Kind
 from proxy.features.drills.store import Drills
 from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
-from proxy.store.events import store_states
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import CommitBatch, PolicyTerms, Registered, Registration, Reported
 from tests.proxy.store.records import FULL
@@ -210,28 +208,10 @@ def test_an_agent_whose_call_is_under_way_has_called_again(database: Database) -
 
 # --- Many registrations at once do what they do one after another, in a few statements ------------
 
-HALF_OPEN = BreakerState(
-    batch="b", lane="one", phase=Phase.HALF_OPEN, fingerprint="auth:401", streak=2, threshold=2,
-    opened_at=5.0, tripped_by=("a",),
-)  # fmt: skip
-
 
 def enrolment(name: str, **facts: Any) -> PreparedRegistration:
     policy = PolicyTerms(stated=facts.pop("policy", {}), default={"agents": "trusted"})
-    admit = facts.pop("admit", None)
-    return PreparedRegistration(
-        registration=Registration(id=name, **facts), policy=policy, admit=admit
-    )
-
-
-def one_probe(name: str) -> Callable[[list[BreakerState]], Admission]:
-    def admit(states: list[BreakerState]) -> Admission:
-        (state,) = states
-        if state.canary not in (None, name):
-            return Admission(error=f"skipped: waiting for {state.canary}")
-        return Admission(changed=(replace(state, canary=name),))
-
-    return admit
+    return PreparedRegistration(registration=Registration(id=name, **facts), policy=policy)
 
 
 HISTORY = [
@@ -242,12 +222,11 @@ HISTORY = [
      enrolment("p1", batch="p", policy={"agents": "trusted"}),
      enrolment("p2", batch="p", policy={"agents": "untrusted"}), enrolment("p3", batch="p")],
     [enrolment("own", policy={"agents": "untrusted"}), enrolment("own")],
-    [enrolment(n, batch="b", repeats=2, task="t", admit=one_probe(n)) for n in ("x", "y", "x")],
 ]  # fmt: skip
 
 
 def state(database: Database) -> list[tuple[Any, ...]]:
-    names = ("seen", "new", "alone", "twice", "p1", "p2", "p3", "own", "x", "y")
+    names = ("seen", "new", "alone", "twice", "p1", "p2", "p3", "own")
     rows = [database.rollouts.row(name) for name in names]
     return [tuple(row.values()) if row else () for row in rows]
 
@@ -255,7 +234,6 @@ def state(database: Database) -> list[tuple[Any, ...]]:
 def prepared(database: Database) -> Database:
     database.prepare()
     database.calls.write(CommitBatch(recorded=[replace(FULL, rollout_id="seen")]), worker="w")
-    database.change(store_states, [HALF_OPEN])
     return database
 
 
@@ -272,13 +250,11 @@ def test_many_at_once_are_as_one_after_another(database: Database, tmp_path: Pat
         [Registered(conflict=True), Registered(), Registered(differing={"agents": "trusted"}),
          Registered()],
         [Registered(), Registered()],
-        [Registered(), Registered(skipped="skipped: waiting for x"), Registered()],
     ]  # fmt: skip
     prepared(database)
     together = [database.rollouts.register_all(a, now=float(n)) for n, a in enumerate(HISTORY)]
     assert together == alone
     assert state(database) == state(other)
-    assert database.breakers.of_batch("b") == other.breakers.of_batch("b")
     other.close()
 
 
@@ -303,12 +279,9 @@ def counted() -> Iterator[dict[str, int]]:
 def test_five_hundred_take_one_transaction_and_as_many_statements_as_one(
     database: Database, counted: dict[str, int]
 ) -> None:
-    def admit(_states: list[BreakerState]) -> Admission:
-        return Admission()
-
     costs = []
     for many in (1, 500):
-        asked = [enrolment(f"{many}-{n}", batch=f"b{many}", admit=admit) for n in range(many)]
+        asked = [enrolment(f"{many}-{n}", batch=f"b{many}") for n in range(many)]
         counted.update(statements=0, commits=0)
         registered = database.rollouts.register_all(asked, now=1.0)
         assert list(map(without_policy, registered)) == [Registered()] * many

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
-from classifier.breakers import Admission
 from proxy.store import listing
 from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
@@ -18,7 +17,7 @@ from proxy.store.listing import RolloutQuery
 from proxy.store.tables import CommitBatch, Registration, metadata
 from proxy.store.verdicts import LastChange, final_parts
 from tests.opcodes import Counting
-from tests.proxy.store.records import FULL
+from tests.proxy.store.records import FULL, skip
 
 
 def verdict(rollout_id: str = "r1", **values: object) -> dict[str, object]:
@@ -89,9 +88,9 @@ def test_what_runs_is_judged_again_in_turn_and_as_many_as_asked_for(database: Da
     database.rollouts.report("ended", "{}", now=13.0)
     assert database.verdicts.unjudged(limit=9, running=0) == (["done", "ended"], 0)
     assert database.verdicts.unjudged(limit=9, running=1) == (["done", "ended", "new"], 0)
-    refused = Admission(error="skipped: the breaker is open")
     skipped = Registration(id="skipped", batch="b")
-    database.rollouts.register(skipped, now=14.0, admit=lambda _states: refused)
+    database.rollouts.register(skipped, now=14.0)
+    skip(database, skipped, now=14.0)
     assert database.verdicts.unjudged(limit=9, running=0) == (["done", "ended", "skipped"], 0)
 
 
