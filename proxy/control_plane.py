@@ -14,7 +14,7 @@ from proxy.api import bulk, lists, problems, routes
 from proxy.api.auth import ControlAuth
 from proxy.api.problems import Address
 from proxy.control import rollouts
-from proxy.control.batches import open_breakers, unpublishable_batches
+from proxy.control.batches import unpublishable_batches
 from proxy.control.conditions import Conditions
 from proxy.control.queries import Service, version
 from proxy.control.upstreams import failing_lanes
@@ -51,7 +51,7 @@ class ControlPlane:
         return await conditions(self.service)
 
 
-_LOOKS = (open_breakers, failing_lanes, unpublishable_batches)
+_LOOKS = (failing_lanes, unpublishable_batches)
 
 
 async def conditions(service: Service) -> Conditions:
@@ -119,6 +119,7 @@ def build(
         panels=[each for plane in planes() for each in plane.panels],
         navigation=[each for plane in planes() for each in plane.navigation],
         batch_actions=[each for plane in planes() for each in plane.batch_actions],
+        batch_columns=[each for plane in planes() for each in plane.batch_columns],
         head=[each for plane in planes() for each in plane.head],
         sharing=next((e.sharing(service) for e in planes() if e.sharing is not None), None),
     )

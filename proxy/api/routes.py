@@ -169,38 +169,6 @@ async def check(service: Service, batch: Annotated[str, BATCH]) -> Response:
 
 
 @router.post(
-    "/batches/{batch:path}/breaker/reset",
-    response_model=models.Breaker,
-    tags=["batches"],
-    operation_id="reset_breaker",
-)
-async def reset_breaker(
-    service: Service, batch: Annotated[str, BATCH], lane: str | None = None
-) -> dict[str, Any]:
-    """Reset open breakers, after their cause is fixed.
-
-    Each becomes half-open: one rollout is admitted as a probe, and its health closes the
-    breaker or opens it again.
-    """
-    return await batches.reset_breaker(service, batch, lane=lane)
-
-
-@router.get(
-    "/batches/{batch:path}/breaker",
-    response_model=models.Breaker,
-    tags=["batches"],
-    operation_id="get_breaker",
-)
-async def breaker(service: Service, batch: Annotated[str, BATCH]) -> dict[str, Any]:
-    """Get a batch's circuit breakers.
-
-    There is one for each lane (`upstream/model/key digest`). It opens when the same
-    permanent failure has ended `threshold` rollouts in a row.
-    """
-    return await batches.breaker(service, batch)
-
-
-@router.post(
     "/batches/{batch:path}/begin",
     response_model=models.BatchRuns,
     tags=["batches"],

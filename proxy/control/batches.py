@@ -1,15 +1,14 @@
-"""Batches: their summary, validity check, circuit breakers and list."""
+"""Batches: their summary, validity check and list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
-from classifier import breakers
 from classifier.batch_summary import (
     comparable,
     declared_in,
@@ -19,7 +18,7 @@ from classifier.batch_summary import (
 from classifier.batches import RewardSpan, Scores
 from classifier.figures import CountedBatch, figures_of
 from classifier.groups import TaskTotal
-from classifier.reruns import RerunCounts, opened_by
+from classifier.reruns import RerunCounts
 from classifier.rollup import Counts, Shapes
 from classifier.statistics import Exclusion
 from classifier.whole_batch import Answering, answering_models, compare_served
@@ -190,87 +189,6 @@ def _task_totals(service: Service, batch: str) -> Sequence[TaskTotal]:
     return service.database.read(batch_counts.task_totals, batch)
 
 
-async def breaker(service: Service, batch: str) -> dict[str, Any]:
-    """Return a batch's breakers, one per lane, and whom each skipped."""
-    states, missed = await breaker_states(service, batch), []
-    if any(state.streak for state in states):
-        stored = service.database.breakers
-        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
-    return {
-        "batch": batch,
-        "threshold": service.policy.breaker_threshold,
-        "lanes": [_lane(state, _skipped_by(state, missed)) for state in states],
-    }
-
-
-async def breaker_states(service: Service, batch: str) -> list[breakers.BreakerState]:
-    """Return a batch's breakers as they are now, one per lane."""
-    states = await service.run(service.database.breakers.of_batch, batch)
-    return [breakers.at(state, service.now()) for state in states]
-
-
-def _skipped_by(state: breakers.BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the rollouts that a breaker did not admit, of those that one of the batch's did."""
-    return [name for name, why in missed if opened_by(why) == state.fingerprint]
-
-
-_IN_STORY = 1000  # rollouts of a kind that a story counts; one with more says so
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerStory:
-    """A breaker that has a streak, and what came of it.
-
-    ``tripped_by`` are the rollouts of its streak, ``failed_alike`` others that failed so in its
-    lane, ``skipped`` those that it did not admit, each the oldest first; of the last two there are
-    more if ``cut``.
-    """
-
-    state: breakers.BreakerState
-    tripped_by: Sequence[str]
-    failed_alike: Sequence[str]
-    skipped: Sequence[str]
-    cut: bool
-
-
-async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list[BreakerStory]:
-    """Return the stories of a batch's breakers, the open ones first.
-
-    Arguments:
-        skipped: rollouts that its breakers did not admit, as its summary has them.
-    """
-    stored, states = service.database.breakers, await breaker_states(service, batch)
-    states = [each for each in states if each.streak or each.phase is not breakers.Phase.CLOSED]
-    missed = []
-    if states and skipped:
-        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY + 1)
-    told = []
-    for state in sorted(states, key=lambda each: (each.phase is breakers.Phase.CLOSED, each.lane)):
-        alike = await service.run(stored.failed_alike, state, limit=_IN_STORY + 1)
-        told.append(
-            BreakerStory(
-                state=state,
-                tripped_by=state.tripped_by,
-                failed_alike=[name for name in alike if name not in state.tripped_by],
-                skipped=_skipped_by(state, missed),
-                cut=len(alike) > _IN_STORY or len(missed) > _IN_STORY,
-            )
-        )
-    return told
-
-
-async def reset_breaker(service: Service, batch: str, *, lane: str | None = None) -> dict[str, Any]:
-    """Allow one probe in an open lane, or in each lane of the batch.
-
-    Raises:
-        Refusal: 404 for a lane without a breaker.
-    """
-    states = await service.run(service.database.breakers.reset, batch, breakers.reset, lane=lane)
-    if lane is not None and all(state.lane != lane for state in states):
-        raise Refusal(404, "unknown_lane", f"batch {batch!r} has no breaker for lane {lane!r}")
-    return await breaker(service, batch)
-
-
 async def state_of(service: Service, batch: str, *, fresh: bool = False) -> Computed[BatchState]:
     """Judge the changed rollouts of a batch, and sum it up if that is due."""
     version = await current_version(service, batch)
@@ -318,18 +236,6 @@ def _tested(service: Service, batch: str, counts: Counts, shapes: Shapes) -> Exc
         exclusion = exclusion_in(counts, tested)
         service.exclusions.store(batch, (zeros, tested), exclusion)
     return exclusion
-
-
-_NAMED = 100  # skipped rollouts of a lane
-
-
-def _lane(state: breakers.BreakerState, skipped: Sequence[str]) -> dict[str, Any]:
-    return {
-        **asdict(state),
-        "probe_at": state.probe_at,
-        "skipped": skipped[:_NAMED],
-        "skipped_total": len(skipped),
-    }
 
 
 # --- list of batches, newest first -------------------------------------------------------------
@@ -385,35 +291,10 @@ def _read_cursor(cursor: str | None) -> BatchCursor | None:
 # --- conditions that an operator is alerted of -------------------------------------------------
 
 
-BREAKER, BATCH = "breaker.opened", "batch.unpublishable"
-"""Kinds of alerts."""
-_RECENT_S = 3600.0  # older breakers and batches without a rollout since are yesterday's
+BATCH = "batch.unpublishable"
+"""The kind of the alert."""
+_RECENT_S = 3600.0  # batches without a rollout since are yesterday's
 _BATCHES = 50  # the newest ones, looked at
-_NAMED = 10  # rollouts in a message
-
-
-async def open_breakers(service: Service) -> Conditions:
-    """Look for breakers that opened of late and let no rollout in, or one."""
-    now = service.now()
-    opened = service.database.breakers.opened
-    states = await service.run(opened, since=now - _RECENT_S, now=now)
-    found = [
-        Condition(
-            kind=BREAKER,
-            subject=f"{state.batch}/{state.lane}",
-            at=state.opened_at or now,
-            data={
-                "batch": state.batch,
-                "lane": state.lane,
-                "fingerprint": state.fingerprint,
-                "streak": state.streak,
-                "tripped_by": list(state.tripped_by[:_NAMED]),
-                **link_to(service, path_of("batches", state.batch)),
-            },
-        )
-        for state in states
-    ]
-    return Conditions(found=tuple(found), watched=frozenset((BREAKER,)))
 
 
 async def unpublishable_batches(service: Service) -> Conditions:

@@ -62,7 +62,7 @@ class NumberedPage:
 
 
 async def batch_page(service: Service, number: int = 1) -> NumberedPage:
-    """Return a page of batches with their summaries and breakers, the newest first."""
+    """Return a page of batches with their summaries, the newest first."""
     offset = (number - 1) * BATCHES
     page = await service.read(statistics.list_batches, offset=offset, limit=BATCHES)
     items = [await _batch_item(service, row) for row in page.rows]
@@ -71,9 +71,8 @@ async def batch_page(service: Service, number: int = 1) -> NumberedPage:
 
 async def _batch_item(service: Service, row: Facts) -> Facts:
     batch = row["batch"]
-    lanes = await batches.breaker_states(service, batch)
     summary = await batches.summary(service, batch)
-    return {**row, "rollouts": summary["rollouts"], "summary": summary, "lanes": lanes}
+    return {**row, "rollouts": summary["rollouts"], "summary": summary}
 
 
 async def without_batch(service: Service) -> int:
@@ -96,14 +95,13 @@ async def in_flight(service: Service, batch: str | None = None) -> InFlight:
 
 
 async def batch_detail(service: Service, batch: str) -> Facts:
-    """Return a batch's summary, check, reruns, breakers and calls in flight.
+    """Return a batch's summary, check, reruns and calls in flight.
 
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
     return {
         **await batches.overview(service, batch),
-        "lanes": await batches.breaker_states(service, batch),
         "in_flight": await in_flight(service, batch),
     }
 

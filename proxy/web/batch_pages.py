@@ -9,32 +9,26 @@ from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from classifier.breakers import Phase, reset_command
-from classifier.fingerprints import Lane
 from classifier.reruns import Rerun, RerunCounts
-from classifier.verdicts import Subcategory
 from proxy.api.lists import file_response, in_one
 from proxy.control import dashboard, reports
-from proxy.control.batches import breaker_stories, reset_breaker
 from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
 from proxy.control.health import batch_episodes
 from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
 from proxy.web import charts, format, list_pages
-from proxy.web.batch_tabs import BatchTab, OpenTab, rerun_command
+from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.context import (
     Context,
     Name,
     Number,
     PageContext,
     Text,
-    form_fields,
     page_router,
     redirect,
 )
 from proxy.web.list_pages import RolloutsView
 from proxy.web.panels import PanelPlace
-from proxy.web.remedies import remedy
 from proxy.web.tables import TableView, read_table
 from truezero.printable import exclusion_words, measured_words
 
@@ -167,6 +161,10 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
         in_flight=await dashboard.in_flight(service),
         unnoticed=await dashboard.unnoticed(service),
         actions=context.batch_actions,
+        columns=[
+            (column, {name: await column.read(service, name) for name in names})
+            for column in context.batch_columns
+        ],
         address=context.address(request),
         registration_required=context.registration_required,
         live="",
@@ -212,20 +210,12 @@ async def _batch(
         batch=batch,
         tab=chosen.name,
         tabs=tabs,
-        facts=facts,
+        marks={each.name: each.mark and await each.mark(context.service, batch) for each in tabs},
         address=context.address(request),
         **facts,
         **await chosen.read(OpenTab(context, request, batch, facts, tabs, show, text, number)),
         live=urlencode({"batch": batch}),
     )
-
-
-@router.post("/ui/batches/{batch:path}/breaker/reset")
-async def _reset(context: Context, request: Request, batch: Name) -> Response:
-    fields = await form_fields(request)
-    context.check_form(request, fields)
-    await reset_breaker(context.service, batch, lane=fields.get("lane") or None)
-    return redirect(path_of("batches", batch) + "?tab=breakers")
 
 
 async def _overview(tab: OpenTab) -> dict[str, Any]:
@@ -337,48 +327,10 @@ async def _cost(tab: OpenTab) -> dict[str, Any]:
     }
 
 
-async def _breakers(tab: OpenTab) -> dict[str, Any]:
-    """Return what each breaker did: the rollouts, what to do, and the command for afterwards."""
-    batch, skipped = tab.batch, tab.facts["summary"]["skipped"]
-    stories = await breaker_stories(tab.context.service, batch, skipped=skipped)
-    shown = [
-        {
-            **{name: getattr(each, name) for name in ("tripped_by", "failed_alike", "skipped")},
-            "state": each.state,
-            "lane": Lane.read(each.state.lane),
-            "more": each.cut,
-            "remedy": _remedy(each.state.fingerprint),
-            "reset": reset_command(batch),
-            "command": rerun_command(tab.request, batch, "fix_first", "skipped"),
-        }
-        for each in stories
-    ]
-    return {"stories": shown}
-
-
-def _open_breakers(facts: Mapping[str, Any]) -> str | None:
-    active = sum(lane.phase is not Phase.CLOSED for lane in facts["lanes"])
-    return f"{active} open" if active else None
-
-
-def _remedy(fingerprint: str | None) -> str:
-    """Return what to do about ``quota:429``, or ``suspected:`` and a rule."""
-    subcategory = (fingerprint or "").partition(":")[0]
-    known = subcategory if subcategory in set(Subcategory) else None
-    return remedy(fingerprint or "", known, None)
-
-
 TABS = (
     BatchTab(name="overview", label="Overview", template="batch_overview.html", read=_overview),
     BatchTab(name="rollouts", label="Rollouts", template="batch_rollouts.html", read=_rollouts),
     BatchTab(name="tasks", label="Tasks", template="batch_tasks.html", read=_tasks),
     BatchTab(name="cost", label="Cost", template="batch_cost.html", read=_cost),
-    BatchTab(
-        name="breakers",
-        label="Breakers",
-        template="batch_breakers.html",
-        read=_breakers,
-        mark=_open_breakers,
-    ),
 )
 """The kernel's own tabs, in their order; those of features follow them."""

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from fastapi import Request
 
 from classifier.reruns import Rerun
+from proxy.control.queries import Service
 from proxy.web.context import PageContext
 
 Facts = Mapping[str, Any]
@@ -33,15 +34,11 @@ class OpenTab(NamedTuple):
     number: int = 1
 
 
-def _no_mark(_facts: Facts) -> None:
-    """Mark nothing."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchTab:
     """One tab: its name in addresses, its label, and its template, which extends `batch_tab.html`.
 
-    ``read`` returns the template's values. ``mark``: words that stand beside the label.
+    ``read`` returns the template's values, ``mark`` words that stand beside the label of a batch.
     ``sections``: the anchors of its parts that list repeats to run again, one of each `Rerun`.
     """
 
@@ -49,7 +46,7 @@ class BatchTab:
     label: str
     template: str
     read: Callable[[OpenTab], Awaitable[dict[str, Any]]]
-    mark: Callable[[Facts], str | None] = _no_mark
+    mark: Callable[[Service, str], Awaitable[str | None]] | None = None
     sections: frozenset[Rerun] = frozenset()
 
 

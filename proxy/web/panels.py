@@ -52,6 +52,17 @@ class BatchAction(NamedTuple):
     label: str
 
 
+class BatchColumn(NamedTuple):
+    """A column of the list of batches: its label, its template, and what is read for each batch.
+
+    The template is that of a cell, as a panel's is, where ``cell`` is what ``read`` returned.
+    """
+
+    label: str
+    template: str
+    read: Callable[[Service, str], Awaitable[Any]]
+
+
 class ShownPanel(NamedTuple):
     """A panel that is shown, with its value."""
 

@@ -10,7 +10,6 @@ import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from html import unescape
 from urllib.parse import urlencode
 
@@ -276,29 +275,6 @@ def told_by(command: str) -> list[str]:
     done = CliRunner().invoke(command_line, rest)
     assert done.exit_code == 0, done.output
     return done.stdout.splitlines()
-
-
-def test_a_breakers_story_says_who_failed_who_was_skipped_and_what_to_do(service: Service) -> None:
-    page_of = partial(page, service, "/ui/batches/b", tab="breakers")
-    play(service, "won", reward=1.0, task="won")
-    assert "no breaker has a streak" in words(page_of())
-    threshold = service.get("/batches/b/breaker")["threshold"]
-    for n in range(threshold):
-        play(service, f"dead-{n}", DEAD, task=f"dead-{n}")
-    held = {"id": "held", "batch": "b", "model": "gpt-5", "upstream": "openai", "task": "held"}
-    assert not service.http.post("/rollouts", json=held).json()["admitted"]
-    html = page_of()
-    said = words(html)
-    assert "This batch stopped calling openai/gpt-5" in said
-    in_a_row = " , ".join(f"dead-{n}" for n in range(threshold))
-    assert f"{threshold} rollouts in a row failed: auth:401 . {in_a_row}" in said
-    assert f"at {threshold} of {threshold}: it skips new rollouts" in said
-    assert "1 rollout skipped: held " in said
-    assert "Replace the API key, or give it access to this model." in said
-    (command,) = re.findall(r'data-copy="(truezero rerun [^"]*)"', html)
-    lines = told_by(unescape(command))
-    assert len(lines) == threshold + 1
-    assert all("--model gpt-5 --upstream openai" in line for line in lines)
 
 
 @pytest.mark.parametrize("required", [False, True])

@@ -1,0 +1,139 @@
+"""The breakers of a batch: their states, what came of each, and alerts of those that opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from classifier.breakers import BreakerState, Phase, at, reset
+from classifier.reruns import opened_by
+from proxy.control.conditions import Condition, Conditions, link_to
+from proxy.control.queries import Service, path_of
+from proxy.routing.errors import Refusal
+
+
+async def breaker(service: Service, batch: str) -> dict[str, Any]:
+    """Return a batch's breakers, one per lane, and whom each skipped."""
+    states, missed = await breaker_states(service, batch), []
+    if any(state.streak for state in states):
+        stored = service.database.breakers
+        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
+    return {
+        "batch": batch,
+        "threshold": service.policy.breaker_threshold,
+        "lanes": [_lane(state, _skipped_by(state, missed)) for state in states],
+    }
+
+
+async def breaker_states(service: Service, batch: str) -> list[BreakerState]:
+    """Return a batch's breakers as they are now, one per lane."""
+    states = await service.run(service.database.breakers.of_batch, batch)
+    return [at(state, service.now()) for state in states]
+
+
+def _skipped_by(state: BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the rollouts that a breaker did not admit, of those that one of the batch's did."""
+    return [name for name, why in missed if opened_by(why) == state.fingerprint]
+
+
+_IN_STORY = 1000  # rollouts of a kind that a story counts; one with more says so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakerStory:
+    """A breaker that has a streak, and what came of it.
+
+    ``tripped_by`` are the rollouts of its streak, ``failed_alike`` others that failed so in its
+    lane, ``skipped`` those that it did not admit, each the oldest first; of the last two there are
+    more if ``cut``.
+    """
+
+    state: BreakerState
+    tripped_by: Sequence[str]
+    failed_alike: Sequence[str]
+    skipped: Sequence[str]
+    cut: bool
+
+
+async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list[BreakerStory]:
+    """Return the stories of a batch's breakers, the open ones first.
+
+    Arguments:
+        skipped: rollouts that its breakers did not admit, as its summary has them.
+    """
+    stored, states = service.database.breakers, await breaker_states(service, batch)
+    states = [each for each in states if each.streak or each.phase is not Phase.CLOSED]
+    missed = []
+    if states and skipped:
+        missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY + 1)
+    told = []
+    for state in sorted(states, key=lambda each: (each.phase is Phase.CLOSED, each.lane)):
+        alike = await service.run(stored.failed_alike, state, limit=_IN_STORY + 1)
+        told.append(
+            BreakerStory(
+                state=state,
+                tripped_by=state.tripped_by,
+                failed_alike=[name for name in alike if name not in state.tripped_by],
+                skipped=_skipped_by(state, missed),
+                cut=len(alike) > _IN_STORY or len(missed) > _IN_STORY,
+            )
+        )
+    return told
+
+
+async def reset_breaker(service: Service, batch: str, *, lane: str | None = None) -> dict[str, Any]:
+    """Allow one probe in an open lane, or in each lane of the batch.
+
+    Raises:
+        Refusal: 404 for a lane without a breaker.
+    """
+    states = await service.run(service.database.breakers.reset, batch, reset, lane=lane)
+    if lane is not None and all(state.lane != lane for state in states):
+        raise Refusal(404, "unknown_lane", f"batch {batch!r} has no breaker for lane {lane!r}")
+    return await breaker(service, batch)
+
+
+_NAMED = 100  # skipped rollouts of a lane
+
+
+def _lane(state: BreakerState, skipped: Sequence[str]) -> dict[str, Any]:
+    return {
+        **asdict(state),
+        "probe_at": state.probe_at,
+        "skipped": skipped[:_NAMED],
+        "skipped_total": len(skipped),
+    }
+
+
+# --- conditions that an operator is alerted of -------------------------------------------------
+
+
+KIND = "breaker.opened"
+"""The kind of the alert."""
+_RECENT_S = 3600.0  # breakers that opened before are yesterday's
+_IN_MESSAGE = 10  # rollouts
+
+
+async def open_breakers(service: Service) -> Conditions:
+    """Look for breakers that opened of late and let no rollout in, or one."""
+    now = service.now()
+    opened = service.database.breakers.opened
+    states = await service.run(opened, since=now - _RECENT_S, now=now)
+    found = [
+        Condition(
+            kind=KIND,
+            subject=f"{state.batch}/{state.lane}",
+            at=state.opened_at or now,
+            data={
+                "batch": state.batch,
+                "lane": state.lane,
+                "fingerprint": state.fingerprint,
+                "streak": state.streak,
+                "tripped_by": list(state.tripped_by[:_IN_MESSAGE]),
+                **link_to(service, path_of("batches", state.batch)),
+            },
+        )
+        for state in states
+    ]
+    return Conditions(found=tuple(found), watched=frozenset((KIND,)))
