@@ -21,6 +21,8 @@ which of these modules it has; each is imported when it is needed, and once:
   the arguments of uvicorn's Config, and ``relay(context, reach)``, which returns
   `proxy.relay.sockets.AgentSockets`.
 - ``manual``: ``MANUAL``, where the documentation is read, as `proxy.web.manual_links` says.
+- ``gauges``: ``GAUGES``, what it counts in the database for metrics, as
+  `proxy.store.statistics.StoredGauge`.
 - ``plane``: ``PLANE``, what it adds to the control plane, as `proxy.plane.Plane`.
 
 Nobody but `proxy.features` names one. Without its folder and its name there, the service starts,
@@ -67,6 +69,7 @@ class Feature:
     start: bool = False
     sockets: bool = False
     manual: bool = False
+    gauges: bool = False
     plane: bool = False
     embedded: Mapping[str, str] = field(default_factory=dict)
 

@@ -6,8 +6,7 @@ Each query is one or two SELECTs.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,15 +22,12 @@ from sqlalchemy import (
     union_all,
 )
 
-from classifier.breakers import Phase
-from classifier.breakers import at as breaker_at
 from classifier.records import UNATTRIBUTED
+from proxy.feature import modules
 from proxy.store.batches import newest
-from proxy.store.events import decode_state
 from proxy.store.tables import (
     StoreCounts,
     batches,
-    breakers,
     call_usage,
     events,
     exchanges,
@@ -180,15 +176,28 @@ def floor_of(connection: Connection, value: ColumnElement[Any]) -> ColumnElement
     return cast(func.floor(value), Integer)
 
 
+class StoredGauge(NamedTuple):
+    """A metric of a feature that is counted in the database whenever metrics are read.
+
+    ``counts`` returns it by the values of its one label; ``text`` says what it counts.
+    """
+
+    name: str
+    text: str
+    label: str
+    counts: Callable[[Connection, float], Mapping[str, int]]
+
+
+def stored_gauges() -> list[StoredGauge]:
+    """Return those of all features, in their order."""
+    return [gauge for _, module in modules("gauges") for gauge in module.GAUGES]
+
+
 def counts(connection: Connection, now: float) -> StoreCounts:
-    """Count rollouts by the health of their verdict, and open and half-open breakers."""
-    open_ = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
-    healths = _healths(connection)
-    states = [decode_state(state) for state in connection.execute(open_).scalars()]
-    phases = Counter(breaker_at(state, now).phase for state in states)
+    """Count rollouts by the health of their verdict, and what features count."""
     return StoreCounts(
-        verdicts=healths,
-        breakers={phase.value: phases[phase] for phase in (Phase.OPEN, Phase.HALF_OPEN)},
+        verdicts=_healths(connection),
+        gauges={gauge.name: gauge.counts(connection, now) for gauge in stored_gauges()},
     )
 
 

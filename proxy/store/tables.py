@@ -608,14 +608,14 @@ class Reported:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreCounts:
-    """Counts over the whole store: rollouts by health, open and half-open breakers by phase.
+    """Counts over the whole store: rollouts by health, and gauges of features by name and label.
 
     ``lanes`` are those of the last hour, by upstream, model and word; a model without a public
     name is None.
     """
 
     verdicts: Mapping[str, int]
-    breakers: Mapping[str, int]
+    gauges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     lanes: Mapping[tuple[str, str | None, str], int] = field(default_factory=dict)
 
 

@@ -38,6 +38,7 @@ from classifier.records import UNREAD_API, Cause, Ending, Exchange, Kind
 from classifier.verdicts import INJECTED, Verdict
 from proxy.recording.backlog import FlushResult
 from proxy.store.errors import StoreError
+from proxy.store.statistics import stored_gauges
 from proxy.store.tables import StoreCounts
 
 # --- calls -------------------------------------------------------------------------------------
@@ -454,7 +455,7 @@ class Metrics:
         try:
             return self._census()
         except StoreError:
-            return StoreCounts(verdicts={}, breakers={})
+            return StoreCounts(verdicts={})
 
 
 class _ServiceMetrics:
@@ -544,12 +545,9 @@ class _StoreCollector(Collector):
             "health",
             self._census.verdicts,
         )
-        yield _gauge(
-            "truezero_breakers",
-            "Lanes by the phase of their breaker",
-            "phase",
-            self._census.breakers,
-        )
+        for gauge in stored_gauges():
+            counts = self._census.gauges.get(gauge.name, {})
+            yield _gauge(gauge.name, gauge.text, gauge.label, counts)
         lanes = GaugeMetricFamily(
             "truezero_lanes",
             "Lanes called within the last hour, by the word for their health: healthy, degraded, "

@@ -77,7 +77,7 @@ class Quiet:
 
 def metrics(
     recording: Quiet | Recorder | None = None,
-    census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}, breakers={}),
+    census: Callable[[], StoreCounts] = lambda: StoreCounts(verdicts={}),
 ) -> Metrics:
     return Metrics(recording or Quiet(), census=census, version="9.9", prices=PRICES)
 
@@ -284,7 +284,7 @@ from tests.builders import exchange
 def counting(in_flight):
     counting = Metrics(
         SimpleNamespace(failing=False, gaps_counted=0, in_flight=in_flight, waiting=0),
-        census=lambda: StoreCounts(verdicts={}, breakers={}), version="1",
+        census=lambda: StoreCounts(verdicts={}), version="1",
         prices=SimpleNamespace(model_name=lambda *_: "gpt-5", cost=lambda _: 0.25),
         requests=RequestCounts(refused={AGENTS: lambda: {"bad_path": 2}}),
         shared=Path(os.environ[SHARED]),
@@ -373,7 +373,9 @@ def test_the_documentation_lists_every_metric_and_its_labels() -> None:
     counting = Metrics(
         Quiet(),
         census=lambda: StoreCounts(
-            verdicts={"healthy": 1}, breakers={"open": 1}, lanes={("openai", "gpt-5", "down"): 1}
+            verdicts={"healthy": 1},
+            gauges={"truezero_breakers": {"open": 1}},
+            lanes={("openai", "gpt-5", "down"): 1},
         ),
         version="9.9",
         prices=PRICES,
@@ -502,7 +504,7 @@ def test_refusals_and_calls_without_a_name_are_counted_once() -> None:
     refused, nameless = {"bad_path": 2}, {"openai": 1}
     counting = Metrics(
         Quiet(),
-        census=lambda: StoreCounts(verdicts={}, breakers={}),
+        census=lambda: StoreCounts(verdicts={}),
         version="9.9",
         prices=PRICES,
         requests=RequestCounts(
@@ -680,7 +682,7 @@ class Everything:
 
 
 def counting(prices: Everything) -> Metrics:
-    nothing = StoreCounts(verdicts={}, breakers={})
+    nothing = StoreCounts(verdicts={})
     return Metrics(Quiet(), census=lambda: nothing, version="9.9", prices=prices)
 
 

@@ -6,16 +6,13 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from sqlalchemy import create_engine, select, update
 
-from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending
 from proxy.store.database import Database
 from proxy.store.deployment import outage_until
-from proxy.store.events import store_states
 from proxy.store.tables import CommitBatch, metadata, server, workers
 from tests.proxy.store.records import BARE, FULL, exchanges_of
 
@@ -78,26 +75,6 @@ def test_one_process_has_the_turn_until_it_is_over(database: Database, other: Da
     assert takes(other, 114.0)
     assert not takes(database, 115.0)
     assert takes(database, 20.0), "a clock that was set back stops nobody"
-
-
-def test_breakers_that_opened_lately_are_found(database: Database) -> None:
-    def state(lane: str, phase: Phase, opened_at: float | None, **more: Any) -> BreakerState:
-        return BreakerState(
-            batch="b", lane=lane, threshold=3, phase=phase, opened_at=opened_at, **more
-        )
-
-    database.change(
-        store_states,
-        [
-            state("open", Phase.OPEN, 100.0),
-            state("probed", Phase.HALF_OPEN, 110.0, canary="r"),
-            state("old", Phase.OPEN, 49.0),
-            state("closed", Phase.CLOSED, 100.0),
-        ],
-    )
-    found = database.breakers.opened(since=50.0, now=120.0)
-    assert {each.lane for each in found} == {"open", "probed"}
-    assert replace(found[0], lane="x").batch == "b"
 
 
 # --- Workers that die leave lost calls, and living ones are left alone ----------------------------

@@ -6,13 +6,8 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
-from classifier import breakers
-from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending
 from proxy.store.database import Database
-from proxy.store.events import store_states
 from proxy.store.tables import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
 
@@ -42,40 +37,3 @@ def test_sqlite_sends_no_notifications(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "t.db"))
     with database.events.subscribe(lambda: None) as notified:
         assert notified is False
-
-
-# --- Breakers are stored by batch and lane, and reset one by one or all ---------------------------
-
-
-def opened(lane: str) -> BreakerState:
-    return BreakerState(
-        batch="b", lane=lane, phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
-        opened_at=5.0, tripped_by=("r1", "é"),
-    )  # fmt: skip
-
-
-@pytest.fixture
-def two_open(database: Database) -> list[BreakerState]:
-    states = [opened("one"), opened("two")]
-    database.change(store_states, states)
-    return states
-
-
-def test_a_state_comes_back_as_it_was(database: Database, two_open: list[BreakerState]) -> None:
-    assert database.breakers.of_batch("b") == two_open
-    assert database.breakers.of_batch("other") == []
-
-
-def test_storing_a_state_again_replaces_it(
-    database: Database, two_open: list[BreakerState]
-) -> None:
-    changed = replace(two_open[0], streak=7)
-    database.change(store_states, [changed])
-    assert database.breakers.of_batch("b") == [changed, two_open[1]]
-
-
-def test_one_lane_or_all_are_reset(database: Database, two_open: list[BreakerState]) -> None:
-    after = database.breakers.reset("b", breakers.reset, lane="two")
-    assert [state.phase for state in after] == [Phase.OPEN, Phase.HALF_OPEN]
-    after = database.breakers.reset("b", breakers.reset, lane=None)
-    assert [state.phase for state in after] == [Phase.HALF_OPEN, Phase.HALF_OPEN]

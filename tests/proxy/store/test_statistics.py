@@ -10,11 +10,9 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from classifier.breakers import BreakerState, Phase
 from classifier.records import Ending, Exchange, Kind, Timing
 from proxy.store import statistics
 from proxy.store.database import Database
-from proxy.store.events import store_states
 from proxy.store.statistics import usage
 from proxy.store.tables import CommitBatch, Registration
 from tests.proxy.store.records import BARE, FULL
@@ -79,17 +77,6 @@ def test_the_pulse_changes_with_every_call(filled: Database) -> None:
     after = filled.read(statistics.pulse, batch="x"), filled.read(statistics.pulse, rollout_id="c")
     assert before[0] != after[0]
     assert before[1] != after[1]
-
-
-def test_open_breakers_are_counted_by_their_phase_now(filled: Database) -> None:
-    state = BreakerState(
-        batch="x", lane="one", phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
-        opened_at=5.0, tripped_by=("a",),
-    )  # fmt: skip
-    filled.change(store_states, [state])
-    counts = filled.read(statistics.counts, 6.0)
-    assert counts.verdicts == {}
-    assert counts.breakers == {"open": 1, "half_open": 0}
 
 
 def test_rollouts_are_counted_by_health_in_batches_and_without_one(filled: Database) -> None:
