@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from importlib import import_module
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sqlalchemy import (
     BigInteger,
@@ -36,6 +36,16 @@ from classifier.verdicts import Verdict
 metadata = MetaData()
 
 COUNT = Integer().with_variant(BigInteger, "postgresql")  # SQLite's reach as far
+
+
+class Archived(NamedTuple):
+    """A table of a feature that archives hold, as its ``info["archived"]``: it has a row's batch.
+
+    ``record`` is the type of its records, and ``json`` are the columns that hold a JSON object.
+    """
+
+    record: str
+    json: tuple[str, ...] = ()
 
 
 def text_of(longest: int) -> TypeEngine[str]:
@@ -357,6 +367,7 @@ breakers = Table(
     Column("lane", text_of(300), primary_key=True),
     Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
     sqlite_with_rowid=False,
+    info={"archived": Archived("breaker", json=("state",))},
 )
 
 # When each lane that is down was last tried by one that waits for it.

@@ -11,7 +11,6 @@ from typing import Any
 from truezero.cli.data import DataError, readable_errors
 from truezero.printable import plural
 
-_TYPES = ("rollout", "exchange", "verdict", "breaker")
 _PROGRESS_EVERY = 5000
 
 
@@ -59,4 +58,6 @@ def counting(records: Iterator[Any], show: Callable[[str], None]) -> Iterator[An
 
 def counts(count: Mapping[str, int]) -> str:
     """Return the numbers of records by type, in words."""
-    return ", ".join(plural(count.get(name, 0), name) for name in _TYPES)
+    from proxy.features.exports.rows import RECORD_TYPES  # noqa: PLC0415
+
+    return ", ".join(plural(count.get(name, 0), name) for name in RECORD_TYPES)

@@ -17,10 +17,9 @@ from truezero.cli.data import data_errors, say
 from truezero.cli.options import database, database_options, progress
 from truezero.printable import plural
 
+# Records that are called otherwise where they are rejected.
 _REJECTED: Mapping[str, tuple[str, str]] = {
-    "rollout": ("rollout", "rollouts"),
     "exchange": ("call without a rollout", "calls without a rollout"),
-    "breaker": ("breaker", "breakers"),
 }
 
 
@@ -66,9 +65,13 @@ def _import(url: str, source: str) -> bool:
 
 
 def _print_rejections(taken: Any) -> None:
+    from proxy.features.exports.rows import RECORD_TYPES  # noqa: PLC0415
+
     for sentence in taken.conflicts:
         say(sentence)
     if taken.refused:
-        counts = [(taken.refusals[name], named) for name, named in _REJECTED.items()]
-        rejected = ", ".join(plural(count, *named) for count, named in counts if count)
+        counted = [(taken.refusals[name], name) for name in RECORD_TYPES]
+        rejected = ", ".join(
+            plural(count, *_REJECTED.get(name, (name,))) for count, name in counted if count
+        )
         say(f"rejected and left unchanged: {rejected}")

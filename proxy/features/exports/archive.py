@@ -37,11 +37,14 @@ from classifier.verdicts import plural
 from proxy.features.exports import rows
 from proxy.features.exports.rows import (
     CHUNK,
+    OF_BATCHES,
+    OF_ROLLOUTS,
     RECORD_TYPES,
     Record,
     RecordError,
     RecordType,
     Row,
+    place_of,
 )
 from proxy.store import migrations
 from proxy.store.batch_counts import store_kinds
@@ -49,7 +52,6 @@ from proxy.store.batch_versions import note_changed
 from proxy.store.groups import note_imported
 from proxy.store.rows import exchange_of, lost_row
 from proxy.store.tables import (
-    breakers,
     exchanges,
     open_calls,
     rollouts,
@@ -60,11 +62,11 @@ from proxy.store.verdicts import dequeue_judged, dequeue_unchanged
 _CONFLICTS_KEPT = 10  # further ones are counted
 
 
-_OF_ROLLOUTS = ("rollout", "exchange", "verdict")
 _OWNER_AT = {name: record_type.owner_at for name, record_type in RECORD_TYPES.items()}
 _CALL_AT = RECORD_TYPES["exchange"].columns.index("id")
-_RANK = {name: rank for rank, name in enumerate(_OF_ROLLOUTS)}
-_FACTS = frozenset(_OF_ROLLOUTS) - {"verdict"}  # from which a verdict follows
+_KINDS_OF_ROLLOUTS = tuple(OF_ROLLOUTS)
+_RANK = {name: rank for rank, name in enumerate(OF_ROLLOUTS)}
+_FACTS = OF_ROLLOUTS.keys() - {"verdict"}  # from which a verdict follows
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,7 +75,7 @@ class ImportResult:
 
     added: Counter[str] = field(default_factory=Counter)
     unchanged: Counter[str] = field(default_factory=Counter)
-    # By type: rollouts, calls without one and breakers that exist with different data.
+    # By type: rollouts, calls without one and rows of batches that exist with different data.
     refusals: Counter[str] = field(default_factory=Counter)
     conflicts: list[str] = field(default_factory=list)  # the first refusals, a sentence each
 
@@ -83,7 +85,7 @@ class ImportResult:
         return self.refusals.total()
 
     def refuse(self, name: str, sentence: str, count: int = 1) -> None:
-        """Count rollouts, calls without one or breakers that exist with different data."""
+        """Count rollouts, calls without one or rows of batches that exist with different data."""
         self.refusals[name] += count
         if len(self.conflicts) < _CONFLICTS_KEPT:
             self.conflicts.append(sentence)
@@ -96,7 +98,8 @@ class ImportResult:
 def export_records(url: str, *, batch: str | None = None) -> Iterator[Iterator[Record]]:
     """Read all rollouts and calls, or those of one batch, in one snapshot.
 
-    Rollouts come by id, each followed by its exchanges by id and its verdict; then breakers.
+    Rollouts come by id, each followed by its exchanges by id and its verdict; then what is of a
+    batch.
     Calls without a rollout stand where one of that id would. A call in flight is exported as
     `lost`.
 
@@ -110,19 +113,18 @@ def export_records(url: str, *, batch: str | None = None) -> Iterator[Iterator[R
 def _records(connection: Connection, batch: str | None) -> Iterator[Record]:
     mine = None if batch is None else select(rollouts.c.id).where(rollouts.c.batch == batch)
     yield from _about_rollouts(connection, mine)
-    query = _in_order(connection, RECORD_TYPES["breaker"])
-    if batch is not None:
-        query = query.where(breakers.c.batch == batch)
-    for row in rows.stream(connection, query):
-        yield "breaker", row
+    for name, record_type in OF_BATCHES.items():
+        query = _in_order(connection, record_type, None if batch is None else [batch])
+        for row in rows.stream(connection, query):
+            yield name, row
 
 
 def _about_rollouts(
     connection: Connection, mine: Select[Any] | Sequence[str] | None
 ) -> Iterator[Record]:
-    sorted_rows = [_ranked(connection, name, mine) for name in _OF_ROLLOUTS]
+    sorted_rows = [_ranked(connection, name, mine) for name in OF_ROLLOUTS]
     for _owner, rank, row in merge(*sorted_rows, _in_flight(connection, mine)):
-        yield _OF_ROLLOUTS[rank], row
+        yield _KINDS_OF_ROLLOUTS[rank], row
 
 
 def _ranked(
@@ -195,13 +197,13 @@ Group: TypeAlias = tuple[str, list[Record]]  # an owner and all about it, or som
 
 
 def _groups(records: Iterable[Record]) -> Iterator[Group]:
-    """Group the records of one rollout or one batch's breakers; calls without one in parts."""
-    before: tuple[bool, str] = (False, "")
-    for owner, group in groupby(records, _owner):
-        if owner < before:
-            raise RecordError(f"{owner[1]!r} comes after {before[1]!r}: records must be sorted")
-        before = owner
-        yield from _parts(owner[1], group)
+    """Group the records of one rollout, or of one type of a batch; calls without one in parts."""
+    before: tuple[int, str] = (0, "")
+    for at, group in groupby(records, place_of):
+        if at < before:
+            raise RecordError(f"{at[1]!r} comes after {before[1]!r}: records must be sorted")
+        before = at
+        yield from _parts(at[1], group)
 
 
 def _parts(owner: str, group: Iterator[Record]) -> Iterator[Group]:
@@ -228,12 +230,6 @@ def _alone(owner: str, part: list[Record]) -> list[Record]:
     return part
 
 
-def _owner(record: Record) -> tuple[bool, str]:
-    """Return whose a record is; breakers sort after all rollouts."""
-    name, row = record
-    return name == "breaker", row[_OWNER_AT[name]]
-
-
 def _chunks(groups: Iterable[Group]) -> Iterator[list[Group]]:
     """Yield as many whole groups as one commit takes."""
     chunk: list[Group] = []
@@ -249,13 +245,14 @@ def _chunks(groups: Iterable[Group]) -> Iterator[list[Group]]:
 
 
 def _add(connection: Connection, chunk: Sequence[Group], result: ImportResult) -> None:
-    by_kind: dict[str, list[Group]] = {"rollout": [], "exchange": [], "breaker": []}
+    by_kind: dict[str, list[Group]] = {name: [] for name in RECORD_TYPES}
     for group in chunk:
         by_kind[group[1][0][0]].append(group)
     new = [*_new_rollouts(connection, by_kind["rollout"], result)]
-    for kind, added in (("exchange", _new_calls), ("breaker", _new_breakers)):
-        for group in by_kind[kind]:
-            new += added(connection, group, result)
+    for group in by_kind["exchange"]:
+        new += _new_calls(connection, group, result)
+    for group in (group for name in OF_BATCHES for group in by_kind[name]):
+        new += _new_of_batch(connection, group, result)
     for name, record_type in RECORD_TYPES.items():
         rows.insert(connection, record_type.table, [row for kind, row in new if kind == name])
     _fill_in(connection, [row[_OWNER_AT[name]] for name, row in new if name == "verdict"])
@@ -291,7 +288,7 @@ def _new_rollouts(
 ) -> Iterator[Record]:
     ids = [owner for owner, _ in groups]
     stored = _about_rollouts(connection, ids) if ids else ()
-    existing = {owner: list(group) for (_, owner), group in groupby(stored, _owner)}
+    existing = {owner: list(group) for (_, owner), group in groupby(stored, place_of)}
     for owner, group in groups:
         known = existing.get(owner)
         if known is None:
@@ -351,20 +348,26 @@ def _new_calls(connection: Connection, group: Group, result: ImportResult) -> It
             )
 
 
-def _new_breakers(connection: Connection, group: Group, result: ImportResult) -> Iterator[Record]:
-    query = select(breakers).where(breakers.c.batch == group[0])
-    existing = {(row[0], row[1]): tuple(row) for row in connection.execute(query)}
-    for name, row in group[1]:
-        known = existing.get((row[0], row[1]))
+def _new_of_batch(connection: Connection, group: Group, result: ImportResult) -> Iterator[Record]:
+    """Yield those of a batch's rows in one table that are not stored."""
+    batch, records = group
+    record_type = RECORD_TYPES[records[0][0]]
+    keys = [record_type.columns.index(str(key.name)) for key in record_type.table.primary_key]
+
+    def key_of(row: Row) -> tuple[Any, ...]:
+        return tuple(row[at] for at in keys)
+
+    query = _in_order(connection, record_type, [batch])
+    existing = {key_of(row): tuple(row) for row in connection.execute(query)}
+    for name, row in records:
+        known = existing.get(key_of(row))
         if known is None:
             yield name, row
         elif known == tuple(row):
             result.unchanged[name] += 1
         else:
-            result.refuse(
-                "breaker",
-                f"the breaker of {row[0]!r} on {row[1]!r} already exists in a different state",
-            )
+            which = " on ".join(map(repr, key_of(row)))
+            result.refuse(name, f"the {name} of {which} already exists in a different state")
 
 
 # --- validation of records ---------------------------------------------------------------------
@@ -494,7 +497,7 @@ def _default(column: Column[Any]) -> object:
 
 def _check_meaning(name: str, record_type: RecordType, row: Row) -> None:
     """Check what a column's type cannot: ids, enumerated names, times and JSON."""
-    if name != "breaker":
+    if name in OF_ROLLOUTS:
         _check_id(name, row[record_type.owner_at])
     if name == "exchange":
         try:
@@ -640,7 +643,8 @@ def _object(number: int, line: bytes) -> dict[str, Any]:
 
 
 def _compare(counts: dict[str, Any], count: Counter[str]) -> None:
-    if counts != {name: count[name] for name in RECORD_TYPES}:
+    # Of a type that a feature adds, a service without it says nothing.
+    if {name: number for name, number in counts.items() if number != 0} != +count:
         raise ArchiveError("the number of records differs from the archive's last line")
 
 

@@ -11,11 +11,9 @@ from classifier.records import Exchange, RolloutRecord
 from classifier.rejudging import Rejudged
 from proxy.control.evidence import as_it_stood
 from proxy.control.judge import as_it_counts
-from proxy.features.exports.rows import RECORD_TYPES, Record, Row
+from proxy.features.exports.rows import RECORD_TYPES, Record, Row, place_of
 from proxy.store.rollouts import record_of
 from proxy.store.rows import exchange_of, exchange_row
-
-_OWNER_AT = {name: record_type.owner_at for name, record_type in RECORD_TYPES.items()}
 
 
 def rollouts_in(records: Iterable[Record]) -> Iterator[RolloutRecord]:
@@ -45,13 +43,9 @@ def rejudged(records: Iterable[Record], tally: Rejudged) -> Iterator[Record]:
 
 
 def _groups(records: Iterable[Record]) -> Iterator[Iterator[Record]]:
-    """Yield all about each rollout; breakers are of no rollout."""
-    for _, group in groupby(records, lambda each: (each[0] == "breaker", _owner(*each))):
+    """Yield all about each rollout; what is of a batch is of no rollout."""
+    for _, group in groupby(records, place_of):
         yield group
-
-
-def _owner(name: str, row: Row) -> str:
-    return str(row[_OWNER_AT[name]])
 
 
 def _record(tally: Rejudged, name: str, row: Row) -> Record:

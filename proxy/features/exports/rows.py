@@ -26,7 +26,7 @@ from proxy.store import migrations, schema
 from proxy.store.admin.location import place, sqlite_file
 from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase
-from proxy.store.tables import as_json, breakers, exchanges, rollouts, verdicts
+from proxy.store.tables import as_json, exchanges, metadata, rollouts, verdicts
 
 Row: TypeAlias = Sequence[Any]
 
@@ -226,8 +226,8 @@ def carried_evidence(verdict: Mapping[str, object]) -> str | None:
     return as_json(found) if found else None
 
 
-# In the order in which a rollout's records stand; breakers belong to batches and come last.
-RECORD_TYPES: Mapping[str, RecordType] = {
+# In the order in which a rollout's records stand.
+OF_ROLLOUTS: Mapping[str, RecordType] = {
     "rollout": RecordType(
         table=rollouts, owner="id", json=("metadata", "outcome", "fault", "limit_reached")
     ),
@@ -239,5 +239,19 @@ RECORD_TYPES: Mapping[str, RecordType] = {
         gone=frozenset({"drifts", *BEFORE_STANDS_ON}),
         carried=("stands_on", carried_evidence),
     ),
-    "breaker": RecordType(table=breakers, owner="batch", json=("state",)),
 }
+# Of batches: tables of features.
+OF_BATCHES: Mapping[str, RecordType] = {
+    archived.record: RecordType(table=table, owner="batch", json=archived.json)
+    for table in metadata.tables.values()
+    if (archived := table.info.get("archived")) is not None
+}
+# They come after all rollouts.
+RECORD_TYPES: Mapping[str, RecordType] = {**OF_ROLLOUTS, **OF_BATCHES}
+_RANK = {name: rank for rank, name in enumerate(OF_BATCHES, start=1)}
+
+
+def place_of(record: Record) -> tuple[int, str]:
+    """Return where an archive has a record: by rank, 0 for those of rollouts, and by owner."""
+    name, row = record
+    return _RANK.get(name, 0), str(row[RECORD_TYPES[name].owner_at])

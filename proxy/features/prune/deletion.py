@@ -26,7 +26,6 @@ from proxy.store.lane_minutes import delete_before
 from proxy.store.references import delete_series
 from proxy.store.tables import (
     batch_runs,
-    breakers,
     call_usage,
     events,
     exchanges,
@@ -121,7 +120,6 @@ class _Pruning:
         self._delete_orphans()
         while deleted := self._step(_delete_events, self._before):
             self._count(events=deleted)
-        self._step(_delete_breakers)
         self._step(_delete_runs, self._before)
         self._step(delete_series, self._before)
         self._step(delete_before, self._before)
@@ -252,11 +250,6 @@ def _delete_events(connection: Connection, before: float) -> int:
 def _delete_nothings(connection: Connection) -> None:
     """Delete sums of calls that are gone."""
     connection.execute(delete(call_usage).where(call_usage.c.calls == 0))
-
-
-def _delete_breakers(connection: Connection) -> None:
-    named = exists().where(rollouts.c.batch == breakers.c.batch)
-    connection.execute(delete(breakers).where(~named))
 
 
 def _delete_runs(connection: Connection, before: float) -> None:

@@ -15,9 +15,9 @@ from proxy.store.events import store_states
 from proxy.store.statistics import counts as all_counts
 
 
-def opened(lane: str) -> BreakerState:
+def opened(lane: str, *, batch: str = "b") -> BreakerState:
     return BreakerState(
-        batch="b", lane=lane, phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
+        batch=batch, lane=lane, phase=Phase.OPEN, fingerprint="auth:401", streak=2, threshold=2,
         opened_at=5.0, tripped_by=("r1", "é"),
     )  # fmt: skip
 

@@ -650,6 +650,16 @@ def test_the_last_line_counts_the_records(full: str) -> None:
     assert last == {"type": "end", "rollout": 8, "exchange": 25, "verdict": 6, "breaker": 1}
 
 
+def test_an_archive_may_count_no_record_of_a_type_that_its_service_lacks(full: str) -> None:
+    *lines, last = exported(full).splitlines()
+    lines = [line for line in lines if b'"type":"breaker"' not in line]
+    whole = json.loads(last) | {"other": 0}
+    for counted in ({**whole, "breaker": 0}, {k: v for k, v in whole.items() if k != "breaker"}):
+        assert len(list(archive.read([*lines, json.dumps(counted).encode()]))) == len(lines) - 1
+    with pytest.raises(ArchiveError, match="number of records differs"):
+        list(archive.read([*lines, json.dumps({**whole, "breaker": 0, "other": 1}).encode()]))
+
+
 # --- Records are checked field by field before they become rows -----------------------------------
 
 

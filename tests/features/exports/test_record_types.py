@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.features.exports.rows import RECORD_TYPES
+from proxy.features.exports.rows import OF_BATCHES, OF_ROLLOUTS, RECORD_TYPES
 
 
 @pytest.mark.parametrize("name", RECORD_TYPES)
@@ -20,4 +20,5 @@ def test_a_record_has_its_tables_columns_and_names_its_owner(name: str) -> None:
 def test_no_secret_and_no_worker_is_a_record() -> None:
     tables = {record_type.table.name for record_type in RECORD_TYPES.values()}
     assert tables.isdisjoint({"server", "workers", "open_calls", "events"})
-    assert list(RECORD_TYPES)[-1] == "breaker", "breakers come after all rollouts"
+    assert [*RECORD_TYPES] == [*OF_ROLLOUTS, *OF_BATCHES], "what is of batches comes last"
+    assert "breaker" in OF_BATCHES
