@@ -167,9 +167,10 @@ class _Work:
         """Write all that was taken; returns ids that another process registered otherwise."""
         lost = set()
         if self._fresh:
-            added = _insert_missing(self._connection.dialect.name)
-            self._connection.execute(added, list(self._fresh.values()))
-            for name, row in _rows(self._connection, self._fresh).items():
+            missing = _insert_missing(self._connection.dialect.name)
+            added = self._connection.execute(missing, list(self._fresh.values())).rowcount
+            there = _rows(self._connection, self._fresh) if added < len(self._fresh) else {}
+            for name, row in there.items():
                 given = {key: self._fresh[name][key] for key in (*_ATTRIBUTES, *TERMS)}
                 if not row["registered"]:  # its first call was recorded meanwhile
                     self._filled[name] = given
@@ -227,7 +228,8 @@ _LOCKED = (
 
 @cache
 def _insert_missing(dialect: str) -> Any:
-    return insert_into(dialect, rollouts).on_conflict_do_nothing()
+    missing = insert_into(dialect, rollouts).on_conflict_do_nothing()
+    return missing.execution_options(preserve_rowcount=True)
 
 
 def _differs(row: Mapping[str, Any], attributes: Mapping[str, Any]) -> bool:

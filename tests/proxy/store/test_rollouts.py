@@ -124,6 +124,31 @@ def test_of_two_outcomes_at_the_same_time_one_stands_whole(database: Database) -
     other.close()
 
 
+def test_of_two_registrations_at_the_same_time_one_stands_whole(database: Database) -> None:
+    other = Database(database.url)
+    for turn in range(8):
+        names = [f"r{turn}-{number}" for number in range(3)]
+        first, second = race(
+            *(
+                partial(
+                    each.rollouts.register_all,
+                    [enrolment(name, batch=batch) for name in named],
+                    now=1.0,
+                )
+                for each, batch, named in ((database, "b", names), (other, "c", names[1:2]))
+            )
+        )
+        assert isinstance(first, list)
+        assert isinstance(second, list)
+        rows = [database.rollouts.row(name) for name in names]
+        batches = [row["batch"] for row in rows if row is not None]
+        lost = [batch == "c" for batch in batches]
+        assert lost in ([False] * 3, [False, True, False])
+        assert [each.conflict for each in first] == lost
+        assert [each.conflict for each in second] == [not lost[1]]
+    other.close()
+
+
 def test_an_outcome_fills_in_what_traffic_created_and_nothing_else(database: Database) -> None:
     def reported(batch: str, outcome: str = "{}") -> Reported:
         return database.rollouts.report("r1", outcome, now=2.0, attributes={"batch": batch})
