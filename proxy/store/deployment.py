@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, delete, select, update
+from sqlalchemy import Connection, Float, bindparam, cast, delete, select, update
 
 from proxy.feature import modules
 from proxy.store.connections import Connections, Lock, hold
@@ -108,9 +108,8 @@ def note_outage(connection: Connection, *, until: float) -> None:
     add(connection, server, {"name": _OUTAGE, "value": repr(until)})
 
 
-def outage_until(connection: Connection) -> float:
-    """Return when the last outage was over, in epoch seconds; 0 if none is known."""
-    return float(_value(connection, _OUTAGE) or 0)
+OUTAGE_UNTIL = select(cast(server.c.value, Float)).where(server.c.name == _OUTAGE).scalar_subquery()
+"""When the last outage was over, in epoch seconds; null if none is known."""
 
 
 def _named(connection: Connection, prefix: str) -> dict[str, int]:

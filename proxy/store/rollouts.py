@@ -9,7 +9,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, bindparam, func, select, update
+from sqlalchemy import Connection, bindparam, exists, func, select, update
 
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
@@ -20,7 +20,7 @@ from proxy.store.batch_versions import changing
 from proxy.store.calls import calls_of
 from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
-from proxy.store.deployment import outage_until
+from proxy.store.deployment import OUTAGE_UNTIL
 from proxy.store.events import write_event
 from proxy.store.tables import (
     BATCH_FACTS,
@@ -369,12 +369,12 @@ class Rollouts:
             self._connections.writing() as connection,
             changing(connection, [rollout_id], into=[attributes.get("batch")]),
         ):
-            row = _row(connection, rollout_id, locked=True)
+            row = _reported(connection, rollout_id)
             if row is None and registers:
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
                 fresh |= _terms(connection, None, attributes.get("batch"), policy)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
-                row = _row(connection, rollout_id, locked=True)
+                row = _reported(connection, rollout_id)
             if row is None:
                 return Reported()
             standing = row["outcome"]
@@ -394,7 +394,8 @@ class Rollouts:
                     early = update(verdicts).where(verdicts.c.rollout_id == rollout_id)
                     connection.execute(early.values(provisional=True, calls=-1))
                 _update(connection, rollout_id, outcome=outcome, outcome_at=now, gaps=gaps)
-                forget_kinds(connection, [rollout_id])
+                if row["judged"]:
+                    forget_kinds(connection, [rollout_id])
                 closing = add_closing(connection, rollout_id, now=now)
             elif row["closed_at"] is None:  # whoever was to end its calls did not come back
                 closing = closing_of(connection, rollout_id)
@@ -484,14 +485,23 @@ class Rollouts:
             return add_closing(connection, rollout_id, now=now)
 
 
-def _row(connection: Connection, rollout_id: str, *, locked: bool = False) -> Row | None:
-    """Read a rollout's row; ``locked`` blocks other writers of it until the transaction ends."""
-    query = _OWN_LOCKED if locked else _OWN
-    return connection.execute(query, {"of": rollout_id}).mappings().one_or_none()
+def _row(connection: Connection, rollout_id: str) -> Row | None:
+    return connection.execute(_OWN, {"of": rollout_id}).mappings().one_or_none()
+
+
+def _reported(connection: Connection, rollout_id: str) -> Row | None:
+    """Read a rollout's row, and block other writers of it until the transaction ends.
+
+    Beside the columns there are ``judged``, whether it has a verdict, and ``outage_until``.
+    """
+    return connection.execute(_REPORTED, {"of": rollout_id}).mappings().one_or_none()
 
 
 _OWN = select(rollouts).where(rollouts.c.id == bindparam("of"))
-_OWN_LOCKED = _OWN.with_for_update(key_share=True)
+_REPORTED = _OWN.add_columns(
+    exists().where(verdicts.c.rollout_id == rollouts.c.id).label("judged"),
+    OUTAGE_UNTIL.label("outage_until"),
+).with_for_update(of=rollouts, key_share=True)
 _LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
 _WITH_CHANGE = select(rollouts, _LAST_CHANGE.scalar_subquery().label("change")).where(
     rollouts.c.id.in_(IDS)
@@ -522,8 +532,8 @@ def _cut_off(connection: Connection, row: Row) -> bool:
 
     Its last answer asked for tools; the call with their results may have met no service.
     """
-    until = outage_until(connection)
-    if row["created_at"] >= until:
+    until = row["outage_until"]
+    if until is None or row["created_at"] >= until:
         return False
     theirs = exchanges.c.rollout_id == row["id"]
     own = (exchanges.c.role == "agent") & (exchanges.c.kind == Kind.INFERENCE)
