@@ -15,12 +15,14 @@ from typing import Any
 from sqlalchemy import (
     BindParameter,
     Connection,
+    Float,
     Integer,
     String,
     bindparam,
     cast,
     delete,
     func,
+    literal,
     select,
     update,
 )
@@ -28,7 +30,7 @@ from sqlalchemy import (
 from classifier.logical_calls import ended_at
 from classifier.records import Exchange
 from proxy.store.batch_versions import changing
-from proxy.store.connections import Connections
+from proxy.store.connections import Connections, Lock, hold
 from proxy.store.deployment import is_dead
 from proxy.store.tables import (
     IDS,
@@ -112,30 +114,36 @@ class Closings:
         """Store that a rollout's calls have ended, once.
 
         Where it was judged without that, as nobody said so in time, its verdict stands: they had
-        ended then.
+        ended then. Its batch counts nothing of this until the rollout is judged, which it is
+        queued for.
 
         Arguments:
             gaps: how many workers did not say so; what they saw may be missing.
         """
-        own = {"of": rollout_id}
-        with self._connections.writing() as connection, changing(connection, [rollout_id]):
-            if final := connection.execute(_JUDGED, own).one_or_none():
-                known = {"closed_at": final.given_at, "closed_calls": final.calls}
-                connection.execute(_FIRST, own | known)
-            elif connection.execute(_FIRST_COUNTED, own | {"at": now, "more": gaps}).rowcount:
-                have_judged_anew(connection, [rollout_id])
+        with self._connections.writing() as connection:
+            hold(connection, Lock.VERDICT, rollout_id)
+            connection.execute(_CLOSE, {"of": rollout_id, "at": now, "more": gaps})
 
 
 _WORKERS = select(workers).order_by(workers.c.id)
 _OF: BindParameter[str] = bindparam("of")
-_JUDGED = select(verdicts.c.given_at, verdicts.c.calls).where(
-    verdicts.c.rollout_id == _OF, verdicts.c.provisional.is_(False)
-)
-_FIRST = update(rollouts).where(rollouts.c.id == _OF, rollouts.c.closed_at.is_(None))
-_FIRST_COUNTED = _FIRST.values(
-    closed_at=bindparam("at"),
-    closed_calls=select(func.count()).where(exchanges.c.rollout_id == _OF).scalar_subquery(),
-    gaps=rollouts.c.gaps + bindparam("more", type_=Integer),
+
+
+def _final_or(column: Any, otherwise: Any) -> Any:
+    """Return a column of the rollout's final verdict, else another value."""
+    final = select(column).where(verdicts.c.rollout_id == _OF, verdicts.c.provisional.is_(False))
+    return func.coalesce(final.scalar_subquery(), otherwise)
+
+
+_ON_RECORD = select(func.count()).where(exchanges.c.rollout_id == _OF)
+_CLOSE = (
+    update(rollouts)
+    .where(rollouts.c.id == _OF, rollouts.c.closed_at.is_(None))
+    .values(
+        closed_at=_final_or(verdicts.c.given_at, bindparam("at", type_=Float)),
+        closed_calls=_final_or(verdicts.c.calls, _ON_RECORD.scalar_subquery()),
+        gaps=rollouts.c.gaps + _final_or(literal(0), bindparam("more", type_=Integer)),
+    )
 )
 
 

@@ -6,12 +6,15 @@ import threading
 from collections.abc import Callable
 
 import pytest
+from sqlalchemy import select
 
 from classifier.records import Exchange
 from proxy.store.closings import ClosingState
 from proxy.store.database import Database
-from proxy.store.tables import CommitBatch
+from proxy.store.tables import CommitBatch, verdicts
+from proxy.store.verdicts import LastChange
 from tests.builders import exchange
+from tests.proxy.store.test_verdicts import verdict
 
 Databases = Callable[[], Database]
 
@@ -101,6 +104,33 @@ def test_a_rollout_is_closed_once(database: Database) -> None:
     row = database.rollouts.row("r")
     assert row is not None
     assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (101.0, 1, 2)
+
+
+def test_one_that_was_judged_before_it_was_closed_had_ended_then(database: Database) -> None:
+    """Whoever was to close it took a minute: its verdict stands, and what came since is late."""
+    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r")]), worker="me")
+    ended(database, "r")
+    database.verdicts.store(verdict("r", batch=None, given_at=161.0, calls=1))
+    database.calls.write(CommitBatch(recorded=[exchange(rollout_id="r", at=9.0)]), worker="me")
+    database.closings.closed("r", now=202.0, gaps=3)
+    row = database.rollouts.row("r")
+    assert row is not None
+    assert (row["closed_at"], row["closed_calls"], row["gaps"]) == (161.0, 1, 0)
+    assert database.verdicts.unjudged(limit=9).ids == []
+
+
+def test_what_was_judged_provisionally_before_it_was_closed_is_no_verdict_after(
+    database: Database,
+) -> None:
+    ended(database, "r")
+    before = database.rollouts.load("r")
+    assert before is not None
+    database.closings.closed("r", now=101.0, gaps=0)
+    known = LastChange(before[0]["change"])
+    database.verdicts.store(verdict("r", batch=None, provisional=True), known=known)
+    stored = select(verdicts.c.rollout_id)
+    assert database.read(lambda connection: connection.execute(stored).all()) == []
+    assert database.verdicts.unjudged(limit=9).ids == ["r"]
 
 
 def _other(call: Exchange) -> Exchange:
