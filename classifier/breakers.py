@@ -205,13 +205,6 @@ def feed(
     return [new for new, old in zip(after, touched, strict=True) if new != old]
 
 
-def about_to_open(state: BreakerState) -> bool:
-    """Return True if one more rollout can open a breaker."""
-    if state.canary is not None:
-        return True
-    return state.phase is Phase.CLOSED and 0 < state.threshold <= state.streak + 1
-
-
 def _lane(verdict: Verdict) -> str:
     """Return its lane; the lane of unknown parts where neither a call nor a name states it."""
     return verdict.lane or str(Lane())

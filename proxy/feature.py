@@ -11,8 +11,8 @@ which of these modules it has; each is imported when it is needed, and once:
 - ``upkeep``: ``on_dead_workers(connection, workers)`` and ``on_deleted_rollouts(connection,
   rollouts, batches)``, what becomes of its rows, in the transaction in which those go.
 - ``final``: its part in final verdicts, as `proxy.store.verdicts.FinalPart` says.
-- ``stakes``: ``may_be(database, batch, policy)`` and ``is_at(judged)``, whether something of its
-  hangs on a verdict beside the score: then it is asked first whose failure that tells of.
+- ``stakes``: ``is_at(judged)``, whether something of its hangs on a verdict beside the score: then
+  it is asked first whose failure that tells of.
 - ``evidence``: ``EVIDENCE``, what verdicts stand on, as `proxy.control.evidence.EvidenceKind`.
 - ``serving``: ``SERVING``, what it adds where the service is started, as
   `proxy.serving.ServingPart`.

@@ -29,7 +29,6 @@ from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.control.queries import Service
 from proxy.feature import modules
 from proxy.routing.keys import AGENT
-from proxy.store.database import Database
 from proxy.store.tables import Row, as_json
 
 
@@ -55,16 +54,21 @@ def kinds() -> Sequence[EvidenceKind]:
     return [*_OWN, *(module.EVIDENCE for _, module in modules("evidence"))]
 
 
-def with_evidence(service: Service, rollout: RolloutRecord, kept: KeptEvidence) -> RolloutRecord:
-    """Return a rollout with all evidence: as a final verdict kept it, else as it is now."""
+def with_evidence(
+    service: Service, rollout: RolloutRecord, kept: Mapping[str, Any] | None
+) -> RolloutRecord:
+    """Return a rollout with all evidence: as a final verdict kept it, else as it is now.
+
+    Arguments:
+        kept: the evidence that its final verdict stands on, by kind; None if it has none.
+    """
     for kind in kinds():
         if not kind.concerns(service, rollout):
             continue
-        stands_on = kept.of(rollout.id)
-        if stands_on is None:
+        if kept is None:
             rollout = kind.load(service, rollout)
-        elif kind.name in stands_on:
-            rollout = kind.decode(rollout, stands_on[kind.name])
+        elif kind.name in kept:
+            rollout = kind.decode(rollout, kept[kind.name])
     return rollout
 
 
@@ -82,25 +86,6 @@ def as_it_stood(rollout: RolloutRecord, column: str | None) -> RolloutRecord:
         if kind.name in found:
             rollout = kind.decode(rollout, found[kind.name])
     return rollout
-
-
-class KeptEvidence:
-    """The evidence that final verdicts of some rollouts kept, read once it is needed."""
-
-    def __init__(self, database: Database, rollout_ids: Collection[str]) -> None:
-        self._database = database
-        self._ids = rollout_ids
-        self._kept: Mapping[str, str | None] | None = None
-
-    def of(self, rollout_id: str) -> Mapping[str, Any] | None:
-        """Return a final verdict's evidence, by its kinds' names; None where there is none."""
-        if self._kept is None:
-            self._kept = self._database.verdicts.evidence(self._ids)
-        if rollout_id not in self._kept:
-            return None
-        column = self._kept[rollout_id]
-        found: Mapping[str, Any] = json.loads(column) if column else {}
-        return found
 
 
 # --- neighbours of a failure -------------------------------------------------------------------

@@ -27,7 +27,7 @@ from classifier.retries import with_advice
 from classifier.sentences import with_sentence
 from classifier.validity.serving import servings_text
 from classifier.verdicts import SEED, UNTRUSTED, Policy, Verdict, is_unearned
-from proxy.control.evidence import ASKED_S, KeptEvidence, stands_on, with_evidence
+from proxy.control.evidence import ASKED_S, stands_on, with_evidence
 from proxy.control.pricing import PriceTable
 from proxy.control.queries import REJUDGED_TOGETHER, Service, unknown_batch, unknown_rollout
 from proxy.feature import modules
@@ -49,13 +49,14 @@ class LoadedRollout(NamedTuple):
     """A rollout as it counts, with ``storable`` if its verdict may be stored.
 
     ``late_calls`` ended too late to count. ``change`` is the number of the last change that was
-    not judged yet.
+    not judged yet. ``final``: it has a final verdict.
     """
 
     rollout: RolloutRecord
     storable: bool
     late_calls: int = 0
     change: int | None = None
+    final: bool = False
 
 
 def load(service: Service, rollout_id: str) -> LoadedRollout:
@@ -86,10 +87,7 @@ def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollou
         if not all(missing.values()):
             raise
         stored, up_s = {}, None  # enough is known: evidence is missing
-    evidence = KeptEvidence(database, rollout_ids)
-    return [
-        _loaded(service, name, stored.get(name), missing[name], up_s, evidence) for name in missing
-    ]
+    return [_loaded(service, name, stored.get(name), missing[name], up_s) for name in missing]
 
 
 def _loaded(
@@ -98,7 +96,6 @@ def _loaded(
     stored: tuple[Row, RolloutRecord] | None,
     missing: int,
     up_s: float | None,
-    evidence: KeptEvidence,
 ) -> LoadedRollout:
     # A restarted server may have lost its last commits; that doubt must not be stored.
     settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
@@ -112,8 +109,9 @@ def _loaded(
     record = as_it_counts(row, rollout, service.now())
     late = len(rollout.exchanges) - len(record.exchanges)
     record = replace(record, gaps=rollout.gaps + missing + just_started)
-    record = with_evidence(service, record, evidence)
-    return LoadedRollout(record, storable, late, row["change"])
+    kept = json.loads(row["stands_on"] or "{}") if row["final"] else None
+    record = with_evidence(service, record, kept)
+    return LoadedRollout(record, storable, late, row["change"], final=bool(row["final"]))
 
 
 def as_it_counts(row: Row | Mapping[str, Any], rollout: RolloutRecord, now: float) -> RolloutRecord:
@@ -303,10 +301,18 @@ def _result(service: Service, rollout_id: str) -> dict[str, Any]:
 
 
 def _judge_and_store(service: Service, loaded: LoadedRollout) -> Verdict:
-    """Judge with the causes of earlier attempts at the task, and store the verdict."""
-    rollout, now, policy = loaded.rollout, service.now(), service.policy
+    now = service.now()
+    return _store(service, loaded, _judge(service, loaded, service.policy, now), now)
+
+
+def _store(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float) -> Verdict:
+    """Store a verdict with the advice that follows from earlier attempts at the task.
+
+    Returns:
+        The verdict that stands now.
+    """
+    rollout, policy = loaded.rollout, service.policy
     stored = service.database.verdicts
-    verdict = _judge(service, loaded, policy, now)
     if rollout.task is not None and rollout.attempt:
         earlier = stored.earlier_causes(
             rollout.batch, rollout.task, rollout.attempt, repeat=rollout.repeat
@@ -386,11 +392,10 @@ async def settled_result(service: Service, rollout_id: str) -> dict[str, Any]:
 
     Until what ends later has ended, the verdict is provisional.
     """
-    if service.asks_references:
-        failures, record = await service.run(_asked_or_result, service, rollout_id)
-        if record is not None:
-            return record
-        await service.ask_references(failures, _REFERENCES_S)
+    failures, record = await service.run(_asked_or_result, service, rollout_id)
+    if record is not None:
+        return record
+    await service.ask_references(failures, _REFERENCES_S)
     return await result(service, rollout_id)
 
 
@@ -398,29 +403,28 @@ def _asked_or_result(
     service: Service, rollout_id: str
 ) -> tuple[list[Exchange], dict[str, Any] | None]:
     """Return the failed calls to ask about, else the record: one way to a thread is enough."""
-    failures = _to_ask_about(service, rollout_id)
-    return failures, None if failures else _result(service, rollout_id)
+    loaded, now = load(service, rollout_id), service.now()
+    if loaded.final or loaded.rollout.outcome is None:
+        return [], _result(service, rollout_id)
+    verdict = _judge(service, loaded, service.policy, now)
+    if failures := _to_ask_about(service, loaded.rollout, verdict, now):
+        return failures, None
+    verdict = _store(service, loaded, verdict, now)
+    return [], codec.encode_result(results.result(loaded.rollout, verdict))
 
 
-def _to_ask_about(service: Service, rollout_id: str) -> list[Exchange]:
+def _to_ask_about(
+    service: Service, rollout: RolloutRecord, verdict: Verdict, now: float
+) -> list[Exchange]:
     """Return the failed calls on whose references a verdict hangs, or what is at stake with it."""
-    row = service.database.rollouts.row(rollout_id)
-    if row is None:
+    if not service.asks_references:
         return []
-    untrusted = (row["agents"] or service.policy.agents) == UNTRUSTED
-    staked = any(
-        module.may_be(service.database, row["batch"], service.policy)
-        for _, module in modules("stakes")
-    )
-    if not (untrusted or staked):
-        return []
-    loaded = load(service, rollout_id)
-    rollout = loaded.rollout
-    wanted = {call for call, series in rollout.references.items() if series.running}
+    wanted: set[str] = set()
+    staked = bool(verdict.evidence) and _is_at_stake(service, verdict, now)
+    if staked or (rollout.agents or service.policy.agents) == UNTRUSTED:
+        wanted = {call for call, series in rollout.references.items() if series.running}
     if staked:
-        verdict = _judge(service, loaded, service.policy)
-        if _is_at_stake(service, verdict, service.now()):
-            wanted |= set(verdict.evidence[-1:])
+        wanted |= set(verdict.evidence[-1:])
     return [each for each in rollout.exchanges if each.id in wanted]
 
 

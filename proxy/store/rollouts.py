@@ -25,6 +25,7 @@ from proxy.store.events import write_event
 from proxy.store.tables import (
     BATCH_FACTS,
     IDS,
+    JOINED,
     TERMS,
     PolicyTerms,
     Registered,
@@ -464,12 +465,13 @@ class Rollouts:
     def load_some(self, rollout_ids: Collection[str]) -> dict[str, tuple[Row, RolloutRecord]]:
         """Return the columns of rollouts, and their records with exchanges, by id.
 
-        Calls in flight are included. Beside the columns there is ``change``, the last one that was
-        not judged yet. Of however many rollouts it makes three queries.
+        Calls in flight are included. Beside the columns there are ``change``, the last one that was
+        not judged yet, ``final``, whether it has a final verdict, and what that ``stands_on``. Of
+        however many rollouts it makes three queries.
         """
         named = {"ids": list(rollout_ids)}
         with self._connections.reading() as connection:
-            rows = {row["id"]: row for row in connection.execute(_WITH_CHANGE, named).mappings()}
+            rows = {row["id"]: row for row in connection.execute(_TO_JUDGE, named).mappings()}
             calls = calls_of(connection, rows) if rows else {}
         return {name: (row, record_of(row, calls[name])) for name, row in rows.items()}
 
@@ -503,8 +505,15 @@ _REPORTED = _OWN.add_columns(
     OUTAGE_UNTIL.label("outage_until"),
 ).with_for_update(of=rollouts, key_share=True)
 _LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
-_WITH_CHANGE = select(rollouts, _LAST_CHANGE.scalar_subquery().label("change")).where(
-    rollouts.c.id.in_(IDS)
+_TO_JUDGE = (
+    select(
+        rollouts,
+        _LAST_CHANGE.scalar_subquery().label("change"),
+        verdicts.c.provisional.is_(False).label("final"),
+        verdicts.c.stands_on,
+    )
+    .select_from(JOINED)
+    .where(rollouts.c.id.in_(IDS))
 )
 _UPDATE = update(rollouts).where(rollouts.c.id == bindparam("of"))
 

@@ -337,12 +337,6 @@ class Verdicts:
         with self._connections.reading() as connection:
             return connection.execute(query, given).scalars().all()
 
-    def evidence(self, rollout_ids: Collection[str]) -> dict[str, str | None]:
-        """Return the evidence that final verdicts stand on, by rollout, as JSON text."""
-        with self._connections.reading() as connection:
-            rows = connection.execute(_EVIDENCE, {"ids": list(rollout_ids)})
-            return {row.rollout_id: row.stands_on for row in rows}
-
 
 def _final_query() -> Select[Any]:
     name: BindParameter[str] = bindparam("name")
@@ -367,9 +361,6 @@ def _final_query() -> Select[Any]:
 
 _FINAL = _final_query()  # made once: to make it takes longer than to ask it
 _IS_FINAL = verdicts.c.provisional.is_(False)
-_EVIDENCE = select(verdicts.c.rollout_id, verdicts.c.stands_on).where(
-    verdicts.c.rollout_id.in_(IDS), _IS_FINAL
-)
 _OUTPUT = (
     select(verdicts.c.output_tokens)
     .join(rollouts, rollouts.c.id == verdicts.c.rollout_id)

@@ -6,15 +6,7 @@ Before it opens, the model is asked whose failure it was (`proxy.control.judge`)
 from __future__ import annotations
 
 from classifier import breakers
-from classifier.verdicts import Policy
-from proxy.store.database import Database
 from proxy.store.verdicts import Judged
-
-
-def may_be(database: Database, batch: str | None, policy: Policy) -> bool:
-    """Return True if the next verdict in a batch may open a breaker."""
-    states = [] if batch is None else database.breakers.of_batch(batch)
-    return policy.breaker_threshold == 1 or any(map(breakers.about_to_open, states))
 
 
 def is_at(judged: Judged) -> bool:

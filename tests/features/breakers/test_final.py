@@ -51,10 +51,6 @@ def _of_no_batch(said: Judged) -> Any:
 
 
 def test_a_breaker_hangs_on_the_verdict_that_completes_its_streak(database: Database) -> None:
-    policy = Policy(breaker_threshold=2)
-    assert not stakes.may_be(database, "b", policy)
     assert not stakes.is_at(judged(database, "r1", now=1.0))
     feed(database, "r1", now=1.0)
-    assert stakes.may_be(database, "b", policy)
     assert stakes.is_at(judged(database, "r2", now=2.0))
-    assert stakes.may_be(database, None, Policy(breaker_threshold=1)), "any may be the first"

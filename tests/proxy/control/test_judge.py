@@ -21,7 +21,7 @@ from classifier.codec import encode_verdict
 from classifier.records import UNATTRIBUTED, RolloutRecord
 from classifier.verdicts import Policy
 from proxy.control import judge, rollouts
-from proxy.control.evidence import LONGEST_S, NEIGHBOURS, KeptEvidence, with_evidence
+from proxy.control.evidence import LONGEST_S, NEIGHBOURS, with_evidence
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
@@ -487,9 +487,9 @@ def test_bounded_rows_are_read_around_the_last_failures(database_url: str) -> No
     found = NEIGHBOURS.load(doubting, failing).neighbours
     assert set(found) == {f"f{n}" for n in range(10, 30)}
     assert found["f10"].answered == 13  # of those before, one ended within a minute
-    running, kept = replace(failing, outcome=None), KeptEvidence(database, ["r1"])
-    assert with_evidence(trusting, running, kept) is running
-    assert with_evidence(doubting, running, kept).neighbours
+    running = replace(failing, outcome=None)
+    assert with_evidence(trusting, running, None) is running
+    assert with_evidence(doubting, running, None).neighbours
     database.close()
 
 
