@@ -16,9 +16,8 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from multiprocessing import connection, parent_process
-from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -31,11 +30,12 @@ from proxy.app import Application, control_auth, spill_place
 from proxy.control.queries import version
 from proxy.feature import announcements, only_module
 from proxy.relay.relay import Relay
+from proxy.server.admin_token import make_token, token_file
 from proxy.server.background import LEAVING, tune_process
 from proxy.serving import ProtocolOf, StartError, around_processes, check, connections
 from proxy.settings import PREFIX, Settings, load, sources
-from proxy.store.admin.location import place
-from proxy.store.database import Database, url_of
+from proxy.store.admin.location import denial, place, sqlite_file
+from proxy.store.database import Database
 from proxy.store.errors import BadUrl, StoreError, UnusableDatabase
 from proxy.telemetry.logs import Log
 
@@ -197,15 +197,11 @@ def _end_with_parent() -> None:
 # --- admin token made by the service, and sign-in links ----------------------------------------
 
 
-FILE = "admin-token"
 _SETTING = PREFIX + "ADMIN_TOKEN_FILE"
 
 
 def find_admin_token(environment: MutableMapping[str, str], *, make: bool) -> bool | None:
     """Name the token's file in the environment, for this process and its workers.
-
-    The file is the one that they name, else
-    `admin-token` in the SQLite file's folder, with PostgreSQL in the working directory.
 
     Arguments:
         make: make the file where it is missing, with a token of 256 random bits.
@@ -221,46 +217,11 @@ def find_admin_token(environment: MutableMapping[str, str], *, make: bool) -> bo
     given = {**file, **env}
     if given.get("admin_token"):
         return None
-    path = Path(str(given.get("admin_token_file") or _folder(given) / FILE))
-    made = make and _make(path)
+    path = token_file(given)
+    made = make and make_token(path)
     if path.exists():
         environment[_SETTING] = str(path)
     return made
-
-
-def _folder(given: Mapping[str, object]) -> Path:
-    url = str(given.get("database_url") or Settings.model_fields["database_url"].default)
-    try:
-        parsed = url_of(url)
-    except BadUrl:  # as the start will say
-        return Path()
-    named = parsed.database if parsed.get_backend_name() == "sqlite" else None
-    return Path(named).parent if named else Path()
-
-
-def _make(path: Path) -> bool:
-    """Make the file whole or not at all; return whether this process was the one that made it.
-
-    It belongs to the owner of its folder, so that what root makes the service can read.
-    """
-    if path.exists():  # also where its folder is mounted for reading only
-        return False
-    part = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(secrets.token_urlsafe(32) + "\n")
-            file.flush()
-            os.fsync(descriptor)
-            if os.geteuid() == 0:
-                owner = path.parent.stat()
-                os.fchown(descriptor, owner.st_uid, owner.st_gid)
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(part)
-            return True
-        return False
-    finally:
-        part.unlink()
 
 
 def sign_in_link(database: Database, settings: Settings, *, port: int) -> str:
@@ -518,8 +479,11 @@ def _database(settings: Settings) -> Iterator[Database]:
         raise StartError(str(error)) from None
     except StoreError as error:
         where = place(settings.database_url)
-        hint = "; its folder must be writable, or --database FILE names another"
         message = f"cannot open the database {where!r} for writing: {error}"
+        file = sqlite_file(settings.database_url)
+        if file is not None and (why := denial(file)):
+            raise StartError(f"{message}: {why}") from None
+        hint = "; its folder must be writable, or --database FILE names another"
         raise StartError(message + (hint if "unable to open" in message else "")) from None
     finally:
         database.close()

@@ -107,9 +107,11 @@ def _find_token(*, make: bool) -> bool | None:
     except SettingsError as error:
         fail(str(error), 2)
     except OSError as error:
-        folder = Path(error.filename or ".").absolute().parent
+        from proxy.store.admin.location import denial  # noqa: PLC0415
+
+        file = Path(error.filename or ".").absolute()
         fail(
-            f"cannot make the admin token in {folder}: {error.strerror}; set TRUEZERO_ADMIN_TOKEN, "
-            "or TRUEZERO_ADMIN_TOKEN_FILE to a file elsewhere",
+            f"cannot make the admin token in {file.parent}: {denial(file) or error.strerror}; set "
+            "TRUEZERO_ADMIN_TOKEN, or TRUEZERO_ADMIN_TOKEN_FILE to a file elsewhere",
             1,
         )

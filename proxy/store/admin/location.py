@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import pwd
+import stat
 from pathlib import Path
 
 from proxy.store.database import url_of
@@ -21,3 +24,38 @@ def sqlite_file(url: str) -> Path | None:
     if whole.get_backend_name() != "sqlite":
         return None
     return Path(whole.database or ":memory:")
+
+
+def denial(file: Path) -> str | None:
+    """Say who owns what keeps this process from writing a file, and who it runs as.
+
+    Arguments:
+        file: a file that may be missing; then its folder alone matters.
+
+    Returns:
+        A clause for a message; None if the file and its folder can be written.
+    """
+    whole = file.absolute()
+    for path, needed in ((whole.parent, os.W_OK | os.X_OK), (whole, os.R_OK | os.W_OK)):
+        effective = os.access in os.supports_effective_ids
+        if path.exists() and not os.access(path, needed, effective_ids=effective):
+            return _owners(path)
+    return None
+
+
+def _owners(path: Path) -> str:
+    if os.statvfs(path).f_flag & os.ST_RDONLY:
+        return f"{path} is on a file system that is mounted read-only"
+    found, us = path.stat(), os.geteuid()
+    mode = f"{stat.S_IMODE(found.st_mode):o}"
+    return (
+        f"{path} belongs to {_user(found.st_uid)} with mode {mode}, and truezero runs as "
+        f"{_user(us)}: let uid {us} write it, or name another place"
+    )
+
+
+def _user(uid: int) -> str:
+    try:
+        return f"uid {uid} ({pwd.getpwuid(uid).pw_name})"
+    except KeyError:  # a container knows few of them
+        return f"uid {uid}"
