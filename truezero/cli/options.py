@@ -26,14 +26,23 @@ MOST = 10  # lines of a list, unless all are asked for
 
 FILE = click.Path(path_type=Path)  # whose existence is the command's to check
 
+
+def _shown_token(context: click.Context, _: click.Parameter, given: str | None) -> str | None:
+    """Return the token that was given, else the one that a service here keeps."""
+    from truezero.cli.kept_token import kept_token  # noqa: PLC0415  most have one, or need none
+
+    return given or kept_token(context.params.get("url"), os.environ)
+
+
 _url_option = click.option(
-    "--url", envvar="TRUEZERO_URL", show_envvar=True, help="Address of the service."
+    "--url", envvar="TRUEZERO_URL", show_envvar=True, is_eager=True, help="Address of the service."
 )
 _token_option = click.option(
     "--token",
     envvar="TRUEZERO_ADMIN_TOKEN",
     show_envvar=True,
-    help="Admin token of the service.",
+    callback=_shown_token,
+    help="Admin token of the service.  [default: what `truezero token` prints here]",
 )
 _database_option = click.option(
     "--database",

@@ -20,6 +20,7 @@ from truezero.sdk.addresses import (
     ROLLOUTS,
     check_version,
     client_headers,
+    is_on_loopback,
     of_batch,
     of_rollout,
     present,
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 30.0
 _PAGE = 1000  # rollouts a request
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class Record(dict[str, Any]):
@@ -169,10 +169,10 @@ def is_direct(url: str | None) -> bool:
         parts = urlsplit(service_url(url))
         if parts.username is not None or not (parts.port or 0) >= 0:
             return False
+        if is_on_loopback(url):
+            return True
     except ValueError:  # a port that is no number
         return False
-    if parts.hostname in _LOOPBACK:
-        return True
     from urllib.request import getproxies  # noqa: PLC0415  only a service elsewhere needs it
 
     return getproxies().keys().isdisjoint(("http", "https", "all"))

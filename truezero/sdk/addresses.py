@@ -7,11 +7,12 @@ import re
 from functools import cache
 from importlib import metadata
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from truezero.sdk.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ROLLOUTS = "/rollouts"
 BATCHES = "/batches"
 EXPORT = "/rollouts/export"
@@ -34,6 +35,16 @@ def service_url(url: str | None) -> str:
         f"set TRUEZERO_URL to the whole URL{mended}",
         code="bad_url",
     )
+
+
+def is_on_loopback(url: str | None) -> bool:
+    """Return True if the service's address names this machine.
+
+    Raises:
+        ServiceError: ``bad_url`` as ``service_url``.
+        ValueError: the address cannot be parsed.
+    """
+    return urlsplit(service_url(url)).hostname in _LOOPBACK
 
 
 def client_headers(token: str | None) -> dict[str, str]:
