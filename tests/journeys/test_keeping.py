@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import sqlite3
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -88,6 +91,41 @@ def test_a_restored_backup_is_served_and_its_calls_in_flight_are_lost(
         endings = {call["ending"] for n in range(4) for call in service.exchanges(f"r{n}")}
         assert "complete" in endings
         assert endings <= {"complete", "lost"}
+
+
+def restoring() -> tuple[list[str], str]:
+    """The command that the page has the service's container run, and the file that it reads."""
+    page = (ROOT / "docs/guides/self-hosting.md").read_text("utf-8")
+    shown = re.search(r"<!-- restore -->\n```sh\n(.*?)```", page, re.DOTALL)
+    assert shown is not None, "docs/guides/self-hosting.md shows how nothing is restored"
+    stop, run, start = shown[1].replace("\\\n", " ").splitlines()
+    assert (stop, start) == ("docker compose stop", "docker compose start")
+    command, _, given = run.partition(" < ")
+    words = shlex.split(command)
+    at = words.index("--entrypoint")
+    assert words[at + 2] == "truezero"  # the service of docker-compose.yml
+    return [words[at + 1], *words[at + 3 :]], given
+
+
+@pytest.mark.slow
+def test_what_the_page_runs_in_the_container_restores_its_backup(
+    provider: Provider, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    kept = {"DATABASE_URL": str(data / "truezero.db")}
+    restore, backup = restoring()
+    with Service(data, provider.url, **kept) as service:
+        service.register(id="before")
+        truezero("db", "backup", str(tmp_path / backup), "--database", kept["DATABASE_URL"])
+        service.register(id="after")
+    with (tmp_path / backup).open("rb") as given:
+        subprocess.run(restore, cwd=data, stdin=given, check=True)
+    with Service(data, provider.url, **kept) as service:
+        assert service.verdict("before")["rollout_id"] == "before"
+        assert service.http.get("/rollouts/after/verdict").status_code == 404
+    assert (data / "truezero.db").stat().st_mode & 0o077 == 0, "it holds secrets"
+    assert (data / "replaced" / "truezero.db").exists()
 
 
 @pytest.mark.parametrize(
