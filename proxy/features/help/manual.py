@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import NamedTuple
 
@@ -175,6 +176,35 @@ def _split(text: str) -> Iterator[tuple[str, str, str]]:
         used[slug] += 1
         lines, terms = [], False
     yield heading, anchor, "\n".join(lines)
+
+
+# --- the index for language models ---------------------------------------------------------------
+
+
+def llms_text(docs: Path) -> str:
+    """Return the contents as llms.txt: each page's link, and the sentence that it begins with.
+
+    The form is https://llmstxt.org's: a heading, a quote, and lists of links below headings.
+    """
+    lines = ["# truezero", "", f"> {metadata('truezero')['summary']}"]
+    for section, entries in CONTENTS:
+        lines += ["", f"## {section or 'Start here'}", ""]
+        for label, file in entries:
+            sentence = _first_sentence((docs / file).read_text("utf-8"))
+            lines.append(f"- [{label}]({address(file)}){f': {sentence}' if sentence else ''}")
+    return "\n".join(lines) + "\n"
+
+
+_NO_PROSE = ("#", "<", "!", "|", "```", "    ")  # heading, comment, picture, table, code
+
+
+def _first_sentence(page: str) -> str:
+    """Return the first sentence of a page's prose, without markup; empty if it has none."""
+    for paragraph in page.split("\n\n"):
+        if paragraph and not paragraph.startswith(_NO_PROSE):
+            plain = _MARKUP.sub(lambda match: match[1] or "", paragraph)
+            return re.split(r"(?<=[.:?]) (?=[A-Z])", " ".join(plain.split()), maxsplit=1)[0]
+    return ""
 
 
 # --- what a search finds -------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit, urlunsplit
 from fastapi import APIRouter, Request, Response
 
 from proxy.control.queries import run_in_thread
-from proxy.features.help.manual import CONTENTS, START, address, folder, sections_with
+from proxy.features.help.manual import CONTENTS, START, address, folder, llms_text, sections_with
 from proxy.routing.errors import Refusal
 from proxy.web import render
 from proxy.web.context import Context, Name, PageRoute, Text, redirect
@@ -47,6 +47,11 @@ def manual_router(docs: Path | None = None) -> APIRouter:
     @routes.get("/help")
     async def start() -> Response:
         return redirect(address(START))
+
+    @routes.get("/help/llms.txt")
+    async def for_models() -> Response:
+        text = await run_in_thread(llms_text, place)
+        return Response(text, media_type="text/markdown; charset=utf-8", headers=render.HEADERS)
 
     @routes.get("/docs")
     async def rest() -> Response:

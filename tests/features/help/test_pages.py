@@ -20,7 +20,7 @@ from tests.proxy.conftest import Services
 from tests.proxy.web.test_compression import (
     test_a_page_is_the_same_in_fewer_bytes as same_in_fewer_bytes,
 )
-from tests.proxy.web.test_pages import BROWSER, DEAD, PAGES, guarded, page, play, sign_in
+from tests.proxy.web.test_pages import BROWSER, DEAD, PAGES, TOKEN, guarded, page, play, sign_in
 
 __all__ = ["guarded"]
 
@@ -44,6 +44,31 @@ def test_help_is_there_from_a_checkout_and_leads_to_its_first_page(service: Serv
         assert '<a href="/ui/help/index.md" aria-current="page">Start</a>' in page.text
         assert "data-live" not in page.text, "nothing of it changes"
         assert "style-src 'self';" in page.headers["content-security-policy"]
+
+
+def test_llms_txt_lists_every_page_in_the_form_that_models_read(service: Service) -> None:
+    answer = service.http.get("/help/llms.txt")
+    assert answer.headers["content-type"] == "text/markdown; charset=utf-8"
+    title, quote, *sections = answer.text.rstrip("\n").split("\n\n")
+    assert title == "# truezero" and re.fullmatch(r"> \w.+", quote)  # https://llmstxt.org
+    heads, lists = sections[::2], sections[1::2]
+    assert all(re.fullmatch(r"## [\w ]+", head) for head in heads)
+    entries = [
+        re.fullmatch(r"- \[([^\]]+)\]\(([^)\s]+)\)(: \S.*)?", line)
+        for items in lists
+        for line in items.splitlines()
+    ]
+    found = [(entry[1], entry[2]) for entry in entries if entry]
+    index = [(label, manual.address(file)) for _, of in manual.CONTENTS for label, file in of]
+    assert found == index and len(entries) == len(index)
+    assert sum(bool(entry and entry[3]) for entry in entries) > len(index) - 5, "most say a word"
+    assert service.http.get(found[0][1]).status_code == 200
+
+
+def test_llms_txt_is_for_those_who_may_read_help(guarded: Service) -> None:
+    assert "# truezero" not in guarded.http.get("/help/llms.txt").text
+    guarded.http.headers["authorization"] = f"Bearer {TOKEN}"
+    assert guarded.http.get("/help/llms.txt").status_code == 200
 
 
 @pytest.mark.slow
