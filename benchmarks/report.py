@@ -48,10 +48,10 @@ NAMES = {
     "direct": "no proxy",
 }
 
+_COMMAND = "`make peers compiled bench`"
 _HEAD = """# What the relay costs
 
-Repeat it with `make peers compiled bench`, which first says what is missing; all rounds are in
-[benchmarks.json](benchmarks.json). The board alone, in five minutes:
+All rounds are in [benchmarks.json](benchmarks.json). The board alone, in five minutes:
 `make bench ARGS='--rounds 2 --seconds 1 --only exchange added chunk counts'`.
 
 ![CPU time of an exchange and of a chunk, beside other proxies](benchmarks.svg)
@@ -73,8 +73,6 @@ _HOW = """## How it was measured
   in place of 200.
 - A chunk is an SSE event of 200 bytes, 100 a second and stream. Of 1,000 streams each has a chunk
   every 100 ms, of 5,000 and 9,000 one every second.
-- Of new connections, 5,000 are opened every second, 4,000 at once at most, one request each.
-- Verdicts and summaries are computed without HTTP (`python -m benchmarks.verdicts`).
 """
 
 
@@ -87,6 +85,7 @@ class Results:
     problems: Sequence[str] = ()
     others_percent: float = 0.0
     absent: Mapping[str, str] = field(default_factory=dict)  # who does not run there, and why
+    measured: str | None = None  # a date, or the first and the last
 
     @property
     def where(self) -> tuple[object, ...]:
@@ -122,7 +121,16 @@ def read(files: Sequence[Path]) -> Results:
         problems=[problem for each in found for problem in each.get("problems", ())],
         others_percent=max(each.get("others_percent", 0.0) for each in found),
         absent={name: why for each in found for name, why in each.get("absent", {}).items()},
+        measured=_days([each["measured"] for each in found if "measured" in each]),
     )
+
+
+def _days(measured: Sequence[str]) -> str | None:
+    """Return the day, or the first and the last of several; None if none is known."""
+    if not measured:
+        return None
+    first, last = min(measured), max(measured)
+    return first if first == last else f"{first} to {last}"
 
 
 def published(data: Path = DATA) -> list[Results]:
@@ -135,6 +143,7 @@ def published(data: Path = DATA) -> list[Results]:
             problems=each["problems"],
             others_percent=each["others_percent"],
             absent=each["absent"],
+            measured=each.get("measured"),
         )
         for each in told
     ]
@@ -160,9 +169,12 @@ def _problems(results: Results) -> list[str]:
 
 
 def _machines(everywhere: Sequence[Results]) -> str:
-    """Return a line for each machine, with the name of its column."""
-    lines = [f"- **{_name(at)}**: {_machine(each)}" for at, each in enumerate(everywhere)]
-    return "\n".join(["## Machines", "", *lines])
+    """Return a row for each machine, with the name of its column."""
+    rows = [
+        f"| {each.measured or 'unknown'} | **{_name(at)}**: {_machine(each)} | {_COMMAND} |"
+        for at, each in enumerate(everywhere)
+    ]
+    return "\n".join(["| measured | machine | command |", "|---|---|---|", *rows])
 
 
 def _name(at: int) -> str:
@@ -267,6 +279,7 @@ def _rounded(value: Any) -> Any:
 def _data(results: Results) -> dict[str, object]:
     return {
         "machine": results.machine,
+        "measured": results.measured,
         "problems": list(results.problems),
         "others_percent": results.others_percent,
         "absent": dict(results.absent),

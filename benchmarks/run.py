@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks import gateways, machine, peers, preflight, subjects
@@ -76,6 +77,7 @@ class Run:
 
     about: dict[str, object]
     others_percent: float  # of the machine's CPU, taken by other programs before the run
+    measured: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d}")
     rounds: Rounds = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)  # who does not run, and why
@@ -85,6 +87,7 @@ class Run:
         self.rounds.setdefault(name, []).extend(rounds)
         found = {
             "machine": self.about,
+            "measured": self.measured,
             "others_percent": self.others_percent,
             "problems": self.problems,
             "absent": self.absent,

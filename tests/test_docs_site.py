@@ -131,6 +131,38 @@ def readme_shell() -> str:
     return "\n".join(code for kind, code in _FENCE.findall(text) if kind == "sh")
 
 
+# --- measurements --------------------------------------------------------------------------
+
+
+MEASURED = sorted((DOCS / "measurements").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", MEASURED, ids=lambda page: page.name)
+def test_each_page_of_measurements_says_when_where_and_by_which_command(page: Path) -> None:
+    rows = [
+        row.strip("| ").split(" | ")
+        for table in re.findall(
+            r"^\| measured \| machine \| command \|\n.*\n((?:\|.*\n)+)", TEXTS[page], re.MULTILINE
+        )
+        for row in table.splitlines()
+    ]
+    assert rows
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    commands = 0
+    for when, machine, how in rows:
+        assert re.match(r"\d{4}-\d{2}-\d{2}\b", when), when
+        assert machine, when
+        for words in map(str.split, re.findall(r"`([^`]+)`", how)):
+            commands += 1
+            if words[0] == "make":
+                assert words[1] in targets, how
+            else:
+                assert words[:2] == ["python", "-m"], how
+                module = ROOT / words[2].replace(".", "/")
+                assert module.with_suffix(".py").exists() or (module / "__main__.py").exists(), how
+    assert commands
+
+
 # --- troubleshooting -----------------------------------------------------------------------
 
 

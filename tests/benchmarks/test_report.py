@@ -82,7 +82,7 @@ def test_an_unknown_number_is_no_zero() -> None:
 def test_the_page_names_versions_and_who_was_not_there() -> None:
     said = page(results())
     assert "| nginx | 1.22.1 |" in said
-    assert "- **machine 1**: python CPython 3.11.2, cores 2\n" in said
+    assert "| unknown | **machine 1**: python CPython 3.11.2, cores 2 | `make peers" in said
     assert "| LiteLLM |  | 7,200 | 288 | – |" in said
     assert "| Portkey | not run: nobody asked for it in this run |" in said
 
@@ -117,13 +117,22 @@ def test_what_the_kernel_takes_of_a_goal_stands_where_it_is_not_reached() -> Non
     assert "Why goals" not in page(results())  # not measured
 
 
+def test_results_of_several_days_say_the_first_and_the_last(tmp_path: Path) -> None:
+    days = ("2026-11-23", "2026-11-22", "2026-11-23")
+    files = [tmp_path / f"{n}.json" for n, _ in enumerate(days)]
+    for file, day in zip(files, days, strict=True):
+        file.write_text(json.dumps({"machine": MACHINE, "measured": day, "rounds": {}}))
+    assert read(files).measured == "2026-11-22 to 2026-11-23"
+    assert read(files[:1]).measured == "2026-11-23"
+
+
 def test_each_machine_has_a_column_of_goals() -> None:
-    other = Results(machine={"processor": "Z80", "python": "3.12"}, rounds={
+    other = Results(machine={"processor": "Z80", "python": "3.12"}, measured="2026-11-22", rounds={
         "exchange": [{"truezero": {"cpu_us": 70.0}, "nginx": {"cpu_us": 10.0}}],
     })  # fmt: skip
     said = page(results(), [other])
     assert "| figure | goal | machine 1 | machine 2 |" in said
-    assert "- **machine 2**: processor Z80, python 3.12\n" in said
+    assert "| 2026-11-22 | **machine 2**: processor Z80, python 3.12 |" in said
     assert "| µs CPU per 1.5 kB exchange | ≤ 2.5 × nginx | 2.4 / **4.4** | **7** |" in said
     assert said.count("## The board") == 1, "the other's is in the JSON"
     assert results().where != other.where

@@ -11,6 +11,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -348,12 +349,15 @@ SCENARIOS: tuple[Scenario, ...] = tuple(_scenarios())
 
 _HEAD = """# The word of a lane: how soon, and how often wrong
 
-{outages} scripted outages, {own} scripts of what agents do, and {calm:,} calm hours, on a simulated
-clock with fixed seeds (`python -m tests.classifier.outages`). In each script a model is called 30
-times a minute by 16 rollouts, unless its line says otherwise. An answer takes 8 s in the median, a
-failure less than one; 1 % of the calls fail now and then, and 2 % are requests of agents that are
-rejected. A lane is looked at every 5 s. The calm hours have 0.5 to 60 calls a minute, one or two
-keys and one to three servers, and are looked at every minute.
+| measured | machine | command |
+|---|---|---|
+| {when} | any: a simulated clock and fixed seeds | `python -m tests.classifier.outages` |
+
+{outages} scripted outages, {own} scripts of what agents do, and {calm:,} calm hours. In each script
+a model is called 30 times a minute by 16 rollouts, unless its line says otherwise. An answer takes
+8 s in the median, a failure less than one; 1 % of the calls fail now and then, and 2 % are requests
+of agents that are rejected. A lane is looked at every 5 s. The calm hours have 0.5 to 60 calls a
+minute, one or two keys and one to three servers, and are looked at every minute.
 
 - False alarms: **{alarms}** in {calm:,} calm hours with {calls:,} calls, **{early}** in the calm
   before the outages.
@@ -374,7 +378,8 @@ def page(calm_hours: int = CALM_HOURS) -> str:
         lines.append(_line(scenario, found))
     calls, alarms = calm_alarms(calm_hours)
     own = sum(scenario.cause is None for scenario in SCENARIOS)
-    head = _HEAD.format(outages=len(SCENARIOS) - own, calm=calm_hours, alarms=alarms or "none",
+    head = _HEAD.format(when=f"{datetime.now(UTC):%Y-%m-%d}", outages=len(SCENARIOS) - own,
+                        calm=calm_hours, alarms=alarms or "none",
                         calls=calls, early=early or "none", agents=agents or "none",
                         own=own)  # fmt: skip
     return head + "\n".join(lines) + "\n"
