@@ -37,10 +37,21 @@ def snippets(language: str) -> Iterator[tuple[str, str]]:
                 yield page.relative_to(DOCS).as_posix(), code
 
 
-def test_the_start_page_leads_to_every_guide() -> None:
-    guides = {f"guides/{page.name}" for page in PAGES if page.parent.name == "guides"}
-    assert len(guides) > 15
-    assert guides <= set(links(TEXTS[DOCS / "index.md"]))
+def test_five_pages_are_the_path_of_each_reader() -> None:
+    _, _, paths = TEXTS[DOCS / "index.md"].partition("| you | read, in this order |\n|---|---|\n")
+    rows = [row.strip("| ").split(" | ") for row in paths.partition("\n\n")[0].splitlines()]
+    assert len(rows) == 5
+    for reader, path in rows:
+        pages = [DOCS / link for link in links(path)]
+        pages += [ROOT / named for named in re.findall(r"`([\w./-]+)`", path)]
+        assert len({page.resolve() for page in pages if page.exists()}) == 5, reader
+
+
+def test_the_start_page_leads_to_every_page() -> None:
+    read = [page for page in PAGES if not page.is_relative_to(DOCS / LEFT_OUT)]
+    assert {page.relative_to(DOCS).as_posix() for page in read} - {"index.md"} <= set(
+        links(TEXTS[DOCS / "index.md"])
+    )
 
 
 def test_every_link_of_the_files_beside_the_documentation_leads_somewhere() -> None:
