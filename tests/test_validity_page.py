@@ -1,4 +1,4 @@
-"""``docs/concepts/validity.md`` matches the checks, the situations and what judging finds."""
+"""``docs/concepts/validity.md`` matches the checks and what judging finds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from classifier.validity import CHECKS
-from tests.situations.table import SITUATIONS
 from tests.test_docs import verdict_on
 
 PAGE = Path(__file__).parent.parent / "docs" / "concepts" / "validity.md"
@@ -41,11 +40,3 @@ def test_every_example_is_found_as_the_page_says() -> None:
         found = [f"`{each.check} {each.level.value}`" for each in verdict.validity]
         assert verdict.health.value == "healthy", calls
         assert finding in (found or ["`none`"]), (calls, found)
-
-
-def test_every_situation_has_its_row() -> None:
-    rows = TABLES["situation, finding here"]
-    assert [(row[0], row[1]) for row in rows] == [
-        (f"`{each.name}`", f"`{each.expected.check}`" if each.expected else "–")
-        for each in SITUATIONS
-    ]
