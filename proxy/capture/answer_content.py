@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any
 
-import orjson
-
 from classifier.error_texts import reads_as
 from classifier.verdicts import Subcategory
 from proxy.capture.request import CapturedRequest
+from proxy.wire import libraries
 from proxy.wire.dialect import Payload, ResponseFacts
 from proxy.wire.response import ResponseReader
 
@@ -98,4 +97,4 @@ def _call(holder: Payload) -> Iterator[str]:
 def _written(arguments: object) -> str:
     if isinstance(arguments, str):
         return arguments
-    return orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS).decode()
+    return libraries.sorted_dumps(arguments).decode()

@@ -12,10 +12,9 @@ import zlib
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-import brotli
-import zstandard
+from proxy.wire import libraries
 
 
 class Unreadable(Exception):
@@ -80,14 +79,14 @@ class _Zlib:
 class _Brotli:
     __slots__ = ("_inner",)
 
-    def __init__(self) -> None:
-        self._inner = brotli.Decompressor()
+    def __init__(self, decompressor: Callable[[], Any]) -> None:
+        self._inner = decompressor()
 
     @property
     def whole(self) -> bool:
         try:
             return bool(self._inner.is_finished())
-        except brotli.error:  # after bytes that are no brotli it does not even say
+        except libraries.BrotliError:  # after bytes that are no brotli it does not even say
             return False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -102,10 +101,11 @@ class _Brotli:
 class _Zstd:
     """Any number of frames, one after another (RFC 8878 §3.1)."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("_decompressor", "_inner")
 
-    def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor().decompressobj()
+    def __init__(self, decompressor: Callable[[], Any]) -> None:
+        self._decompressor = decompressor
+        self._inner = decompressor().decompressobj()
 
     @property
     def whole(self) -> bool:
@@ -114,7 +114,7 @@ class _Zstd:
     def feed(self, data: bytes) -> Iterator[bytes]:
         while data:
             if self._inner.eof:
-                self._inner = zstandard.ZstdDecompressor().decompressobj()
+                self._inner = self._decompressor().decompressobj()
             plain = self._inner.decompress(data)
             for start in range(0, len(plain) or 1, _STEP):
                 yield plain[start : start + _STEP]
@@ -127,10 +127,10 @@ def _undo(name: bytes) -> _Undo | None:
             return _Zlib(16 + zlib.MAX_WBITS)
         case b"deflate":
             return _Zlib(zlib.MAX_WBITS, raw_allowed=True)
-        case b"br":
-            return _Brotli()
-        case b"zstd":
-            return _Zstd()
+        case b"br" if libraries.brotli_decompressor is not None:
+            return _Brotli(libraries.brotli_decompressor)
+        case b"zstd" if libraries.zstd_decompressor is not None:
+            return _Zstd(libraries.zstd_decompressor)
         case _:
             return None
 
@@ -270,7 +270,7 @@ class Decoder:
                 else:
                     plain.append(piece)
                     left -= max(len(piece), _LEAST)
-        except (zlib.error, brotli.error, zstandard.ZstdError) as error:
+        except (zlib.error, libraries.BrotliError, libraries.ZstdError) as error:
             raise Unreadable("the body is not in its content encoding") from error
         return b"".join(plain)
 

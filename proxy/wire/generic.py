@@ -17,9 +17,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-import orjson
-
-from proxy.wire import jobs, usage
+from proxy.wire import jobs, libraries, usage
 from proxy.wire.dialect import (
     NAME_LIMIT,
     Dialect,
@@ -564,8 +562,8 @@ def beginning(body: bytes) -> object:
             whole = match.start()
         before = token
     try:
-        return orjson.loads(start[:whole] + b"".join(reversed(open_)))
-    except orjson.JSONDecodeError:
+        return libraries.loads(start[:whole] + b"".join(reversed(open_)))
+    except libraries.JSONDecodeError:
         return None
 
 
@@ -586,8 +584,8 @@ def ending(body: bytes) -> list[Payload]:
     documents = []
     for text in events[-_ITEMS:]:
         try:
-            documents.append(part(orjson.loads(text)))
-        except orjson.JSONDecodeError:
+            documents.append(part(libraries.loads(text)))
+        except libraries.JSONDecodeError:
             continue
     return documents
 

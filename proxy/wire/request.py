@@ -9,8 +9,7 @@ from functools import lru_cache
 from typing import Any, Final, Protocol
 from urllib.parse import parse_qsl
 
-import orjson
-
+from proxy.wire import libraries
 from proxy.wire.dialect import Payload, count, model_name, part, parts
 from proxy.wire.framing import Unreadable, decoder
 
@@ -104,8 +103,8 @@ def in_body(payload: Payload) -> Selected:
 
 def _written(value: object) -> bytes:
     try:
-        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError:  # nested deeper than orjson writes, though it reads it
+        return libraries.sorted_dumps(value)
+    except TypeError:  # nested deeper than orjson writes, though it reads it
         return b"deep"
 
 
@@ -131,8 +130,8 @@ def writes_model_twice(body: bytes, payload: Payload) -> bool:
     if ESCAPE in body:
         body = _ESCAPED.sub(lambda match: bytes((0x60 + int(match[1], 16),)), body)
     try:
-        return body.count(MODEL) > orjson.dumps(payload).count(MODEL)
-    except orjson.JSONEncodeError:  # as above
+        return body.count(MODEL) > libraries.dumps(payload).count(MODEL)
+    except TypeError:  # as above
         return True
 
 
@@ -208,7 +207,7 @@ class RequestReader:
         try:
             undo = decoder(self._encodings, self._limit)
             return part(_parse(undo.feed(body) if undo else body)[0])
-        except (Unreadable, orjson.JSONDecodeError):
+        except (Unreadable, libraries.JSONDecodeError):
             return {}
 
     def discard(self) -> None:
@@ -259,7 +258,7 @@ class RequestReader:
         self.ambiguous = True
         try:
             payload, body = _parse(body)
-        except orjson.JSONDecodeError:
+        except libraries.JSONDecodeError:
             return UNKNOWN
         return self._of_object(payload, body) if isinstance(payload, dict) else UNKNOWN
 
@@ -320,10 +319,10 @@ def _tools(payload: Payload) -> bool:
 def _parse(body: bytes) -> tuple[Any, bytes]:
     """Parse JSON as lenient servers do; return its value, and the strict bytes that hold it."""
     try:
-        return orjson.loads(body), body
-    except orjson.JSONDecodeError:
+        return libraries.loads(body), body
+    except libraries.JSONDecodeError:
         body = _strict(body)
-        return orjson.loads(body), body
+        return libraries.loads(body), body
 
 
 def _strict(body: bytes) -> bytes:

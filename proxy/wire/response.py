@@ -9,11 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-import orjson
-
 from classifier.logical_calls import is_abort
 from classifier.records import Flaw, Kind, ProviderError
-from proxy.wire import jobs, routes
+from proxy.wire import jobs, libraries, routes
 from proxy.wire.dialect import Dialect, Headers, Payload, ResponseFacts, part
 from proxy.wire.framing import (
     Decoder,
@@ -314,8 +312,8 @@ class PayloadReader:
 def parse_json(data: bytes) -> object:
     """Parse JSON; None if it is none."""
     try:
-        return orjson.loads(data)
-    except orjson.JSONDecodeError:
+        return libraries.loads(data)
+    except libraries.JSONDecodeError:
         return _parse_loosely(data)
 
 

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator
 from operator import itemgetter
 from typing import Any, Final
 
-import orjson
-
+from proxy.wire import libraries
 from proxy.wire.dialect import Payload, part, parts
 
 # How the raw call begins, by whose format it is:
@@ -249,8 +248,8 @@ def _quoted(text: str) -> int:
 
 def _parsed(text: str) -> object:
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError:
+        return libraries.loads(text)
+    except libraries.JSONDecodeError:
         return None
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 
-import orjson
-
-from proxy.wire import usage
+from proxy.wire import libraries, usage
 from proxy.wire.dialect import Dialect, Payload, ResponseFacts, joined, part, parts, take_tier
 
 _CALLS = ("tool_use", "toolUse")
@@ -83,7 +81,7 @@ def _native(encoded: object) -> Payload:
     if not isinstance(encoded, str):
         return {}
     try:
-        return part(orjson.loads(base64.b64decode(encoded, validate=True)))
+        return part(libraries.loads(base64.b64decode(encoded, validate=True)))
     except ValueError:  # no base64, or no JSON
         return {}
 
