@@ -303,7 +303,7 @@ def test_a_text_inside_a_help_page_is_found_with_its_section_and_its_page(
     first = re.search(r'<a href="/ui/help/[^"]+">.*?<span class="under">([^<]+)', html, re.DOTALL)
     assert first is not None
     assert "rollouts for which it is unknown come last" in first[1], "as it is written"
-    html = page(service, "/ui/find", q="SIGHUP finish calls")
+    html = page(service, "/ui/find", q="SIGHUP calls finish")
     hits = re.findall(
         r'<a href="(/ui/help/[^"#]+#[^"]+)"><span class="tag">help</span> ([^<]+)'
         r'<span class="quiet">([^<]+)</span><span class="under">([^<]+)</span>', html
