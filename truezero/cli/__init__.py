@@ -15,6 +15,28 @@ import click
 # By heading: each command's name, its function below `truezero.cli`, and the first sentence of
 # its help, which `truezero --help` prints without loading it.
 COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "Start": {
+        "demo": (
+            "demo:demo",
+            "Run sample agents against a provider that fails in known ways, and judge them.",
+        ),
+        "serve": (
+            "serve:serve",
+            "Run the proxy and its REST API.",
+        ),
+        "run": (
+            "run:run",
+            "Run an agent and report whether its model was reached.",
+        ),
+        "check": (
+            "check:check",
+            "Check that a batch is a valid measurement; exit code 1 and the reasons if it is not.",
+        ),
+        "audit": (
+            "audit:audit",
+            "Find false zeros among finished runs of other harnesses; no service is needed.",
+        ),
+    },
     "Look": {
         "list": (
             "listing:rollouts",
@@ -32,10 +54,6 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "batch:batch",
             "Print a batch's scores, coverage, failure causes and rollouts to run again.",
         ),
-        "check": (
-            "check:check",
-            "Check that a batch is a valid measurement; exit code 1 and the reasons if it is not.",
-        ),
         "groups": (
             "groups:groups",
             "Print a batch's rollouts by task: measured, to run again, to drop.",
@@ -44,23 +62,17 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "compare:compare",
             "Compare two batches task by task: fixed, broken, not measured.",
         ),
-        "rerun": (
-            "rerun:rerun",
-            "List what to run again: now, once its cause is fixed, or after a look.",
+        "watch": (
+            "watch:watch",
+            "Follow a batch live; stop with Ctrl-C.",
         ),
-        "watch": ("watch:watch", "Follow a batch live; stop with Ctrl-C."),
         "status": (
             "status:status",
             "Print how each upstream, model and key is now, in a word with its evidence.",
         ),
-        "breaker": (
-            "breaker:breaker",
-            "Print a batch's breakers: which are open, since when, by what, whom they skipped.",
-        ),
-        "card": ("card:cards", "Print a batch's measurement card: what its score stands on."),
-        "audit": (
-            "audit:audit",
-            "Find false zeros among finished runs of other harnesses; no service is needed.",
+        "card": (
+            "card:cards",
+            "Print a batch's measurement card: what its score stands on.",
         ),
         "classify": (
             "classify:classify",
@@ -71,27 +83,29 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "Mask somebody else's trace: print which of its rollouts are measurements.",
         ),
     },
-    "Run": {
-        "run": ("run:run", "Run an agent and report whether its model was reached."),
-        "drill": (
-            "drills:drill",
-            "Inject each provider failure into an agent and report how it reacts.",
+    "Run again": {
+        "rerun": (
+            "rerun:rerun",
+            "List what to run again: now, once its cause is fixed, or after a look.",
         ),
-        "doctor": (
-            "doctor:doctor",
-            "Check that the proxy is reachable, API keys work and models exist.",
+        "breaker": (
+            "breaker:breaker",
+            "Print a batch's breakers: which are open, since when, by what, whom they skipped.",
         ),
         "outcomes": (
             "outcomes:kept",
             "List the outcomes that could not be delivered, the oldest first.",
         ),
-        "demo": (
-            "demo:demo",
-            "Run sample agents against a provider that fails in known ways, and judge them.",
-        ),
     },
     "Operate": {
-        "serve": ("serve:serve", "Run the proxy and its REST API."),
+        "doctor": (
+            "doctor:doctor",
+            "Check that the proxy is reachable, API keys work and models exist.",
+        ),
+        "drill": (
+            "drills:drill",
+            "Inject each provider failure into an agent and report how it reacts.",
+        ),
         "token": (
             "serve:token",
             "Print the service's admin token, or a sign-in link to its dashboard.",
@@ -108,7 +122,10 @@ COMMANDS: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "prune:prune",
             "Delete batches with no activity for the given period.",
         ),
-        "db": ("db:database_group", "Manage the service's database."),
+        "db": (
+            "db:database_group",
+            "Manage the service's database.",
+        ),
     },
 }
 _INTERRUPTED = 130
