@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -17,6 +15,7 @@ from proxy.control.batches import batch_list
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import Refusal
 from truezero import models
+from truezero.csv_rows import csv_head, csv_lines
 from truezero.models.rollouts import RolloutItem
 
 # --- formats -----------------------------------------------------------------------------------
@@ -30,15 +29,6 @@ Row = dict[str, Any]
 Rows = Sequence[Row]
 
 COLUMNS = tuple(RolloutItem.model_fields)
-_ACTIVE = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-)  # begins of formulas in spreadsheets
 
 
 class Format(NamedTuple):
@@ -106,34 +96,15 @@ def lines(records: Iterable[Row]) -> bytes:
     return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
 
 
-def _csv_head(columns: Sequence[str]) -> bytes:
-    return _csv([columns])
-
-
 def _csv_rows(columns: Sequence[str], rows: Rows) -> bytes:
-    return _csv([_cell(row[name]) for name in columns] for row in rows)
-
-
-def _csv(table: Iterable[Sequence[Any]]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text).writerows(table)
-    return text.getvalue().encode()
-
-
-def _cell(value: Any) -> Any:
-    """Return a value as a cell. Unknown is empty, and a text never begins a formula."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return " ".join(value)
-    return f"'{value}" if isinstance(value, str) and value.startswith(_ACTIVE) else value
+    return csv_lines(columns, rows).encode()
 
 
 FORMATS: Mapping[str, Format] = {
     each.media_type: each
     for each in (
         Format(LINES, "jsonl", lambda _columns: b"", _lines),
-        Format(CSV, "csv", _csv_head, _csv_rows),
+        Format(CSV, "csv", lambda columns: csv_head(columns).encode(), _csv_rows),
     )
 }
 _PAGE = frozenset((JSON, "application/*", "*/*"))

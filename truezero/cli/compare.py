@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from truezero.cli.options import (
     MOST,
     connected,
+    csv_option,
     json_option,
+    print_csv,
     print_json,
     print_page,
     service_options,
@@ -33,6 +35,7 @@ _CHANGES: dict[str, str] = {
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @service_options
+@csv_option
 @json_option
 @click.option(
     "--all", "everything", is_flag=True, help="List every task that differs or was not measured."
@@ -43,21 +46,40 @@ def compare(
     b: str,
     url: str | None,
     token: str | None,
+    as_csv: bool,
     as_json: bool,
     everything: bool,
 ) -> None:
     """Compare two batches task by task: fixed, broken, not measured.
 
     A is the batch to compare with, B the one that is compared. Scores are over the tasks that
-    both measured.
+    both measured. --csv has a line for each task.
     """
     with connected(url, token) as client:
         found = client.compare(a, b)
-    if as_json:
+    if as_csv:
+        print_csv(_CSV, map(_csv_row, found.tasks))
+    elif as_json:
         print_json(found)
     else:
         print_comparison(found, most=None if everything else MOST)
         print_page(client.url, "compare", a=a, b=b)
+
+
+_CSV = (
+    "task", "change", "difference", "score_a", "measured_a", "repeats_a", "score_b", "measured_b",
+    "repeats_b",
+)  # fmt: skip
+
+
+def _csv_row(task: models.TaskChange) -> dict[str, Any]:
+    """Return a task as the page's file has it."""
+    row: dict[str, Any] = {name: getattr(task, name) for name in ("task", "change", "difference")}
+    for letter, side in (("a", task.a), ("b", task.b)):
+        row |= {
+            f"{name}_{letter}": getattr(side, name) for name in ("score", "measured", "repeats")
+        }
+    return row
 
 
 def print_comparison(found: models.BatchComparison, *, most: int | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,7 +11,9 @@ from truezero.cli import gone
 from truezero.cli.options import (
     batch_argument,
     connected,
+    csv_option,
     json_option,
+    print_csv,
     print_json,
     print_page,
     service_options,
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 @click.command()
 @batch_argument
 @service_options
+@csv_option
 @json_option
 @gone.option("--method", type=str, instead="trainers compute advantages")
 @click.option(
@@ -38,17 +41,29 @@ def groups(
     name: str,
     url: str | None,
     token: str | None,
+    as_csv: bool,
     as_json: bool,
     min_valid: int,
 ) -> None:
     """Print a batch's rollouts by task: measured, to run again, to drop."""
     with connected(url, token) as client:
         found = client.groups(name, min_valid=min_valid)
-    if as_json:
+    if as_csv:
+        print_csv(_CSV, map(_csv_row, found))
+    elif as_json:
         print_json(found)
     else:
         print_groups(found)
         print_page(client.url, "batches", name, tab="tasks")
+
+
+_CSV = (
+    "task", "wanted", "measured", "baseline", "std", "resample", "drop", "settled", "final",
+)  # fmt: skip
+
+
+def _csv_row(group: models.Group) -> dict[str, Any]:
+    return {**{name: getattr(group, name, None) for name in _CSV}, "measured": sum(group.valid)}
 
 
 def print_groups(groups: Sequence[models.Group]) -> None:

@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truezero.cli.options import json_option, print_json, print_page, reading, service_options
+from truezero.cli.options import (
+    csv_option,
+    json_option,
+    print_csv,
+    print_json,
+    print_page,
+    reading,
+    service_options,
+)
 from truezero.cli.text import (
     escape,
     health_word,
@@ -77,7 +85,7 @@ limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum
 @click.option("--order", default="desc", help="asc or desc.")
 @limit_option
 @service_options
-@click.option("--csv", "as_csv", is_flag=True, help="Print CSV.")
+@csv_option
 @json_option
 def rollouts(
     *,
@@ -156,20 +164,25 @@ _ROLLOUT_DISPENSABLE = ("tokens", "cost", "began (UTC)", "batch", "task", "cause
 @click.command()
 @limit_option
 @service_options
+@csv_option
 @json_option
 def batches(
     *,
     limit: int | None,
     url: str | None,
     token: str | None,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List batches, the newest first: coverage, score, cost, what runs, what failed.
 
-    A table has 20 of them unless --limit says otherwise; --json prints all.
+    A table has 20 of them unless --limit says otherwise; --csv and --json print all.
     """
     with reading(url, token) as service:
         found = service.iter_batches()
+        if as_csv:
+            print_csv(_BATCH_CSV, map(_csv_row, islice(found, limit)))
+            return
         if as_json:
             print_json([*islice(found, limit)])
             return
@@ -177,6 +190,25 @@ def batches(
         shown = list(islice(found, most + 1))
     print_batches(shown[:most], more=len(shown) > most)
     print_page(service.url)
+
+
+def _csv_row(item: models.BatchItem) -> dict[str, Any]:
+    """Return a batch's figures under REST's names; a part of one has both names."""
+    low, high = (None, None) if item.score_ci is None else item.score_ci
+    row: dict[str, Any] = {"score_ci_low": low, "score_ci_high": high}
+    for name, counts in (("zeros", item.zeros), ("ones", item.ones)):
+        row[f"{name}_reported"] = counts and counts.reported
+        row[f"{name}_not_measured"] = counts and counts.not_measured
+    return {**{name: getattr(item, name) for name in _BATCH_CSV if name not in row}, **row}
+
+
+_BATCH_CSV = (
+    "batch", "first_at", "last_at", "rollouts", "running", "skipped", "repeats_planned", "scored",
+    "never_started", "coverage", "score_reported", "score_effective", "score_ci_low",
+    "score_ci_high", "score_all", "score_worst", "score_best", "zeros_reported",
+    "zeros_not_measured", "ones_reported", "ones_not_measured", "valid", "calls",
+    "cost_known_calls", "cost_usd",
+)  # fmt: skip
 
 
 def print_batches(items: Sequence[models.BatchItem], *, more: bool) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, TypeVar
@@ -55,6 +55,9 @@ _config_option = click.option(
     help="Settings file.  [default: truezero.toml, if it exists]",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+csv_option = click.option(
+    "--csv", "as_csv", is_flag=True, help="Print CSV, with times in ISO 8601."
+)
 batch_argument = click.argument("name", metavar="BATCH")
 agent_argument = click.argument("command", metavar="-- CMD...", nargs=-1, required=True)
 agent_option = click.option(
@@ -122,6 +125,13 @@ def print_page(url: str, *path: str, **query: str | None) -> None:
 def print_json(value: object) -> None:
     """Print records or models of the REST contract as JSON."""
     click.echo(json.dumps(value, indent=2, default=lambda model: model.model_dump(mode="json")))
+
+
+def print_csv(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as CSV, with the values under the names of the columns."""
+    from truezero.csv_rows import csv_head, csv_lines  # noqa: PLC0415  few commands print it
+
+    click.echo(csv_head(columns, end="\n") + csv_lines(columns, rows, end="\n"), nl=False)
 
 
 def set_environment(flags: Mapping[str, Any]) -> None:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from truezero.cli.options import FILE, connected, fail, json_option, print_json, service_options
+from truezero.cli.options import (
+    FILE,
+    connected,
+    csv_option,
+    fail,
+    json_option,
+    print_csv,
+    print_json,
+    service_options,
+)
 from truezero.cli.text import escape, moment, print_list
 from truezero.cli.verdict import verdict_line
 from truezero.printable import plural, visible
@@ -33,11 +42,13 @@ _folder_option = click.option(
 @click.group("outcomes", invoke_without_command=True)
 @click.pass_context
 @_folder_option
+@csv_option
 @json_option
 def kept(
     context: click.Context,
     *,
     folder: Path | None,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List the outcomes that could not be delivered, the oldest first.
@@ -49,12 +60,28 @@ def kept(
         return
     place = _folder(folder)
     files = list(outcomes.kept_in(place))
-    if as_json:
+    if as_csv:
+        print_csv(_CSV, (_csv_row(file, one) for file, one in files))
+    elif as_json:
         print_json([_listed(file, one) for file, one in files])
     elif not files:
         click.echo(visible(f"no outcome is kept in {place}"))
     else:
         print_outcomes(files)
+
+
+_CSV = ("rollout_id", "batch", "task", "status", "reported", "kept_at", "service", "file")
+
+
+def _csv_row(file: Path, one: KeptOutcome | None) -> dict[str, Any]:
+    """Return a row; of a file that holds no outcome only its name is known."""
+    row = {**dict.fromkeys(_CSV), "file": str(file)}
+    if one is None:
+        return row
+    outcome = {name: one.outcome.get(name) for name in ("batch", "task", "status")}
+    told = {"rollout_id": one.rollout_id, "kept_at": one.kept_at, "service": one.service}
+    rewards = _reported(one)
+    return {**row, **outcome, **told, "reported": rewards and _rewards(rewards)}
 
 
 def print_outcomes(files: Sequence[tuple[Path, KeptOutcome | None]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -12,7 +12,9 @@ from truezero.cli.options import (
     MOST,
     batch_argument,
     connected,
+    csv_option,
     json_option,
+    print_csv,
     print_json,
     print_page,
     service_options,
@@ -41,6 +43,7 @@ _RERUNS: dict[models.RerunName, str] = {
 )
 @click.option("--ids", is_flag=True, help="Print the rollouts' IDs, one a line.")
 @click.option("--command", is_flag=True, help="Print a `truezero run … -- $AGENT` line for each.")
+@csv_option
 @json_option
 def rerun(
     *,
@@ -50,6 +53,7 @@ def rerun(
     only: tuple[str, ...],
     ids: bool,
     command: bool,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """List what to run again: now, once its cause is fixed, or after a look.
@@ -58,6 +62,9 @@ def rerun(
     """
     with connected(url, token) as client:
         found = client.rerun(name)
+    if as_csv:
+        print_csv(_CSV, _csv_rows(found, only or tuple(_RERUNS)))
+        return
     if as_json:
         print_json(found)
         return
@@ -68,6 +75,18 @@ def rerun(
     else:
         print_reruns(found, only, most=MOST)
         print_page(client.url, "batches", name, tab="again")
+
+
+_CSV = ("list", "cause", "fix", "task", "repeat", "attempt", "rollout_id", "after_s")
+
+
+def _csv_rows(found: models.Reruns, only: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each repeat in these lists; ``attempt`` is the number of its next one."""
+    for name in only:
+        for group in found.kind(cast("models.RerunName", name)).groups:
+            why = {"list": name, "cause": group.cause, "fix": group.fix}
+            for item in group.items:
+                yield why | {each: getattr(item, each) for each in _CSV if each not in why}
 
 
 def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
 
 import truezero  # its Client and ServiceError are loaded where they are first used
-from truezero.cli.options import connected, json_option, print_json, print_page, service_options
+from truezero.cli.options import (
+    connected,
+    csv_option,
+    json_option,
+    print_csv,
+    print_json,
+    print_page,
+    service_options,
+)
 from truezero.cli.text import escape, moment, print_list
 from truezero.printable import plural, visible
 
@@ -28,6 +36,7 @@ _EACH_S = 5.0
 @click.option("--model", help="Only this model.")
 @click.option("--watch", is_flag=True, help="Go on, and print each change of a word.")
 @service_options
+@csv_option
 @json_option
 def status(
     *,
@@ -36,6 +45,7 @@ def status(
     watch: bool,
     url: str | None,
     token: str | None,
+    as_csv: bool,
     as_json: bool,
 ) -> None:
     """Print how each upstream, model and key is now, in a word with its evidence.
@@ -46,7 +56,9 @@ def status(
     with connected(url, token) as client:
         report = client.status()
         lanes = _chosen(report.items, upstream, model)
-        if as_json:
+        if as_csv:
+            print_csv(_CSV, map(_csv_row, lanes))
+        elif as_json:
             print_json(report.model_copy(update={"items": lanes}))
         else:
             print_status(lanes)
@@ -92,6 +104,16 @@ def _chosen(
     return [
         lane for lane in lanes if upstream in (None, lane.upstream) and model in (None, lane.model)
     ]
+
+
+_CSV = (
+    "upstream", "model", "key", "server", "key_from", "word", "since", "answered_at", "cause",
+    "reason", "calls", "failed", "open", "waiting", "last_at", "next_at",
+)  # fmt: skip
+
+
+def _csv_row(lane: models.LaneStatus) -> dict[str, Any]:
+    return {**{name: getattr(lane, name) for name in _CSV}, "failed": sum(lane.failed.values())}
 
 
 _WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -124,12 +125,20 @@ def test_a_file_has_exactly_the_rows_of_the_list(filled: Service) -> None:
     for row, told in zip(
         rows, csv.DictReader(io.StringIO(file(filled, CSV).decode())), strict=True
     ):
-        assert told == {name: cell(value) for name, value in row.items()}
+        assert told == {name: cell(name, value) for name, value in row.items()}
+        assert datetime.fromisoformat(told["created_at"]).timestamp() == pytest.approx(
+            row["created_at"], abs=0.001
+        )
 
 
-def cell(value: Any) -> str:
+def cell(name: str, value: Any) -> str:
     if value is None:
         return ""
+    if name.endswith("_at"):
+        moment = datetime.fromtimestamp(value, UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if name == "cost_usd":
+        return f"{value:.10f}".rstrip("0")
     if isinstance(value, bool):
         return "true" if value else "false"
     return " ".join(value) if isinstance(value, list) else str(value).replace("=1+1", "'=1+1")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import importlib
 import json
 import os
 import signal
 import subprocess
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,6 +21,7 @@ import pytest
 from tests import forked
 from tests.truezero.driving import call, service
 from truezero import Client, Rollout
+from truezero.cli import COMMANDS
 from truezero.sdk.addresses import CLIENT
 
 
@@ -147,6 +151,76 @@ def test_what_to_run_again_is_a_list_ids_or_commands(url: str) -> None:
         "truezero run --batch mixed/1 --task down --attempt 1 --model gpt-5 --upstream openai"
         f" --url {url} -- $AGENT\n"
     )
+
+
+def rows(*words: str, url: str) -> list[dict[str, str]]:
+    done = truezero(*words, "--csv", url=url)
+    assert (done.returncode, done.stderr) in ((0, ""), (75, ""), (76, "")), words
+    return list(csv.DictReader(done.stdout.splitlines()))
+
+
+def told(*words: str, url: str) -> Any:
+    return json.loads(truezero(*words, "--json", url=url).stdout)
+
+
+def test_batches_are_csv_with_reported_and_measured_scores(url: str) -> None:
+    batches = {row["batch"]: row for row in rows("batches", url=url)}
+    mixed, item = batches["mixed/1"], told("batches", url=url)[-1]
+    assert item["batch"] == "mixed/1"
+    assert (mixed["scored"], mixed["repeats_planned"], mixed["valid"]) == ("2", "6", "false")
+    for name in ("score_reported", "score_effective", "coverage"):
+        assert float(mixed[name]) == item[name], name
+    low, high = item["score_ci"]
+    assert (float(mixed["score_ci_low"]), float(mixed["score_ci_high"])) == (low, high)
+    zeros = item["zeros"]
+    assert mixed["zeros_not_measured"] == str(zeros["not_measured"])
+    began = datetime.fromisoformat(mixed["last_at"])
+    assert began.timestamp() == pytest.approx(item["last_at"], abs=0.001)
+    assert len(rows("batches", "--limit", "1", url=url)) == 1
+
+
+def test_tasks_are_csv_a_line_each(url: str) -> None:
+    groups = rows("groups", "mixed/1", url=url)
+    assert [row["task"] for row in groups] == sorted(KEYS)
+    assert {row["task"] for row in groups if row["measured"] == "1"} == {"won", "lost"}
+    compared = rows("compare", "mixed/1", "other", url=url)
+    (down,) = (row for row in compared if row["task"] == "down")
+    assert (down["change"], down["score_a"], down["measured_b"]) == ("unmeasured_both", "", "0")
+
+
+def test_what_to_run_again_is_csv_of_all_lists_or_of_some(url: str) -> None:
+    again = rows("rerun", "mixed/1", url=url)
+    assert {(row["list"], row["task"]) for row in again} == {
+        ("transient", "down"), ("skipped", "held"),
+        ("fix_first", "dead-0"), ("fix_first", "dead-1"),
+    }  # fmt: skip
+    assert "replace the API key" in again[1]["fix"]
+    (only,) = rows("rerun", "mixed/1", "--only", "transient", url=url)
+    assert only["task"] == "down"
+
+
+def test_the_status_is_csv_of_every_lane(url: str) -> None:
+    lanes = rows("status", url=url)
+    items = told("status", url=url)["items"]
+    assert [row["word"] for row in lanes] == [item["word"] for item in items]
+    assert [row["calls"] for row in lanes] == [str(item["calls"]) for item in items]
+    assert {row["upstream"] for row in lanes} == {"openai"}
+    answered = [row for row in lanes if row["answered_at"]]
+    assert answered
+    assert all(datetime.fromisoformat(row["answered_at"]).tzinfo for row in answered)
+
+
+def test_every_command_that_prints_a_list_prints_csv() -> None:
+    """A verdict's calls are its proof, no list of their own."""
+    words = {
+        name: function for commands in COMMANDS.values() for name, (function, _) in commands.items()
+    }
+    for name, function in words.items():
+        module = importlib.import_module(f"truezero.cli.{function.partition(':')[0]}")
+        prints = {"print_list", "print_columns"} & vars(module).keys()
+        if prints and name != "verdict":
+            command = getattr(module, function.partition(":")[2])
+            assert "as_csv" in {each.name for each in command.params}, name
 
 
 def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:

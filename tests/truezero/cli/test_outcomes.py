@@ -74,6 +74,10 @@ def test_what_is_kept_is_listed(tmp_path: Path) -> None:
     listed = json.loads(truezero("outcomes", "--json", folder=tmp_path).stdout)
     assert [each["rollout_id"] for each in listed] == [None, "night/1", "night/2"]
     assert listed[2]["outcome"]["rewards"] == {"pass": 0.0}
+    rows = truezero("outcomes", "--csv", folder=tmp_path).stdout.splitlines()
+    assert rows[0] == "rollout_id,batch,task,status,reported,kept_at,service,file"
+    assert rows[1] == f",,,,,,,{file}"
+    assert rows[3].startswith("night/2,b,t,success,pass=0,2026-09-21T14:14:20.000Z,http://a,")
     elsewhere = truezero("outcomes", "--folder", str(file.parent), "--json", folder=Path("/"))
     assert json.loads(elsewhere.stdout) == listed
 
