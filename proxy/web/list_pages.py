@@ -148,6 +148,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "scoreable": get_args(models.Scoreable),
     "reward": get_args(models.RewardKind),
     "reported": get_args(models.ReportedKind),
+    "false_zero": ("true",),
     "validity": [name for part in get_args(models.Validity) for name in get_args(part)],
 }
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause", "rule")

@@ -24,6 +24,7 @@ from truezero.cli.text import (
     dollars,
     escape,
     fact_lines,
+    interval_words,
     make_console,
     running_in,
     score_words,
@@ -121,12 +122,13 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
         "rollouts": f"{summary.rollouts:,}, {running_in(summary):,} running, "
         f"{summary.skipped:,} skipped",
         "repeats": _parts(summary),
-        "zeros": zeros_line(summary.zeros),
-        "scores above 0": _ones_line(summary.ones),
-        "unearned": unearned_line(summary),
+        "zeros": _zeros_line(summary),
+        "scores above 0": _ones_line(summary),
+        "unearned": _unearned_line(summary),
         "own failures": _own_failures(summary.own_failures),
-        "score": _score(summary),
         "reported": score_words(summary.score_reported),
+        "score": _score(summary),
+        "coverage": measured_words(summary.scored, summary.total, summary.own_failures or 0),
         "failures as 0": failures_as_0,
         "health": _counts(summary.health, HEALTH_STYLE),
         "causes": _counts(summary.fingerprint, {}),
@@ -144,11 +146,13 @@ def _batch_facts(summary: models.BatchSummary) -> dict[str, str | None]:
 
 
 def _score(summary: models.BatchSummary) -> str:
-    """Return the score over what was measured, or why there is none."""
-    measured = measured_words(summary.scored, summary.total, summary.own_failures or 0)
+    """Return the score over what was measured with its interval, or why there is none."""
     if summary.no_score is not None:
-        return f"{escape(summary.no_score)}, {measured}"
-    return f"{score_words(summary.score_effective)}, {measured}"
+        return escape(summary.no_score)
+    score = score_words(summary.score_effective)
+    if summary.score_ci is None:
+        return score
+    return f"{score}, 95 % interval {interval_words(summary.score_ci)}"
 
 
 def _parts(summary: models.BatchSummary) -> str | None:
@@ -158,29 +162,36 @@ def _parts(summary: models.BatchSummary) -> str | None:
     return f"{summary.repeats_planned:,} planned: {parts_words(dict(summary.parts))}"
 
 
-def _ones_line(ones: models.ReportedOnes | None) -> str | None:
+def _ones_line(summary: models.BatchSummary) -> str | None:
     """Return how many scores above 0 are no measurements, and why; None if none is."""
+    ones = summary.ones
     if ones is None or not ones.not_measured:
         return None
     ones_of = f"{ones.not_measured:,} of {plural(ones.reported, 'score')} above 0"
-    return f"{ones_of} {not_measurements(ones.not_measured)}: {escape(_causes(ones.by_cause))}"
+    why = f"{not_measurements(ones.not_measured)}: {escape(_causes(ones.by_cause))}"
+    return f"{ones_of} {why}; {_listing(summary, '--false-one')}"
 
 
 def _causes(by_cause: Mapping[str, int]) -> str:
     return ", ".join(f"{n:,} {name.replace('_', ' ')}" for name, n in by_cause.items())
 
 
-def unearned_line(summary: models.BatchSummary) -> str | None:
+def _unearned_line(summary: models.BatchSummary) -> str | None:
     """Return how many rollouts have a score that no model earned, and how to list them."""
     if not summary.unearned:
         return None
-    listed = f"truezero list --batch {shlex.quote(summary.batch)} --unearned"
     scores = plural(summary.unearned, "score")
-    return f"{scores} that no model earned: {escape(listed)}"
+    return f"{scores} that no model earned: {_listing(summary, '--unearned')}"
 
 
-def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
+def _listing(summary: models.BatchSummary, flag: str) -> str:
+    """Return the command that lists some of a batch's rollouts."""
+    return escape(f"truezero list --batch {shlex.quote(summary.batch)} {flag}")
+
+
+def _zeros_line(summary: models.BatchSummary) -> str | None:
     """Return how many reported zeros are no measurements, and why; None of an older service."""
+    zeros = summary.zeros
     if zeros is None:
         return None
     if not zeros.reported:
@@ -188,7 +199,8 @@ def zeros_line(zeros: models.ReportedZeros | None) -> str | None:
     if not zeros.not_measured:
         return f"{plural(zeros.reported, 'zero')}, each a measurement"
     zeros_of = f"{zeros.not_measured:,} of {plural(zeros.reported, 'zero')}"
-    return f"{zeros_of} {not_measurements(zeros.not_measured)}: {escape(_causes(zeros.by_cause))}"
+    why = f"{not_measurements(zeros.not_measured)}: {escape(_causes(zeros.by_cause))}"
+    return f"{zeros_of} {why}; {_listing(summary, '--false-zero')}"
 
 
 def _own_failures(count: int | None) -> str | None:

@@ -111,6 +111,16 @@ def test_a_batchs_rollouts_sort_and_leave_as_a_file_in_their_order(service: Serv
         assert rows[0] == ["id", *heads], query
 
 
+def test_zeros_that_were_not_measured_are_one_box(service: Service) -> None:
+    box = '<input type="checkbox" name="false_zero" value="true"{}> only these</label>'
+    assert box.format("") in page(service, AT)
+    ticked = page(service, AT, false_zero="true")
+    assert box.format(" checked") in ticked
+    zeros = service.get("/rollouts", false_zero="true", order="desc")["items"]
+    assert listed(ticked) == [each["id"] for each in zeros] == ["slow", "dead"]
+    assert {(each["reward"], each["reported_reward"]) for each in zeros} == {(None, 0.0)}
+
+
 def test_an_address_is_short(service: Service) -> None:
     """What is as usual is left out, also of an address that a form made; values are joined."""
 
@@ -210,7 +220,7 @@ def test_a_full_page_of_long_names_is_small(service: Service) -> None:
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
-    by_link = {*FLAGS}
+    by_link = {*FLAGS} - {*CHOICES}
     elsewhere = {"text", *TIMES, "sort", "order", "after", "limit", "repeat", "attempt", *by_link}
     assert {*WRITTEN, *CHOICES, *elsewhere} == set(models.ListParameters.model_fields)
     assert {name for part in get_args(models.Validity) for name in get_args(part)} == {

@@ -173,7 +173,7 @@ PLACES: tuple[tuple[str, Callable[[Service], object], object], ...] = (
     ("score", lambda s: rest(s)["score_effective"], 0.5),
     ("score", overview, "Score 0.200 → 0.500"),
     ("score", batches_page, "0.500"),
-    ("score", lambda s: printed(s, "batch", "b"), "score 0.500, 2 of 5 measured"),
+    ("score", lambda s: printed(s, "batch", "b"), "score 0.500"),
     ("calls", recorded_calls, CALLS),
     ("calls", lambda s: charted(s, "/ui/batches/b", "chart"), CALLS),
     ("calls", overview, "auth 2 provider error 1 all calls 5"),

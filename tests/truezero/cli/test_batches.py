@@ -67,7 +67,11 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     assert done.returncode == 0, done.stderr
     assert "not valid" in done.stdout
     assert "6, 0 running, 1 skipped" in done.stdout
-    assert "0.500, 2 of 6 measured (33.3%)\n" in done.stdout
+    said = " ".join(done.stdout.split())
+    assert (
+        "reported 0.800 score 0.500, 95 % interval 0.095 to 0.905 coverage 2 of 6 measured (33.3%)"
+    ) in said
+    assert "; truezero list --batch mixed/1 --false-one" in said
     assert "2 auth:401" in done.stdout
     assert "breaker open on openai/gpt-5/key-" in done.stdout
     assert "2 rollouts in a row failed with auth:401" in done.stdout
