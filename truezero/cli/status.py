@@ -61,7 +61,7 @@ def status(
         elif as_json:
             print_json(report.model_copy(update={"items": lanes}))
         else:
-            print_status(lanes)
+            print_status(lanes, left_out=report.lanes - len(report.items))
             print_page(client.url, "status")
         with suppress(KeyboardInterrupt):
             for report in repeated_status(client) if watch else ():
@@ -119,8 +119,12 @@ def _csv_row(lane: models.LaneStatus) -> dict[str, Any]:
 _WORD_STYLE = {"healthy": "green", "degraded": "yellow", "down": "red"}
 
 
-def print_status(lanes: Sequence[models.LaneStatus]) -> None:
-    """Print a line for each lane, with the evidence of its word."""
+def print_status(lanes: Sequence[models.LaneStatus], *, left_out: int = 0) -> None:
+    """Print a line for each lane, with the evidence of its word.
+
+    Arguments:
+        left_out: lanes that the service did not list.
+    """
     rows = [
         {
             "upstream · model · key": escape(lane_name(lane)),
@@ -144,6 +148,10 @@ def print_status(lanes: Sequence[models.LaneStatus]) -> None:
     )  # fmt: skip
     what = "calls within the last hour"
     print_list(columns, rows, dispensable, what, more=False, foldable=("cause",))
+    if left_out > 0:
+        click.echo(
+            f"the service left out {plural(left_out, 'lane')}: it lists those that fail first"
+        )
 
 
 def _reasons(lane: models.LaneStatus) -> list[str]:

@@ -80,6 +80,30 @@ def lane(word: str, **facts: str) -> models.LaneStatus:
     return models.LaneStatus.model_validate({**said, "word": word})
 
 
+def test_every_lane_that_was_called_is_a_line(tmp_path: Path) -> None:
+    """Also one that failed too rarely to tell, and one that nobody registered."""
+    asked = [("gpt-5", "sk-good"), ("gpt-5", "sk-dead"), ("gpt-5-mini", "sk-good")]
+    with service(tmp_path) as (url, _, _):
+        for n, (model, key) in enumerate(asked):
+            call(f"{url}/r/r{n}/openai/v1", key, model=model)
+        done = truezero("status", url=url, COLUMNS="200")
+    assert done.returncode == 0, done.stderr
+    _, *lines = done.stdout.splitlines()
+    lanes = [line.split("  ")[0].split(" · ") for line in lines]
+    assert sorted(lane[:2] for lane in lanes) == [["openai", model] for model, _ in asked]
+    assert len({lane[2] for lane in lanes}) == 2, "two keys"
+    (dead,) = (line for line in lines if "auth" in line)
+    assert "unknown" in dead
+    assert "1 of 1" in dead
+
+
+def test_lanes_that_the_service_left_out_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    print_status([lane("down")], left_out=2)
+    assert capsys.readouterr().out.endswith(
+        "the service left out 2 lanes: it lists those that fail first\n"
+    )
+
+
 def test_an_unknown_lane_says_why() -> None:
     seen = {"calls": 3, "failed": {"provider_error": 3}, "reason": "too few calls to tell"}
     few = lane("unknown").model_copy(update=seen)
