@@ -105,7 +105,7 @@ def reading(url: str | None, token: str | None) -> Iterator[Reader | truezero.Cl
         fail(str(error), 1)
 
 
-def print_page(url: str, *path: str, **query: str | None) -> None:
+def print_page(url: str, *path: str, **query: Any) -> None:
     """Print the address of a page of the dashboard, below what a command has printed.
 
     It goes to standard error where standard output is a pipe or a file: those get rows alone.
@@ -113,10 +113,16 @@ def print_page(url: str, *path: str, **query: str | None) -> None:
     Arguments:
         url: the service's address; a user in it is left out.
         path: the parts of the page's path below ``/ui``; none of the list of batches.
+        query: filters of the page; None and an empty text are none.
     """
     parts = urlsplit(url)
     place = "/".join(("/ui", *(quote(part, safe="") for part in path))) if path else "/"
-    filters = urlencode({name: value for name, value in query.items() if value}, doseq=True)
+    chosen = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in query.items()
+        if value not in (None, "", ())
+    }
+    filters = urlencode(chosen, doseq=True)
     base = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
     address = f"{base}{place}{'?' if filters else ''}{filters}"
     click.echo(address, err=not sys.stdout.isatty())

@@ -65,6 +65,10 @@ def test_a_command_that_prints_loads_no_sdk(
     ("words", "page"),
     [
         (("list", "--batch", "b/1", "--reward", "zero"), "ui/rollouts?batch=b%2F1&reward=zero"),
+        (
+            ("list", "--false-zero", "--not-superseded"),
+            "ui/rollouts?false_zero=true&superseded=false",
+        ),
         (("batches",), ""),
         (("batch", "b/1"), "ui/batches/b%2F1"),
         (("check", "b/1"), "ui/batches/b%2F1"),
