@@ -37,6 +37,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
     (
         "Guides",
         (
+            ("Your own loop", "guides/your-own-loop.md"),
             ("Agents", "guides/agents.md"),
             ("Harnesses", "guides/integrations.md"),
             ("Clients and SDKs", "guides/clients.md"),

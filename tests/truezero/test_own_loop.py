@@ -1,0 +1,206 @@
+"""The page of a loop of one's own, and the README: their programs and commands, as they stand.
+
+What is missing here is said: matplotlib is stood in for by a module that writes down its calls, and
+`pip install` and `truezero serve` are left out, since the service runs already.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.provider import Answer, Request
+from tests.truezero.driving import Accounts, service
+from truezero import Client
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "guides" / "your-own-loop.md"
+README = ROOT / "README.md"
+_LEFT_OUT = ("pip install", "truezero serve", "truezero demo")
+
+_PYPLOT = """
+import json
+
+def __getattr__(name):
+    def write_down(*arguments, **named):
+        with open("figure.jsonl", "a") as file:
+            print(json.dumps([name, *arguments]), file=file)
+    return write_down
+"""
+
+
+def blocks(page: Path, language: str) -> dict[str, list[str]]:
+    """The code of a page in one language, by heading."""
+    found: dict[str, list[str]] = {}
+    for section in page.read_text("utf-8").split("\n## ")[1:]:
+        heading, _, text = section.partition("\n")
+        code = re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        found[heading] = code
+    return found
+
+
+class Calculator:
+    """A provider that adds, for each key but those that `Accounts` refuses."""
+
+    def __init__(self, accounts: Accounts) -> None:
+        self._accounts = accounts
+
+    def __call__(self, request: Request) -> Answer:
+        answer = self._accounts(request)
+        if answer.status != 200:
+            return answer
+        left, _, right = json.loads(request.body)["messages"][0]["content"].partition(" + ")
+        said = json.loads(answers.chat().content)
+        said["choices"][0]["message"]["content"] = str(int(left) + int(right))
+        return answers.whole(said)
+
+
+class Reader:
+    """Somebody who types what a page says, in a folder and with a key of their own."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        commands = folder / "bin"
+        commands.mkdir()
+        for name, words in (("python", ""), ("truezero", "-m truezero ")):
+            command = commands / name
+            command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {words}"$@"\n')
+            command.chmod(0o755)
+        (folder / "matplotlib").mkdir()
+        (folder / "matplotlib" / "__init__.py").touch()
+        (folder / "matplotlib" / "pyplot.py").write_text(_PYPLOT)
+        clean = {name: value for name, value in os.environ.items() if "TRUEZERO" not in name}
+        self.folder, self.url = folder, url
+        self._environment = {
+            **clean, "PATH": f"{commands}{os.pathsep}{clean['PATH']}", "TRUEZERO_URL": url,
+            "OPENAI_API_KEY": "sk-good", "PYTHONPATH": f"{ROOT}{os.pathsep}{folder}",
+            "COLUMNS": "200",
+        }  # fmt: skip
+
+    def types(self, code: str) -> list[tuple[str, int, str]]:
+        """Type each line of a block; what it was, its exit code, and all that it printed."""
+        lines = [line for line in code.splitlines() if not line.startswith(_LEFT_OUT)]
+        return [(line, *self._type(line)) for line in lines]
+
+    def _type(self, line: str) -> tuple[int, str]:
+        done = subprocess.run(
+            ["sh", "-c", line], cwd=self.folder, env=self._environment, text=True,
+            capture_output=True, timeout=300, check=False,
+        )  # fmt: skip
+        return done.returncode, done.stdout + done.stderr
+
+    def runs(self, program: str) -> None:
+        """Run a program of the page from a file."""
+        (self.folder / "program.py").write_text(program)
+        ((_, code, said),) = self.types("python program.py")
+        assert code == 0, said
+
+
+def curled(words: str, url: str) -> httpx.Response:
+    """Do what `curl` does with these words, at another address."""
+    address, *options = shlex.split(os.path.expandvars(words).replace("\\\n", ""))
+    given = list(zip(options[::2], options[1::2], strict=True))
+    headers = dict(value.split(": ", 1) for name, value in given if name == "-H")
+    body = "".join(value for name, value in given if name == "-d")
+    method = "POST" if body else "GET"
+    address = address.replace("http://127.0.0.1:8383", url)
+    return httpx.request(method, address, headers=headers, content=body or None, timeout=60)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    with service(tmp_path) as (url, provider, accounts):
+        provider.plays(Calculator(accounts))
+        folder = tmp_path / "reader"
+        folder.mkdir()
+        yield Reader(folder, url)
+
+
+@pytest.mark.slow
+def test_the_page_runs_from_top_to_bottom(reader: Reader) -> None:
+    typed, programs = blocks(PAGE, "sh"), blocks(PAGE, "python")
+    assert [*typed] == [
+        "Start", "A dead key", "Run it again", "Stop early", "CSV", "A figure",
+    ]  # fmt: skip
+    (loop,) = programs["Start"]
+    (reader.folder / "loop.py").write_text(loop)
+
+    _, (_, code, said), (_, checked, valid) = reader.types(typed["Start"][1])
+    assert (code, checked) == (0, 0), said + valid
+    assert len(re.findall(r"^\d \+ \d \{'reward': 1\.0\} counts", said, re.MULTILINE)) == 8
+    assert "monday: valid" in valid
+
+    dead, looks = typed["A dead key"]
+    ((_, code, said),) = reader.types(dead)
+    lines, (shown,) = said.splitlines(), blocks(PAGE, "text")["A dead key"]
+    assert (code, len(lines)) == (1, 6), said
+    first, _, last = shown.splitlines()
+    assert lines[0].startswith(first.removesuffix("…")), lines[0]
+    assert lines[-1] == last
+    (_, _, zeros), (_, _, batch), (_, code, _), (_, down, lanes) = reader.types(looks)
+    assert zeros.count("null (0)") == 5
+    assert "reported 0.000 score unknown coverage 0 of 6 measured (0%)" in " ".join(batch.split())
+    assert code == 1
+    assert (down, lanes.count("openai · gpt-5 · key-")) == (76, 2), lanes
+
+    assert [code for _, code, _ in reader.types(typed["CSV"][0])] == [0, 0]
+    with (reader.folder / "tuesday.csv").open() as file:
+        rollouts = list(csv.DictReader(file))
+    iso = re.compile(r"20\d\d-\d\d-\d\dT[\d:]+\.\d{3}Z")
+    assert all(iso.fullmatch(row["created_at"]) for row in rollouts)
+
+    reader.runs(programs["A figure"][0])
+    drawn = [json.loads(line) for line in (reader.folder / "figure.jsonl").open()]
+    assert [name for name, *_ in drawn] == ["bar", "vlines", "plot", "savefig"]
+    assert drawn[0] == ["bar", ["monday", "tuesday"], [1.0, 0.0]]
+    assert drawn[2][2][0] == 1.0
+
+
+@pytest.mark.slow
+def test_a_long_agent_stops_once_its_rollout_is_doomed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page: dict[str, Any] = {"__name__": "page"}
+    for heading in ("Start", "Stop early"):
+        exec(blocks(PAGE, "python")[heading][0], page)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-dead")
+    with service(tmp_path) as (url, _, _), Client(url) as client:
+        with client.batch("b").rollout("1 + 1") as rollout:
+            assert page["my_long_agent"]("1 + 1", rollout) == ""
+        assert 1 < len(client.exchanges(rollout.id)) < 20
+
+
+@pytest.mark.slow
+def test_the_readme_runs_from_its_first_call_on(
+    reader: Reader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed, programs = blocks(README, "sh"), blocks(README, "python")
+    monkeypatch.setenv("TRUEZERO_URL", reader.url)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-dead")
+    first, verdict = typed["One call, one verdict"][0].split("\ncurl ")
+    assert curled(first.removeprefix("curl "), reader.url).status_code == 401
+    assert curled(verdict, reader.url).json()["health"] == "api_error"
+
+    def my_agent(task: str, base_url: str) -> float:
+        asked = {"model": "gpt-5", "messages": [{"role": "user", "content": task}]}
+        headers = {"authorization": f"Bearer {key}"}
+        url = f"{base_url}/chat/completions"
+        return float(httpx.post(url, json=asked, headers=headers, timeout=60).is_success)
+
+    key = "sk-dead"
+    tasks = [f"{n} + {n}" for n in range(3)]
+    exec(programs["Your own loop"][0], {"tasks": tasks, "my_agent": my_agent})
+    listed, checked, _ = reader.types(typed["My key died"][0])
+    assert listed[2].count("null (0)") == 3, listed[2]
+    assert checked[1] == 1, checked[2]
