@@ -1,6 +1,7 @@
 """Classify an export without a server: JSON lines in, one verdict a line out.
 
-With the operator's rows, what they change comes out instead.
+With the operator's rows, what they change comes out instead. With ``--answers`` each line is one
+answer of a provider, or one exception of its client, and its cause comes out.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import json
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TypeVar
 
 from classifier.codec import (
     decode_exchange,
@@ -189,6 +191,60 @@ def _rejudged(number: int, line: str, tally: Rejudged) -> str:
     return line if changed is exchange else json.dumps(source | encode_cause(changed.cause))
 
 
+# --- single answers ---
+
+
+def causes_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
+    """Yield the cause of each answer, a JSON object a line; raises ``LineError``.
+
+    A line has the arguments of ``truezero.cause_of``: ``status``, ``headers`` and ``body``, or
+    ``exception``. A body may be the JSON itself. Its ``id`` is kept; ``cause`` is null if nothing
+    says that the call failed.
+    """
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                yield _cause_of(json.loads(line))
+            except (TypeError, ValueError) as error:
+                raise LineError(f"line {number}: {error}") from error
+
+
+def _cause_of(source: object) -> dict[str, object]:
+    from truezero.one_answer import cause_of  # noqa: PLC0415  of this option only
+
+    if not isinstance(source, Mapping):
+        raise LineError("is not an object")
+    headers = _of_type(dict, source, "headers") or {}
+    cause = cause_of(
+        _of_type(int, source, "status"),
+        {str(name): str(value) for name, value in headers.items()},
+        _text(source.get("body")),
+        exception=_of_type(str, source, "exception"),
+        url=_of_type(str, source, "url") or "",
+        request=_text(source.get("request")),
+        upstream=_of_type(str, source, "upstream") or "",
+    )
+    kept = {"id": source["id"]} if "id" in source else {}
+    return kept | ({"cause": None} if cause is None else asdict(cause))
+
+
+_T = TypeVar("_T")
+
+
+def _of_type(kind: type[_T], source: Mapping[str, object], key: str) -> _T | None:
+    value = source.get(key)
+    if value is None or (isinstance(value, kind) and not isinstance(value, bool)):
+        return value
+    raise LineError(f"{key}: {value!r} is no {kind.__name__}")
+
+
+def _text(value: object) -> str:
+    """Return a body as text; one that was logged as JSON is written again."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
 # --- command ---
 
 
@@ -200,12 +256,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("file", help="JSON lines of exchanges, outcomes and rollouts; - for stdin")
     parser.add_argument("--policy", choices=sorted(POLICIES), default=EVIDENCE.name)
     parser.add_argument(
+        "--answers", action="store_true", help="print the cause of each line's answer instead"
+    )
+    parser.add_argument(
         "--causes", type=Path, metavar="TOML", help="print what these [[causes]] change instead"
     )
     chosen = parser.parse_args(arguments)
     policy = named(chosen.policy)
     try:
-        if chosen.causes is None:
+        if chosen.answers:
+            output = map(json.dumps, list(causes_of(_lines(chosen.file))))
+        elif chosen.causes is None:
             output = map(_verdict_line, judge_export(_lines(chosen.file), policy=policy))
         else:
             tally = Rejudged(causes=rows_in(chosen.causes), policy=policy)

@@ -28,6 +28,7 @@ JUDGING = ("truezero.audit", "truezero.runner.card", "truezero.runner.doctor")
 LAZY = (
     "truezero.cli",
     "truezero.integrations.agent_lightning",
+    "truezero.one_answer",
     "truezero.runner.demo",
     "truezero.runner.drills",
     "truezero.runner.replays",
@@ -42,6 +43,7 @@ LATE: Mapping[str, tuple[str, ...]] = {
     "proxy.store.postgres": ("proxy.store.database",),  # its driver is an extra
     "truezero.cli": ("truezero.__main__",),  # Ctrl-C may come while it loads
     "truezero.models": ("proxy.features.drills.start",),  # startup does not wait for them
+    "truezero.one_answer": ("classifier.__main__",),  # of one option of its command line
 }
 
 
@@ -180,7 +182,11 @@ def imported_by(node: ast.AST, known: frozenset[str]) -> Iterator[str]:
 def outside_the_standard_library(each: Import) -> bool:
     """Contracts can forbid packages by name, not allow the standard library only."""
     allowed = sys.stdlib_module_names | {"classifier"}
-    return within(each.importer, ["classifier"]) and each.imported.split(".")[0] not in allowed
+    return (
+        within(each.importer, ["classifier"])
+        and each.imported.split(".")[0] not in allowed
+        and not (each.late and each.importer in LATE.get(each.imported, ()))
+    )
 
 
 def service_imported_at_start(each: Import) -> bool:

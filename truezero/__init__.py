@@ -10,6 +10,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from truezero.one_answer import CauseOfFailure, cause_of
     from truezero.sdk._async.batches import AsyncBatch
     from truezero.sdk._async.client import AsyncClient
     from truezero.sdk._async.rollouts import AsyncRollout
@@ -40,6 +41,7 @@ __all__ = [
     "AsyncRollout",
     "Batch",
     "BatchRun",
+    "CauseOfFailure",
     "Client",
     "EnvironmentError",
     "EvaluationFailed",
@@ -57,6 +59,7 @@ __all__ = [
     "Undelivered",
     "UserError",
     "carry",
+    "cause_of",
     "current",
     "headers",
     "httpx_hook",
@@ -69,6 +72,7 @@ _ELSEWHERE = {
     "AsyncRollout": "sdk._async.rollouts",
     "Batch": "sdk._sync.batches",
     "BatchRun": "sdk.batches",
+    "CauseOfFailure": "one_answer",
     "Client": "sdk._sync.client",
     "Event": "sdk.events",
     "FinishedSample": "sdk.batches",
@@ -78,6 +82,7 @@ _ELSEWHERE = {
     "ServiceError": "sdk.errors",
     "Undelivered": "sdk.errors",
     "carry": "sdk.current",
+    "cause_of": "one_answer",
     "current": "sdk.current",
     "headers": "sdk.current",
     "httpx_hook": "sdk.current",

@@ -133,3 +133,43 @@ def test_rows_of_the_operator_are_applied_to_an_export(
     ]
     assert main([str(file), "--causes", str(tmp_path / "none.toml")]) == 2
     assert "cannot read" in capsys.readouterr().err
+
+
+ANSWERS = [
+    {"id": "a", "status": 401, "body": {"error": {"message": "invalid x-api-key"}}},
+    {"exception": "ValueError: bad"},
+    {"id": 3, "status": 429, "headers": {"Retry-After": "7"}, "body": "slow down"},
+]
+
+
+def test_the_command_reads_single_answers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text("\n\n".join(map(json.dumps, ANSWERS)), encoding="utf-8")
+    assert main(["--answers", str(file)]) == 0
+    first, second, third = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (first["id"], first["cause"], first["whose"]) == ("a", "auth", "operator")
+    assert second == {"cause": None}
+    assert (third["id"], third["cause"], third["retry_after_s"]) == (3, "rate_limit", 7.0)
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ('{"status": "429"}', "status: '429' is no int"),
+        ('{"status": true}', "status: True is no int"),
+        ('{"status": 429, "headers": []}', "headers: [] is no dict"),
+        ("{}", "cause_of() takes a status or an exception"),
+        ("[]", "is not an object"),
+    ],
+)
+def test_an_answer_that_is_none_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], line: str, says: str
+) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_text('{"status": 200}\n' + line, encoding="utf-8")
+    assert main(["--answers", str(file)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert f"line 2: {says}" in told.err
