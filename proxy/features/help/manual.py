@@ -94,6 +94,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Pace", "measurements/pace.md"),
             ("Harnesses", "measurements/integrations.md"),
             ("Versions", "measurements/versions.md"),
+            ("The judge by itself", "measurements/cause-of.md"),
             ("Published runs", "measurements/public-runs.md"),
         ),
     ),
