@@ -88,6 +88,7 @@ class BatchState(CountedBatch):
             **self._exclusion(),
             "lines": check.lines,
             "lines_total": check.total,
+            **figures_of(self, ("score_effective", "score_reported")),
         }
 
     def _exclusion(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from truezero.cli.options import (
     reading,
     service_options,
 )
-from truezero.cli.text import escape, make_console
+from truezero.cli.text import escape, make_console, score_words
 from truezero.printable import exclusion_words, plural
 
 if TYPE_CHECKING:
@@ -54,6 +54,9 @@ def print_check(check: models.Check, breaker: models.Breaker) -> None:
         console.print(f"[dim]and {plural(total - len(check.lines), 'more rollout')}[/dim]")
     if check.exclusion_p is not None:
         console.print(exclusion_words(check.exclusion_bias, check.exclusion_p))
+    if check.score_reported is not None:
+        score, reported = map(score_words, (check.score_effective, check.score_reported))
+        console.print(f"score {score}, as the harness reported it {reported}")
     for line in breaker_lines(breaker):
         console.print(line)
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"

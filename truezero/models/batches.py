@@ -278,6 +278,15 @@ class Check(Exclusions):
         "the first 100"
     )
     lines_total: int | None = Field(default=None, description="of them in all")
+    score_effective: float | None = Field(
+        default=None, description="mean reward over what was measured"
+    )
+    score_reported: float | None = Field(
+        default=None,
+        description="mean of the rewards that the runner reported, counted or not: what a harness "
+        "prints without truezero; over repeats that have one; of several attempts the "
+        "last one",
+    )
 
 
 class BreakerLane(BaseModel):

@@ -30,10 +30,12 @@ from tests.proxy.conftest import Services
 from tests.proxy.control.test_batches import ABORTED, CHAT, DEAD, DOWN
 from tests.proxy.web.test_pages import TABS
 from truezero.cli import app as command_line
+from truezero.cli.text import score_words
 from truezero.models.batches import (
     BatchItem,
     BatchParts,
     BatchSummary,
+    Check,
     ComparedBatch,
     ReportedOnes,
     ReportedZeros,
@@ -60,12 +62,13 @@ ANY_REWARDS = (*REWARDS, {"reward": -1.5}, {"reward": 7.0}, {"style": 0.0, "safe
         (ReportedZeros, "zeros."),
         (ReportedOnes, "ones."),
         (BatchParts, "parts."),
+        (Check, ""),
     ],
 )
 def test_the_models_of_rest_describe_each_figure_as_it_is_defined(model: Any, before: str) -> None:
     described = {before + name: field.description for name, field in model.model_fields.items()}
     figures = described.keys() & FIGURES.keys()
-    assert len(figures) >= 3
+    assert len(figures) >= 2
     for name in figures:
         assert described[name] == FIGURES[name].description, name
 
@@ -169,8 +172,16 @@ def batches_json(service: Service) -> Iterator[tuple[str, Any]]:
     yield from by_name(item)
 
 
+def checked(service: Service) -> Iterator[tuple[str, Any]]:
+    yield from by_name(service.get("/batches/b/check"))
+
+
+def check_json(service: Service) -> Iterator[tuple[str, Any]]:
+    yield from by_name(json.loads(printed(service, "check", "b", "--json")))
+
+
 VALUES: tuple[Callable[[Service], Iterator[tuple[str, Any]]], ...] = (
-    summary, listed, batch_json, batches_json,
+    summary, listed, batch_json, batches_json, checked, check_json,
 )  # fmt: skip
 
 
@@ -284,6 +295,10 @@ def check_printed(service: Service, truth: Mapping[str, Any]) -> None:
     if zeros["not_measured"]:
         assert f"zeros {zeros['not_measured']} of {zeros['reported']} zero" in told
     assert (truth["score_effective"] is None) or f"score {truth['score_effective']:.3f}" in told
+    if truth["score_reported"] is not None:
+        score, reported = map(score_words, (truth["score_effective"], truth["score_reported"]))
+        line = f"score {score}, as the harness reported it {reported}"
+        assert line in printed(service, "check", "b").splitlines()
     row = printed(service, "batches").splitlines()[1].split()
     assert row[:2] == ["b", str(truth["rollouts"])]
     assert row[2] == str(truth["running"])

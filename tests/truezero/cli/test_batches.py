@@ -234,16 +234,21 @@ def test_a_check_fails_where_something_is_no_measurement(url: str) -> None:
     assert any(line.startswith("dead-0: does not count: the key was refused") for line in lines)
     assert lines[-2].startswith("breaker open on openai/gpt-5/key-")
     assert lines[-1] == "mixed/1: not a valid measurement"
+    assert lines[-3] == "score 0.500, as the harness reported it 0.800"  # 1 of 2, 4 of 5
 
 
 def test_a_check_passes_where_all_is_measured(url: str) -> None:
     done = truezero("check", "clean", url=url)
-    assert (done.returncode, done.stdout) == (0, "clean: valid\n")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "score 1.000, as the harness reported it 1.000\nclean: valid\n",
+    )
     assert done.stderr == f"{url}/ui/batches/clean\n"
     as_json = truezero("check", "clean", "--json", url=url)
     untested = dict.fromkeys(("exclusion_bias", "exclusion_p", "exclusion_fisher_p"))
     clean: dict[str, object] = {
         "batch": "clean", "valid": True, "lines": [], "lines_total": 0, **untested,
+        "score_effective": 1.0, "score_reported": 1.0,
     }  # fmt: skip
     assert json.loads(as_json.stdout) == clean
 

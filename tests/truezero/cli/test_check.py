@@ -26,6 +26,25 @@ def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[st
     )
 
 
+@pytest.mark.parametrize(
+    ("score", "reported", "line"),
+    [
+        (2 / 3, 1 / 6, "score 0.667, as the harness reported it 0.167\n"),
+        (None, 0.0, "score unknown, as the harness reported it 0.000\n"),
+        (0.5, 0.5, "score 0.500, as the harness reported it 0.500\n"),
+        (None, None, ""),  # nothing was reported, or by an older service
+    ],
+)
+def test_a_check_says_the_score_beside_the_harnesss_own(
+    capsys: pytest.CaptureFixture[str], score: float | None, reported: float | None, line: str
+) -> None:
+    checked = models.Check(
+        batch="b", valid=False, lines=[], score_effective=score, score_reported=reported
+    )
+    print_check(checked, CLOSED)
+    assert capsys.readouterr().out == f"{line}b: not a valid measurement\n"
+
+
 def test_a_check_names_the_breakers_that_are_open(capsys: pytest.CaptureFixture[str]) -> None:
     lanes = [LANE, {**LANE, "lane": "openai/gpt-5/other", "phase": "closed"}]
     breaker = models.Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": lanes})
