@@ -136,6 +136,8 @@ class Tries:
 
 _DOUBLINGS = 6  # until a drawn wait is as long as it gets
 _LEAST_S = 0.001  # of a wait
+PROBE_S = 1.0
+"""The seconds after which to look again what has become of a breaker's probe."""
 DRAWN_S = 60.0
 """The longest wait that the service draws, in seconds; it begins with 1 s and doubles."""
 
@@ -436,6 +438,14 @@ def main_model(facts: LaneFacts) -> str | None:
     """Return the model that facts register, the first of several."""
     model = facts.get("model")
     return model if model is None or isinstance(model, str) else next(iter(model), None)
+
+
+def of_lane(lanes: Sequence[models.BreakerLane], facts: LaneFacts) -> list[models.BreakerLane]:
+    """Return the breakers that may stop a rollout with these facts, whatever its key."""
+    upstream, model = facts.get("upstream"), main_model(facts)
+    if upstream is None or model is None:
+        return list(lanes)
+    return [lane for lane in lanes if lane.lane.startswith(f"{upstream}/{model}/")]
 
 
 # --- groups ---

@@ -24,6 +24,7 @@ from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped, models
 from truezero.sdk._sync.batches import settled_since
+from truezero.sdk.arguments import LaneFacts
 from truezero.sdk.batches import (
     FinishedSample,
     LanePatience,
@@ -32,6 +33,7 @@ from truezero.sdk.batches import (
     SettledGroups,
     Tries,
     not_measured,
+    of_lane,
     planned_samples,
     progress_table,
     run_in_tasks,
@@ -505,6 +507,33 @@ def test_an_open_breaker_skips_the_rest(url: str, kind: str, name: str) -> None:
     assert [ran.skipped is None for ran in done.results] == [True] * 3 + [False] * 3
     assert "breaker open on auth:401" in str(done.results[-1].skipped)
     assert (done.summary.total, done.summary.skipped) == (6, 3)
+
+
+@both
+@pytest.mark.parametrize("key", ["sk-good", "sk-dead"])
+def test_after_a_reset_the_rest_waits_for_the_probe(
+    url: str, kind: str, name: str, key: str
+) -> None:
+    run(url, name, kind, {f"t{n}": "sk-dead" for n in range(6)}, concurrency=1)
+    with Client(url) as client:
+        client.reset_breaker(name)
+    done = run(url, name, kind, {f"t{n}": key for n in range(6)}, concurrency=6)
+    skipped = [ran.task for ran in done.results if ran.skipped]
+    assert len(skipped) == (0 if key == "sk-good" else 5), "the one that is not is the probe"
+
+
+def test_a_breaker_of_another_lane_is_not_waited_for() -> None:
+    lanes = [breaker_lane(f"openai/{model}/key-0") for model in ("gpt-5", "gpt-5-mini")]
+    facts: LaneFacts = {"upstream": "openai", "model": ["gpt-5", "gpt-4"]}
+    assert of_lane(lanes, facts) == lanes[:1]
+    assert of_lane(lanes, {"model": "gpt-5"}) == lanes
+
+
+def breaker_lane(lane: str) -> models.BreakerLane:
+    return models.BreakerLane(
+        lane=lane, phase="half_open", fingerprint=None, streak=3, threshold=3, opened_at=None,
+        retry_at=None, tripped_by=[], canary="r",
+    )  # fmt: skip
 
 
 def test_what_flies_when_the_breaker_opens_is_let_finish(client: Client, name: str) -> None:

@@ -12,6 +12,7 @@ from truezero import models
 from truezero.sdk._sync.rollouts import Rollout
 from truezero.sdk.arguments import LaneFacts, RunFacts
 from truezero.sdk.batches import (
+    PROBE_S,
     BaseBatch,
     BatchRun,
     FinishedSample,
@@ -26,6 +27,7 @@ from truezero.sdk.batches import (
     Value,
     main_model,
     not_measured,
+    of_lane,
     planned_samples,
     rewards_of,
     run_in_threads,
@@ -250,18 +252,43 @@ class Batch(BaseBatch):
         shown: Progress,
     ) -> FinishedSample | None:
         """Try a sample until it is settled, or others are to go first."""
-        return run_until_settled(
-            sample,
-            tries,
-            patience,
-            ask=lambda: self._take_turn(facts),
-            begin=lambda attempt: self.rollout(
-                sample.name, **self._sample_facts(sample, attempt, facts)
-            ),
-            play=lambda rollout: _attempt(rollout, sample.task, fn),
-            stop=stop,
-            shown=shown,
-        )
+        while True:
+            ended = run_until_settled(
+                sample,
+                tries,
+                patience,
+                ask=lambda: self._take_turn(facts),
+                begin=lambda attempt: self.rollout(
+                    sample.name, **self._sample_facts(sample, attempt, facts)
+                ),
+                play=lambda rollout: _attempt(rollout, sample.task, fn),
+                stop=stop,
+                shown=shown,
+            )
+            if ended is None or ended.skipped is None:
+                return ended
+            if not self._probe_closes(facts, tries, patience, stop):
+                return ended
+            tries.next_attempt += 1
+
+    def _probe_closes(
+        self, facts: LaneFacts, tries: Tries, patience: LanePatience, stop: Stop
+    ) -> bool:
+        """Wait while another rollout probes a breaker that was reset; return True to try again."""
+        waited = False
+        while tries.waited_s < patience.most_s and not stop.is_set():
+            lanes = of_lane((self.breaker()).lanes, {**self._facts, **facts})
+            probes = [lane.canary for lane in lanes if lane.phase == "half_open"]
+            if any(lane.phase == "open" for lane in lanes):
+                return False
+            if not probes:
+                return waited
+            if waited and None in probes:  # the probe told nothing: be the next one
+                return True
+            stop.wait(PROBE_S)
+            tries.waited_s += PROBE_S
+            waited = True
+        return False
 
     def _take_turn(self, facts: LaneFacts) -> models.LaneTurn:
         known: LaneFacts = {**self._facts, **facts}
