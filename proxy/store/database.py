@@ -23,7 +23,7 @@ from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
-from proxy.store.events import Breakers, EventLog
+from proxy.store.events import EventLog
 from proxy.store.groups import Groups
 from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
@@ -48,7 +48,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``closings``,
-    ``references``, ``verdicts``, ``groups``, ``breakers``, ``events``,
+    ``references``, ``verdicts``, ``groups``, ``events``,
     ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
 
     Arguments:
@@ -70,7 +70,6 @@ class Database:
         self.references = References(connections)
         self.verdicts = Verdicts(connections)
         self.groups = Groups(connections)
-        self.breakers = Breakers(connections)
         self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)

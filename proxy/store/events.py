@@ -1,21 +1,17 @@
-"""Events of batches, written with commits and verdicts and read by streams; circuit breakers."""
+"""Events of batches, written with commits and verdicts and read by streams."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select
+from sqlalchemy import Connection, func, insert, select
 
-from classifier.breakers import BreakerState, Phase
-from classifier.breakers import at as breaker_at
 from classifier.records import Exchange
 from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource, hold
-from proxy.store.tables import Row, as_json, breakers, events, rollouts, verdicts
+from proxy.store.tables import Row, as_json, events, rollouts
 
 
 class EventLog:
@@ -78,17 +74,6 @@ def verdict_given(row: Mapping[str, Any]) -> NewEvent:
     return NewEvent("verdict_given", data)
 
 
-def breaker_opened(state: BreakerState) -> NewEvent:
-    """Return the event of a breaker that opened on a verdict."""
-    data = {
-        "lane": state.lane,
-        "fingerprint": state.fingerprint,
-        "streak": state.streak,
-        "tripped_by": list(state.tripped_by),
-    }
-    return NewEvent("breaker_opened", data)
-
-
 def batch_ended(connection: Connection, batch: str, at: float) -> None:
     """Write the event of a batch that has ended."""
     of = {"rollout_id": None, "batch": batch, "given_at": at}
@@ -129,95 +114,3 @@ def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
     }
     at = exchange.timing.started_at + duration_s
     return ("exchange_failed", exchange.rollout_id, at, as_json(data))
-
-
-# --- circuit breakers, one row for each lane of a batch ----------------------------------------
-
-
-class Breakers:
-    """Reads and resets the breakers of a batch, and reads whom they stopped."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-
-    def of_batch(self, batch: str) -> list[BreakerState]:
-        """Return the breakers of a batch, by lane."""
-        with self._connections.reading() as connection:
-            return states_of(connection, batch)
-
-    def opened(self, *, since: float, now: float) -> list[BreakerState]:
-        """Return the breakers that opened after ``since`` and let no rollout in, or one."""
-        query = select(breakers.c.state).where(breakers.c.state.like('%"phase":"%open"%'))
-        with self._connections.reading() as connection:
-            states = [decode_state(text) for text in connection.execute(query).scalars()]
-        return [
-            state
-            for state in states
-            if (state.opened_at or 0.0) >= since and breaker_at(state, now).phase != Phase.CLOSED
-        ]
-
-    def failed_alike(self, state: BreakerState, *, limit: int) -> list[str]:
-        """Return the rollouts that failed as a breaker's streak did, the oldest first."""
-        query = (
-            select(verdicts.c.rollout_id)
-            .where(
-                verdicts.c.batch == state.batch,
-                verdicts.c.fingerprint == state.fingerprint,
-                verdicts.c.lane == state.lane,
-            )
-            .order_by(verdicts.c.began_at, verdicts.c.rollout_id)
-            .limit(limit)
-        )
-        with self._connections.reading() as connection:
-            return list(connection.execute(query).scalars())
-
-    def not_admitted(self, batch: str, *, limit: int) -> list[tuple[str, str]]:
-        """Return the rollouts of a batch that its breakers skipped, and why, the oldest first."""
-        query = (
-            select(rollouts.c.id, rollouts.c.skipped)
-            .where(rollouts.c.batch == batch, rollouts.c.skipped.is_not(None))
-            .order_by(rollouts.c.created_at, rollouts.c.id)
-            .limit(limit)
-        )
-        with self._connections.reading() as connection:
-            return [(row.id, row.skipped) for row in connection.execute(query)]
-
-    def reset(
-        self, batch: str, reset: Callable[[BreakerState], BreakerState], *, lane: str | None
-    ) -> list[BreakerState]:
-        """Reset one lane's breaker or all of a batch; returns them as they are now."""
-        with self._connections.writing() as connection:
-            hold(connection, Lock.BREAKERS, batch)
-            states = states_of(connection, batch)
-            changed = [reset(state) for state in states if lane in (None, state.lane)]
-            store_states(connection, changed)
-        return self.of_batch(batch)
-
-
-def states_of(connection: Connection, batch: str) -> list[BreakerState]:
-    """Return the breakers of a batch, by lane, inside a transaction."""
-    return [decode_state(row[0]) for row in connection.execute(_STATES, {"of": batch})]
-
-
-_STATES = (
-    select(breakers.c.state).where(breakers.c.batch == bindparam("of")).order_by(breakers.c.lane)
-)
-
-
-def store_states(connection: Connection, states: Iterable[BreakerState]) -> None:
-    """Replace breakers by batch and lane."""
-    for state in states:
-        key = (breakers.c.batch == state.batch) & (breakers.c.lane == state.lane)
-        connection.execute(delete(breakers).where(key))
-        connection.execute(
-            insert(breakers).values(
-                batch=state.batch, lane=state.lane, state=as_json(asdict(state))
-            )
-        )
-
-
-def decode_state(stored: str) -> BreakerState:
-    """Decode the column ``state``."""
-    fields: dict[str, Any] = json.loads(stored)
-    tripped_by = tuple(fields.pop("tripped_by"))
-    return BreakerState(phase=Phase(fields.pop("phase")), tripped_by=tripped_by, **fields)

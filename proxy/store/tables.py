@@ -360,16 +360,6 @@ reference_failures = Table(
     sqlite_with_rowid=False,
 )
 
-breakers = Table(
-    "breakers",
-    metadata,
-    Column("batch", text_of(200), primary_key=True),
-    Column("lane", text_of(300), primary_key=True),
-    Column("state", Text, nullable=False),  # JSON of classifier.breakers.BreakerState
-    sqlite_with_rowid=False,
-    info={"archived": Archived("breaker", json=("state",))},
-)
-
 # When each lane that is down was last tried by one that waits for it.
 lane_probes = Table(
     "lane_probes",

@@ -16,12 +16,14 @@ from sqlalchemy.engine import make_url
 from classifier.breakers import BreakerState, Phase
 from classifier.lane import State, TurnTaken
 from classifier.records import Ending, Exchange, Timing
+from proxy.features.breakers.final import breaker_opened
+from proxy.features.breakers.store import store_states
 from proxy.features.budgets.amounts import Amounts, BudgetLimits, Reservation
 from proxy.features.budgets.registration import AskedLimits
 from proxy.features.budgets.store import Budgets
 from proxy.features.pace.shares import PaceDemand, PaceShares
 from proxy.store.database import Database
-from proxy.store.events import NewEvent, breaker_opened, store_states
+from proxy.store.events import NewEvent
 from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (

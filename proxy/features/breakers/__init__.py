@@ -5,4 +5,12 @@ A user reads of them in docs/concepts/batches.md; the law is `classifier.breaker
 
 from proxy.feature import Feature
 
-FEATURE = Feature(registration=True, upkeep=True, final=True, stakes=True, gauges=True, plane=True)
+FEATURE = Feature(
+    tables=True,
+    registration=True,
+    upkeep=True,
+    final=True,
+    stakes=True,
+    gauges=True,
+    plane=True,
+)

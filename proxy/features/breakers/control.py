@@ -10,6 +10,7 @@ from classifier.breakers import BreakerState, Phase, at, reset
 from classifier.reruns import opened_by
 from proxy.control.conditions import Condition, Conditions, link_to
 from proxy.control.queries import Service, path_of
+from proxy.features.breakers.store import Breakers
 from proxy.routing.errors import Refusal
 
 
@@ -17,7 +18,7 @@ async def breaker(service: Service, batch: str) -> dict[str, Any]:
     """Return a batch's breakers, one per lane, and whom each skipped."""
     states, missed = await breaker_states(service, batch), []
     if any(state.streak for state in states):
-        stored = service.database.breakers
+        stored = Breakers(service.database.connections)
         missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
     return {
         "batch": batch,
@@ -28,7 +29,7 @@ async def breaker(service: Service, batch: str) -> dict[str, Any]:
 
 async def breaker_states(service: Service, batch: str) -> list[BreakerState]:
     """Return a batch's breakers as they are now, one per lane."""
-    states = await service.run(service.database.breakers.of_batch, batch)
+    states = await service.run(Breakers(service.database.connections).of_batch, batch)
     return [at(state, service.now()) for state in states]
 
 
@@ -62,7 +63,8 @@ async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list
     Arguments:
         skipped: rollouts that its breakers did not admit, as its summary has them.
     """
-    stored, states = service.database.breakers, await breaker_states(service, batch)
+    stored = Breakers(service.database.connections)
+    states = await breaker_states(service, batch)
     states = [each for each in states if each.streak or each.phase is not Phase.CLOSED]
     missed = []
     if states and skipped:
@@ -88,7 +90,8 @@ async def reset_breaker(service: Service, batch: str, *, lane: str | None = None
     Raises:
         Refusal: 404 for a lane without a breaker.
     """
-    states = await service.run(service.database.breakers.reset, batch, reset, lane=lane)
+    stored = Breakers(service.database.connections)
+    states = await service.run(stored.reset, batch, reset, lane=lane)
     if lane is not None and all(state.lane != lane for state in states):
         raise Refusal(404, "unknown_lane", f"batch {batch!r} has no breaker for lane {lane!r}")
     return await breaker(service, batch)
@@ -118,7 +121,7 @@ _IN_MESSAGE = 10  # rollouts
 async def open_breakers(service: Service) -> Conditions:
     """Look for breakers that opened of late and let no rollout in, or one."""
     now = service.now()
-    opened = service.database.breakers.opened
+    opened = Breakers(service.database.connections).opened
     states = await service.run(opened, since=now - _RECENT_S, now=now)
     found = [
         Condition(

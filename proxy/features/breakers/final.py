@@ -8,8 +8,10 @@ from typing import Any
 from sqlalchemy import Connection
 
 from classifier import breakers
+from classifier.breakers import BreakerState
 from proxy.features.breakers.stakes import was_called
-from proxy.store.events import NewEvent, breaker_opened, states_of, store_states
+from proxy.features.breakers.store import states_of, store_states
+from proxy.store.events import NewEvent
 from proxy.store.verdicts import Judged
 
 
@@ -35,3 +37,14 @@ class FedBreakers:
 def begin(judged: Judged | None) -> FedBreakers | None:
     """Return the part in the verdict of a batch's rollout; one that does not run feeds none."""
     return None if judged is None or judged.verdict.batch is None else FedBreakers(judged)
+
+
+def breaker_opened(state: BreakerState) -> NewEvent:
+    """Return the event of a breaker that opened on a verdict."""
+    data = {
+        "lane": state.lane,
+        "fingerprint": state.fingerprint,
+        "streak": state.streak,
+        "tripped_by": list(state.tripped_by),
+    }
+    return NewEvent("breaker_opened", data)

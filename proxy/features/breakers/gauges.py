@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from sqlalchemy import Connection, select
 
 from classifier.breakers import Phase, at
-from proxy.store.events import decode_state
+from proxy.features.breakers.store import decode_state
+from proxy.features.breakers.tables import breakers
 from proxy.store.statistics import StoredGauge
-from proxy.store.tables import breakers
 
 
 def counts(connection: Connection, now: float) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from classifier.breakers import BreakerState, admit
 from classifier.records import RolloutRecord
-from proxy.store.events import states_of, store_states
+from proxy.features.breakers.store import states_of, store_states
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import Registration
 from truezero import models

@@ -6,6 +6,7 @@ Before it opens, the model is asked whose failure it was (`proxy.control.judge`)
 from __future__ import annotations
 
 from classifier import breakers
+from proxy.features.breakers.store import Breakers
 from proxy.store.verdicts import Judged
 
 
@@ -14,7 +15,7 @@ def is_at(judged: Judged) -> bool:
     database, verdict, policy, now = judged
     if verdict.batch is None or verdict.fingerprint is None:  # which no breaker counts
         return False
-    states = database.breakers.of_batch(verdict.batch)
+    states = Breakers(database.connections).of_batch(verdict.batch)
     after = breakers.feed(states, verdict, now=now, policy=policy, seen=was_called(judged))
     return any(now in (state.opened_at, state.answered_at) for state in after)
 

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, delete, exists
 
-from proxy.store.tables import breakers, rollouts
+from proxy.features.breakers.tables import breakers
+from proxy.store.tables import rollouts
 
 
 def on_dead_workers(_connection: Connection, _dead: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from classifier.breakers import Phase
 from classifier.rules import judge
 from classifier.verdicts import Policy
 from proxy.features.breakers import final, stakes
+from proxy.features.breakers.store import Breakers
 from proxy.store.database import Database
 from proxy.store.tables import Registration, Row
 from proxy.store.verdicts import Judged
@@ -35,7 +36,7 @@ def feed(database: Database, name: str, *, now: float, threshold: int = 2) -> li
 def test_a_streak_opens_the_breaker_of_its_lane_and_is_told_once(database: Database) -> None:
     assert feed(database, "r1", now=1.0) == []
     assert len(feed(database, "r2", now=2.0)) == 1
-    (state,) = database.breakers.of_batch("b")
+    (state,) = Breakers(database.connections).of_batch("b")
     assert (state.phase, state.tripped_by) == (Phase.OPEN, ("r1", "r2"))
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from classifier.breakers import BreakerState, Phase
+from proxy.features.breakers.store import Breakers, store_states
 from proxy.store.database import Database
-from proxy.store.events import store_states
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import Registered, Registration
 
@@ -51,9 +51,9 @@ def test_one_probe_is_admitted_of_many_at_once_as_one_after_another(
     other = prepared(Database(str(tmp_path / "other.db")), half_open)
     alone = [other.rollouts.register_all([enrolment(name)], now=6.0)[0] for name in NAMES]
     assert alone == registered
-    (probed,) = together.breakers.of_batch("b")
+    (probed,) = Breakers(together.connections).of_batch("b")
     assert (probed.canary, probed.probed_at) == ("x", 6.0)
-    assert other.breakers.of_batch("b") == [probed]
+    assert Breakers(other.connections).of_batch("b") == [probed]
     for name in NAMES:
         rows = [dict(each.rollouts.row(name) or {}) for each in (together, other)]
         assert rows[0] == rows[1]

@@ -10,8 +10,8 @@ import pytest
 from classifier import breakers
 from classifier.breakers import BreakerState, Phase
 from proxy.features.breakers.gauges import counts
+from proxy.features.breakers.store import Breakers, store_states
 from proxy.store.database import Database
-from proxy.store.events import store_states
 from proxy.store.statistics import counts as all_counts
 
 
@@ -30,8 +30,8 @@ def two_open(database: Database) -> list[BreakerState]:
 
 
 def test_a_state_comes_back_as_it_was(database: Database, two_open: list[BreakerState]) -> None:
-    assert database.breakers.of_batch("b") == two_open
-    assert database.breakers.of_batch("other") == []
+    assert Breakers(database.connections).of_batch("b") == two_open
+    assert Breakers(database.connections).of_batch("other") == []
 
 
 def test_storing_a_state_again_replaces_it(
@@ -39,13 +39,13 @@ def test_storing_a_state_again_replaces_it(
 ) -> None:
     changed = replace(two_open[0], streak=7)
     database.change(store_states, [changed])
-    assert database.breakers.of_batch("b") == [changed, two_open[1]]
+    assert Breakers(database.connections).of_batch("b") == [changed, two_open[1]]
 
 
 def test_one_lane_or_all_are_reset(database: Database, two_open: list[BreakerState]) -> None:
-    after = database.breakers.reset("b", breakers.reset, lane="two")
+    after = Breakers(database.connections).reset("b", breakers.reset, lane="two")
     assert [state.phase for state in after] == [Phase.OPEN, Phase.HALF_OPEN]
-    after = database.breakers.reset("b", breakers.reset, lane=None)
+    after = Breakers(database.connections).reset("b", breakers.reset, lane=None)
     assert [state.phase for state in after] == [Phase.HALF_OPEN, Phase.HALF_OPEN]
 
 
@@ -64,7 +64,7 @@ def test_breakers_that_opened_lately_are_found(database: Database) -> None:
             state("closed", Phase.CLOSED, 100.0),
         ],
     )
-    found = database.breakers.opened(since=50.0, now=120.0)
+    found = Breakers(database.connections).opened(since=50.0, now=120.0)
     assert {each.lane for each in found} == {"open", "probed"}
     assert replace(found[0], lane="x").batch == "b"
 

@@ -16,19 +16,17 @@ from typing import Any
 import pytest
 
 from classifier.__main__ import judge_export
-from classifier.breakers import Phase
 from classifier.codec import encode_verdict
 from classifier.records import UNATTRIBUTED, RolloutRecord
 from classifier.verdicts import Policy
-from proxy.control import judge, rollouts
+from proxy.control import judge
 from proxy.control.evidence import LONGEST_S, NEIGHBOURS, with_evidence
 from proxy.store.connections import Connections
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
-from proxy.store.references import ReferenceLane
 from proxy.store.rollouts import Rollouts
-from proxy.store.tables import CommitBatch, Registration, Row
-from tests.builders import STARTED, calls, exchange, outcome
+from proxy.store.tables import CommitBatch, Row
+from tests.builders import STARTED, exchange, outcome
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.fakes.control import control_over
@@ -36,7 +34,6 @@ from tests.fakes.provider import Answer
 from tests.proxy.api.test_routes import ASK, CHAT, Service, problem
 from tests.proxy.conftest import Services
 from tests.proxy.store.records import FULL
-from truezero.models.rollouts import OutcomeRequest
 
 DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
 
@@ -225,56 +222,6 @@ def test_a_call_written_while_its_verdict_is_asked_is_missed_and_its_rollout_kno
     assert first["health"] == "undecided"
     database.mend()
     assert asyncio.run(judge.verdict(service, call.rollout_id))["health"] == "healthy"
-    database.close()
-
-
-# --------------------------------------------------------------------------------------------------
-# A breaker that one more rollout would open hangs on the reference calls to its lane
-
-
-async def _asked_already(_failures: object, _within_s: float) -> None:
-    """The series is in the database."""
-
-
-@pytest.mark.parametrize(
-    ("answered", "phase"), [(False, "open"), (True, "closed")], ids=["fails alike", "is answered"]
-)
-def test_a_series_that_runs_on_after_the_outcome_is_no_answer_until_it_ends(
-    tmp_path: Path, answered: bool, phase: str
-) -> None:
-    at = STARTED + 10.0
-    database = Database(str(tmp_path / "t.db"))
-    database.prepare()
-    service = control_over(
-        database,
-        policy=Policy(breaker_threshold=2),
-        now=lambda: at,
-        ask_references=_asked_already,
-    )
-    for name in ("r0", "r1"):
-        database.rollouts.register(Registration(id=name, batch="b", model="m"), now=STARTED)
-        failed = replace(calls("401[1-2]")[0], id=f"x-{name}", rollout_id=name)
-        database.calls.write(CommitBatch(recorded=[failed]), worker="w")
-    asyncio.run(
-        rollouts.report(service, "r0", OutcomeRequest(status="success", prompts_executed=1))
-    )
-    lane = ReferenceLane("openai", "m")
-    database.references.begin("s1", lane, api="openai.chat", worker="w", at=at)
-    database.references.share("s1", [("r1", "x-r1")])
-    asyncio.run(
-        rollouts.report(service, "r1", OutcomeRequest(status="success", prompts_executed=1))
-    )
-    at += 20.0
-    waiting = asyncio.run(judge.verdict(service, "r1"))
-    assert waiting["provisional"] is True
-    (state,) = database.breakers.of_batch("b")
-    assert (state.phase, state.streak, state.answered_at) == (Phase.CLOSED, 1, None)
-    said = {"answered": answered, "subcategory": None if answered else "auth"}
-    question = {"exchange_id": "q", "started_at": at, "ended_at": at, **said}
-    database.references.end("s1", at=at, calls=json.dumps([question]))
-    assert asyncio.run(judge.verdict(service, "r1"))["provisional"] is False
-    (state,) = database.breakers.of_batch("b")
-    assert (state.phase, state.streak) == (Phase(phase), 2)
     database.close()
 
 

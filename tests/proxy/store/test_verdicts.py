@@ -9,10 +9,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, event
 
+from proxy.features.breakers.store import states_of
 from proxy.store import listing
 from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
-from proxy.store.events import NewEvent, states_of
+from proxy.store.events import NewEvent
 from proxy.store.listing import RolloutQuery
 from proxy.store.tables import CommitBatch, Registration, metadata
 from proxy.store.verdicts import LastChange, final_parts
