@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from shlex import quote
 from typing import assert_never
 
 from classifier.causes import classify
 from classifier.fingerprints import Lane
 from classifier.lane import FORGOTTEN_S, cool_down_s
 from classifier.records import Ending, FailureEvidence, Kind, ProviderError, RolloutRecord
+from classifier.retries import reset_command
 from classifier.verdicts import (
     ENDED_ON_LOST_STATE,
     EVIDENCE,
@@ -367,8 +367,3 @@ def skipped(state: BreakerState) -> str:
     opened = f"skipped: breaker {word} on {state.fingerprint} after {rollouts} in a row{waiting}"
     then = "fix the cause, then" if state.phase is Phase.OPEN else "to admit another probe:"
     return f"{opened}; {then} {reset_command(state.batch)}"
-
-
-def reset_command(batch: str | None) -> str:
-    """Return the command that resets a batch's open breakers."""
-    return f"truezero breaker reset {quote(batch or 'BATCH')}"

@@ -13,10 +13,9 @@ from itertools import islice
 from typing import NamedTuple, Protocol
 
 from classifier.batches import Entry, task_repeats
-from classifier.breakers import reset_command
 from classifier.diagnostics import tells_of_missing
 from classifier.lane import repetitions
-from classifier.retries import is_deterministic
+from classifier.retries import is_deterministic, reset_command
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,

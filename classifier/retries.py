@@ -10,8 +10,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from shlex import quote
 
-from classifier.breakers import reset_command
 from classifier.cause_table import UNNAMED
 from classifier.lane import Counted, repetitions, wait_s
 from classifier.records import RolloutRecord
@@ -171,3 +171,8 @@ def _drawn(rollout_id: str, attempt: int) -> float:
     """Return a number from 0 to 1 that is fixed for each rollout and attempt."""
     digest = hashlib.blake2b(f"{attempt}:{rollout_id}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64
+
+
+def reset_command(batch: str | None) -> str:
+    """Return the command that has a batch's skipped rollouts admitted again: it resets breakers."""
+    return f"truezero breaker reset {quote(batch or 'BATCH')}"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from classifier import Policy, advise, judge
 from classifier.lane import Counted, wait_s
 from classifier.records import Cause, RolloutRecord
-from classifier.retries import LONGEST_WAIT_S, with_advice
+from classifier.retries import LONGEST_WAIT_S, reset_command, with_advice
 from classifier.verdicts import Subcategory, Verdict
 from tests.builders import rollout
 
@@ -208,3 +208,8 @@ def test_what_is_left_out_of_the_score_does_not_say_that_nothing_failed() -> Non
     retry = judge(played).retry
     assert not retry.eligible
     assert retry.reason == "left out of the score (max_steps): someone should look first"
+
+
+def test_the_command_that_resets_a_breaker_is_one_whatever_the_batchs_name() -> None:
+    assert reset_command("a b/c?d") == "truezero breaker reset 'a b/c?d'"
+    assert reset_command(None) == "truezero breaker reset BATCH"

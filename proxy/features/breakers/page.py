@@ -6,8 +6,9 @@ from typing import Any
 
 from fastapi import Request, Response
 
-from classifier.breakers import Phase, reset_command
+from classifier.breakers import Phase
 from classifier.fingerprints import Lane
+from classifier.retries import reset_command
 from classifier.verdicts import Subcategory
 from proxy.control.queries import Service, path_of
 from proxy.features.breakers.control import breaker_states, breaker_stories, reset_breaker

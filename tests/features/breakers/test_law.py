@@ -20,7 +20,6 @@ from classifier.breakers import (
     feed,
     lane_to_prove,
     reset,
-    reset_command,
 )
 from classifier.fingerprints import Lane
 from classifier.verdicts import Comparison, Verdict, VerdictReference
@@ -74,11 +73,6 @@ def test_five_equal_permanent_failures_in_a_row_open_it() -> None:
         "skipped: breaker open on auth:401 after 5 rollouts in a row; "
         "fix the cause, then truezero breaker reset b1"
     )
-
-
-def test_the_command_that_resets_a_breaker_is_one_whatever_the_batchs_name() -> None:
-    assert reset_command("a b/c?d") == "truezero breaker reset 'a b/c?d'"
-    assert reset_command(None) == "truezero breaker reset BATCH"
 
 
 @pytest.mark.parametrize("text", ["401", "402", "404", "400", "429+quota", "200 401"])
