@@ -63,7 +63,10 @@ def check_settings(gone: Traces) -> None:
 
 
 def check_journey(gone: Traces, folder: Path) -> None:
-    """Register two rollouts, have them call, report, be judged, and be seen on pages."""
+    """Register two rollouts, have them call, report, be judged, and be seen on pages.
+
+    Commands print their batch too.
+    """
     pages = reference_pages.settings(), reference_pages.command_overview()
     for place, text in zip(("settings.md#settings", "cli.md#overview"), pages, strict=True):
         reference_pages.write(ROOT, {f"docs/reference/{place}": text})
@@ -84,6 +87,9 @@ def check_journey(gone: Traces, folder: Path) -> None:
         silent = http.get("/rollouts/silent/verdict").raise_for_status().json()
         assert silent["health"] != "healthy", silent
         assert http.get("/batches/b").raise_for_status().json()["rollouts"] == 2
+        for command in ("batch", "check"):
+            told = CliRunner().invoke(command_line, [command, "b", "--url", str(http.base_url)])
+            assert "/ui/batches/b" in told.output, (command, told.output, told.exception)
         check_links(http)
         check_routes(gone, http)
         check_help(gone, http)

@@ -32,11 +32,14 @@ from truezero.cli.text import (
     wait_words,
 )
 from truezero.printable import measured_words, not_measurements, parts_words, plural
+from truezero.sdk.errors import ServiceError
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
 
+    import truezero
     from truezero import models
+    from truezero.cli.reader import Reader
 
 
 @click.command()
@@ -52,7 +55,7 @@ def batch(
 ) -> None:
     """Print a batch's scores, coverage, failure causes and rollouts to run again."""
     with reading(url, token) as service:
-        summary, breaker = service.summary(name), service.breaker(name)
+        summary, breaker = service.summary(name), breaker_of(service, name)
     if as_json:
         print_json(summary)
     else:
@@ -60,7 +63,7 @@ def batch(
         print_page(service.url, "batches", name)
 
 
-def print_batch(summary: models.BatchSummary, breaker: models.Breaker) -> None:
+def print_batch(summary: models.BatchSummary, breaker: models.Breaker | None) -> None:
     """Print a batch: scores, causes of failure and rollouts to run again; ten of each at most."""
     console = make_console(soft_wrap=True)
     for line in batch_lines(summary, breaker):
@@ -83,7 +86,7 @@ def _print_more(console: Console, count: int, command: str) -> None:
         console.print(f"[dim]and {count - MOST:,} more: {escape(command)}[/dim]", highlight=False)
 
 
-def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[str]:
+def batch_lines(summary: models.BatchSummary, breaker: models.Breaker | None) -> list[str]:
     """Return a batch's numbers and its open breakers as lines, in rich's markup."""
     facts = {name: value for name, value in _batch_facts(summary).items() if value}
     return [
@@ -93,8 +96,20 @@ def batch_lines(summary: models.BatchSummary, breaker: models.Breaker) -> list[s
     ]
 
 
-def breaker_lines(breaker: models.Breaker) -> list[str]:
+def breaker_of(service: Reader | truezero.Client, name: str) -> models.Breaker | None:
+    """Return the breakers of a batch that is known; None if its service has no breakers."""
+    try:
+        return service.breaker(name)
+    except ServiceError as error:
+        if error.status != 404:
+            raise
+        return None
+
+
+def breaker_lines(breaker: models.Breaker | None) -> list[str]:
     """Return a line for each breaker that is not closed."""
+    if breaker is None:
+        return []
     stopped = [lane for lane in breaker.lanes if lane.phase != "closed"]
     lines = [f"[red]{escape(_lane_line(breaker.batch, lane))}[/red]" for lane in stopped[:MOST]]
     if len(stopped) > MOST:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.exceptions import Exit
 
-from truezero.cli.batch import breaker_lines
+from truezero.cli.batch import breaker_lines, breaker_of
 from truezero.cli.options import (
     batch_argument,
     json_option,
@@ -36,7 +36,7 @@ def check(
 ) -> None:
     """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not."""
     with reading(url, token) as service:
-        result, breaker = service.check(name), service.breaker(name)
+        result, breaker = service.check(name), breaker_of(service, name)
     if as_json:
         print_json(result)
     else:
@@ -45,7 +45,7 @@ def check(
     raise Exit(0 if result.valid else 1)
 
 
-def print_check(check: models.Check, breaker: models.Breaker) -> None:
+def print_check(check: models.Check, breaker: models.Breaker | None) -> None:
     """Print if a batch is a valid measurement, each objection on a line, and open breakers."""
     console = make_console(soft_wrap=True)
     for line in check.lines:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 import truezero
-from truezero.cli.batch import batch_lines
+from truezero.cli.batch import batch_lines, breaker_of
 from truezero.cli.options import batch_argument, connected, print_page, service_options
 from truezero.cli.text import escape, running_in
 from truezero.printable import plural, visible
@@ -51,8 +51,8 @@ def _print_events(client: truezero.Client, batch_name: str) -> None:
 
 
 def _show_events(client: truezero.Client, batch_name: str) -> None:
-    def state() -> tuple[models.BatchSummary, models.Breaker]:
-        return client.summary(batch_name), client.breaker(batch_name)
+    def state() -> tuple[models.BatchSummary, models.Breaker | None]:
+        return client.summary(batch_name), breaker_of(client, batch_name)
 
     with live_batch(state) as follow:
         for event in client.events(batch_name, alive=True):
@@ -61,7 +61,7 @@ def _show_events(client: truezero.Client, batch_name: str) -> None:
 
 @contextmanager
 def live_batch(
-    load: Callable[[], tuple[models.BatchSummary, models.Breaker]],
+    load: Callable[[], tuple[models.BatchSummary, models.Breaker | None]],
     *,
     every_s: float = 1.0,
     clock: Callable[[], float] = time.monotonic,
