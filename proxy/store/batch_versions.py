@@ -93,7 +93,7 @@ def _raising(dialect: str, *which: Any) -> Any:
 def lock(connection: Connection, named: Iterable[Any]) -> None:
     """Lock these batches until the transaction ends."""
     for batch in sorted(named):
-        hold(connection, Lock.BREAKERS, batch)
+        hold(connection, Lock.BATCH, batch)
 
 
 def note_changed(connection: Connection, named: Collection[str]) -> None:

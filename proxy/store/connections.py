@@ -269,7 +269,7 @@ class Lock(Enum):
 
     SCHEMA = "schema"
     PARTITIONS = "months"  # the value is part of the key: older services take it too
-    BREAKERS = "breakers"  # of one batch: read, decided and written
+    BATCH = "breakers"  # one batch, its breakers among others: read, decided and written
     VERDICT = "verdict"  # of one rollout
     ALERTS = "alerts"  # and turns at work: read, decided and written
     PACE = "pace"  # shares read and granted

@@ -119,7 +119,7 @@ class Groups:
         """
         row = {"batch": batch, "run": run, "begun_at": now, "ended_at": None}
         with self._connections.writing() as connection:
-            hold(connection, Lock.BREAKERS, batch)
+            hold(connection, Lock.BATCH, batch)
             statement = insert_into(connection.dialect.name, batch_runs).values(**row)
             again = {"ended_at": None}
             connection.execute(
@@ -136,7 +136,7 @@ class Groups:
         of_batch = batch_runs.c.batch == batch
         row = {"batch": batch, "run": run or "", "begun_at": now, "ended_at": now}
         with self._connections.writing() as connection:
-            hold(connection, Lock.BREAKERS, batch)
+            hold(connection, Lock.BATCH, batch)
             open_ = update(batch_runs).where(of_batch, batch_runs.c.ended_at.is_(None))
             if run is not None:
                 open_ = open_.where(batch_runs.c.run == run)

@@ -68,7 +68,7 @@ class Breakers:
     ) -> list[BreakerState]:
         """Reset one lane's breaker or all of a batch; returns them as they are now."""
         with self._connections.writing() as connection:
-            hold(connection, Lock.BREAKERS, batch)
+            hold(connection, Lock.BATCH, batch)
             states = states_of(connection, batch)
             changed = [reset(state) for state in states if lane in (None, state.lane)]
             store_states(connection, changed)

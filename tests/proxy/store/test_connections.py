@@ -143,7 +143,7 @@ def test_both_databases_have_a_statement_for_each_part_of_a_commit() -> None:
 KEYS = {
     Lock.SCHEMA: -6067774199800740070,
     Lock.PARTITIONS: -2251519350268136354,
-    Lock.BREAKERS: 8577588364522981991,
+    Lock.BATCH: 8577588364522981991,
     Lock.ALERTS: -62864305777512432,
     Lock.VERDICT: 4073423493475226487, Lock.EVENTS: 2492599815100044552,
     Lock.PACE: -5179185567406304236,
@@ -164,5 +164,5 @@ def test_keys_differ_by_lock_and_by_what_is_locked() -> None:
 def test_a_lock_is_free_again_after_its_transaction(database: Database) -> None:
     for _ in range(2):
         with database.connections.writing() as connection:
-            hold(connection, Lock.BREAKERS, "b")
-            hold(connection, Lock.BREAKERS, "b")
+            hold(connection, Lock.BATCH, "b")
+            hold(connection, Lock.BATCH, "b")
