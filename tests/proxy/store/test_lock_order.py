@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from proxy.features.prune.deletion import prune
+from proxy.store.database import Database
+from proxy.store.tables import Registration
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
 from tests.postgres import Server
@@ -15,6 +19,8 @@ from tests.proxy.api.test_routes import Service, serving
 
 ROUNDS, WRITERS, ROLLOUTS = 40, 8, 24
 BATCHES = ("a", "b", "c")
+OLD_BATCHES = ("old 1", "old 2")
+DAY = 86_400.0
 OUTCOME = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
 
 
@@ -34,10 +40,23 @@ def rollouts(seed: random.Random) -> list[dict[str, Any]]:
     ]
 
 
-def write(service: Service, seed: random.Random) -> int:
+def prune_old(database: Database, seed: random.Random) -> int:
+    """Register rollouts as of long ago, in batches that others prune too; delete them."""
+    now = time.time()
+    for batch in seed.sample(OLD_BATCHES, 2):
+        old = Registration(id=f"{batch} {seed.randrange(4)}", batch=batch)
+        database.rollouts.register(old, now=now - 100 * DAY)
+    return prune(database, before=now - 62 * DAY, pause=lambda _s: None).rollouts
+
+
+def write(service: Service, database: Database, seed: random.Random) -> int:
     """Do one of what runners, agents and operators do; return the answer's status."""
-    number, batch = seed.randrange(ROLLOUTS), seed.choice(BATCHES)
-    what = seed.choice(("bulk", "bulk", "one", "call", "outcome", "outcome", "turn", "operator"))
+    number, batch = seed.randrange(ROLLOUTS), seed.choice((*BATCHES, *OLD_BATCHES))
+    what = seed.choice(
+        ("bulk", "bulk", "one", "call", "outcome", "outcome", "turn", "operator", "prune")
+    )
+    if what == "prune":
+        return 200 if prune_old(database, seed) else 404
     if what == "bulk":
         body: dict[str, Any] = {"rollouts": rollouts(seed)}
         return service.http.post("/rollouts/bulk", json=body).status_code
@@ -63,6 +82,7 @@ def test_writers_of_the_same_rollouts_in_two_services_never_deadlock(
     said = len(postgres_server.said())
     with contextlib.ExitStack() as ends:
         url = ends.enter_context(postgres_server.database())
+        database = ends.enter_context(contextlib.closing(Database(url)))
         services = []
         for name in ("one", "other"):
             (tmp_path / name).mkdir()
@@ -71,7 +91,7 @@ def test_writers_of_the_same_rollouts_in_two_services_never_deadlock(
 
         def writes(writer: int) -> list[int]:
             seed = random.Random(writer)
-            return [write(services[writer % 2], seed) for _ in range(ROUNDS)]
+            return [write(services[writer % 2], database, seed) for _ in range(ROUNDS)]
 
         with ThreadPoolExecutor(WRITERS) as pool:
             statuses = [status for each in pool.map(writes, range(WRITERS)) for status in each]
