@@ -291,7 +291,7 @@ async def task_page(
     )
     begin = (number - 1) * TASKS
     names = [each.task for each in view[begin : begin + TASKS]]
-    tasks = await service.run(service.database.groups.of_tasks, batch, names)
+    tasks = await service.run(service.database.tasks.of_tasks, batch, names)
     scored = [each.score for each in view if each.score is not None]
     return TasksPage(
         rows=[_row(name, tasks.members[name]) for name in names if name in tasks.members],

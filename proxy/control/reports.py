@@ -153,7 +153,7 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
 
 async def begin_run(service: Service, batch: str, run: str) -> dict[str, Any]:
     """Record that a run of a batch begins: it starts rollouts."""
-    begin = service.database.groups.begin
+    begin = service.database.tasks.begin
     runs, ended = await service.run(begin, batch, run, now=service.now())
     return {"batch": batch, "open_runs": runs.open, "ended": ended}
 
@@ -164,7 +164,7 @@ async def end_run(service: Service, batch: str, run: str | None) -> dict[str, An
     Raises:
         Refusal: 404 for a batch of which there is neither a rollout nor a run.
     """
-    stored = service.database.groups
+    stored = service.database.tasks
     if not await service.run(stored.any_of, batch):
         raise unknown_batch(batch)
     runs, ended = await service.run(stored.end, batch, run, now=service.now())

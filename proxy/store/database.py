@@ -24,13 +24,13 @@ from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment, Workers
 from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
 from proxy.store.events import EventLog
-from proxy.store.groups import Groups
 from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
 from proxy.store.schema import Partitions
 from proxy.store.tables import server
+from proxy.store.tasks import Tasks
 from proxy.store.verdicts import Verdicts
 
 T = TypeVar("T")
@@ -48,7 +48,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``closings``,
-    ``references``, ``verdicts``, ``groups``, ``events``,
+    ``references``, ``verdicts``, ``tasks``, ``events``,
     ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
 
     Arguments:
@@ -69,7 +69,7 @@ class Database:
         self.closings = Closings(connections)
         self.references = References(connections)
         self.verdicts = Verdicts(connections)
-        self.groups = Groups(connections)
+        self.tasks = Tasks(connections)
         self.events = EventLog(connections)
         self.workers = Workers(connections)
         self.deployment = Deployment(connections)

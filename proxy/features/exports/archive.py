@@ -49,7 +49,6 @@ from proxy.features.exports.rows import (
 from proxy.store import migrations
 from proxy.store.batch_counts import store_kinds
 from proxy.store.batch_versions import note_changed
-from proxy.store.groups import note_imported
 from proxy.store.rows import exchange_of, lost_row
 from proxy.store.tables import (
     exchanges,
@@ -57,6 +56,7 @@ from proxy.store.tables import (
     rollouts,
     verdicts,
 )
+from proxy.store.tasks import note_imported
 from proxy.store.verdicts import dequeue_judged, dequeue_unchanged
 
 _CONFLICTS_KEPT = 10  # further ones are counted

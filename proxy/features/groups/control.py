@@ -8,7 +8,7 @@ from typing import Any
 from classifier.groups import group
 from proxy.control import judge
 from proxy.control.queries import PAGE, Service, unknown_batch
-from proxy.store.groups import Tasks
+from proxy.store.tasks import TaskMembers
 
 
 async def group_page(
@@ -32,7 +32,7 @@ async def group_page(
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    stored = service.database.groups
+    stored = service.database.tasks
     # Asked first: once a batch has ended, its tasks are complete.
     ended = await service.run(stored.ended, batch)
     tasks = await _tasks(service, batch, task, after, limit + 1)
@@ -46,8 +46,8 @@ async def group_page(
 
 async def _tasks(
     service: Service, batch: str, task: str | None, after: str | None, limit: int
-) -> Tasks:
-    stored = service.database.groups
+) -> TaskMembers:
+    stored = service.database.tasks
     if task is not None:
         return await service.run(stored.of_task, batch, task)
     return await service.run(stored.page, batch, after=after, limit=limit)
@@ -56,7 +56,9 @@ async def _tasks(
 _GONE = {"method": None, "advantages": None}  # fields of the last release, for one release
 
 
-def _group_page(tasks: Tasks, limit: int, min_valid: int, settled: bool | None) -> dict[str, Any]:
+def _group_page(
+    tasks: TaskMembers, limit: int, min_valid: int, settled: bool | None
+) -> dict[str, Any]:
     names, over = list(tasks.members), tasks.over_at is not None
     made = (
         group(name, tasks.members[name], min_valid=min_valid, ended=over) for name in names[:limit]

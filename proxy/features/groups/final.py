@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
 from proxy.store.events import NewEvent
-from proxy.store.groups import advised, by_task
 from proxy.store.tables import ENTRY_FIELDS, WITHOUT_DETAILS, rollouts
+from proxy.store.tasks import advised, by_task
 from proxy.store.verdicts import Judged
 
 

@@ -13,7 +13,7 @@ from classifier.groups import group
 from proxy.features.groups.final import settled_by
 from proxy.store.database import Database
 from proxy.store.verdicts import final_parts
-from tests.proxy.store.test_groups import begin, end, ends, seen
+from tests.proxy.store.test_tasks import begin, end, ends, seen
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -52,7 +52,7 @@ def test_a_group_that_is_run_again_settles_again(database: Database) -> None:
     begin(database, "r0-again", repeat=0, attempt=1)  # a score was there: it changes nothing
     end(database, "r0-again", reward=0.0)
     assert len(announced(database)) == 2
-    (members,) = database.groups.page("b", after=None, limit=9).members.values()
+    (members,) = database.tasks.page("b", after=None, limit=9).members.values()
     assert (group("t", members).revision, group("t", members).final) == (2, True)
 
 
@@ -73,7 +73,7 @@ def test_a_group_of_unknown_size_announces_nothing(database: Database) -> None:
     for name, batch in (("unsaid", "b"), ("untasked", "b"), ("unbatched", None)):
         end(database, name, reward=1.0, batch=batch)
     assert announced(database) == []
-    (members,) = database.groups.page("b", after=None, limit=9).members.values()
+    (members,) = database.tasks.page("b", after=None, limit=9).members.values()
     assert group("t", members).settled
 
 
@@ -85,7 +85,7 @@ def test_a_rollout_that_is_not_admitted_may_be_the_last_one(database: Database) 
         {"task": "t", "wanted": 2, "valid": 1, "resample": 0, "drop": True, "revision": 1,
          "final": True}
     ]  # fmt: skip
-    (members,) = database.groups.page("b", after=None, limit=9).members.values()
+    (members,) = database.tasks.page("b", after=None, limit=9).members.values()
     assert group("t", members).revision == 1
 
 
@@ -128,12 +128,12 @@ def test_what_has_no_outcome_when_its_batch_is_over_is_given_up(database: Databa
     begin(database, "failed", repeat=0, task="u")
     end(database, "failed", retry=True)
     assert seen(database) == {"t": (False, False, 0), "u": (False, False, 0)}
-    database.groups.end("b", None, now=2.0)
+    database.tasks.end("b", None, now=2.0)
     assert seen(database) == {"t": (True, True, 1), "u": (True, True, 1)}
-    (again,) = (m for m in database.groups.of_task("b", "t").members["t"] if m.entry.reward)
+    (again,) = (m for m in database.tasks.of_task("b", "t").members["t"] if m.entry.reward)
     assert again.entry.rollout_id == "again"
     database.rollouts.report("killed", "{}", now=3.0)
-    assert not database.groups.ended("b"), "it came after all"
+    assert not database.tasks.ended("b"), "it came after all"
     end(database, "killed", reward=0.0)
     assert (seen(database)["t"], ends(database)) == ((True, True, 2), 2)
     assert [told_of(told) for told in announced(database)] == [(1, 0, 2, True)]
@@ -146,7 +146,7 @@ def test_an_outcome_that_came_before_its_batch_was_over_settles_its_group_once(
         begin(database, f"r{repeat}", repeat=repeat)
     end(database, "r0", reward=1.0)
     database.rollouts.report("r1", "{}", now=2.0)
-    database.groups.end("b", None, now=3.0)
+    database.tasks.end("b", None, now=3.0)
     assert seen(database) == {"t": (False, False, 0)}, "its verdict is waited for"
     end(database, "r1", reward=0.0)
     assert (seen(database), ends(database)) == ({"t": (True, True, 1)}, 1)

@@ -68,7 +68,7 @@ class Runs(NamedTuple):
 # --- rollouts by task --------------------------------------------------------------------------
 
 
-class Tasks(NamedTuple):
+class TaskMembers(NamedTuple):
     """Rollouts by task, in the order of the tasks' names, the oldest first.
 
     ``unjudged`` are those of them that have an outcome and no final verdict yet; ``over_at`` is
@@ -80,13 +80,13 @@ class Tasks(NamedTuple):
     over_at: float | None
 
 
-class Groups:
+class Tasks:
     """Reads a batch's rollouts by task."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
 
-    def page(self, batch: str, *, after: str | None, limit: int) -> Tasks:
+    def page(self, batch: str, *, after: str | None, limit: int) -> TaskMembers:
         """Return the rollouts of a batch's next tasks.
 
         Arguments:
@@ -151,18 +151,18 @@ class Groups:
                 batch_ended(connection, batch, now)
             return runs, ended
 
-    def of_tasks(self, batch: str, tasks: Sequence[str]) -> Tasks:
+    def of_tasks(self, batch: str, tasks: Sequence[str]) -> TaskMembers:
         """Return the rollouts of some tasks of a batch."""
         with self._connections.reading() as connection:
             return by_task(connection, batch, tasks)
 
-    def of_task(self, batch: str, task: str) -> Tasks:
+    def of_task(self, batch: str, task: str) -> TaskMembers:
         """Return the rollouts of one task of a batch; no task where it has none."""
         with self._connections.reading() as connection:
             return by_task(connection, batch, [task])
 
 
-def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
+def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> TaskMembers:
     """Return the rollouts of some tasks of a batch, inside a transaction."""
     over_at = runs_of(connection, batch).over_at
     query = (
@@ -187,7 +187,7 @@ def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> Tasks:
         members.setdefault(row.task, []).append(member)
         if reported is not None and member.entry.provisional is not False:
             waiting.append(row.id)
-    return Tasks(members, waiting, over_at)
+    return TaskMembers(members, waiting, over_at)
 
 
 def advised(verdict: str) -> bool:

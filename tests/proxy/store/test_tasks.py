@@ -36,14 +36,14 @@ def test_pages_go_by_task_and_hold_every_attempt(database: Database) -> None:
             begin(database, f"{task}{attempt}", task=task, repeat=0, attempt=attempt)
     begin(database, "elsewhere", batch="other", task="aa")
     begin(database, "untasked", task=None)
-    first = database.groups.page("b", after=None, limit=2)
+    first = database.tasks.page("b", after=None, limit=2)
     assert {task: [m.entry.rollout_id for m in found] for task, found in first.members.items()} == {
         "a": ["a0", "a1"], "b": ["b0", "b1"],
     }  # fmt: skip
     assert list(first.members) == ["a", "b"]
-    assert list(database.groups.page("b", after="b", limit=2).members) == ["c"]
-    assert list(database.groups.of_task("b", "c").members) == ["c"]
-    assert database.groups.of_task("b", "none") == ({}, [], None)
+    assert list(database.tasks.page("b", after="b", limit=2).members) == ["c"]
+    assert list(database.tasks.of_task("b", "c").members) == ["c"]
+    assert database.tasks.of_task("b", "none") == ({}, [], None)
 
 
 def test_a_member_knows_what_its_group_needs(database: Database) -> None:
@@ -53,7 +53,7 @@ def test_a_member_knows_what_its_group_needs(database: Database) -> None:
     begin(database, "runs", repeat=3)
     end(database, "kept", reward=0.5)
     end(database, "masked", retry=True)
-    found = {m.entry.rollout_id: m for m in database.groups.of_task("b", "t").members["t"]}
+    found = {m.entry.rollout_id: m for m in database.tasks.of_task("b", "t").members["t"]}
     seen = {
         name: (m.wanted, m.retry, m.skipped, m.final, m.reward) for name, m in sorted(found.items())
     }
@@ -72,7 +72,7 @@ def test_what_has_an_outcome_and_no_final_verdict_is_to_be_judged(database: Data
             database.rollouts.report(name, "{}", now=2.0)
     end(database, "provisional", provisional=True)
     end(database, "final", reward=1.0)
-    assert database.groups.of_task("b", "t").unjudged == ["provisional", "reported"]
+    assert database.tasks.of_task("b", "t").unjudged == ["provisional", "reported"]
 
 
 def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
@@ -95,7 +95,7 @@ def ends(database: Database, batch: str = "b") -> int:
 
 def seen(database: Database) -> dict[str, tuple[bool, bool, int]]:
     """Return of each group whether it has settled, whether it is final, and its revision."""
-    tasks = database.groups.page("b", after=None, limit=9)
+    tasks = database.tasks.page("b", after=None, limit=9)
     over = tasks.over_at is not None
     groups = [group(name, members, ended=over) for name, members in tasks.members.items()]
     return {each.task: (each.settled, each.final, each.revision) for each in groups}
@@ -103,39 +103,39 @@ def seen(database: Database) -> dict[str, tuple[bool, bool, int]]:
 
 def test_a_batch_has_ended_once_every_run_of_it_is_over(database: Database) -> None:
     for run in ("here", "elsewhere", "here"):
-        assert database.groups.begin("b", run, now=1.0)[1] is False
+        assert database.tasks.begin("b", run, now=1.0)[1] is False
     begin(database, "r0", repeat=0, repeats=1)
     end(database, "r0", reward=1.0)
-    assert not database.groups.ended("b"), "between two groups nothing runs, and more come"
-    runs, ended = database.groups.end("b", "here", now=2.0)
-    assert (runs.open, ended, database.groups.ended("b"), ends(database)) == (1, False, False, 0)
-    runs, ended = database.groups.end("b", "elsewhere", now=3.0)
-    assert (runs.open, ended, database.groups.ended("b"), ends(database)) == (0, True, True, 1)
-    assert database.groups.end("b", "elsewhere", now=4.0)[1] is True, "harmless to repeat"
+    assert not database.tasks.ended("b"), "between two groups nothing runs, and more come"
+    runs, ended = database.tasks.end("b", "here", now=2.0)
+    assert (runs.open, ended, database.tasks.ended("b"), ends(database)) == (1, False, False, 0)
+    runs, ended = database.tasks.end("b", "elsewhere", now=3.0)
+    assert (runs.open, ended, database.tasks.ended("b"), ends(database)) == (0, True, True, 1)
+    assert database.tasks.end("b", "elsewhere", now=4.0)[1] is True, "harmless to repeat"
     assert ends(database) == 1
-    database.groups.begin("b", "here", now=5.0)
-    assert not database.groups.ended("b"), "it was begun again"
-    database.groups.end("b", None, now=6.0)
-    assert (database.groups.ended("b"), ends(database)) == (True, 2)
+    database.tasks.begin("b", "here", now=5.0)
+    assert not database.tasks.ended("b"), "it was begun again"
+    database.tasks.end("b", None, now=6.0)
+    assert (database.tasks.ended("b"), ends(database)) == (True, 2)
 
 
 def test_a_batch_of_which_nobody_said_anything_goes_on(database: Database) -> None:
     begin(database, "r0", repeat=0, repeats=1)
     end(database, "r0", reward=1.0)
-    assert (database.groups.ended("b"), seen(database)) == (False, {"t": (True, True, 1)})
-    database.groups.end("b", None, now=9.0)
-    assert database.groups.ended("b")
+    assert (database.tasks.ended("b"), seen(database)) == (False, {"t": (True, True, 1)})
+    database.tasks.end("b", None, now=9.0)
+    assert database.tasks.ended("b")
 
 
 def test_a_batch_that_is_over_ends_with_the_verdict_on_its_last_outcome(database: Database) -> None:
     for name in ("r0", "untasked"):
         begin(database, name, repeat=0, repeats=None, task=None)
         database.rollouts.report(name, "{}", now=2.0)
-    assert database.groups.end("b", None, now=3.0)[1] is False
+    assert database.tasks.end("b", None, now=3.0)[1] is False
     end(database, "r0", reward=1.0)
-    assert (database.groups.ended("b"), ends(database)) == (False, 0)
+    assert (database.tasks.ended("b"), ends(database)) == (False, 0)
     end(database, "untasked", reward=1.0)
-    assert (database.groups.ended("b"), ends(database)) == (True, 1)
+    assert (database.tasks.ended("b"), ends(database)) == (True, 1)
 
 
 def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
@@ -143,12 +143,12 @@ def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
 ) -> None:
     begin(database, "r0", repeat=0, repeats=1)
     end(database, "r0", retry=True)
-    database.groups.end("b", None, now=1.5)
+    database.tasks.end("b", None, now=1.5)
     assert seen(database) == {"t": (True, True, 1)}
     later = Registration(id="r1", batch="b", task="t", repeat=0, repeats=1, attempt=1)
     database.rollouts.register(later, now=2.0)
-    assert (database.groups.ended("b"), seen(database)) == (False, {"t": (False, False, 1)})
+    assert (database.tasks.ended("b"), seen(database)) == (False, {"t": (False, False, 1)})
     database.rollouts.report("r1", "{}", now=3.0)
     end(database, "r1", reward=1.0)
-    assert (database.groups.ended("b"), seen(database)) == (True, {"t": (True, True, 2)})
+    assert (database.tasks.ended("b"), seen(database)) == (True, {"t": (True, True, 2)})
     assert ends(database) == 2
