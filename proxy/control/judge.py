@@ -36,7 +36,7 @@ from proxy.store.batch_versions import BatchVersion, batch_version
 from proxy.store.database import RESTART_GRACE_S
 from proxy.store.errors import StoreError
 from proxy.store.tables import VERDICT_COLUMNS, Row
-from proxy.store.verdicts import Judged, LastChange, final_parts
+from proxy.store.verdicts import Judged, final_parts
 
 # --- a rollout with all that is recorded of it -------------------------------------------------
 
@@ -48,15 +48,14 @@ _CLOCKS_APART_S = 2.0  # of two hosts: calls are timed by one, closed by another
 class LoadedRollout(NamedTuple):
     """A rollout as it counts, with ``storable`` if its verdict may be stored.
 
-    ``late_calls`` ended too late to count. ``change`` is the number of the last change that was
-    not judged yet. ``final``: it has a final verdict.
+    ``row`` is as `proxy.store.rollouts.Rollouts.load_some` returns it, empty if the database has
+    none. ``late_calls`` ended too late to count.
     """
 
     rollout: RolloutRecord
     storable: bool
+    row: Row | Mapping[str, Any]
     late_calls: int = 0
-    change: int | None = None
-    final: bool = False
 
 
 def load(service: Service, rollout_id: str) -> LoadedRollout:
@@ -103,7 +102,7 @@ def _loaded(
     if stored is None:
         if not missing:
             raise unknown_rollout(rollout_id)
-        return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable)
+        return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable, {})
     row, rollout = stored
     just_started = up_s is not None and up_s < RESTART_GRACE_S
     record = as_it_counts(row, rollout, service.now())
@@ -111,7 +110,7 @@ def _loaded(
     record = replace(record, gaps=rollout.gaps + missing + just_started)
     kept = json.loads(row["stands_on"] or "{}") if row["final"] else None
     record = with_evidence(service, record, kept)
-    return LoadedRollout(record, storable, late, row["change"], final=bool(row["final"]))
+    return LoadedRollout(record, storable, row, late)
 
 
 def as_it_counts(row: Row | Mapping[str, Any], rollout: RolloutRecord, now: float) -> RolloutRecord:
@@ -320,11 +319,11 @@ def _store(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float
         counted = _tries(service, rollout, verdict, now)
         verdict = with_advice(verdict, rollout, policy, earlier, counted)
     doubted = service.recorder.failing or not loaded.storable
-    if doubted or _is_being_asked(service, rollout, verdict, now):
+    if doubted or _is_being_asked(service, loaded, verdict, now):
         return with_sentence(replace(verdict, provisional=True, judged_at=None), rollout)
     row = _verdict_row(rollout, verdict, now, service.prices)
-    parts = final_parts(Judged(service.database, verdict, policy, now))
-    if stored.store(row, parts, known=LastChange(loaded.change)):
+    parts = final_parts(Judged(service.database, verdict, policy, now, loaded.row))
+    if stored.store(row, parts, known=loaded.row):
         service.on_final_verdict(verdict)
         if (rewarded := _rewarded_since(service, rollout)) is not None:
             add_rewards(service, rollout.id, rewarded)
@@ -404,23 +403,23 @@ def _asked_or_result(
 ) -> tuple[list[Exchange], dict[str, Any] | None]:
     """Return the failed calls to ask about, else the record: one way to a thread is enough."""
     loaded, now = load(service, rollout_id), service.now()
-    if loaded.final or loaded.rollout.outcome is None:
+    if loaded.rollout.outcome is None or loaded.row["final"]:
         return [], _result(service, rollout_id)
     verdict = _judge(service, loaded, service.policy, now)
-    if failures := _to_ask_about(service, loaded.rollout, verdict, now):
+    if failures := _to_ask_about(service, loaded, verdict, now):
         return failures, None
     verdict = _store(service, loaded, verdict, now)
     return [], codec.encode_result(results.result(loaded.rollout, verdict))
 
 
 def _to_ask_about(
-    service: Service, rollout: RolloutRecord, verdict: Verdict, now: float
+    service: Service, loaded: LoadedRollout, verdict: Verdict, now: float
 ) -> list[Exchange]:
     """Return the failed calls on whose references a verdict hangs, or what is at stake with it."""
     if not service.asks_references:
         return []
-    wanted: set[str] = set()
-    staked = bool(verdict.evidence) and _is_at_stake(service, verdict, now)
+    rollout, wanted = loaded.rollout, set[str]()
+    staked = bool(verdict.evidence) and _is_at_stake(service, loaded, verdict, now)
     if staked or (rollout.agents or service.policy.agents) == UNTRUSTED:
         wanted = {call for call, series in rollout.references.items() if series.running}
     if staked:
@@ -428,7 +427,7 @@ def _to_ask_about(
     return [each for each in rollout.exchanges if each.id in wanted]
 
 
-def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, now: float) -> bool:
+def _is_being_asked(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float) -> bool:
     """Return True if more hangs on a verdict whose last failure is being asked about.
 
     A series may begin while the answer to the outcome waits for it; one that runs is no answer
@@ -436,6 +435,7 @@ def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, 
     """
     if not service.asks_references or verdict.provisional or verdict.batch is None:
         return False
+    rollout = loaded.rollout
     if rollout.ended_at is None or not verdict.evidence:
         return False
     series = rollout.references.get(verdict.evidence[-1])
@@ -444,12 +444,12 @@ def _is_being_asked(service: Service, rollout: RolloutRecord, verdict: Verdict, 
     waits_s = _REFERENCES_S if series is None else ASKED_S
     if not rollout.ended_at <= now < rollout.ended_at + waits_s:
         return False
-    return _is_at_stake(service, verdict, now)
+    return _is_at_stake(service, loaded, verdict, now)
 
 
-def _is_at_stake(service: Service, verdict: Verdict, now: float) -> bool:
+def _is_at_stake(service: Service, loaded: LoadedRollout, verdict: Verdict, now: float) -> bool:
     """Return True if something of a feature's hangs on a verdict, beside the score."""
-    judged = Judged(service.database, verdict, service.policy, now)
+    judged = Judged(service.database, verdict, service.policy, now, loaded.row)
     return any(module.is_at(judged) for _, module in modules("stakes"))
 
 

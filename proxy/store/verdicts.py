@@ -114,7 +114,10 @@ class FinalPart(Protocol):
     """The part of a feature in the transaction that stores a rollout's first final verdict.
 
     It is the result of ``begin(judged)`` of the module ``final`` of a feature; None has no part.
+    ``reads`` is False of one that has nothing to read before it writes.
     """
+
+    reads: bool
 
     def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
         """Read what it needs.
@@ -137,24 +140,22 @@ class FinalPart(Protocol):
 
 
 class Judged(NamedTuple):
-    """A final verdict that is about to be stored: by which policy it was given, and when."""
+    """A final verdict that is about to be stored: by which policy it was given, and when.
+
+    ``rollout`` are the columns of its rollout.
+    """
 
     database: Any  # the `Database` that it is stored in
     verdict: Verdict
     policy: Policy
     now: float
+    rollout: Row | Mapping[str, Any]
 
 
 def final_parts(judged: Judged | None) -> list[FinalPart]:
     """Return the parts of features in a final verdict, or in a rollout that is not admitted."""
     begun = (module.begin(judged) for _, module in modules("final"))
     return [part for part in begun if part is not None]
-
-
-class LastChange(NamedTuple):
-    """The last change of a rollout that was not judged yet; without a number there is none."""
-
-    number: int | None
 
 
 class Outdated(NamedTuple):
@@ -188,7 +189,7 @@ class Verdicts:
         row: Mapping[str, Any],
         parts: Sequence[FinalPart] = (),
         *,
-        known: LastChange | None = None,
+        known: Row | Mapping[str, Any] | None = None,
     ) -> bool:
         """Store a verdict in place of the one before; columns as in `verdicts`.
 
@@ -200,17 +201,15 @@ class Verdicts:
 
         Arguments:
             parts: write what follows from a first final verdict, in their order.
-            known: the last change of the rollout that the verdict knows; without it, it is stored
-                whatever has changed.
+            known: the rollout's columns and its last ``change``, as the verdict knows them; without
+                them, it is stored whatever has changed.
         """
         batch, rollout_id = row["batch"], row["rollout_id"]
         # Worked out before the writer's turn, for which agents wait, and again only if it changed.
-        with self._connections.reading() as connection:
-            before = state_of(connection, rollout_id)
-            for part in () if row["provisional"] else parts:
-                part.read(connection, row)
-        known_place = before.place
-        row = {**row, **derived(row, known_place)}
+        place = None if known is None else {name: known[name] for name in PLACE}
+        if place is not None:
+            row = {**row, **derived(row, place)}
+        before = None if row["provisional"] else self._read_ahead(row, parts)
         with (
             self._connections.writing() as connection,
             changing(connection, [rollout_id], into=[batch]),
@@ -219,15 +218,27 @@ class Verdicts:
             now = state_of(connection, rollout_id)
             if now.stands:
                 return False
-            if now.place != known_place:
+            if now.place != place:
                 row = {**row, **derived(row, now.place)}
             if row["provisional"]:
-                if known is None or known.number == now.change:
+                if known is None or known["change"] == now.change:
                     _keep(connection, row)
                 return False
-            for part in parts if now.batch != before.batch else ():
+            for part in parts if now.batch != before else ():
                 part.read(connection, row)
             return _keep_final(connection, row, parts, now)
+
+    def _read_ahead(
+        self, row: Mapping[str, Any], parts: Sequence[FinalPart]
+    ) -> tuple[Any, ...] | None:
+        """Have parts read; return the state of the batch that they saw, None if none has to."""
+        if not any(part.reads for part in parts):
+            return None
+        with self._connections.reading() as connection:
+            seen = state_of(connection, row["rollout_id"]).batch
+            for part in parts:
+                part.read(connection, row)
+        return seen
 
     def add_rewards(self, row: Mapping[str, Any], outcome: str) -> bool:
         """Store rewards that came after a final verdict, with the columns of it that they change.

@@ -160,6 +160,8 @@ def _verdict(name: str, number: int, calls: int) -> dict[str, Any]:
 class _Opens:
     """A breaker that opens on a verdict."""
 
+    reads = False
+
     def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
         """Read nothing."""
 

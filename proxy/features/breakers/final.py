@@ -18,6 +18,8 @@ from proxy.store.verdicts import Judged
 class FedBreakers:
     """The breakers of a verdict's batch, as `proxy.store.verdicts.FinalPart`."""
 
+    reads = False
+
     def __init__(self, judged: Judged) -> None:
         self._judged = judged
         self._seen = was_called(judged)
@@ -27,7 +29,7 @@ class FedBreakers:
 
     def write(self, connection: Connection, row: Mapping[str, Any]) -> Iterable[NewEvent]:
         """Store the breakers after the verdict; the events are of those that it opened."""
-        _, verdict, policy, now = self._judged
+        _, verdict, policy, now, _ = self._judged
         states = states_of(connection, row["batch"])
         changed = breakers.feed(states, verdict, now=now, policy=policy, seen=self._seen)
         store_states(connection, changed)

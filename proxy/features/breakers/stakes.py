@@ -12,7 +12,7 @@ from proxy.store.verdicts import Judged
 
 def is_at(judged: Judged) -> bool:
     """Return True if a verdict opens a breaker, or would but for a reference call."""
-    database, verdict, policy, now = judged
+    database, verdict, policy, now, _ = judged
     if verdict.batch is None or verdict.fingerprint is None:  # which no breaker counts
         return False
     states = Breakers(database.connections).of_batch(verdict.batch)

@@ -19,6 +19,8 @@ from proxy.store.verdicts import Judged
 class SettledGroup:
     """The group that a rollout settles, if it settles one, as `proxy.store.verdicts.FinalPart`."""
 
+    reads = True
+
     def __init__(self) -> None:
         self._settled: Group | None = None
 
@@ -34,9 +36,9 @@ class SettledGroup:
         return (group_settled(self._settled),)
 
 
-def begin(_judged: Judged | None) -> SettledGroup:
-    """Return the part in any final verdict, and in a rollout that is not admitted."""
-    return SettledGroup()
+def begin(judged: Judged | None) -> SettledGroup | None:
+    """Return the part in a rollout of a group whose size is known, and in one not admitted."""
+    return SettledGroup() if judged is None or judged.rollout["repeats"] is not None else None
 
 
 def group_settled(group: Group) -> NewEvent:

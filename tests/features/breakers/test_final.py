@@ -19,7 +19,7 @@ from tests.proxy.store.test_verdicts import verdict as row_of
 def judged(database: Database, name: str, *, now: float, threshold: int = 2) -> Judged:
     policy = Policy(breaker_threshold=threshold)
     failed = rollout("401", id=name, batch="b")
-    return Judged(database, judge(failed, policy=policy), policy, now)
+    return Judged(database, judge(failed, policy=policy), policy, now, {})
 
 
 def feed(database: Database, name: str, *, now: float, threshold: int = 2) -> list[Row]:

@@ -64,7 +64,6 @@ from proxy.store.tables import (
     unjudged,
     verdicts,
 )
-from proxy.store.verdicts import LastChange
 from tests.classifier.entries_summary import summarize
 from tests.proxy.store.records import BARE, FULL, skip
 from tests.proxy.store.test_verdicts import verdict
@@ -213,7 +212,7 @@ def judged(of: History, draw: Any) -> None:
             "validity": draw(st.sampled_from((None, None, " suspect a b ", " invalid a "))),
             "verdict": as_json(codec.encode_verdict(verdict)),
         },
-        known=LastChange(row["change"]) if draw(st.booleans()) else None,
+        known=row if draw(st.booleans()) else None,
     )  # fmt: skip
 
 
@@ -383,7 +382,7 @@ def test_writers_at_once_leave_it_right(database_url: str, monkeypatch: pytest.M
                     assert loaded is not None
                     own.verdicts.store(
                         verdict_row(name, provisional=not final, reward=worker / 7),
-                        known=LastChange(loaded[0]["change"]),
+                        known=loaded[0],
                     )
                 own.rollouts.report(f"w{worker}", "{}", now=9.0)
                 own.closings.closed(f"w{worker}", now=9.0, gaps=0)

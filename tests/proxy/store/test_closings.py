@@ -12,7 +12,6 @@ from classifier.records import Exchange
 from proxy.store.closings import ClosingState
 from proxy.store.database import Database
 from proxy.store.tables import CommitBatch, verdicts
-from proxy.store.verdicts import LastChange
 from tests.builders import exchange
 from tests.proxy.store.test_verdicts import verdict
 
@@ -126,8 +125,7 @@ def test_what_was_judged_provisionally_before_it_was_closed_is_no_verdict_after(
     before = database.rollouts.load("r")
     assert before is not None
     database.closings.closed("r", now=101.0, gaps=0)
-    known = LastChange(before[0]["change"])
-    database.verdicts.store(verdict("r", batch=None, provisional=True), known=known)
+    database.verdicts.store(verdict("r", batch=None, provisional=True), known=before[0])
     stored = select(verdicts.c.rollout_id)
     assert database.read(lambda connection: connection.execute(stored).all()) == []
     assert database.verdicts.unjudged(limit=9).ids == ["r"]

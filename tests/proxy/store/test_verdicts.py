@@ -15,8 +15,8 @@ from proxy.store.batch_counts import sum_up
 from proxy.store.database import Database
 from proxy.store.events import NewEvent
 from proxy.store.listing import RolloutQuery
-from proxy.store.tables import CommitBatch, Registration, metadata
-from proxy.store.verdicts import LastChange, final_parts
+from proxy.store.tables import CommitBatch, Registration, Row, metadata
+from proxy.store.verdicts import final_parts
 from tests.opcodes import Counting
 from tests.proxy.store.records import FULL, skip
 
@@ -100,10 +100,10 @@ def test_a_verdict_older_than_the_last_change_or_another_verdict_is_not_kept(
 ) -> None:
     database.rollouts.register(Registration(id="r1", batch="b"), now=1.0)
 
-    def change() -> LastChange:
+    def change() -> Row:
         loaded = database.rollouts.load("r1")
         assert loaded is not None
-        return LastChange(loaded[0]["change"])
+        return loaded[0]
 
     def health() -> object:
         found = database.read(sum_up, "b")
@@ -159,6 +159,8 @@ TURNS = (
 class _ReadsBreakers:
     """What breakers cost that a verdict changes nothing of."""
 
+    reads = False
+
     def read(self, connection: Connection, row: Mapping[str, Any]) -> None:
         """Read nothing before the writer's turn."""
 
@@ -184,7 +186,7 @@ def test_the_writers_turn_is_for_writing(tmp_path: Path) -> None:
             assert loaded is not None
             row = verdict(f"{what}-{number}", **given)
             parts = [*final_parts(None), _ReadsBreakers()]
-            database.verdicts.store(row, parts, known=LastChange(loaded[0]["change"]))
+            database.verdicts.store(row, parts, known=loaded[0])
         assert len(turn.statements) <= statements, (what, turn.statements)
         assert turn.opcodes <= opcodes, (what, turn.opcodes)
     database.close()
