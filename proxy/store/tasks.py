@@ -164,7 +164,13 @@ class Tasks:
 
 def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> TaskMembers:
     """Return the rollouts of some tasks of a batch, inside a transaction."""
-    over_at = runs_of(connection, batch).over_at
+    return by_task_of(connection, batch, tasks, runs_of(connection, batch).over_at)
+
+
+def by_task_of(
+    connection: Connection, batch: str, tasks: Sequence[str], over_at: float | None
+) -> Tasks:
+    """Do so for a batch of which it is known when it was declared over."""
     query = (
         select(*ENTRY_COLUMNS, *_ASIDE)
         .select_from(JOINED)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, bindparam, select, update
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
 from proxy.store.events import NewEvent
-from proxy.store.tables import ENTRY_FIELDS, WITHOUT_DETAILS, rollouts
-from proxy.store.tasks import advised, by_task
+from proxy.store.tables import ENTRY_FIELDS, WITHOUT_DETAILS, batch_runs, rollouts
+from proxy.store.tasks import OVER_AT, advised, by_task_of
 from proxy.store.verdicts import Judged
 
 
@@ -75,9 +75,8 @@ def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
     found = connection.execute(_IN_GROUP, {"of": row["rollout_id"]}).one_or_none()
     if found is None or found.batch is None or found.task is None:
         return None
-    batch, task, created_at, outcome_at = found
-    of_task = by_task(connection, batch, [task])
-    members, over_at = of_task.members[task], of_task.over_at
+    batch, task, created_at, outcome_at, over_at = found
+    members = by_task_of(connection, batch, [task], over_at).members[task]
     over = over_at is not None
     given_up = over_at is not None and bool(
         created_at <= over_at and (outcome_at is None or outcome_at > over_at)
@@ -91,8 +90,9 @@ def settled_by(connection: Connection, row: Mapping[str, Any]) -> Group | None:
     return replace(now, revision=before.revision + 1)
 
 
+_OVER_AT = select(OVER_AT).where(batch_runs.c.batch == rollouts.c.batch).scalar_subquery()
 _IN_GROUP = select(
-    rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at
+    rollouts.c.batch, rollouts.c.task, rollouts.c.created_at, rollouts.c.outcome_at, _OVER_AT
 ).where(rollouts.c.id == bindparam("of"), rollouts.c.repeats.is_not(None))
 
 
