@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, bindparam, func, insert, select
 
 from classifier.records import Exchange
-from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource, hold
+from proxy.store.connections import EVENTS_CHANNEL, Connections, Lock, NotificationSource
 from proxy.store.tables import Row, as_json, events, rollouts
 
 
@@ -86,7 +87,6 @@ def write_event(connection: Connection, event: NewEvent, verdict: Mapping[str, A
     Arguments:
         verdict: the columns of the verdict that it comes of: its rollout, batch and time.
     """
-    hold(connection, Lock.EVENTS)
     row = {
         "kind": event.kind,
         "rollout_id": verdict["rollout_id"],
@@ -94,12 +94,20 @@ def write_event(connection: Connection, event: NewEvent, verdict: Mapping[str, A
         "at": verdict["given_at"],
         "data": as_json(event.data),
     }
-    connection.execute(_INSERT, row)
-    if connection.dialect.name != "sqlite":
-        connection.execute(select(func.pg_notify(EVENTS_CHANNEL, "")))
+    connection.execute(_writing(connection.dialect.name), row)
 
 
-_INSERT = insert(events)  # made once: to make it takes longer than to run it
+@cache  # made once: to make it takes longer than to run it
+def _writing(dialect: str) -> Any:
+    """Return the statement that writes an event; on PostgreSQL it also notifies listeners."""
+    if dialect == "sqlite":
+        return insert(events)
+    names = ("kind", "rollout_id", "batch", "at", "data")
+    values = select(*(bindparam(name, type_=events.c[name].type) for name in names))
+    # Joined to the lock, so that no event is numbered before the lock is held.
+    held = select(func.pg_advisory_xact_lock(Lock.EVENTS.key())).offset(0).subquery("held")
+    written = insert(events).from_select(names, values.select_from(held)).cte("written")
+    return select(func.pg_notify(EVENTS_CHANNEL, "")).add_cte(written)
 
 
 def exchange_failed(exchange: Exchange) -> tuple[Any, ...]:
