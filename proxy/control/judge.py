@@ -79,14 +79,13 @@ def load_some(service: Service, rollout_ids: Sequence[str]) -> list[LoadedRollou
     stored: Mapping[str, tuple[Row, RolloutRecord]] = {}
     try:
         stored = database.rollouts.load_some(rollout_ids)
-        up_s = database.uptime_s()
         missing = {name: max(known, recorder.missing(name)) for name, known in missing.items()}
     except StoreError:
         missing = {name: max(known, recorder.missing(name)) for name, known in missing.items()}
         if not all(missing.values()):
             raise
-        stored, up_s = {}, None  # enough is known: evidence is missing
-    return [_loaded(service, name, stored.get(name), missing[name], up_s) for name in missing]
+        stored = {}  # enough is known: evidence is missing
+    return [_loaded(service, name, stored.get(name), missing[name]) for name in missing]
 
 
 def _loaded(
@@ -94,16 +93,15 @@ def _loaded(
     rollout_id: str,
     stored: tuple[Row, RolloutRecord] | None,
     missing: int,
-    up_s: float | None,
 ) -> LoadedRollout:
-    # A restarted server may have lost its last commits; that doubt must not be stored.
-    settled = up_s is None or up_s >= 2 * RESTART_GRACE_S
-    storable = settled and not missing
     if stored is None:
         if not missing:
             raise unknown_rollout(rollout_id)
-        return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable, {})
+        return LoadedRollout(RolloutRecord(id=rollout_id, gaps=missing), storable=False, row={})
     row, rollout = stored
+    up_s = row["up_s"]
+    # A restarted server may have lost its last commits; that doubt must not be stored.
+    storable = not missing and (up_s is None or up_s >= 2 * RESTART_GRACE_S)
     just_started = up_s is not None and up_s < RESTART_GRACE_S
     record = as_it_counts(row, rollout, service.now())
     late = len(rollout.exchanges) - len(record.exchanges)

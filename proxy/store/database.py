@@ -165,17 +165,6 @@ class Database:
             return False
         return True
 
-    def uptime_s(self) -> float | None:
-        """Return for how many seconds PostgreSQL has been up; None for SQLite.
-
-        By the server's clock, so that services' own do not matter.
-        """
-        if self.is_sqlite:
-            return None
-        up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
-        with self.connections.reading() as connection:
-            return float(connection.scalar(select(up_for)) or 0)
-
     def _add_partitions(self, now: float) -> None:
         if self._partitions is not None:
             self._partitions.add_ahead(now)

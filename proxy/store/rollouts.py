@@ -9,7 +9,7 @@ from functools import cache
 from operator import itemgetter
 from typing import Any, Protocol
 
-from sqlalchemy import Connection, bindparam, exists, func, select, update
+from sqlalchemy import Connection, Float, bindparam, cast, exists, func, null, select, update
 
 from classifier.codec import decode_limit_reached
 from classifier.declarations import declared
@@ -466,12 +466,14 @@ class Rollouts:
         """Return the columns of rollouts, and their records with exchanges, by id.
 
         Calls in flight are included. Beside the columns there are ``change``, the last one that was
-        not judged yet, ``final``, whether it has a final verdict, and what that ``stands_on``. Of
+        not judged yet, ``final``, whether it has a final verdict, what that ``stands_on``, and
+        ``up_s``, for how many seconds PostgreSQL has been up by its own clock, None for SQLite. Of
         however many rollouts it makes three queries.
         """
         named = {"ids": list(rollout_ids)}
         with self._connections.reading() as connection:
-            rows = {row["id"]: row for row in connection.execute(_TO_JUDGE, named).mappings()}
+            query = _to_judge(connection.dialect.name)
+            rows = {row["id"]: row for row in connection.execute(query, named).mappings()}
             calls = calls_of(connection, rows) if rows else {}
         return {name: (row, record_of(row, calls[name])) for name, row in rows.items()}
 
@@ -505,16 +507,21 @@ _REPORTED = _OWN.add_columns(
     OUTAGE_UNTIL.label("outage_until"),
 ).with_for_update(of=rollouts, key_share=True)
 _LAST_CHANGE = select(unjudged.c.change).where(unjudged.c.rollout_id == rollouts.c.id)
-_TO_JUDGE = (
-    select(
+
+
+@cache
+def _to_judge(dialect: str) -> Any:
+    up_for = func.extract("epoch", func.now() - func.pg_postmaster_start_time())
+    columns = (
         rollouts,
         _LAST_CHANGE.scalar_subquery().label("change"),
         verdicts.c.provisional.is_(False).label("final"),
         verdicts.c.stands_on,
+        (null() if dialect == "sqlite" else cast(up_for, Float)).label("up_s"),
     )
-    .select_from(JOINED)
-    .where(rollouts.c.id.in_(IDS))
-)
+    return select(*columns).select_from(JOINED).where(rollouts.c.id.in_(IDS))
+
+
 _UPDATE = update(rollouts).where(rollouts.c.id == bindparam("of"))
 
 
