@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -10,8 +10,10 @@ from sqlalchemy import Engine, event
 
 from tests.proxy.api.test_routes import Service
 
-# Of SQLite. PostgreSQL has its locks and, of a rollout, a look at its batch beside them.
-REGISTRATION, REPORT = 6, 17
+# PostgreSQL's are its locks, and a look at the batch of a rollout before that is locked.
+REGISTRATION = {"sqlite": 6, "postgresql": 6 + 2}
+REPORT = {"sqlite": 17, "postgresql": 17 + 6}
+OF_A_GROUP = 3  # more of a report whose rollout may settle one
 
 
 @pytest.fixture
@@ -34,19 +36,22 @@ def nothing_is_asked_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"proxy.server.background.{name}", 3600.0)
 
 
+@pytest.mark.parametrize("repeats", [None, 9], ids=["alone", "of a group"])
 def test_a_registration_and_a_report_take_few_statements(
-    said: list[str], request: pytest.FixtureRequest
+    said: list[str], repeats: int | None, on_both: Callable[..., Service]
 ) -> None:
-    service: Service = request.getfixturevalue("services")()
+    service = on_both()
     seen = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 1.0}}
     for number in range(3):  # the first of a batch makes more
         placed = {"id": f"r{number}", "batch": "b", "task": "t", "repeat": number}
         said.clear()
-        assert service.http.post("/rollouts", json=placed).status_code == 201
+        registered = service.http.post("/rollouts", json=placed | {"repeats": repeats})
+        assert registered.status_code == 201
         registration = list(said)
         service.call(f"r{number}")
         said.clear()
         assert service.http.post(f"/rollouts/r{number}/outcome", json=seen).status_code == 200
         report = list(said)
-    assert len(registration) == REGISTRATION, registration
-    assert len(report) == REPORT, report
+    database = "postgresql" if "://" in service.database else "sqlite"
+    assert len(registration) == REGISTRATION[database], registration
+    assert len(report) == REPORT[database] + (OF_A_GROUP if repeats else 0), report
