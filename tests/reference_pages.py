@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+from prometheus_client.parser import text_string_to_metric_families
 
 import truezero
 from classifier.figures import FIGURES, Figure
@@ -295,6 +296,18 @@ def _example(value: Any) -> str:
 
 
 # --- figures -------------------------------------------------------------------------------
+
+
+def metrics(exposition: str) -> str:
+    """The metrics that Prometheus was told, without those of the process."""
+    rows = []
+    for family in text_string_to_metric_families(exposition):
+        labels = {name for sample in family.samples for name in sample.labels} - {"le"}
+        if family.name.startswith("truezero_"):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            kind = "histogram: " if family.type == "histogram" else ""
+            rows.append((f"`{name}`", " ".join(sorted(labels)), kind + family.documentation))
+    return table(("metric", "labels", "description"), rows)
 
 
 def figure_terms() -> str:

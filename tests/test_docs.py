@@ -216,10 +216,15 @@ def test_the_table_of_the_control_plane_has_each_of_its_files() -> None:
 
 
 def main() -> None:
+    from tests.features.metrics.test_metrics import whole  # of a feature, which may be gone
+
     api_examples.FILE.write_text(api_examples.text(), "utf-8")
     parts = {
         **reference_pages.generated(),
         **wires.generated(),
+        "docs/operations/observability.md#metrics": reference_pages.metrics(
+            whole().exposition()[0].decode()
+        ),
         "README.md#harness": harness_table(),
     }
     reference_pages.write(ROOT, parts)

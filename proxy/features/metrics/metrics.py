@@ -119,13 +119,14 @@ class CallCounters:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._exchanges = Counter(
             "truezero_exchanges",
-            "Finished calls of agents",
+            "Finished calls of agents; subcategory none: no failure of the provider, "
+            "status_class none: no answer",
             ("upstream", "kind", "status_class", "subcategory", "ending"),
             registry=registry,
         )
         self._unread = Counter(
             "truezero_unread_questions",
-            "Calls with a question at a path that is not read",
+            "Calls with a question at a path that is not read; they count in no verdict",
             ("upstream",),
             registry=registry,
         )
@@ -218,7 +219,7 @@ class ModelCounters:
         self._labelled: set[tuple[str, str]] = set()
         self._calls = prometheus_client.Counter(
             "truezero_model_calls",
-            "Finished calls by model as the price table names it; other: it does not",
+            "Finished calls by model as the price table names it, else other",
             ("upstream", "model", "subcategory"),
             registry=registry,
         )
@@ -230,7 +231,7 @@ class ModelCounters:
         )
         self._cost = prometheus_client.Counter(
             "truezero_cost_usd",
-            "Cost of the calls whose cost is known, in US dollars",
+            "US dollars of the calls whose cost is known, by the provider or the price table",
             ("upstream", "model"),
             registry=registry,
         )
@@ -384,7 +385,7 @@ class Metrics:
         self._requests = _RequestMetrics(self._registry, requests)
         self._findings = Counter(
             "truezero_validity_findings",
-            "Validity findings of final verdicts; a rollout's are counted once",
+            "Validity findings of final verdicts, without drills",
             ("check", "level"),
             registry=self._registry,
         )
@@ -510,7 +511,7 @@ class _RequestMetrics:
         )
         unattributed = Counter(
             "truezero_unattributed_calls",
-            "Calls that named no rollout",
+            "Calls that named no rollout; they count in no verdict",
             ("upstream",),
             registry=registry,
         )
