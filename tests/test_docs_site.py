@@ -71,6 +71,14 @@ def test_no_page_of_the_site_links_out_of_it() -> None:
             assert inside or link.startswith("https://"), f"{page}: {link}"
 
 
+def test_a_table_ends_with_an_empty_line() -> None:
+    """Else the text behind it is a row of it."""
+    behind = re.compile(r"^\|.*\n(?!\||\n|<!--)(.+)", re.MULTILINE)
+    assert {page: behind.findall(_FENCE.sub("", text)) for page, text in TEXTS.items()} == {
+        page: [] for page in PAGES
+    }
+
+
 def test_no_table_escapes_a_bar_in_code() -> None:
     """Outside a table Markdown shows the backslash; in one, not every renderer drops it."""
     assert [page for page, text in TEXTS.items() if re.search(r"`[^`\n]*\\\|[^`\n]*`", text)] == []
