@@ -169,7 +169,7 @@ def by_task(connection: Connection, batch: str, tasks: Sequence[str]) -> TaskMem
 
 def by_task_of(
     connection: Connection, batch: str, tasks: Sequence[str], over_at: float | None
-) -> Tasks:
+) -> TaskMembers:
     """Do so for a batch of which it is known when it was declared over."""
     query = (
         select(*ENTRY_COLUMNS, *_ASIDE)
