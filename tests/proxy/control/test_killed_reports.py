@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pytest
 from sqlalchemy import Engine, event
 
 from proxy.control import judge, rollouts
@@ -78,6 +79,7 @@ def called(file: Path) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_whatever_statement_a_report_dies_at_it_is_judged_once_and_alike(tmp_path: Path) -> None:
     before = called(tmp_path / "before.db")
     alive = Process(shutil.copy(before, tmp_path / "alive.db"), now=ENDED)
