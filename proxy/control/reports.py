@@ -147,13 +147,12 @@ def _names(item: dict[str, Any], by: Sequence[str]) -> list[str]:
     return [item[name] or "" for name in by]
 
 
-# --- groups for reinforcement learning ---------------------------------------------------------
-# A batch's rollouts by task, over measured repeats.
+# --- runs: who starts a batch's rollouts --------------------------------------------------------
 
 
 async def begin_run(service: Service, batch: str, run: str) -> dict[str, Any]:
     """Record that a run of a batch begins: it starts rollouts."""
-    begin = service.database.tasks.begin
+    begin = service.database.runs.begin
     runs, ended = await service.run(begin, batch, run, now=service.now())
     return {"batch": batch, "open_runs": runs.open, "ended": ended}
 
@@ -164,7 +163,7 @@ async def end_run(service: Service, batch: str, run: str | None) -> dict[str, An
     Raises:
         Refusal: 404 for a batch of which there is neither a rollout nor a run.
     """
-    stored = service.database.tasks
+    stored = service.database.runs
     if not await service.run(stored.any_of, batch):
         raise unknown_batch(batch)
     runs, ended = await service.run(stored.end, batch, run, now=service.now())

@@ -28,6 +28,7 @@ from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
 from proxy.store.references import References
 from proxy.store.rollouts import Rollouts
+from proxy.store.runs import Runs
 from proxy.store.schema import Partitions
 from proxy.store.tables import server
 from proxy.store.tasks import Tasks
@@ -48,7 +49,7 @@ class Database:
     """One database, shared by every worker and replica.
 
     Its contents are attributes: ``calls``, ``rollouts``, ``closings``,
-    ``references``, ``verdicts``, ``tasks``, ``events``,
+    ``references``, ``verdicts``, ``runs``, ``tasks``, ``events``,
     ``lane_minutes``, ``lane_probes``, ``workers`` and ``deployment``.
 
     Arguments:
@@ -69,6 +70,7 @@ class Database:
         self.closings = Closings(connections)
         self.references = References(connections)
         self.verdicts = Verdicts(connections)
+        self.runs = Runs(connections)
         self.tasks = Tasks(connections)
         self.events = EventLog(connections)
         self.workers = Workers(connections)

@@ -1,39 +1,28 @@
-"""Rollouts by task, and the end of a batch.
-
-A batch ends when those who start its rollouts have said so (`batch_runs`) and all of them are
-judged. A rollout that has no outcome when they say so is given up.
-"""
+"""A batch's rollouts by task."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from sqlalchemy import (
     Connection,
-    Select,
-    bindparam,
     case,
-    func,
     select,
-    update,
 )
 
 from classifier.batches import Entry
 from classifier.groups import Member
 from proxy.store.batch_counts import UNREWARDED, why_no_score
-from proxy.store.connections import Connections, Lock, hold
-from proxy.store.events import batch_ended
+from proxy.store.connections import Connections
+from proxy.store.runs import runs_of
 from proxy.store.tables import (
     ENTRY_COLUMNS,
     JOINED,
     OLDEST_FIRST,
     WITHOUT_DETAILS,
-    batch_runs,
-    insert_into,
     rollouts,
-    unjudged,
     verdicts,
 )
 
@@ -47,25 +36,6 @@ _ASIDE = (
     case((UNREWARDED, rollouts.c.outcome)),
     rollouts.c.score_key,
 )
-
-
-# When the last of some runs was declared over, where all of them were.
-OVER_AT = case((func.count() == func.count(batch_runs.c.ended_at), func.max(batch_runs.c.ended_at)))
-
-
-class Runs(NamedTuple):
-    """The runs that start rollouts of a batch.
-
-    ``begun`` counts the runs that were announced, ``open`` those of them that have not said yet
-    that no more rollouts come. ``over_at`` is the time at which the last one said so, None before.
-    """
-
-    begun: int
-    open: int
-    over_at: float | None
-
-
-# --- rollouts by task --------------------------------------------------------------------------
 
 
 class TaskMembers(NamedTuple):
@@ -99,57 +69,6 @@ class Tasks:
         named = named.distinct().order_by(rollouts.c.task).limit(limit)
         with self._connections.reading() as connection:
             return by_task(connection, batch, list(connection.execute(named).scalars()))
-
-    def any_of(self, batch: str) -> bool:
-        """Return True if the batch has any rollout, with or without a task, or a run was begun."""
-        query = select(rollouts.c.id).where(rollouts.c.batch == batch).limit(1)
-        with self._connections.reading() as connection:
-            return connection.scalar(query) is not None or runs_of(connection, batch).begun > 0
-
-    def ended(self, batch: str) -> bool:
-        """Return True if the batch has ended."""
-        with self._connections.reading() as connection:
-            return has_ended(connection, batch, runs_of(connection, batch).over_at)
-
-    def begin(self, batch: str, run: str, *, now: float) -> tuple[Runs, bool]:
-        """Note that somebody starts rollouts of a batch, again where that run was over.
-
-        Returns:
-            Its runs, and whether it has ended.
-        """
-        row = {"batch": batch, "run": run, "begun_at": now, "ended_at": None}
-        with self._connections.writing() as connection:
-            hold(connection, Lock.BATCH, batch)
-            statement = insert_into(connection.dialect.name, batch_runs).values(**row)
-            again = {"ended_at": None}
-            connection.execute(
-                statement.on_conflict_do_update(index_elements=["batch", "run"], set_=again)
-            )
-            return runs_of(connection, batch), False
-
-    def end(self, batch: str, run: str | None, *, now: float) -> tuple[Runs, bool]:
-        """Note that a run of a batch is over, or all of them; it may be one that nobody began.
-
-        Returns:
-            Its runs, and whether it has ended with that; the first time, an event is written.
-        """
-        of_batch = batch_runs.c.batch == batch
-        row = {"batch": batch, "run": run or "", "begun_at": now, "ended_at": now}
-        with self._connections.writing() as connection:
-            hold(connection, Lock.BATCH, batch)
-            open_ = update(batch_runs).where(of_batch, batch_runs.c.ended_at.is_(None))
-            if run is not None:
-                open_ = open_.where(batch_runs.c.run == run)
-            closed = connection.execute(open_.values(ended_at=now)).rowcount
-            if not closed and (run is not None or not runs_of(connection, batch).begun):
-                added = insert_into(connection.dialect.name, batch_runs).values(**row)
-                added = added.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
-                closed = connection.execute(added).rowcount
-            runs = runs_of(connection, batch)
-            ended = has_ended(connection, batch, runs.over_at)
-            if ended and closed:
-                batch_ended(connection, batch, now)
-            return runs, ended
 
     def of_tasks(self, batch: str, tasks: Sequence[str]) -> TaskMembers:
         """Return the rollouts of some tasks of a batch."""
@@ -199,56 +118,3 @@ def by_task_of(
 def advised(verdict: str) -> bool:
     """Return True if a verdict, as JSON text, advises running its rollout again."""
     return bool(json.loads(verdict).get("retry", {}).get("eligible"))
-
-
-# --- the end of a batch ------------------------------------------------------------------------
-
-
-def runs_of(connection: Connection, batch: str) -> Runs:
-    """Return who starts rollouts of a batch."""
-    return Runs._make(connection.execute(_RUNS, {"of": batch}).one())
-
-
-def has_ended(connection: Connection, batch: str, over_at: float | None) -> bool:
-    """Return True if a batch was declared over and waits for none of its rollouts."""
-    if over_at is None:
-        return False
-    of = {"of": batch, "over_at": over_at}
-    return not any(connection.execute(query, of).first() for query in (_DUE, _BEGUN_SINCE))
-
-
-def note_imported(connection: Connection, newest: Mapping[str, float]) -> None:
-    """Note that nobody starts rollouts of batches that were imported.
-
-    Arguments:
-        newest: when the newest imported rollout of each began.
-    """
-    for batch, at in newest.items():
-        row = {"batch": batch, "run": "", "begun_at": at, "ended_at": at}
-        statement = insert_into(connection.dialect.name, batch_runs).values(**row)
-        later = (batch_runs.c.ended_at < at) & (batch_runs.c.run == "")
-        statement = statement.on_conflict_do_update(
-            index_elements=["batch", "run"], set_={"ended_at": at}, where=later
-        )
-        connection.execute(statement)
-
-
-_RUNS = select(func.count(), func.count() - func.count(batch_runs.c.ended_at), OVER_AT).where(
-    batch_runs.c.batch == bindparam("of")
-)
-_DUE: Select[Any] = (
-    select(unjudged.c.rollout_id)
-    .join(rollouts, rollouts.c.id == unjudged.c.rollout_id)
-    .where(unjudged.c.batch == bindparam("of"), rollouts.c.outcome_at.is_not(None))
-    .limit(1)
-)
-_BEGUN_SINCE: Select[Any] = (
-    select(rollouts.c.id)
-    .where(
-        rollouts.c.batch == bindparam("of"),
-        rollouts.c.created_at > bindparam("over_at"),
-        rollouts.c.outcome_at.is_(None),
-        rollouts.c.skipped.is_(None),
-    )
-    .limit(1)
-)

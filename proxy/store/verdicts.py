@@ -28,6 +28,7 @@ from proxy.store.batch_counts import PLACE, derived
 from proxy.store.batch_versions import changing
 from proxy.store.connections import Connections, Lock, hold
 from proxy.store.events import NewEvent, batch_ended, verdict_given, write_event
+from proxy.store.runs import OVER_AT, has_ended
 from proxy.store.tables import (
     IDS,
     Row,
@@ -40,7 +41,6 @@ from proxy.store.tables import (
     unjudged,
     verdicts,
 )
-from proxy.store.tasks import OVER_AT, has_ended
 
 # --- a rollout in the transaction that stores its verdict --------------------------------------
 

@@ -57,8 +57,8 @@ def fill(url: str, *, calls: int = 3) -> Database:
         _rollout(database, name, number, calls)
     database.heartbeat("w", host="here", now=5000.25)
     for batch in ("b1", "b2"):
-        database.tasks.begin(batch, "first", now=1.0)
-    database.tasks.end("b2", "first", now=6000.5)
+        database.runs.begin(batch, "first", now=1.0)
+    database.runs.end("b2", "first", now=6000.5)
     database.calls.write(
         CommitBatch(
             opened=[replace(BARE, id="flying", rollout_id="a", model="m")],

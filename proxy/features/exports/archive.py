@@ -50,13 +50,13 @@ from proxy.store import migrations
 from proxy.store.batch_counts import store_kinds
 from proxy.store.batch_versions import note_changed
 from proxy.store.rows import exchange_of, lost_row
+from proxy.store.runs import note_imported
 from proxy.store.tables import (
     exchanges,
     open_calls,
     rollouts,
     verdicts,
 )
-from proxy.store.tasks import note_imported
 from proxy.store.verdicts import dequeue_judged, dequeue_unchanged
 
 _CONFLICTS_KEPT = 10  # further ones are counted

@@ -32,13 +32,13 @@ async def group_page(
     Raises:
         Refusal: 404 for a batch without rollouts.
     """
-    stored = service.database.tasks
+    runs = service.database.runs
     # Asked first: once a batch has ended, its tasks are complete.
-    ended = await service.run(stored.ended, batch)
+    ended = await service.run(runs.ended, batch)
     tasks = await _tasks(service, batch, task, after, limit + 1)
     if tasks.unjudged and await judge.refresh(service, among=tasks.unjudged[:PAGE]):
         tasks = await _tasks(service, batch, task, after, limit + 1)
-    if not tasks.members and not await service.run(stored.any_of, batch):
+    if not tasks.members and not await service.run(runs.any_of, batch):
         raise unknown_batch(batch)
     page = await service.run(_group_page, tasks, limit, min_valid, settled)
     return {"items": page["items"], "ended": ended, "next": page["next"]}

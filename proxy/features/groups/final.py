@@ -11,8 +11,9 @@ from sqlalchemy import Connection, bindparam, select, update
 from classifier.batches import Entry
 from classifier.groups import Group, Member, group
 from proxy.store.events import NewEvent
+from proxy.store.runs import OVER_AT
 from proxy.store.tables import ENTRY_FIELDS, WITHOUT_DETAILS, batch_runs, rollouts
-from proxy.store.tasks import OVER_AT, advised, by_task_of
+from proxy.store.tasks import advised, by_task_of
 from proxy.store.verdicts import Judged
 
 

@@ -67,7 +67,7 @@ def test_a_batch_that_is_imported_has_ended(full: str, tmp_path: Path) -> None:
         ended = []
         for url in (full, other):
             database = Database(url)
-            ended.append(database.tasks.ended("b1"))
+            ended.append(database.runs.ended("b1"))
             database.close()
         assert ended == [False, True], "its run goes on elsewhere"
 

@@ -13,7 +13,8 @@ from classifier.groups import group
 from proxy.features.groups.final import settled_by
 from proxy.store.database import Database
 from proxy.store.verdicts import final_parts
-from tests.proxy.store.test_tasks import begin, end, ends, seen
+from tests.proxy.store.test_runs import ends
+from tests.proxy.store.test_tasks import begin, end, seen
 from tests.proxy.store.test_verdicts import verdict
 
 
@@ -128,12 +129,12 @@ def test_what_has_no_outcome_when_its_batch_is_over_is_given_up(database: Databa
     begin(database, "failed", repeat=0, task="u")
     end(database, "failed", retry=True)
     assert seen(database) == {"t": (False, False, 0), "u": (False, False, 0)}
-    database.tasks.end("b", None, now=2.0)
+    database.runs.end("b", None, now=2.0)
     assert seen(database) == {"t": (True, True, 1), "u": (True, True, 1)}
     (again,) = (m for m in database.tasks.of_task("b", "t").members["t"] if m.entry.reward)
     assert again.entry.rollout_id == "again"
     database.rollouts.report("killed", "{}", now=3.0)
-    assert not database.tasks.ended("b"), "it came after all"
+    assert not database.runs.ended("b"), "it came after all"
     end(database, "killed", reward=0.0)
     assert (seen(database)["t"], ends(database)) == ((True, True, 2), 2)
     assert [told_of(told) for told in announced(database)] == [(1, 0, 2, True)]
@@ -146,7 +147,7 @@ def test_an_outcome_that_came_before_its_batch_was_over_settles_its_group_once(
         begin(database, f"r{repeat}", repeat=repeat)
     end(database, "r0", reward=1.0)
     database.rollouts.report("r1", "{}", now=2.0)
-    database.tasks.end("b", None, now=3.0)
+    database.runs.end("b", None, now=3.0)
     assert seen(database) == {"t": (False, False, 0)}, "its verdict is waited for"
     end(database, "r1", reward=0.0)
     assert (seen(database), ends(database)) == ({"t": (True, True, 1)}, 1)

@@ -121,9 +121,9 @@ def test_runs_go_with_their_batch_unless_it_is_about_to_start(database: Database
     called(database, "old", OLD, batch="old")
     called(database, "new", NOW, batch="new")
     for batch, at in (("old", OLD), ("new", OLD), ("next", NOW)):
-        database.tasks.begin(batch, "night", now=at)
+        database.runs.begin(batch, "night", now=at)
     prune(database)
-    assert [database.tasks.any_of(batch) for batch in ("old", "new", "next")] == [
+    assert [database.runs.any_of(batch) for batch in ("old", "new", "next")] == [
         False, True, True,
     ]  # fmt: skip
 

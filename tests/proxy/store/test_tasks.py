@@ -1,4 +1,4 @@
-"""Groups in the database: read by task, and announced once, by the rollout that settles them."""
+"""A batch's rollouts are read by task, and its groups made of them."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ def end(database: Database, name: str, *, reward: float | None = None, **given: 
     advice = json.dumps({"retry": {"eligible": given.pop("retry", False)}})
     row = verdict(name, scoreable=scoreable, reward=reward, verdict=advice, **given)
     database.verdicts.store(row, final_parts(None))
+
+
+def seen(database: Database) -> dict[str, tuple[bool, bool, int]]:
+    """Return of each group whether it has settled, whether it is final, and its revision."""
+    tasks = database.tasks.page("b", after=None, limit=9)
+    over = tasks.over_at is not None
+    groups = [group(name, members, ended=over) for name, members in tasks.members.items()]
+    return {each.task: (each.settled, each.final, each.revision) for each in groups}
 
 
 def test_pages_go_by_task_and_hold_every_attempt(database: Database) -> None:
@@ -82,73 +90,3 @@ def test_a_task_of_a_batch_is_found_by_the_index(database: Database) -> None:
         with database.connections.reading() as connection:
             plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {said}").all()
         assert "(batch=? AND task=?)" in str(plan)  # of either index that begins so
-
-
-# --- the end of a batch ------------------------------------------------------------------------
-
-
-def ends(database: Database, batch: str = "b") -> int:
-    """Count the times that those who watch were told that the batch has ended."""
-    events, _ = database.events.of_batch(batch, after=0)
-    return sum(row["kind"] == "batch_ended" for row in events)
-
-
-def seen(database: Database) -> dict[str, tuple[bool, bool, int]]:
-    """Return of each group whether it has settled, whether it is final, and its revision."""
-    tasks = database.tasks.page("b", after=None, limit=9)
-    over = tasks.over_at is not None
-    groups = [group(name, members, ended=over) for name, members in tasks.members.items()]
-    return {each.task: (each.settled, each.final, each.revision) for each in groups}
-
-
-def test_a_batch_has_ended_once_every_run_of_it_is_over(database: Database) -> None:
-    for run in ("here", "elsewhere", "here"):
-        assert database.tasks.begin("b", run, now=1.0)[1] is False
-    begin(database, "r0", repeat=0, repeats=1)
-    end(database, "r0", reward=1.0)
-    assert not database.tasks.ended("b"), "between two groups nothing runs, and more come"
-    runs, ended = database.tasks.end("b", "here", now=2.0)
-    assert (runs.open, ended, database.tasks.ended("b"), ends(database)) == (1, False, False, 0)
-    runs, ended = database.tasks.end("b", "elsewhere", now=3.0)
-    assert (runs.open, ended, database.tasks.ended("b"), ends(database)) == (0, True, True, 1)
-    assert database.tasks.end("b", "elsewhere", now=4.0)[1] is True, "harmless to repeat"
-    assert ends(database) == 1
-    database.tasks.begin("b", "here", now=5.0)
-    assert not database.tasks.ended("b"), "it was begun again"
-    database.tasks.end("b", None, now=6.0)
-    assert (database.tasks.ended("b"), ends(database)) == (True, 2)
-
-
-def test_a_batch_of_which_nobody_said_anything_goes_on(database: Database) -> None:
-    begin(database, "r0", repeat=0, repeats=1)
-    end(database, "r0", reward=1.0)
-    assert (database.tasks.ended("b"), seen(database)) == (False, {"t": (True, True, 1)})
-    database.tasks.end("b", None, now=9.0)
-    assert database.tasks.ended("b")
-
-
-def test_a_batch_that_is_over_ends_with_the_verdict_on_its_last_outcome(database: Database) -> None:
-    for name in ("r0", "untasked"):
-        begin(database, name, repeat=0, repeats=None, task=None)
-        database.rollouts.report(name, "{}", now=2.0)
-    assert database.tasks.end("b", None, now=3.0)[1] is False
-    end(database, "r0", reward=1.0)
-    assert (database.tasks.ended("b"), ends(database)) == (False, 0)
-    end(database, "untasked", reward=1.0)
-    assert (database.tasks.ended("b"), ends(database)) == (True, 1)
-
-
-def test_a_rollout_that_is_begun_later_opens_its_batch_until_it_is_judged(
-    database: Database,
-) -> None:
-    begin(database, "r0", repeat=0, repeats=1)
-    end(database, "r0", retry=True)
-    database.tasks.end("b", None, now=1.5)
-    assert seen(database) == {"t": (True, True, 1)}
-    later = Registration(id="r1", batch="b", task="t", repeat=0, repeats=1, attempt=1)
-    database.rollouts.register(later, now=2.0)
-    assert (database.tasks.ended("b"), seen(database)) == (False, {"t": (False, False, 1)})
-    database.rollouts.report("r1", "{}", now=3.0)
-    end(database, "r1", reward=1.0)
-    assert (database.tasks.ended("b"), seen(database)) == (True, {"t": (True, True, 2)})
-    assert ends(database) == 2

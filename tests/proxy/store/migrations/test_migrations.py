@@ -208,7 +208,7 @@ def test_an_old_verdict_learns_when_its_rollout_began(old: Path) -> None:
 def test_an_old_batch_has_ended_with_what_it_holds(upgraded: Upgraded, old: Path) -> None:
     database = Database(str(old))
     begun_since = upgraded.schema >= "0013"
-    assert database.tasks.ended("b1") is not begun_since
+    assert database.runs.ended("b1") is not begun_since
     database.close()
 
 
