@@ -16,8 +16,9 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from multiprocessing import connection, parent_process
+from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
@@ -224,6 +225,11 @@ def find_admin_token(environment: MutableMapping[str, str], *, make: bool) -> bo
     return made
 
 
+def forget_admin_token(environment: Mapping[str, str]) -> None:
+    """Delete a token that was made for a start that failed: nobody has seen it."""
+    Path(environment[_SETTING]).unlink(missing_ok=True)
+
+
 def sign_in_link(database: Database, settings: Settings, *, port: int) -> str:
     """Return a link that signs one person in, once and within ten minutes.
 
@@ -288,18 +294,33 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
             use, or the extra that traces need is not installed.
     """
     check(settings)
-    served = connections(settings)
-    protocol = served.protocol()
-    forgotten, new = _prepare(settings)
-    listeners = [_listen(host, port) for host, port in settings.addresses]
-    _raise_descriptor_limit()
+    protocol = connections(settings).protocol()
+    with contextlib.ExitStack() as bound:
+        listeners = [bound.enter_context(_bind(*address)) for address in settings.addresses]
+        forgotten, new = _prepare(settings)
+        for listener in listeners:
+            _listen(listener)
+        _raise_descriptor_limit()
+        _announce(settings, listeners, forgotten, token_made=token_made, new=new)
+        with contextlib.suppress(KeyboardInterrupt):
+            _run(settings, protocol, listeners)
+
+
+def _announce(
+    settings: Settings,
+    listeners: list[socket.socket],
+    forgotten: str | None,
+    *,
+    token_made: bool | None,
+    new: bool,
+) -> None:
     lines = _log(settings)
     lines.install()
-    for warning in settings.warnings:
+    for warning in (*settings.warnings, *_readable_by_others(settings)):
         log.warning("%s", warning)
     if forgotten is not None:
         log.error("%s", forgotten)
-    urls = [_url(served.scheme, listener) for listener in listeners]
+    urls = [_url(connections(settings).scheme, listener) for listener in listeners]
     lines.announce(f"truezero listening on {urls[0]} (version {_version()})")
     for control in urls[1:]:
         lines.announce(f"control plane listening on {control} only")
@@ -307,18 +328,15 @@ def serve(settings: Settings, *, token_made: bool | None = None) -> None:
         lines.announce(line)
     if token_made is not None:
         _welcome(lines, settings, listeners[-1], invite=token_made or new)
-    try:
-        if settings.workers > 1 or settings.separate_control:
-            gc.enable()
-            with around_processes(os.environ):
-                _supervisor(settings, protocol, listeners).run()
-        else:
-            SingleProcess(_config(settings, protocol)).run(sockets=listeners)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        for listener in listeners:
-            listener.close()
+
+
+def _run(settings: Settings, protocol: ProtocolOf, listeners: list[socket.socket]) -> None:
+    if settings.workers > 1 or settings.separate_control:
+        gc.enable()
+        with around_processes(os.environ):
+            _supervisor(settings, protocol, listeners).run()
+    else:
+        SingleProcess(_config(settings, protocol)).run(sockets=listeners)
 
 
 def _supervisor(
@@ -411,6 +429,17 @@ def _prepare(settings: Settings) -> tuple[str | None, bool]:
         return _forgotten(database, settings, new=before is None), before is None
 
 
+def _readable_by_others(settings: Settings) -> Iterator[str]:
+    """Yield a warning of a database that an earlier version made for everybody to read."""
+    file = sqlite_file(settings.database_url)
+    with contextlib.suppress(OSError):
+        if file is not None and file.stat().st_mode & 0o007:
+            yield (
+                f"{file} holds secrets, and every user of this machine can open it: stop the "
+                f"service, chmod o= {file}* and start it again"
+            )
+
+
 def _forgotten(database: Database, settings: Settings, *, new: bool) -> str | None:
     note, spills = database.deletion_note, spill_place(database, settings)
     noted = note is not None and note.exists()
@@ -426,20 +455,32 @@ def _forgotten(database: Database, settings: Settings, *, new: bool) -> str | No
     return None
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
+    """Take an address before anything is written; connections are accepted by ``_listen``."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        listener.listen(4096)
     except OSError as error:
         listener.close()
-        hint = "; --port 0 picks a free one" if error.errno == errno.EADDRINUSE else ""
-        message = f"cannot listen on {host}:{port}: {error.strerror or error}{hint}"
-        raise StartError(message) from None
+        raise _cannot_listen(host, port, error) from None
     listener.set_inheritable(True)
     return listener
+
+
+def _listen(listener: socket.socket) -> None:
+    """Accept connections; another start may have bound the address in the same moment."""
+    try:
+        listener.listen(4096)
+    except OSError as error:
+        host, port = listener.getsockname()[:2]
+        raise _cannot_listen(host, port, error) from None
+
+
+def _cannot_listen(host: str, port: int, error: OSError) -> StartError:
+    hint = "; --port 0 picks a free one" if error.errno == errno.EADDRINUSE else ""
+    return StartError(f"cannot listen on {host}:{port}: {error.strerror or error}{hint}")
 
 
 def _version() -> str:
@@ -460,9 +501,11 @@ def upgrade(settings: Settings) -> tuple[str | None, str | None]:
     """Upgrade the schema; return the versions before and after.
 
     Raises:
-        StartError: the database is not writable, or was written by a later version.
+        StartError: there is no database, it is not writable, or was written by a later version.
     """
     with _database(settings) as database:
+        if database.is_sqlite:  # an empty one of PostgreSQL was made for this
+            database.require()
         return database.prepare()
 
 

@@ -22,7 +22,13 @@ from proxy.store.calls import Calls
 from proxy.store.closings import Closings
 from proxy.store.connections import Connections, Place
 from proxy.store.deployment import Deployment, Workers
-from proxy.store.errors import BadUrl, DatabaseUnavailable, StoreError
+from proxy.store.errors import (
+    BadUrl,
+    DatabaseUnavailable,
+    StoreError,
+    refuse_foreign,
+    refuse_missing,
+)
 from proxy.store.events import EventLog
 from proxy.store.lane_minutes import LaneMinutes
 from proxy.store.lane_probes import LaneProbes
@@ -105,8 +111,26 @@ class Database:
         digest = hashlib.blake2b(where.encode(), digest_size=4).hexdigest()
         return (folder or Path("truezero-spill")) / f"{name}-{digest}"
 
+    def require(self) -> None:
+        """Refuse to go on without a truezero database; none is made, and no other one changed.
+
+        Raises:
+            DatabaseUnavailable: the database cannot be read.
+            UnusableDatabase: there is none.
+        """
+        file = None if "uri" in self._url.query else self.file
+        if file is not None:
+            if not file.is_file():
+                refuse_missing(file)
+            found = sqlite.has_tables(file)
+        else:
+            with self.connections.reading() as connection:
+                found = migrations.current(connection) is not None
+        if not found:
+            refuse_foreign(self._url.render_as_string() if file is None else str(file))
+
     def prepare(self) -> tuple[str | None, str | None]:
-        """Bring the schema up to date; returns the versions before and now.
+        """Bring the schema up to date, of a new database too; returns the versions before and now.
 
         Raises:
             DatabaseUnavailable: the database cannot be opened or written.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
@@ -38,6 +39,19 @@ class UnusableDatabase(StoreError):
 
 class BadUrl(StoreError):
     """A database URL cannot be used; the message says why."""
+
+
+def refuse_missing(file: Path) -> NoReturn:
+    """Raise ``UnusableDatabase`` for a command that needs the database of a service."""
+    raise UnusableDatabase(
+        f"no database at {file} (in {file.absolute().parent}): run the command in the service's "
+        "folder, or name its database by --database"
+    )
+
+
+def refuse_foreign(name: str) -> NoReturn:
+    """Raise ``UnusableDatabase`` for a database without truezero's tables."""
+    raise UnusableDatabase(f"{name} is not a truezero database; --database names another")
 
 
 def refuse_encoding(encoding: str) -> NoReturn:

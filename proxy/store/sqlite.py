@@ -166,6 +166,11 @@ class PlacedFile:
         if self._known is not None and self._found() != self._known:
             raise DatabaseUnavailable("the database file was moved or deleted")
 
+    def make(self) -> None:
+        """Make the file before SQLite does, for its owner alone."""
+        if self._path is not None and self._known is None:
+            make_private(self._path)
+
     def opened(self) -> None:
         """Remember the file that was opened."""
         if self._known is None:
@@ -184,6 +189,33 @@ class PlacedFile:
         except OSError:
             return None
         return status.st_dev, status.st_ino
+
+
+def make_private(file: str) -> None:
+    """Make a database's file that only its owner can read or write; nothing if there is one.
+
+    The database holds the signing secret. SQLite gives its `-wal` and `-shm` the mode of the file:
+    https://www.sqlite.org/src/file/src/os_unix.c, `findCreateFileMode`.
+    """
+    if file == ":memory:" or file.startswith("file:"):  # https://www.sqlite.org/uri.html
+        return
+    with contextlib.suppress(OSError):  # SQLite says what is wrong with the place
+        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+
+
+def has_tables(file: Path) -> bool:
+    """Return True if a file is a truezero database; it is not changed.
+
+    Raises:
+        DatabaseUnavailable: it cannot be read, or is no SQLite file.
+    """
+    place = f"{file.absolute().as_uri()}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(place, uri=True)) as connection:
+            query = "SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'"
+            return connection.execute(query).fetchone() is not None
+    except sqlite3.Error as error:
+        raise DatabaseUnavailable(reason(error)) from error
 
 
 def _engine(
@@ -210,6 +242,7 @@ def _connect(
 ) -> DBAPIConnection:
     if place.gone:
         raise sqlite3.OperationalError("the database file was moved or deleted")
+    place.make()
     return connect(*args, **named)
 
 

@@ -54,6 +54,7 @@ def _prune(url: str, older_than: str, *, dry_run: bool) -> None:
     with readable_errors(), progress("deleting") as show:
         database = Database(url)
         try:
+            database.require()
             database.prepare()
             done = deletion.prune(
                 database, before=before, dry_run=dry_run, progress=lambda d: show(_deleted(d))

@@ -64,6 +64,8 @@ def serve(
     try:
         service.serve(settings(), token_made=token_made)
     except service.StartError as error:
+        if token_made:
+            service.forget_admin_token(os.environ)
         fail(str(error), error.exit_code)
 
 

@@ -25,7 +25,8 @@ from sqlalchemy.exc import DBAPIError
 from proxy.store import migrations, schema
 from proxy.store.admin.location import place, sqlite_file
 from proxy.store.database import url_of
-from proxy.store.errors import BadUrl, UnusableDatabase
+from proxy.store.errors import BadUrl, UnusableDatabase, refuse_foreign, refuse_missing
+from proxy.store.sqlite import make_private
 from proxy.store.tables import as_json, exchanges, metadata, rollouts, verdicts
 
 Row: TypeAlias = Sequence[Any]
@@ -44,7 +45,7 @@ def reading(url: str) -> Iterator[Connection]:
     """
     file = sqlite_file(url)
     if file is not None and not file.is_file():
-        raise UnusableDatabase(f"no database at {file}")
+        refuse_missing(file)
     with _engine(url, "BEGIN", snapshot=True) as engine, engine.begin() as connection:
         _check(connection, url)
         yield connection
@@ -125,7 +126,7 @@ def _copy_in(connection: Connection, statement: str, rows: Sequence[Row]) -> Non
 def _check(connection: Connection, url: str) -> None:
     version = migrations.current(connection)
     if version is None:
-        raise UnusableDatabase(f"{place(url)} is not a truezero database")
+        refuse_foreign(place(url))
     migrations.refuse_unknown(version)
     if version != migrations.HEAD:
         raise UnusableDatabase(
@@ -146,12 +147,15 @@ def _engine(url: str, begin: str, *, snapshot: bool) -> Iterator[Engine]:
 
 def _made(url: str, begin: str, *, snapshot: bool) -> Engine:
     whole = url_of(url)
-    if sqlite_file(url) is None:
+    file = sqlite_file(url)
+    if file is None:
         level = "REPEATABLE READ" if snapshot else "READ COMMITTED"
         try:
             return create_engine(whole, isolation_level=level)
         except ModuleNotFoundError:
             raise BadUrl("PostgreSQL needs an extra: pip install 'truezero[postgres]'") from None
+    if not snapshot:
+        make_private(str(file))
     engine = create_engine(whole, connect_args={"timeout": _BUSY_S})
     event.listen(engine, "connect", _plain if snapshot else _as_the_service)
     event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))

@@ -9,7 +9,7 @@ from os import strerror
 from pathlib import Path
 
 from proxy.store.admin.location import place, sqlite_file
-from proxy.store.errors import UnusableDatabase
+from proxy.store.errors import UnusableDatabase, refuse_missing
 
 
 def back_up(url: str, file: Path) -> int:
@@ -28,7 +28,7 @@ def back_up(url: str, file: Path) -> int:
             f"{place(url)} is not an SQLite database: back up PostgreSQL with pg_dump"
         )
     if not source.is_file():
-        raise UnusableDatabase(f"no database at {source}")
+        refuse_missing(source)
     if file.exists():
         raise FileExistsError(EEXIST, strerror(EEXIST), str(file))
     part = file.with_name(file.name + ".part")

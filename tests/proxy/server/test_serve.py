@@ -14,9 +14,11 @@ import pytest
 from proxy.server.serve import serve, upgrade
 from proxy.serving import StartError
 from proxy.settings import load
+from proxy.store.migrations import HEAD
 from tests.fakes import answers
 from tests.fakes.provider import Provider
 from tests.journeys.service import Service
+from tests.proxy.store import records
 
 
 def test_a_port_in_use_is_named(tmp_path: Path) -> None:
@@ -38,23 +40,58 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 )
 def test_a_database_that_cannot_be_used_is_named(url: str, sentence: str) -> None:
     with pytest.raises(StartError) as caught:
-        upgrade(load({"database_url": url}, {}))
+        serve(load({"database_url": url, "port": 0}, {}))
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
 
 def test_a_folder_that_is_not_writable_is_named_as_the_reason(tmp_path: Path) -> None:
     with pytest.raises(StartError, match=r"its folder must be writable, or --database FILE"):
-        upgrade(load({"database_url": str(tmp_path / "absent" / "t.db")}, {}))
+        serve(load({"database_url": str(tmp_path / "absent" / "t.db"), "port": 0}, {}))
 
 
 def test_an_upgrade_returns_the_versions_before_and_after(tmp_path: Path) -> None:
     settings = load({"database_url": str(tmp_path / "t.db")}, {})
+    with closing(sqlite3.connect(tmp_path / "t.db")) as file:
+        file.executescript(
+            (Path(records.__file__).parent / "releases" / "0.2.0.sql").read_text("utf-8")
+        )
     before, after = upgrade(settings)
-    assert before is None
+    assert (before, after) == ("0023", HEAD)
     assert upgrade(settings) == (after, after)
     with closing(sqlite3.connect(tmp_path / "t.db")) as file:
         assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [(after,)]
+
+
+def test_an_upgrade_makes_no_database(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="no database at "):
+        upgrade(load({"database_url": str(tmp_path / "t.db")}, {}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("taken", ["port", "control_port"])
+def test_a_service_that_cannot_listen_leaves_nothing_behind(tmp_path: Path, taken: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        free_port = free.getsockname()[1]
+        free.close()
+        ports = {"port": free_port, "control_port": 0, taken: listening.getsockname()[1]}
+        settings = load({"database_url": str(tmp_path / "t.db"), **ports}, {})
+        with pytest.raises(StartError, match="cannot listen on "):
+            serve(settings)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_database_that_everybody_can_open_is_warned_about(tmp_path: Path) -> None:
+    with Provider(answers.healthy) as provider, Service(tmp_path, provider.url) as service:
+        file = service.database
+        service.stop()
+        assert "holds secrets" not in service.log()
+        file.chmod(0o644)
+        service.start()
+        service.stop()
+        assert f"{file.name} holds secrets, and every user of this machine can" in service.log()
+        assert file.stat().st_mode & 0o777 == 0o644, "it may be somebody's wish"
 
 
 def test_a_deprecated_setting_is_logged_once(tmp_path: Path) -> None:

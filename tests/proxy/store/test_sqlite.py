@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import stat
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -39,6 +42,34 @@ def opened(file: Path) -> Connections:
 def count(file: Path, table: str) -> int:
     with closing(sqlite3.connect(file)) as raw:
         return int(raw.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+
+
+def test_a_new_file_and_those_beside_it_are_its_owners_alone(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    request.addfinalizer(partial(os.umask, os.umask(0o022)))
+    file = tmp_path / "t.db"
+    with closing(Database(str(file))) as database:
+        database.prepare()
+        modes = {path.name: stat.filemode(path.stat().st_mode) for path in tmp_path.iterdir()}
+    assert modes == dict.fromkeys(("t.db", "t.db-wal", "t.db-shm"), "-rw-------")
+
+
+def test_a_file_that_is_there_keeps_its_mode(file: Path) -> None:
+    file.chmod(0o640)
+    with closing(Database(str(file))) as database:
+        database.prepare()
+    assert stat.filemode(file.stat().st_mode) == "-rw-r-----"
+
+
+@pytest.mark.parametrize("url", [":memory:", "sqlite:///file:t.db?mode=memory&uri=true"])
+def test_a_database_in_memory_has_no_file(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with closing(Database(url)) as database, database.connections.reading() as connection:
+        assert connection.exec_driver_sql("SELECT 1").scalar() == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_commit_is_written_whole_or_not_at_all(file: Path, opened: Connections) -> None:

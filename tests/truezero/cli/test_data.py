@@ -5,14 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
+import click
 import pytest
 
 from tests.forked import ROOT
 from tests.proxy.filled import contents, fill, run
 from tests.proxy.store.migrations.test_migrations import EVER
 from tests.truezero.cli.operating import here, made, told, truezero
+from truezero.cli import app
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +83,64 @@ def test_the_half_of_a_copy_by_an_earlier_version_is_not_served(folder: Path) ->
     code, said = told(truezero("serve", "--port", "0", folder=folder))
     assert (code, len(said.splitlines())) == (1, 1)
     assert "a copy into the database by an earlier version did not finish" in said
+
+
+# Commands on the database of a service, and those that make one.
+FINDING = [
+    ["prune", "--older-than", "1d"],
+    ["prune", "--older-than", "1d", "--dry-run"],
+    ["db", "upgrade"],
+    ["db", "backup", "kept.db"],
+    ["export", "--full"],
+    ["export", "--full", "--out", "all.jsonl"],
+]
+MAKING = {"serve", "import"}
+KEEPING_NONE = {"token"}  # it needs one for a link alone
+
+
+def on_the_database(group: click.Group, *words: str) -> Iterator[str]:
+    """Yield the commands that take a database."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from on_the_database(command, *words, name)
+        elif command is not None and any(each.name == "database_url" for each in command.params):
+            yield " ".join((*words, name))
+
+
+def test_a_command_that_should_find_a_database_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for words in FINDING:
+        done = here(monkeypatch, tmp_path, words)
+        assert done.exit_code == 1, words
+        said = f"truezero: no database at truezero.db (in {tmp_path}): run the command in the"
+        assert done.stderr.startswith(said), words
+        assert len(done.stderr.splitlines()) == 1, words
+        assert list(tmp_path.iterdir()) == [], words
+
+
+def test_each_command_on_the_database_finds_or_makes_it() -> None:
+    finding = {" ".join(words[: 2 if words[0] == "db" else 1]) for words in FINDING}
+    assert set(on_the_database(app)) == finding | MAKING | KEEPING_NONE
+
+
+def test_a_database_of_something_else_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "truezero.db"
+    with closing(sqlite3.connect(file)) as theirs:
+        theirs.execute("CREATE TABLE songs (name TEXT)")
+    before = file.read_bytes()
+    for words in FINDING:
+        if words[:2] == ["db", "backup"]:  # it copies any SQLite file
+            continue
+        done = here(monkeypatch, tmp_path, words)
+        assert done.exit_code == 1, words
+        assert "truezero.db is not a truezero database" in done.stderr, words
+        assert file.read_bytes() == before, words
+        assert made(tmp_path) == {"truezero.db"}, words
 
 
 @pytest.mark.slow

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import socket
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from proxy.store.database import Database
+from tests.proxy.store import records
 from tests.truezero.cli.test_cli import truezero
 
 
@@ -29,14 +33,15 @@ def test_a_file_that_is_no_database_is_one_sentence(tmp_path: Path) -> None:
     assert "not a database" in said.stderr
 
 
-def test_a_port_in_use_is_one_sentence(tmp_path: Path) -> None:
+def test_a_port_in_use_is_one_sentence_and_leaves_nothing_behind(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        said = truezero("serve", "--port", port, folder=tmp_path)
+        said = truezero("serve", "--make-token", "--port", port, folder=tmp_path)
     assert said.returncode == 1
     assert len(said.stderr.strip().splitlines()) == 1
     assert port in said.stderr
     assert "in use" in said.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -58,10 +63,13 @@ def test_a_bad_setting_is_one_sentence_and_exit_2(
 
 
 def test_upgrading_twice_changes_nothing(tmp_path: Path) -> None:
+    kept = Path(records.__file__).parent / "releases" / "0.1.0.sql"
+    with closing(sqlite3.connect(tmp_path / "t.db")) as old:
+        old.executescript(kept.read_text("utf-8"))
     first = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)
     second = truezero("db", "upgrade", "--database", "t.db", folder=tmp_path)
     assert (first.returncode, second.returncode) == (0, 0)
-    assert first.stdout.startswith("schema empty → ")
+    assert " → " in first.stdout
     assert "→" not in second.stdout
 
 
@@ -85,7 +93,8 @@ def test_token_prints_what_is_kept_or_set_and_a_link_once_the_service_was_starte
     assert (early.returncode, early.stdout) == (1, "")
     assert "start the service first" in early.stderr
     assert not (tmp_path / "truezero.db").exists()
-    truezero("db", "upgrade", folder=tmp_path)
+    with closing(Database(str(tmp_path / "truezero.db"))) as database:
+        database.prepare()
     link = truezero("token", "--link", folder=tmp_path).stdout
     assert link.startswith("http://127.0.0.1:8383/ui/sign-in#")
     elsewhere = truezero("token", "--link", "--port", "8484", folder=tmp_path).stdout
