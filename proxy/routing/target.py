@@ -43,7 +43,7 @@ def rollout(headers: Sequence[tuple[bytes, bytes]]) -> bytes | None:
 
 _ROLE = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}\Z")
 _BLANKS = b" \t"  # around a header's value, and no part of it (RFC 9110 §5.5)
-_DOUBLED = b"/v1/v1/"
+_V1, _V1_BEGUN, _DOUBLED = b"/v1", b"/v1/", b"/v1/v1/"
 _DOT_SEGMENT = re.compile(rb"(?:^|/|%2f|%5c)(?:\.|%2e){1,2}(?=/|%2f|%5c|$)", re.IGNORECASE)
 _TARGET_BYTES = re.compile(rb"[\x21-\x7e]*\Z")
 # What clients append to a base URL that is the service's own address, by whose client does so.
@@ -83,9 +83,17 @@ class Target:
     keys: KeyUse = KeyUse.CALLERS
 
     @property
+    def prefix(self) -> bytes:
+        """The upstream's prefix, without a `/v1` at its end if the path begins with one."""
+        prefix = self.upstream.prefix
+        if prefix and prefix.endswith(_V1) and self.path.startswith(_V1_BEGUN):
+            return prefix[: -len(_V1)]
+        return prefix
+
+    @property
     def forwarded(self) -> bytes:
         """The request target to send: prefix, path and query as received."""
-        target = self.upstream.prefix + self.path
+        target = self.prefix + self.path
         return target + b"?" + self.query if self.query else target
 
 
@@ -108,11 +116,11 @@ def own_location(location: bytes, raw_path: bytes, target: Target) -> bytes:
     except ValueError:  # a port that is none, half an IPv6 address
         return location
     path = to.path.encode("latin-1") or b"/"
-    if not own or not path.startswith(upstream.prefix + b"/"):
+    if not own or not path.startswith(target.prefix + b"/"):
         return url.encode("latin-1")
     mount = raw_path.removesuffix(target.path).rstrip(b"/")
     rest = urlunsplit(("", "", "", to.query, to.fragment)).encode("latin-1")
-    return mount + path.removeprefix(upstream.prefix) + rest
+    return mount + path.removeprefix(target.prefix) + rest
 
 
 def _is_same_host(to: SplitResult, own: SplitResult) -> bool:

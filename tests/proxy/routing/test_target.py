@@ -13,7 +13,7 @@ from proxy.routing import target as baggage
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import Keyring, KeyUse, OperatorKeys
 from proxy.routing.target import Addresses, Target, address, is_data_plane, own_location
-from proxy.routing.upstreams import Auth, allow_list, checked_name
+from proxy.routing.upstreams import Auth, Upstream, allow_list, checked_name
 from tests.tables import each
 
 KEYRING = Keyring(b"s" * 32)
@@ -413,6 +413,30 @@ def test_it_goes_on_to_the_provider_unchanged() -> None:
 
 
 CHAT = "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "sent"),
+    [
+        ("https://gw.example/v1", "/v1/chat/completions", b"/v1/chat/completions"),
+        ("https://gw.example/v1/", "/v1/chat/completions", b"/v1/chat/completions"),
+        ("https://gw.example/api/v1", "/v1/messages", b"/api/v1/messages"),
+        ("https://gw.example/v1", "/v1/v1/chat/completions", b"/v1/chat/completions"),
+        ("https://gw.example/v1", "/chat/completions", b"/v1/chat/completions"),
+        ("https://gw.example/v1", "/v1beta/models", b"/v1/v1beta/models"),
+        ("https://gw.example/v11", "/v1/models", b"/v11/v1/models"),
+        ("https://gw.example/v1/openai", "/v1/models", b"/v1/openai/v1/models"),
+        ("https://gw.example", "/v1/models", b"/v1/models"),
+    ],
+)
+def test_v1_is_sent_once_where_prefix_and_path_meet(url: str, path: str, sent: bytes) -> None:
+    upstreams = {"gw": Upstream(name="gw", url=url.rstrip("/"))}
+    asked = f"/r/r1/gw{path}".encode()
+    target = address(asked, b"a=1", [], upstreams=upstreams, keyring=KEYRING)
+    assert target.forwarded == sent + b"?a=1"
+    assert target.upstream.url == url.rstrip("/"), "it stays as it was given"
+    again = own_location(sent + b"/", asked, target)
+    assert address(again, b"", [], upstreams=upstreams, keyring=KEYRING).forwarded == sent + b"/"
 
 
 @pytest.mark.parametrize(
