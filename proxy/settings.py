@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,7 +27,8 @@ from pydantic import (
 from classifier.verdicts import Policy
 from proxy.feature import settings_of_features, upstream_options
 from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
-from proxy.routing.upstreams import LOCAL, Upstream, allow_list, normalised
+from proxy.routing.upstreams import BUILT_IN, LOCAL, Upstream, allow_list, normalised
+from truezero.mistakes import meant, message, one_slip
 
 # --- sources: a file and the environment, as tables of raw values ------------------------------
 
@@ -39,6 +42,7 @@ _OTHERS = frozenset({
 })  # fmt: skip
 _UPSTREAM = re.compile(r"UPSTREAM_([A-Z0-9_]+)\Z")
 _KEY = re.compile(r"KEY_([A-Z0-9_]+)\Z")
+_OF_UPSTREAMS = {"upstreams": "UPSTREAM", "keys": "KEY"}  # tables with a variable for each name
 
 
 class SettingsError(ValueError):
@@ -118,9 +122,24 @@ def from_environment(environment: Mapping[str, str], known: Collection[str]) -> 
         elif name.lower() in known:
             given[name.lower()] = value
         elif name not in _OTHERS:
-            raise SettingsError(f"unknown setting {variable} (see docs/reference/settings.md)")
+            raise SettingsError(_unknown(variable, _variables(known)))
     # A whole table as text is told as what it is: no table.
     return tables | {name: value for name, value in given.items() if value != ""}
+
+
+def _variables(known: Collection[str]) -> list[str]:
+    """Return the variables that are read, with those of the built-in upstreams."""
+    upstreams = [_variable(table, name) for table in _OF_UPSTREAMS for name in BUILT_IN]
+    return [PREFIX + name.upper() for name in (*known, *_OTHERS)] + upstreams
+
+
+def _variable(table: str, name: str) -> str:
+    """Return the variable of an upstream's URL or key."""
+    return f"{PREFIX}{_OF_UPSTREAMS[table]}_{name.upper().replace('-', '_')}"
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    return f"unknown setting {name}{meant(name, known)} (docs/reference/settings.md lists all)"
 
 
 def merged_tables(file: Any, env: Mapping[str, Any]) -> dict[str, Any]:
@@ -148,6 +167,15 @@ _POLICY = (
     "breaker_threshold",
     "breaker_probe",
 )
+
+
+def _base_url(url: str) -> str:
+    if not re.match(r"https?://[^/\s]+(/[^\s?#]*)?$", url):
+        raise ValueError("must be http(s)://host[:port][/path]")
+    return url
+
+
+BaseUrl = Annotated[str, AfterValidator(_base_url)]
 
 
 def seconds(default: float, description: str, *, ge: float | None = None) -> Any:
@@ -251,15 +279,13 @@ class KernelSettings(PolicySettings):
         description="file that holds the admin token where `admin_token` is not set; "
         "`truezero serve --make-token` makes one",
     )
-    dashboard_url: str | None = Field(
+    dashboard_url: BaseUrl | None = Field(
         None,
-        pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
         description="base URL in sign-in links; defaults to `public_url`, else to where the "
         "control plane listens",
     )
-    public_url: str | None = Field(
+    public_url: BaseUrl | None = Field(
         None,
-        pattern=r"^https?://[^/\s]+(/[^\s?#]*)?$",
         description="base URL handed to agents; defaults to the URL of the registration request",
     )
     require_registration: bool = Field(
@@ -345,7 +371,7 @@ class KernelSettings(PolicySettings):
         default_factory=dict, description="real keys by upstream, added to calls by the proxy"
     )
 
-    _deprecated: tuple[str, ...] = PrivateAttr(())
+    _warnings: tuple[str, ...] = PrivateAttr(())
 
     @field_validator("admin_token")
     @classmethod
@@ -383,11 +409,8 @@ class KernelSettings(PolicySettings):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """One sentence for each deprecated setting that is set."""
-        return tuple(
-            f"setting {name} ({PREFIX}{name.upper()}) is deprecated: {_DEPRECATED[name]}"
-            for name in self._deprecated
-        )
+        """One sentence for each setting that the next release refuses."""
+        return self._warnings
 
     @property
     def replaces_keys(self) -> bool:
@@ -412,9 +435,7 @@ class KernelSettings(PolicySettings):
         """Return the names of the variables that the real keys are from, by upstream."""
         upstreams = self.allow_list()
         return {
-            name: f"TRUEZERO_KEY_{name.upper().replace('-', '_')}"
-            if name in self.keys
-            else upstreams[name].key_env or ""
+            name: _variable("keys", name) if name in self.keys else upstreams[name].key_env or ""
             for name in self.real_keys(environment)
         }
 
@@ -496,9 +517,10 @@ def load(
     file, env = sources(environment, config)
     given = {name: value for name, value in flags.items() if value is not None}
     merged = {**file, **env, **given}
-    deprecated = tuple(name for name in _DEPRECATED if name in merged)
-    _replace_deprecated(merged)
-    for table in ("upstreams", "keys"):
+    source = _Source(path=config or named_file(environment), file=file, env=env)
+    deprecated = [name for name in _DEPRECATED if name in merged]
+    _replace_deprecated(merged, source)
+    for table in _OF_UPSTREAMS:
         if table in file and table in env:
             merged[table] = merged_tables(file[table], env[table])
     if merged.get("admin_token") is None and "admin_token_file" in merged:
@@ -506,9 +528,9 @@ def load(
     try:
         settings = Settings(**merged)
     except ValidationError as error:
-        raise SettingsError(_sentence(error, env)) from None
+        raise SettingsError(_sentence(error, source)) from None
     _check_exposure(settings)
-    settings._deprecated = deprecated
+    settings._warnings = (*map(_deprecation, deprecated), *_later_refused(settings, source))
     return settings
 
 
@@ -521,7 +543,11 @@ def _check_exposure(settings: Settings) -> None:
         )
 
 
-def _replace_deprecated(given: dict[str, Any]) -> None:
+def _deprecation(name: str) -> str:
+    return f"setting {name} ({PREFIX}{name.upper()}) is deprecated: {_DEPRECATED[name]}"
+
+
+def _replace_deprecated(given: dict[str, Any], source: _Source) -> None:
     """Remove deprecated settings; set what they stand for."""
     given.pop("http_client", None)
     retries = given.pop("retry_on_api_error", True)
@@ -529,19 +555,92 @@ def _replace_deprecated(given: dict[str, Any]) -> None:
         if not TypeAdapter(bool).validate_python(retries):
             given["max_retries"] = 0
     except ValidationError as error:
-        message = error.errors(include_url=False)[0]["msg"]
-        raise SettingsError(f"retry_on_api_error: {message[0].lower()}{message[1:]}") from None
+        where = source.label("retry_on_api_error")
+        said = message(error.errors(include_url=False)[0])
+        raise SettingsError(f"{where}: {said}") from None
 
 
-def _sentence(error: ValidationError, env: Mapping[str, Any]) -> str:
+# --- mistakes, as sentences --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Source:
+    """The sources of values: the file, if there is one, and the variables."""
+
+    path: Path | None
+    file: Mapping[str, Any]
+    env: Mapping[str, Any]
+
+    def label(self, *place: object) -> str:
+        """Return the name of a setting as it was given: a variable, or the file and its key."""
+        table, *inside = map(str, place)
+        if inside and inside[0] in self.env.get(table, ()) and inside[1:] in ([], ["url"]):
+            return _variable(table, inside[0])
+        if not inside and table in self.env:
+            return PREFIX + table.upper()
+        name = ".".join((table, *inside))
+        return f"{self.path}: {name}" if table in self.file else name
+
+    def write(self, table: str, name: str, other: str) -> str:
+        """Return how another name would be given in the place of one."""
+        if name in self.env.get(table, ()):
+            return _variable(table, other)
+        return f"{table}.{other}"
+
+
+_AS = {
+    "upstreams": '; write [upstreams.{0}], and below it url = "https://…"',
+    "keys": '; write {0} = "…" below [keys]',
+}
+
+
+def _sentence(error: ValidationError, source: _Source) -> str:
+    """Return the first error as a sentence that names the variable, or the file and its key."""
     first = error.errors(include_url=False)[0]
-    if not first["loc"]:  # about several settings, which the sentence names
-        return str(first["msg"]).removeprefix("Value error, ")
-    name = ".".join(str(part) for part in first["loc"])
-    label = PREFIX + name.upper() if name in env else name
-    if first["type"] == "extra_forbidden":
-        return f"unknown setting {label} (see docs/reference/settings.md)"
-    message = first["msg"].removeprefix("Value error, ")
-    if message.startswith(f"{name}."):  # it says which part
-        return str(message)
-    return f"{label}: {message[0].lower()}{message[1:]}"
+    place = first["loc"]
+    if first["type"] == "extra_forbidden":  # of the file: a variable was refused before
+        return f"{source.path}: {_unknown(str(place[0]), {*Settings.model_fields, 'policy'})}"
+    said = message(first, secret=_is_secret(place)).replace("an object", "a table")
+    if not place:  # about several settings, which the sentence names
+        return said
+    if said.startswith(f"{place[0]}."):  # it says which part
+        part, _, said = said.partition(": ")
+        return f"{source.label(*part.split('.'))}: {said}"
+    if place[0] in _AS and first["type"] in ("dict_type", "string_type"):
+        said += _AS[place[0]].format(*place[1:] or ("NAME",))
+    return f"{source.label(*place)}: {said}"
+
+
+def _is_secret(place: Sequence[object]) -> bool:
+    """Return True if a value may hold a secret: a key, a token, a URL with a password."""
+    name = str(place[0]) if place else ""
+    field = Settings.model_fields.get(name)
+    secret = field is not None and "SecretStr" in str(field.annotation)
+    return secret or name == "upstreams" or name.endswith("_url")
+
+
+_SHORT = 16  # characters of a token that can be guessed: 64 bits in hexadecimal digits
+_NEXT = "the next release refuses it"
+
+
+def _later_refused(settings: Settings, source: _Source) -> Iterator[str]:
+    """Yield a warning of each mistake that starts for this release only."""
+    known = settings.allow_list()
+    for name in settings.keys.keys() - known.keys():
+        near = meant(name, known, partial(source.write, "keys", name))
+        said = f"there is no upstream {name!r}{near or '.'} It has no effect, and {_NEXT}"
+        yield f"{source.label('keys', name)}: {said}"
+    for name in settings.upstreams.keys() - BUILT_IN.keys():
+        alike = next((each for each in BUILT_IN if one_slip(name, each)), None)
+        if alike and name not in source.file.get("upstreams", ()):
+            yield (
+                f"{source.label('upstreams', name)} adds an upstream {name!r}; did you mean "
+                f"{_variable('upstreams', alike)}? A new one goes into truezero.toml, as "
+                f"[upstreams.{name}]: {_NEXT}"
+            )
+    token = settings.admin_token
+    if settings.exposed and token is not None and len(token.get_secret_value()) < _SHORT:
+        yield (
+            f"{source.label('admin_token')} has under {_SHORT} characters, and other machines can "
+            f"reach {settings.exposed}: use a long random string; {_NEXT}"
+        )

@@ -206,5 +206,5 @@ def test_troubleshooting_quotes_sentences_that_the_code_says() -> None:
     }
     # mypy lets a refusal carry no other code; the rest are only counted and logged.
     counted = set(re.findall(r'refusals\.note\("(\w+)"\)', said))
-    assert counted == {"invalid_http", "tls_handshake"}
+    assert counted == {"invalid_http", "tls_handshake", "tls_spoken"}
     assert named == {*get_args(RefusalCode), *counted}

@@ -93,7 +93,8 @@ def _read_one(item: Any) -> _Request:
     try:
         return models.RolloutRequest.model_validate(item, from_attributes=True)  # as FastAPI
     except ValidationError as error:
-        return invalid([{**each, "loc": ("body", *each["loc"])} for each in error.errors()])
+        errors = [{**each, "loc": ("body", *each["loc"])} for each in error.errors()]
+        return invalid(errors, {"body": models.RolloutRequest})
 
 
 def _admitted(limiter: RateLimiter, request: _Request) -> _Request:

@@ -6,6 +6,7 @@ Also the JSON answers of routes, and the parts of the application that routes de
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from secrets import token_hex
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -21,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from proxy.control import queries
 from proxy.control.queries import run_in_thread
 from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, RefusalCode, problem
-from truezero.models.batches import ListParameters
+from truezero import mistakes
 from truezero.models.verdicts import LATER_CHECKS
 
 log = logging.getLogger("truezero")
@@ -73,6 +74,8 @@ def install(app: FastAPI, page: Page | None = None) -> None:
     app.add_exception_handler(Exception, _unexpected)
 
 
+_VERSION = re.compile(r"[0-9]{1,4}(\.[0-9a-z+]{1,20}){1,5}")
+_SECRET = {"key", "keys"}  # fields whose values no message repeats
 _READING = ("GET", "HEAD")
 _NOT_FOUND = Refusal(404, "not_found", "not found")
 _UNUSABLE = Refusal(422, "invalid", "the path must not contain control characters")
@@ -127,24 +130,28 @@ async def _refused(_request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return render(invalid(error.errors(), takes=_parameters(request)))
+    refusal = invalid(error.errors(), _models(request))
+    client = request.headers.get("x-truezero-client", "")
+    if _VERSION.fullmatch(client):  # which may know other fields
+        other = mistakes.other_release(service=queries.version(), client=client)
+        refusal.detail += f"; {other}" if other else ""
+    return render(refusal)
 
 
-def _parameters(request: Request) -> Sequence[str]:
-    """Return the names of the query parameters of a route that takes no others."""
-    models = (each.field_info.annotation for each in request.scope["route"].dependant.query_params)
-    return [name for model in models for name in getattr(model, "model_fields", ())]
+def _models(request: Request) -> dict[str, Any]:
+    """Return the models that a route reads its body and its query by."""
+    parts = request.scope["route"].dependant
+    places = (("body", parts.body_params), ("query", parts.query_params))
+    return {place: each.field_info.annotation for place, several in places for each in several}
 
 
-def invalid(
-    errors: Sequence[Any], *, takes: Sequence[str] = tuple(ListParameters.model_fields)
-) -> Refusal:
+def invalid(errors: Sequence[Any], models: Mapping[str, Any]) -> Refusal:
     """Return the refusal of fields that pydantic found invalid, with a message for each.
 
     Arguments:
-        takes: names of query parameters, for the message about an unknown one.
+        models: what `body` and `query` are read by.
     """
-    fields = [{"field": _field(each), "message": _message(each, takes)} for each in errors]
+    fields = [{"field": _field(each), "message": _message(each, models)} for each in errors]
     first = fields[0]
     detail = f"{first['field']}: {first['message']}"
     return Refusal(422, "invalid", detail, extra={"errors": fields})
@@ -185,12 +192,12 @@ def _field(error: Mapping[str, Any]) -> str:
     return ".".join(str(part) for part in inside if part != "")
 
 
-def _message(error: Mapping[str, Any], takes: Sequence[str]) -> str:
-    if error["type"] == "extra_forbidden" and error["loc"][0] == "query":
-        return f"unknown parameter; a list takes {', '.join(takes)}"
+def _message(error: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if error["type"] == "json_invalid":
-        return f"invalid JSON ({error['ctx']['error']} at byte {error['loc'][-1]})"
-    return str(error["msg"]).removeprefix("Value error, ")
+        return f"invalid JSON at byte {error['loc'][-1]}"
+    place, *inside = error["loc"]
+    takes = mistakes.names_at(models.get(place), inside)
+    return mistakes.message(error, takes=takes, secret=not _SECRET.isdisjoint(inside))
 
 
 # --- JSON, serialized beside the event loop ----------------------------------------------------

@@ -33,8 +33,8 @@ from proxy.control.queries import (
     decode_cursor,
     encode_cursor,
     invalid_cursor,
+    no_batch,
     path_of,
-    unknown_batch,
 )
 from proxy.routing.errors import Refusal
 from proxy.store import batch_counts
@@ -199,7 +199,7 @@ async def state_of(service: Service, batch: str, *, fresh: bool = False) -> Comp
 def _read(service: Service, batch: str) -> BatchState:
     summed, rewards = service.database.read(_of_one_snapshot, batch)
     if summed is None:
-        raise unknown_batch(batch)
+        raise no_batch(batch)
     counts = summed.counts
     exclusion = _tested(service, batch, counts, summed.shapes)
     across = compare_served(summed.served, declared_in(counts))

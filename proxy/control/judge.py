@@ -546,7 +546,7 @@ async def current_version(service: Service, batch: str) -> BatchVersion:
     """
     version = await service.read(batch_version, batch)
     if version is None:
-        raise unknown_batch(batch)
+        raise await unknown_batch(service, batch)
     if not version.waits:
         return version
     await refresh(service, batch, running=_RUNNING)

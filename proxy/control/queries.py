@@ -28,8 +28,10 @@ from proxy.routing.errors import RETRY_SOON, Refusal, TokenBucket
 from proxy.routing.keys import Keyring
 from proxy.routing.upstreams import Upstream
 from proxy.store.batch_versions import BatchVersion
+from proxy.store.batches import newest
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
+from truezero.mistakes import meant
 
 # --- threads -----------------------------------------------------------------------------------
 # Blocking work runs beside the event loop without starving the relay.
@@ -386,9 +388,19 @@ def unknown_rollout(rollout_id: str) -> Refusal:
     return Refusal(404, "unknown_rollout", f"rollout {rollout_id!r} does not exist")
 
 
-def unknown_batch(batch: str) -> Refusal:
-    """Refuse a batch without rollouts."""
-    return Refusal(404, "unknown_batch", f"batch {batch!r} does not exist")
+_NAMES = 1_000  # of the newest batches, among which a misspelt one is looked for
+
+
+async def unknown_batch(service: Service, batch: str) -> Refusal:
+    """Refuse a batch without rollouts, and name the one that may be meant."""
+    rows = await service.read(newest, limit=_NAMES)
+    return no_batch(batch, [row["batch"] for row in rows])
+
+
+def no_batch(batch: str, others: Sequence[str] = ()) -> Refusal:
+    """Refuse a batch that does not exist, beside those that do."""
+    detail = f"batch {batch!r} does not exist{meant(batch, others, repr)}"
+    return Refusal(404, "unknown_batch", detail)
 
 
 # --- page cursors: opaque text that a caller hands back ----------------------------------------

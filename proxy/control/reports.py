@@ -81,7 +81,7 @@ async def _call_sums(service: Service, batch: str, by: Sequence[str]) -> list[Ca
     if "task" in by or not await service.run(_one_price_each, service.prices, sums):
         sums = await service.read(call_sums, batch, by)
     if not sums and await service.read(statistics.span, batch) is None:
-        raise unknown_batch(batch)
+        raise await unknown_batch(service, batch)
     return sums
 
 
@@ -165,6 +165,6 @@ async def end_run(service: Service, batch: str, run: str | None) -> dict[str, An
     """
     stored = service.database.runs
     if not await service.run(stored.any_of, batch):
-        raise unknown_batch(batch)
+        raise await unknown_batch(service, batch)
     runs, ended = await service.run(stored.end, batch, run, now=service.now())
     return {"batch": batch, "open_runs": runs.open, "ended": ended}

@@ -30,6 +30,7 @@ from proxy.store.tables import (
     as_json,
 )
 from truezero import models
+from truezero.mistakes import meant
 from truezero.printable import plural
 
 # --- keys and base URLs of a rollout's agent and other roles -----------------------------------
@@ -299,8 +300,9 @@ def _known_upstream(name: str | None, upstreams: Mapping[str, Upstream]) -> str 
     if name is None:
         return None
     if normalised(name) not in upstreams:
-        known = ", ".join(sorted(upstreams))
-        raise Refusal(422, "invalid", f"upstream: unknown upstream {name!r}, not one of {known}")
+        near, known = meant(name, upstreams), ", ".join(sorted(upstreams))
+        detail = f"upstream: there is no {name!r}{near or ';'} Known: {known}"
+        raise Refusal(422, "invalid", detail)
     return normalised(name)
 
 

@@ -386,6 +386,7 @@ _TOO_LARGE = Refusal(
 _NO_WEBSOCKET = Refusal(
     426, "no_websocket", "this service takes no WebSockets: ask the same over HTTP", OVER_HTTP
 )
+_TLS = b"\x16\x03"  # how a TLS client begins (RFC 8446 §5.1)
 _NO_HTTP = b"Invalid HTTP request received."
 _PLAIN = ((b"content-type", b"text/plain; charset=utf-8"),)
 
@@ -444,7 +445,10 @@ class HttpProtocol(asyncio.Protocol):
             elif parser.head_bytes is not None and parser.head_bytes > HEAD_LIMIT:
                 self._refuse(_TOO_LARGE)
         except httptools.HttpParserError:
-            self._table.refusals.note("invalid_http")
+            if data.startswith(_TLS):
+                self._table.refusals.note("tls_spoken")
+            else:
+                self._table.refusals.note("invalid_http")
             self._close_with(400, [*_PLAIN, (CONTENT_LENGTH, b"%d" % len(_NO_HTTP))], _NO_HTTP)
         if self._dispatch.fresh is not None:  # it is known what came behind it
             self._dispatch.begin_soon()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from proxy.routing.errors import RETRY_SOON, Refusal, RefusalCode
+from truezero.mistakes import meant
 
 # --- the address -------------------------------------------------------------------------------
 
@@ -62,12 +63,14 @@ def no_rollout(path: str | None) -> Refusal:
 
 def unknown_upstream(name: str, path: str | None, upstreams: Iterable[str]) -> Refusal:
     """Refuse an upstream that there is not; ``path``: the one with an upstream, if it is known."""
-    known = ", ".join(sorted(upstreams))
+    upstreams = sorted(upstreams)
+    known = ", ".join(upstreams)
     if path is not None:
         detail = f"the path names no upstream: use {path}, or one of {known} for its upstream"
     else:
         display_name = name if name.isascii() and name.isprintable() else "that"
-        detail = f"{display_name[:64]!r} is not an upstream; known upstreams: {known}"
+        near = meant(display_name[:64], upstreams)
+        detail = f"{display_name[:64]!r} is not an upstream{near or '.'} Known upstreams: {known}"
     return Refusal(404, "unknown_upstream", detail)
 
 

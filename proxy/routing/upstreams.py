@@ -13,6 +13,7 @@ from functools import cached_property
 from urllib.parse import urlsplit
 
 from proxy.feature import ReadOption
+from truezero.mistakes import listed, meant, unknown
 
 
 class Auth(StrEnum):
@@ -278,8 +279,18 @@ def _changed(
                 own = {**upstream.options, key: read(upstream.name, value)}
                 upstream = replace(upstream, options=own)
             case _:
-                raise ValueError(f"upstreams.{upstream.name}.{key}: unknown key or bad value")
+                wrong = _TYPES[key] if key in _TYPES else unknown(key, [*_TYPES, *options])
+                raise ValueError(f"upstreams.{upstream.name}.{key}: {wrong}")
     return upstream
+
+
+_TYPES = {
+    "url": "must be text",
+    "auth": "must be text",
+    "key_env": "must be text, the name of a variable",
+    "include_usage": "must be true or false",
+    "allow_link_local": "must be true or false",
+}
 
 
 def _url(name: str, value: str) -> str:
@@ -293,5 +304,5 @@ def _auth(name: str, value: str) -> Auth:
     try:
         return Auth(value)
     except ValueError:
-        known = ", ".join(Auth)
-        raise ValueError(f"upstreams.{name}.auth: {value!r} is none of {known}") from None
+        said = f"must be {listed([*Auth])}, not {value!r}{meant(value, [*Auth])}"
+        raise ValueError(f"upstreams.{name}.auth: {said}") from None

@@ -104,9 +104,8 @@ def read_form(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> 
     try:
         parameters = models.ListParameters.model_validate(chosen)
     except ValidationError as error:
-        raise invalid(
-            [{**each, "loc": ("query", *each["loc"])} for each in error.errors()]
-        ) from None
+        errors = [{**each, "loc": ("query", *each["loc"])} for each in error.errors()]
+        raise invalid(errors, {"query": models.ListParameters}) from None
     return ListForm(
         parameters=parameters, query_items=[each for each in items if each[0] != "after"]
     )

@@ -139,15 +139,18 @@ def test_every_refusal_is_counted_and_logged_by_its_code(
         with socket.create_connection(("127.0.0.1", service.http.base_url.port or 0)) as agent:
             agent.sendall(b"s3cret\r\n\r\n")
             assert agent.recv(65536).startswith(b"HTTP/1.1 400")
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"https://127.0.0.1:{service.http.base_url.port}/healthz", verify=False)
         refused = service.app.refused
         assert refused.unattributed is None
         assert refused.calls.counts == {
-            "no_rollout": 3, "unknown_upstream": 1, "invalid_http": 1,
+            "no_rollout": 3, "unknown_upstream": 1, "invalid_http": 1, "tls_spoken": 1,
         }  # fmt: skip
         assert refused.control.counts == {"unknown_rollout": 1, "unknown_host": 1}
     lines = [line for line in caplog.messages if line.startswith("refused ")]
     assert [line.rpartition(" ")[2] for line in lines] == [
         "no_rollout", "unknown_upstream", "unknown_rollout", "unknown_host", "invalid_http",
+        "tls_spoken",
     ]  # fmt: skip
     assert "s3cret" not in caplog.text
 

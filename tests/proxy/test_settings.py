@@ -123,17 +123,20 @@ def test_secrets_are_not_printed() -> None:
     ("environment", "said"),
     [
         ({"PROT": "1"}, "unknown setting TRUEZERO_PROT"),
-        ({"UPSTREAM_A": "http://127.0.0.1:1", "UPSTREAMS": "{}"}, "TRUEZERO_UPSTREAMS: input"),
+        (
+            {"UPSTREAM_A": "http://127.0.0.1:1", "UPSTREAMS": "{}"},
+            "TRUEZERO_UPSTREAMS: must be a table, not text; write [upstreams.NAME]",
+        ),
         ({"PORT": "http"}, "TRUEZERO_PORT"),
         ({"PORT": "70000"}, "TRUEZERO_PORT"),
         ({"WORKERS": "0"}, "TRUEZERO_WORKERS"),
         ({"LOG_LEVEL": "loud"}, "TRUEZERO_LOG_LEVEL"),
         ({"ADMIN_TOKEN": "  "}, "TRUEZERO_ADMIN_TOKEN"),
-        ({"UPSTREAM_X": "nowhere"}, "upstreams.x.url: not http(s)://"),
+        ({"UPSTREAM_X": "nowhere"}, "TRUEZERO_UPSTREAM_X: not http(s)://"),
         ({"UPSTREAM_OPENAI_KEY": "sk-x"}, "a provider's key is given as TRUEZERO_KEY_<NAME>"),
         (
             {"UPSTREAM_X": "https://sk-x@x.example"},
-            "upstreams.x.url: an upstream's URL has",
+            "TRUEZERO_UPSTREAM_X: an upstream's URL has",
         ),
         ({"UPSTREAM_ROLLOUTS": "https://x.example"}, "rollouts"),
         ({"CONFIG": "missing.toml"}, "missing.toml"),
@@ -192,5 +195,7 @@ def test_retry_on_api_error_is_replaced_by_max_retries(spelling: str) -> None:
 
 
 def test_a_deprecated_setting_must_still_be_valid() -> None:
-    with pytest.raises(SettingsError, match="retry_on_api_error: input should be a valid boolean"):
+    with pytest.raises(
+        SettingsError, match="TRUEZERO_RETRY_ON_API_ERROR: must be true or false, not 'perhaps'"
+    ):
         settings(RETRY_ON_API_ERROR="perhaps")

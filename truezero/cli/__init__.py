@@ -150,6 +150,18 @@ class LazyGroup(click.Group):
 
         return gone.command(cmd_name)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that is called; name the nearest where there is none."""
+        word = args[0]
+        if not word.startswith("-") and self.get_command(ctx, word) is None:
+            from truezero.mistakes import meant  # noqa: PLC0415
+
+            near = meant(word, self.list_commands(ctx))
+            raise click.UsageError(f"No such command {word!r}{near or '.'}", ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write each command with its first sentence, under its heading."""
         width = max(map(len, self.list_commands(ctx)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import truezero
 from truezero.cli.options import (
     csv_option,
     json_option,
@@ -26,13 +27,15 @@ from truezero.cli.text import (
     print_list,
     running_in,
 )
-from truezero.printable import plural
+from truezero.mistakes import meant
+from truezero.printable import plural, visible
 
 if TYPE_CHECKING:
     from truezero import models
 
 _MOST = 50  # rows of a table, unless more are asked for
 _MOST_BATCHES = 20
+_LOOKED_AT = 1_000  # of the newest rollouts, for a task that is misspelt
 
 limit_option = click.option("--limit", type=click.IntRange(min=1), help="Maximum number of rows.")
 
@@ -112,10 +115,29 @@ def rollouts(
             return
         most = limit or _MOST
         shown = list(islice(found, most + 1))
+        if not shown:
+            _note_misspelt(service, asked)
     print_rollouts(shown[:most], more=len(shown) > most)
     defaults = {"sort": "created_at", "order": "desc"}
     chosen = {name: each for name, each in asked.items() if each != defaults.get(name)}
     print_page(service.url, "rollouts", **chosen)
+
+
+def _note_misspelt(service: Any, asked: Mapping[str, Any]) -> None:
+    """Say which batch or task does not exist, where nothing matches; exit codes stay."""
+    names = [name for name in asked.get("batch", ()) if name != "-"]
+    for name in names:
+        try:
+            service.summary(name)
+        except truezero.ServiceError as error:
+            click.echo(f"truezero: {visible(str(error))}", err=True)
+            return
+    if tasks := asked.get("task", ()):
+        items = islice(service.iter_rollouts(**({"batch": names} if names else {})), _LOOKED_AT)
+        known = {item.task for item in items if item.task}
+        for task in (known.isdisjoint(tasks) and tasks) or ():
+            note = f"no rollout of task {task!r}{meant(task, known, repr)}"
+            click.echo(f"truezero: {visible(note)}", err=True)
 
 
 def print_rollouts(items: Sequence[models.RolloutItem], *, more: bool) -> None:

@@ -17,6 +17,7 @@ from urllib.parse import urlencode, urlsplit
 from truezero.sdk.addresses import (
     BATCHES,
     CSV,
+    HEALTH,
     ROLLOUTS,
     check_version,
     client_headers,
@@ -73,7 +74,7 @@ class Reader:
 
     def greet(self) -> None:
         """Check that the service is reachable and of a compatible version."""
-        version = self._get("/healthz").version
+        version = self._get(HEALTH).version
         if not isinstance(version, str):
             raise not_truezero(self.url, 200)
         check_version(version)

@@ -62,7 +62,10 @@ def _printable(value: str | None) -> str | None:
 
 def _plain_json(value: dict[str, Any] | None) -> dict[str, Any] | None:
     """Reject what not every JSON reader can read back: NaN, half of a surrogate pair."""
-    json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    try:
+        json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
+    except ValueError:
+        raise ValueError("must hold finite numbers and valid Unicode only") from None
     return value
 
 
@@ -73,7 +76,10 @@ def _not_the_agent(role: str) -> str:
 
 
 def _encodable(text: str) -> str:
-    text.encode()
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("must be valid Unicode") from None
     return text
 
 

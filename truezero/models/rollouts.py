@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from truezero.mistakes import shown
 from truezero.models.base import (
     Count,
     ExecutionStatus,
@@ -332,8 +333,11 @@ class OutcomeRequest(StrictRequest):
     @classmethod
     def _named(cls, value: object) -> object:
         """Store a bare number as the reward named `reward`."""
-        plain_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return {"reward": value} if plain_number else value
+        if isinstance(value, dict | None):
+            return value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ValueError(f"must be a number, or an object of numbers, not {shown(value)}")
+        return {"reward": value}
 
     @field_validator("termination_reason")
     @classmethod

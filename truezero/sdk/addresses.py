@@ -9,12 +9,14 @@ from importlib import metadata
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from truezero.mistakes import other_release
 from truezero.sdk.errors import ServiceError
 
 DEFAULT_URL = "http://127.0.0.1:8383"  # where `truezero serve` listens by default
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 ROLLOUTS = "/rollouts"
 BATCHES = "/batches"
+HEALTH = "/healthz"
 EXPORT = "/rollouts/export"
 CSV = {"accept": "text/csv"}
 CLIENT = "x-truezero-client"  # the header with the client's version
@@ -79,20 +81,11 @@ def check_version(theirs: str) -> None:
     Raises:
         ServiceError: ``other_version`` if it is not.
     """
-    ours = _version()
-    if _release(theirs) != _release(ours):
-        raise ServiceError(
-            f"the service is truezero {theirs} and this is truezero {ours}: "
-            "install the same release on both sides",
-            code="other_version",
-        )
+    sentence = other_release(service=theirs, client=_version())
+    if sentence is not None:
+        raise ServiceError(sentence, code="other_version")
 
 
 @cache
 def _version() -> str:
     return metadata.version("truezero")
-
-
-def _release(version: str) -> list[str]:
-    """Return the part of a version that must match: before 1.0, the minor number too."""
-    return version.split(".")[:2]

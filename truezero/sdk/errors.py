@@ -9,6 +9,8 @@ UNREACHABLE = "unreachable"  # the connection was refused
 AWAY = "away"  # a balancer answered for it
 OTHER_SERVICE = "other_service"  # another program answered
 _BALANCERS = frozenset({502, 503, 504})
+# What OpenSSL 1.1 and 3 say of an answer in plain HTTP.
+_NO_TLS = ("wrong version number", "wrong_version_number", "record layer failure")
 
 
 class ServiceError(Exception):
@@ -66,6 +68,9 @@ def unreachable(url: str, error: Exception, *, connected: bool) -> ServiceError:
             "of the authority that signed it, and use a name that it is for",
             code=UNREACHABLE,
         )
+    if any(words in str(error).casefold() for words in _NO_TLS):
+        plain = f"http{url[len('https') :]}"
+        return ServiceError(f"{url} does not speak TLS: use {plain}", code=UNREACHABLE)
     return ServiceError(
         f"cannot reach a truezero service at {url} ({type(error).__name__}): "
         "start one with `truezero serve`, or set TRUEZERO_URL",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, TypeVar
 
@@ -30,6 +31,9 @@ CLOSED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
 # its lane asks again only after up to 10 s.
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=30.0)
 
+# Refusals of what another release may take: a field, a path.
+OF_ANOTHER_RELEASE = frozenset({"invalid", "not_found", "method_not_allowed"})
+
 sleep = time.sleep
 
 
@@ -49,6 +53,49 @@ def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
         "limits": _LIMITS,
         "mounts": dict.fromkeys(DIRECT),
     }
+
+
+def encoded(body: Mapping[str, Any] | None) -> tuple[bytes | None, Mapping[str, str]]:
+    """Return a request's body as JSON, and the header that says so.
+
+    Raises:
+        ServiceError: ``invalid``, as the service would say, of a value that JSON has not: NaN.
+    """
+    if body is None:
+        return None, {}
+    try:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode(), {"content-type": "application/json"}
+    except (TypeError, ValueError):
+        field, message = next(_flaws("", body), ("body", "must be plain JSON"))
+        raise ServiceError(f"{field}: {message}", status=422, code="invalid") from None
+
+
+def _flaws(place: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield the place of each value that JSON has not, and what is wrong with it."""
+    match value:
+        case float() if not math.isfinite(value):
+            yield place, f"must be a finite number, not {value}"
+        case str() if not _is_unicode(value):
+            yield place, "must be valid Unicode"
+        case Mapping():
+            for name, inner in value.items():
+                yield from _flaws(f"{place}.{name}" if place else str(name), inner)
+        case list() | tuple():
+            for number, inner in enumerate(value):
+                yield from _flaws(f"{place}.{number}", inner)
+        case None | bool() | int() | float() | str():
+            pass
+        case _:
+            yield place, f"must be plain JSON, not {type(value).__name__}"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def no_answer(url: str, error: httpx.HTTPError) -> ServiceError:

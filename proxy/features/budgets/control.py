@@ -34,7 +34,7 @@ async def budget(service: Service, kind: str, name: str) -> models.Budget:
         if await service.run(service.database.rollouts.row, name) is None:
             raise unknown_rollout(name)
     elif state is None and await service.read(batch_version, name) is None:
-        raise unknown_batch(name)
+        raise await unknown_batch(service, name)
     return _model(state)
 
 

@@ -165,5 +165,5 @@ async def older_first(service: Service, one: str, other: str) -> tuple[str, str]
 async def _began(service: Service, batch: str) -> float:
     span = await service.read(statistics.span, batch)
     if span is None:
-        raise unknown_batch(batch)
+        raise await unknown_batch(service, batch)
     return span[0]

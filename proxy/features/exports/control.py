@@ -29,7 +29,7 @@ async def export(
     pages = listing.in_pages(service, query, after, parameters.limit, listing.ids_of, fresh=True)
     first: list[str] = await anext(pages, [])
     if not first and parameters.model_fields_set == {"batch"}:
-        raise unknown_batch(", ".join(parameters.batch))
+        raise await unknown_batch(service, ", ".join(parameters.batch))
     return _exported(service, first, pages)
 
 

@@ -39,7 +39,7 @@ async def group_page(
     if tasks.unjudged and await judge.refresh(service, among=tasks.unjudged[:PAGE]):
         tasks = await _tasks(service, batch, task, after, limit + 1)
     if not tasks.members and not await service.run(runs.any_of, batch):
-        raise unknown_batch(batch)
+        raise await unknown_batch(service, batch)
     page = await service.run(_group_page, tasks, limit, min_valid, settled)
     return {"items": page["items"], "ended": ended, "next": page["next"]}
 

@@ -33,11 +33,11 @@ def test_a_forged_cursor_is_none(service: Service, pairing: Pairing) -> None:
 @pytest.mark.parametrize(
     ("query", "field", "message"),
     [
-        ("limit=0", "limit", "greater than or equal to 1"),
-        ("limit=1001", "limit", "less than or equal to 1000"),
-        ("limit=x", "limit", "valid integer"),
+        ("limit=0", "limit", "must be at least 1, not 0"),
+        ("limit=1001", "limit", "must be at most 1000, not 1001"),
+        ("limit=x", "limit", "must be a whole number, not 'x'"),
         ("after=x", "after", "not a valid page cursor"),
-        ("kind=transient", "kind", "unknown parameter; a list takes after, limit"),
+        ("kind=transient", "kind", "unknown; it takes after, limit"),
     ],
 )
 def test_an_unreadable_parameter_of_reruns_is_named(

@@ -63,7 +63,7 @@ def test_quota_finds_what_failed_for_quota(service: Service) -> None:
 
 # What a list cannot take: the query, the field that is named, and what is said of it.
 UNREADABLE = [
-    ("colour=red", "colour", "unknown parameter; a list takes batch, task, repeat, attempt"),
+    ("colour=red", "colour", "unknown; it takes batch, task, repeat, attempt"),
     ("page=2", "page", "sort, order, after, limit"),
     ("health=fine", "health", "'healthy', 'api_error'"),
     ("health=healthy&health=x", "health", "'undecided'"),
@@ -71,15 +71,15 @@ UNREADABLE = [
     ("validity=x", "validity", "'suspect'"),
     ("reward=1", "reward", "'zero', 'nonzero', 'null' or 'missing'"),
     ("scoreable=1", "scoreable", "'yes', 'no' or 'unknown'"),
-    ("repeat=-1", "repeat", "greater than or equal to 0"),
-    ("attempt=x", "attempt", "valid integer"),
+    ("repeat=-1", "repeat", "must be at least 0, not -1"),
+    ("attempt=x", "attempt", "must be a whole number, not 'x'"),
     ("since=yesterday", "since", "takes seconds since the epoch or a time in ISO 8601"),
     ("until=inf", "until", "takes a time from 1970 to 9998"),
     ("since=-1", "since", "takes a time from 1970 to 9998"),
     ("sort=error", "sort", "'created_at', 'task'"),
     ("order=up", "order", "'asc' or 'desc'"),
-    ("limit=0", "limit", "greater than or equal to 1"),
-    ("limit=1001", "limit", "less than or equal to 1000"),
+    ("limit=0", "limit", "must be at least 1, not 0"),
+    ("limit=1001", "limit", "must be at most 1000, not 1001"),
     ("after=junk", "after", "not a valid page cursor"),
     ("batch=%00", "batch", "control characters"),
     (f"text={'x' * 201}", "text", "at most 200 characters"),

@@ -311,9 +311,9 @@ def test_a_batchs_page_is_of_that_batch() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     [
-        ("colour", "red", "colour: unknown parameter"),
-        ("health", "fine", "health: Input should be"),
-        ("limit", "x", "limit: Input should be a valid integer"),
+        ("colour", "red", "colour: unknown; it takes batch"),
+        ("health", "fine", "health: must be 'healthy', "),
+        ("limit", "x", "limit: must be a whole number, not 'x'"),
     ],
 )
 def test_what_cannot_be_read_is_refused_by_name(name: str, value: str, said: str) -> None:

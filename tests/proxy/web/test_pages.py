@@ -387,7 +387,7 @@ def test_a_page_of_the_first_release_is_still_found(service: Service) -> None:
 
 def test_an_unknown_parameter_is_named_with_those_there_are(service: Service) -> None:
     said = words(page(service, "/ui/rollouts", status=422, colour="red"))
-    assert "Colour: unknown parameter; a list takes batch, task, repeat" in said
+    assert "Colour: unknown; it takes batch, task, repeat" in said
 
 
 # --- what they never say or do ------------------------------------------------------------
@@ -438,7 +438,9 @@ def test_what_is_not_there_is_a_page_too(service: Service) -> None:
         assert '<nav aria-label="Pages">' in html, "the way on"
         assert 'id="live"' not in html
     assert "Invalid query parameter" in page(service, "/", 422, page="x")
-    assert "Health: Input should be" in page(service, "/ui/rollouts", 422, health="fine")
+    assert "Health: must be &#39;healthy&#39;, " in page(
+        service, "/ui/rollouts", 422, health="fine"
+    )
 
 
 # --- whom they let in ------------------------------------------------------------

@@ -140,7 +140,7 @@ def test_csv_is_the_services_own(url: str) -> None:
 def test_what_the_service_refuses_is_told(url: str) -> None:
     done = run(url, "list", "--health", "fine")
     assert done.exit_code == 1
-    assert "health: Input should be" in done.stderr
+    assert "health: must be 'healthy', 'api_error', " in done.stderr
 
 
 def test_every_filter_is_an_option() -> None:

@@ -63,6 +63,22 @@ def test_a_slash_in_an_id_is_encoded_and_the_token_shown() -> None:
 
 
 @respx.mock
+@pytest.mark.parametrize(
+    ("version", "told"), [("99.0.1", True), (metadata.version("truezero"), False)]
+)
+def test_what_another_release_refuses_is_told_with_both_releases(version: str, told: bool) -> None:
+    refusal = {"detail": "colour: unknown", "code": "invalid", "status": 422}
+    respx.post(f"{URL}/rollouts").respond(422, json=refusal)
+    respx.get(f"{URL}/healthz").respond(json={"status": "ok", "version": version})
+    with Client(URL) as client, pytest.raises(ServiceError, match="colour: unknown") as caught:
+        client.register(batch="b")
+    ours = metadata.version("truezero")
+    both = f"; the service is truezero 99.0.1 and the client is truezero {ours}: install the same"
+    assert (both in str(caught.value)) is told
+    assert (caught.value.status, caught.value.code) == (422, "invalid")
+
+
+@respx.mock
 def test_waiting_and_policies_are_asked_for() -> None:
     route = respx.get(url__startswith=f"{URL}/rollouts/r/verdict").respond(json=VERDICT)
     with Client(URL) as client:

@@ -23,6 +23,19 @@ def test_a_refused_connection_differs_from_a_silent_one(error: httpx.HTTPError, 
     assert no_answer(URL, error).code == code
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "[SSL: WRONG_VERSION_NUMBER] wrong version number",
+        "[SSL] record layer failure (_ssl.c:1)",
+    ],
+)
+def test_a_service_without_tls_is_asked_for_by_http(words: str) -> None:
+    error = no_answer("https://127.0.0.1:8383", httpx.ConnectError(words))
+    assert str(error) == "https://127.0.0.1:8383 does not speak TLS: use http://127.0.0.1:8383"
+    assert error.code == "unreachable"
+
+
 def test_a_body_that_is_no_problem_is_no_truezero_service() -> None:
     error = refused(404, b"<html>", URL)
     assert str(error).startswith(f"{URL} is not a truezero service (HTTP 404): ")

@@ -20,6 +20,7 @@ from truezero.sdk._async.batches import AsyncBatch
 from truezero.sdk.addresses import (
     CSV,
     EXPORT,
+    HEALTH,
     ROLLOUTS,
     check_version,
     of_batch,
@@ -112,7 +113,7 @@ class AsyncClient:
         Raises:
             ServiceError: ``other_version`` if it is not of this client's release.
         """
-        alive = await self._get(models.Alive, "/healthz")
+        alive = await self._get(models.Alive, HEALTH)
         check_version(alive.version)
         return alive
 
@@ -439,10 +440,12 @@ class AsyncClient:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
-        asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": headers}
+        content, typed = rest.encoded(body)
+        shown = {**(headers or {}), **typed}
+        asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": shown}
         try:
             try:
-                response = await self._http.request(method, path, json=body, **asked)
+                response = await self._http.request(method, path, content=content, **asked)
             except rest.CLOSED:
                 if method != "GET":
                     raise
@@ -450,8 +453,19 @@ class AsyncClient:
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
         if response.is_error:
-            raise refused(response.status_code, response.content, self.url)
+            refusal = refused(response.status_code, response.content, self.url)
+            raise await self._explained(refusal, path)
         return response
+
+    async def _explained(self, error: ServiceError, path: str) -> ServiceError:
+        """Return a refusal, with both releases if the service is of another one."""
+        if error.code in rest.OF_ANOTHER_RELEASE and path != HEALTH:
+            try:
+                await self.greet()
+            except ServiceError as other:
+                if other.code == "other_version":
+                    return ServiceError(f"{error}; {other}", status=error.status, code=error.code)
+        return error
 
     def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
         status = response.status_code

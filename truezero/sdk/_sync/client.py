@@ -21,6 +21,7 @@ from truezero.sdk._sync.batches import Batch
 from truezero.sdk.addresses import (
     CSV,
     EXPORT,
+    HEALTH,
     ROLLOUTS,
     check_version,
     of_batch,
@@ -113,7 +114,7 @@ class Client:
         Raises:
             ServiceError: ``other_version`` if it is not of this client's release.
         """
-        alive = self._get(models.Alive, "/healthz")
+        alive = self._get(models.Alive, HEALTH)
         check_version(alive.version)
         return alive
 
@@ -428,10 +429,12 @@ class Client:
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
-        asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": headers}
+        content, typed = rest.encoded(body)
+        shown = {**(headers or {}), **typed}
+        asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": shown}
         try:
             try:
-                response = self._http.request(method, path, json=body, **asked)
+                response = self._http.request(method, path, content=content, **asked)
             except rest.CLOSED:
                 if method != "GET":
                     raise
@@ -439,8 +442,19 @@ class Client:
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
         if response.is_error:
-            raise refused(response.status_code, response.content, self.url)
+            refusal = refused(response.status_code, response.content, self.url)
+            raise self._explained(refusal, path)
         return response
+
+    def _explained(self, error: ServiceError, path: str) -> ServiceError:
+        """Return a refusal, with both releases if the service is of another one."""
+        if error.code in rest.OF_ANOTHER_RELEASE and path != HEALTH:
+            try:
+                self.greet()
+            except ServiceError as other:
+                if other.code == "other_version":
+                    return ServiceError(f"{error}; {other}", status=error.status, code=error.code)
+        return error
 
     def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
         status = response.status_code
