@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 
 from classifier.verdicts import plural
 from proxy.inbound.asgi import RefusalCounter, refused_calls
-from proxy.routing.errors import RETRY_SOON, Refusal, problem
+from proxy.routing.errors import RETRY_SOON, Refusal, agents_problem
 from proxy.routing.headers import Pairs
 
 _TICK_S: Final = 1.0
@@ -130,7 +130,7 @@ class ConnectionTable:
     def problem(self, refusal: Refusal) -> tuple[Pairs, bytes]:
         """Count a refusal; render it as headers and body."""
         self.refusals.note(refusal.code)
-        return problem(refusal)
+        return agents_problem(refusal)
 
     def hand_over(self, connection: HeldConnection) -> None:
         """Let go of a connection that another protocol goes on with."""

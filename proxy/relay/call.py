@@ -36,8 +36,9 @@ from proxy.relay.context import (
 from proxy.relay.hold import Hold
 from proxy.routing import headers as http_headers
 from proxy.routing import refusals
-from proxy.routing.errors import Refusal, problem
+from proxy.routing.errors import Refusal, agents_problem
 from proxy.routing.target import Target, own_location
+from proxy.wire import routes
 from proxy.wire.dialect import Payload
 from proxy.wire.framing import Unreadable
 
@@ -816,7 +817,8 @@ class RelayedCall(ResponseHandler):
             agent.on_writable(self._refuse)
         else:
             self._context.refused.calls.note(refusal.code)
-            headers, body = problem(refusal)
+            api = routes.route(self._call.method, self._call.path).api
+            headers, body = agents_problem(refusal, api)
             self._leave()
             if self._stand_in is not None and self._stand_in.resets:
                 agent.reset()

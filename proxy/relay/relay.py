@@ -28,13 +28,15 @@ from proxy.relay.hold import Hold
 from proxy.relay.operator_access import OperatorAccess, operator_headers, shown_key
 from proxy.routing import headers as http_headers
 from proxy.routing import refusals
-from proxy.routing.errors import Refusal, problem
+from proxy.routing.errors import Refusal, agents_problem
 from proxy.routing.keys import KeyUse
 from proxy.routing.target import Target, is_data_plane
+from proxy.wire import routes
 from proxy.wire.dialect import Payload
 
 log = logging.getLogger("truezero")
 
+_TAIL = 512  # bytes of a path that say which API it is of
 _PLANS = 1024  # kept, of the heads that were planned last
 _PLAN_BYTES = 8192  # of a head at most, for its plan to be kept
 
@@ -304,7 +306,9 @@ class Relay:
             request.on_writable(partial(self.refuse, request, refusal))
             return
         self.refused.calls.note(refusal.code)
-        headers, body = problem(refusal)
+        head = request.head
+        api = routes.route(head.method, head.raw_path[-_TAIL:]).api
+        headers, body = agents_problem(refusal, api)
         request.send_now(refusal.status, headers, body)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 PROBLEM_TYPE = b"application/problem+json"
@@ -118,6 +118,47 @@ def problem(refusal: Refusal) -> tuple[list[tuple[bytes, bytes]], bytes]:
         *refusal.headers,
     ]
     return headers, body
+
+
+# The types that APIs have for a status, where it is not the one of all others.
+# docs.claude.com/en/api/errors
+_ANTHROPIC: Mapping[int, str] = {
+    400: "invalid_request_error", 401: "authentication_error", 403: "permission_error",
+    404: "not_found_error", 413: "request_too_large", 429: "rate_limit_error",
+    504: "timeout_error",
+}  # fmt: skip
+# cloud.google.com/apis/design/errors
+_GOOGLE: Mapping[int, str] = {
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 404: "NOT_FOUND",
+    413: "INVALID_ARGUMENT", 429: "RESOURCE_EXHAUSTED", 502: "UNAVAILABLE", 503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}  # fmt: skip
+
+
+def agents_problem(refusal: Refusal, api: str = "") -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """Render a refusal for an agent: a problem that is its API's error object as well.
+
+    So each SDK prints the sentence: openai's shows nothing but `error.message`.
+
+    Arguments:
+        api: as routes name it, `anthropic.messages`; of an unknown one, OpenAI's object is used.
+    """
+    status, code, sentence = refusal.status, refusal.code, refusal.detail
+    error: dict[str, object] = {"message": sentence, "type": code, "param": None, "code": code}
+    extra: dict[str, object] = {"error": error}
+    match api.partition(".")[0]:
+        case "anthropic":
+            kind = _ANTHROPIC.get(status, "api_error")
+            extra = {"type": "error", "error": {"type": kind, "message": sentence}}
+        case "gemini" if api == "gemini.interactions":  # ai.google.dev/gemini-api/docs/api-errors
+            kind = _GOOGLE.get(status, "INTERNAL").lower()
+            extra = {"error": {"code": kind, "message": sentence}}
+        case "gemini":
+            kind = _GOOGLE.get(status, "INTERNAL")
+            extra = {"error": {"code": status, "message": sentence, "status": kind}}
+        case "bedrock" | "cohere":  # whose errors are a message
+            extra["message"] = sentence
+    return problem(replace(refusal, extra={**refusal.extra, **extra}))
 
 
 # --- rate limits -------------------------------------------------------------------------------

@@ -123,7 +123,6 @@ class CountedCall:
         self.waited = False
         self._reservations = reservations
         self._reservation = reservation
-        self._api = request.route.api
         self._began = request.call.began
         self._clock = clock
         self._left = asyncio.Event()
@@ -173,7 +172,7 @@ class CountedCall:
             if reached.is_spent or left_s <= 0:
                 reached = replace(reached, held_s=held_s)
                 await made.note_refused(reservation.rollout_id, reached)
-                return budget_exceeded(reached, self._api)
+                return budget_exceeded(reached)
             self.waited = True
             if self._left.is_set():
                 await made.note_refused(reservation.rollout_id, reached)
@@ -196,25 +195,13 @@ async def _first_of(settled: asyncio.Event, left: asyncio.Event, timeout_s: floa
             each.cancel()
 
 
-def budget_exceeded(reached: LimitReached, api: str) -> Refusal:
-    """Refuse a call beyond a limit, with an error in the shape of the provider's API."""
+def budget_exceeded(reached: LimitReached) -> Refusal:
+    """Refuse a call beyond a limit."""
     reason = str(reached)
     if not reached.is_spent:
         reason = reason.replace(" was spent", " is reserved by calls in flight")
     sentence = f"{reason}: this call was not sent to the provider, and a retry will not be"
-    extra: dict[str, object] = {"error": {
-        "message": sentence, "type": "budget_exceeded", "param": None, "code": "budget_exceeded",
-    }}  # fmt: skip
-    dialect = api.partition(".")[0]
-    if dialect == "anthropic":  # docs.claude.com/en/api/errors
-        extra = {"error": {"type": "permission_error", "message": sentence}}
-    elif api == "gemini.interactions":  # ai.google.dev/gemini-api/docs/api-errors
-        extra = {"error": {"code": "permission_denied", "message": sentence}}
-    elif dialect == "gemini":  # cloud.google.com/apis/design/errors
-        extra = {"error": {"code": 403, "message": sentence, "status": "PERMISSION_DENIED"}}
-    elif dialect in ("bedrock", "cohere"):  # whose errors are a message
-        extra["message"] = sentence
-    return Refusal(403, "budget_exceeded", sentence, _NO_RETRY, extra)
+    return Refusal(403, "budget_exceeded", sentence, _NO_RETRY)
 
 
 def _payload(body: bytes) -> dict[str, Any]:

@@ -14,7 +14,14 @@ import pytest
 
 from classifier.records import Ending
 from proxy.relay.context import CallLimits, LiveCalls
-from proxy.routing.errors import PROBLEM_TYPE, RateLimiter, Refusal, TokenBucket, problem
+from proxy.routing.errors import (
+    PROBLEM_TYPE,
+    RateLimiter,
+    Refusal,
+    TokenBucket,
+    agents_problem,
+    problem,
+)
 from tests.fakes import answers, caller
 from tests.fakes.provider import Answer, Cut, Hang, Provider, Wait, closed_port
 from tests.fakes.relaying import Relaying, relaying
@@ -37,6 +44,40 @@ def test_a_refusal_is_a_problem_document_with_its_own_header() -> None:
         "detail": "no such upstream",
         "code": "unknown_upstream",
     }
+
+
+@pytest.mark.parametrize(
+    ("api", "status", "own"),
+    [
+        ("anthropic.messages", 401, {
+            "type": "error", "error": {"type": "authentication_error", "message": "no"},
+        }),
+        ("anthropic.count_tokens", 502, {
+            "type": "error", "error": {"type": "api_error", "message": "no"},
+        }),
+        ("gemini.generateContent", 503, {
+            "error": {"code": 503, "message": "no", "status": "UNAVAILABLE"},
+        }),
+        ("gemini.generateContent", 418, {
+            "error": {"code": 418, "message": "no", "status": "INTERNAL"},
+        }),
+        ("gemini.interactions", 404, {"error": {"code": "not_found", "message": "no"}}),
+        ("bedrock.converse", 403, {"message": "no", "error": {
+            "message": "no", "type": "unknown_key", "param": None, "code": "unknown_key",
+        }}),
+        ("", 403, {"error": {
+            "message": "no", "type": "unknown_key", "param": None, "code": "unknown_key",
+        }}),
+    ],
+)  # fmt: skip
+def test_an_agent_is_refused_in_the_shape_of_its_api_too(
+    api: str, status: int, own: dict[str, object]
+) -> None:
+    refusal = Refusal(status, "unknown_key", "no", extra={"rollout": "r1"})
+    headers, body = agents_problem(refusal, api)
+    plain = json.loads(problem(refusal)[1])
+    assert json.loads(body) == {**plain, **own}
+    assert dict(headers)[b"content-length"] == str(len(body)).encode()
 
 
 def test_further_members_stand_beside_the_standard_ones() -> None:
