@@ -6,6 +6,7 @@ They replace pydantic's messages, of which only the error's type, context and in
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 _SHOWN = 40  # characters of a value that a sentence repeats
@@ -14,6 +15,11 @@ _CLOSE = 0.6  # difflib's ratio for names that are close
 
 def nearest(word: str, known: Collection[str]) -> str | None:
     """Return the known name that a misspelt word is closest to; None if none is close."""
+    return _nearest(word, tuple(known))
+
+
+@lru_cache(maxsize=64)  # one mistake is made in thousands of registrations
+def _nearest(word: str, known: tuple[str, ...]) -> str | None:
     from difflib import get_close_matches  # noqa: PLC0415  for mistakes alone
 
     close = get_close_matches(word.casefold(), [name.casefold() for name in known], 1, _CLOSE)

@@ -393,8 +393,12 @@ _NAMES = 1_000  # of the newest batches, among which a misspelt one is looked fo
 
 async def unknown_batch(service: Service, batch: str) -> Refusal:
     """Refuse a batch without rollouts, and name the one that may be meant."""
-    rows = await service.read(newest, limit=_NAMES)
-    return no_batch(batch, [row["batch"] for row in rows])
+
+    def look() -> Refusal:
+        rows = service.database.read(newest, limit=_NAMES)
+        return no_batch(batch, [row["batch"] for row in rows])
+
+    return await service.run(look)
 
 
 def no_batch(batch: str, others: Sequence[str] = ()) -> Refusal:
