@@ -48,7 +48,8 @@ def manual_router(docs: Path | None = None) -> APIRouter:
     async def start() -> Response:
         return redirect(address(START))
 
-    @routes.get("/help/llms.txt")
+    @routes.get("/help/llms.txt")  # unless an operator's upstream is named help
+    @routes.get("/ui/help/llms.txt")
     async def for_models() -> Response:
         text = await run_in_thread(llms_text, place)
         return Response(text, media_type="text/markdown; charset=utf-8", headers=render.HEADERS)

@@ -63,6 +63,14 @@ def test_llms_txt_lists_every_page_in_the_form_that_models_read(service: Service
     assert found == index and len(entries) == len(index)
     assert sum(bool(entry and entry[3]) for entry in entries) > len(index) - 5, "most say a word"
     assert service.http.get(found[0][1]).status_code == 200
+    assert service.http.get("/ui/help/llms.txt").text == answer.text
+
+
+def test_an_upstream_named_help_keeps_its_paths(services: Services) -> None:
+    service = services(UPSTREAM_HELP=services().provider.url)
+    service.provider.plays(DEAD)
+    assert service.http.get("/help/llms.txt").status_code != 200
+    assert "# truezero" in service.http.get("/ui/help/llms.txt").text
 
 
 def test_llms_txt_is_for_those_who_may_read_help(guarded: Service) -> None:

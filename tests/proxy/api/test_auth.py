@@ -294,7 +294,9 @@ def test_no_upstream_can_take_a_control_routes_name(house: House) -> None:
 def test_a_route_that_may_have_an_upstreams_name_is_one_segment(house: House) -> None:
     """More of them would be an agent's call to that upstream."""
     shared = {path for _, path in house.routes if path.split("/")[1] in SHARED}
-    assert shared <= {f"/{name}" for name in SHARED}
+    elsewhere_too = {"/help/llms.txt"}  # at /ui/help/llms.txt
+    assert {f"/ui{path}" for path in elsewhere_too} <= {path for _, path in house.routes}
+    assert shared - elsewhere_too <= {f"/{name}" for name in SHARED}
     assert {"/status", "/turns"} <= shared
 
 
