@@ -32,7 +32,6 @@ from truezero.cli.text import (
     wait_words,
 )
 from truezero.printable import measured_words, not_measurements, parts_words, plural
-from truezero.sdk.errors import ServiceError
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
@@ -98,6 +97,8 @@ def batch_lines(summary: models.BatchSummary, breaker: models.Breaker | None) ->
 
 def breaker_of(service: Reader | truezero.Client, name: str) -> models.Breaker | None:
     """Return the breakers of a batch that is known; None if its service has no breakers."""
+    from truezero.sdk.errors import ServiceError  # noqa: PLC0415  a start need not load it
+
     try:
         return service.breaker(name)
     except ServiceError as error:
