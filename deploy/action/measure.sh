@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Asks whether a measurement is valid; exits as `truezero check` or `truezero audit` does.
+# Asks whether a measurement is valid; exits as `truezero check` or `truezero audit` does:
+# 0 valid, 1 not valid, 2 usage or an unreadable path, 3 nothing to judge, 4 no service to ask.
 #
 # In: BATCH (with TRUEZERO_URL, TRUEZERO_ADMIN_TOKEN) or AUDIT, a path. Out: a table appended to
 # GITHUB_STEP_SUMMARY, and valid, score_effective, coverage and rerun to GITHUB_OUTPUT.

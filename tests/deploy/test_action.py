@@ -90,6 +90,7 @@ def test_a_batch_is_told_in_the_summary_the_outputs_and_the_exit_code(tmp_path: 
         fine = measure(tmp_path, BATCH="fine", **service)
         half = measure(tmp_path, BATCH="nightly|1", **service)
         closed = measure(tmp_path, BATCH="fine", TRUEZERO_URL=url)
+        unknown = measure(tmp_path, BATCH="nigthly", **service)
     assert (fine.code, fine.outputs) == (
         0, {"valid": "true", "score_effective": "1", "coverage": "1", "rerun": "[]"},
     )  # fmt: skip
@@ -118,8 +119,10 @@ def test_a_batch_is_told_in_the_summary_the_outputs_and_the_exit_code(tmp_path: 
     assert "t|1" not in half.printed
     assert "valid: false" in half.printed
 
-    assert (closed.code, closed.outputs, closed.summary) == (1, {}, "")
+    assert (closed.code, closed.outputs, closed.summary) == (4, {}, "")
     assert "401" in closed.printed or "token" in closed.printed
+    assert (unknown.code, unknown.outputs, unknown.summary) == (3, {}, "")
+    assert "batch 'nigthly' does not exist" in unknown.printed
 
 
 def test_finished_runs_are_audited(tmp_path: Path) -> None:

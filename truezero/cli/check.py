@@ -20,7 +20,12 @@ from truezero.cli.text import escape, make_console, score_words
 from truezero.printable import exclusion_words, plural
 
 if TYPE_CHECKING:
+    import truezero
     from truezero import models
+
+NOT_VALID = 1
+NOTHING_TO_JUDGE = 3  # no rollout is in a batch of that name
+NOT_ASKED = 4  # the service cannot be asked
 
 
 @click.command()
@@ -34,15 +39,24 @@ def check(
     token: str | None,
     as_json: bool,
 ) -> None:
-    """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not."""
-    with reading(url, token) as service:
+    """Check that a batch is a valid measurement; exit code 1 and the reasons if it is not.
+
+    Exit code: 0 valid, 1 not valid, 2 usage, 3 no such batch, so that there is nothing to judge, 4
+    the service cannot be asked (it is away, refuses the token, or is of another version).
+    """
+    with reading(url, token, exit_code=_unanswered) as service:
         result, breaker = service.check(name), breaker_of(service, name)
     if as_json:
         print_json(result)
     else:
         print_check(result, breaker)
         print_page(service.url, "batches", name)
-    raise Exit(0 if result.valid else 1)
+    raise Exit(0 if result.valid else NOT_VALID)
+
+
+def _unanswered(error: truezero.ServiceError) -> int:
+    """Return the exit code for an error in place of a check."""
+    return NOTHING_TO_JUDGE if error.code == "unknown_batch" else NOT_ASKED
 
 
 def print_check(check: models.Check, breaker: models.Breaker | None) -> None:

@@ -91,9 +91,23 @@ def connected(
         fail(str(error), 1)
 
 
+def _failure(_error: truezero.ServiceError) -> int:
+    """Return the exit code of most commands for an error of the service."""
+    return 1
+
+
 @contextmanager
-def reading(url: str | None, token: str | None) -> Iterator[Reader | truezero.Client]:
-    """Connect as ``connected`` does, by what loads fast if the service can be reached so."""
+def reading(
+    url: str | None,
+    token: str | None,
+    *,
+    exit_code: Callable[[truezero.ServiceError], int] = _failure,
+) -> Iterator[Reader | truezero.Client]:
+    """Connect as ``connected`` does, by what loads fast if the service can be reached so.
+
+    Arguments:
+        exit_code: returns that of an error of the service.
+    """
     from truezero.cli.reader import Reader, is_direct  # noqa: PLC0415
     from truezero.sdk.errors import ServiceError  # noqa: PLC0415
 
@@ -102,7 +116,7 @@ def reading(url: str | None, token: str | None) -> Iterator[Reader | truezero.Cl
             service.greet()
             yield service
     except ServiceError as error:
-        fail(str(error), 1)
+        fail(str(error), exit_code(error))
 
 
 def print_page(url: str, *path: str, **query: Any) -> None:

@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -253,11 +254,23 @@ def test_a_check_passes_where_all_is_measured(url: str) -> None:
     assert json.loads(as_json.stdout) == clean
 
 
+def test_a_check_that_nobody_answers_has_an_exit_code_of_its_own() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # nobody listens
+        away = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        for form in ((), ("--json",)):
+            done = truezero("check", "clean", *form, url=away)
+            assert (done.returncode, done.stdout) == (4, "")
+            assert done.stderr.startswith(f"truezero: cannot reach a truezero service at {away}")
+        assert truezero("check", url=away).returncode == 2
+        assert truezero("check", "clean", "--jsno", url=away).returncode == 2
+
+
 def test_a_batch_that_does_not_exist_is_one_sentence(url: str) -> None:
-    for words in (("batch", "none"), ("check", "none"), ("watch", "none"),
-                  ("export", "--batch", "none")):  # fmt: skip
+    for words, code in ((("batch", "none"), 1), (("check", "none"), 3), (("watch", "none"), 1),
+                        (("export", "--batch", "none"), 1)):  # fmt: skip
         done = truezero(*words, url=url)
-        assert (done.returncode, done.stdout) == (1, ""), words
+        assert (done.returncode, done.stdout) == (code, ""), words
         assert done.stderr == "truezero: batch 'none' does not exist\n", words
 
 
@@ -266,7 +279,7 @@ def test_a_wrong_token_is_one_sentence(tmp_path: Path) -> None:
         for words in (("batch", "b"), ("check", "b"), ("watch", "b"), ("export",),
                       ("verdict", "r")):  # fmt: skip
             done = truezero(*words, url=address, TRUEZERO_ADMIN_TOKEN="other")
-            assert (done.returncode, done.stdout) == (1, ""), words
+            assert (done.returncode, done.stdout) == (4 if "check" in words else 1, ""), words
             assert len(done.stderr.splitlines()) == 1, words
             assert "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN" in done.stderr, words
 
