@@ -72,6 +72,11 @@ class BatchParts:
         return self.counted + apart + self.skipped + self.running + self.never_started
 
     @property
+    def tried(self) -> int:
+        """The repeats that were begun and admitted."""
+        return self.planned - self.skipped - self.never_started
+
+    @property
     def counted(self) -> int:
         """The repeats whose score counts."""
         return self.measured + self.own_failures

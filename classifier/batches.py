@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from classifier.diagnostics import Diagnostic, OwnFailureInfo
 from classifier.fingerprints import Lane
@@ -159,6 +159,29 @@ def score_in(result: Result, score_key: str | None = None) -> ReportedScore:
     return reported_score(result.rewards, result.eval, score_key)
 
 
+class PlacedTry(Protocol):
+    """A rollout, as far as it decides of which repeat of its task it is an attempt."""
+
+    @property
+    def rollout_id(self) -> str:
+        """The rollout's id."""
+
+    @property
+    def task(self) -> str | None:
+        """Its task."""
+
+    @property
+    def repeat(self) -> int | None:
+        """The number of the repeat, from 0."""
+
+    @property
+    def attempt(self) -> int | None:
+        """The number of the try, from 0."""
+
+
+Placed = TypeVar("Placed", bound=PlacedTry)
+
+
 def task_repeats(entries: Iterable[Entry]) -> list[TaskRepeat]:
     """Group entries into slots, in the order of their first entries.
 
@@ -167,14 +190,19 @@ def task_repeats(entries: Iterable[Entry]) -> list[TaskRepeat]:
     several times was sampled several times: the n-th of each number make the n-th slot.
     Without a task, or without either number, a rollout is its own slot.
     """
-    grouped: dict[tuple[Any, ...], list[Entry]] = {}
+    return [_slot(attempts) for attempts in by_repeat(entries)]
+
+
+def by_repeat(tries: Iterable[Placed]) -> list[list[Placed]]:
+    """Group rollouts into slots, as `task_repeats` says."""
+    grouped: dict[tuple[Any, ...], list[Placed]] = {}
     counts: dict[tuple[str, int], int] = {}
-    for entry in entries:
-        grouped.setdefault(_slot_of(entry, counts), []).append(entry)
-    return [_slot(attempts) for attempts in grouped.values()]
+    for each in tries:
+        grouped.setdefault(_slot_of(each, counts), []).append(each)
+    return list(grouped.values())
 
 
-def _slot_of(entry: Entry, counts: dict[tuple[str, int], int]) -> tuple[Any, ...]:
+def _slot_of(entry: PlacedTry, counts: dict[tuple[str, int], int]) -> tuple[Any, ...]:
     """Return what the entries of a slot have in common; counts those without a repeat."""
     if entry.task is not None and entry.repeat is not None:
         return "repeat", entry.task, entry.repeat

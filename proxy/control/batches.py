@@ -85,6 +85,8 @@ class BatchState(CountedBatch):
         return {
             "batch": batch,
             "valid": check.valid,
+            "repeats": self.summary.parts.tried,
+            "tries": self.counts["rollouts"] - self.counts["skipped"],
             **self._exclusion(),
             "lines": check.lines,
             "lines_total": check.total,

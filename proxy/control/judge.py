@@ -272,6 +272,11 @@ async def _settle(service: Service, rollout_id: str, timeout_s: float) -> None:
         await asyncio.sleep(_SETTLE_POLL_S)
 
 
+def is_measured(service: Service, rollout_id: str) -> bool:
+    """Return True if a rollout is a measurement as it stands; blocking, so call it in a thread."""
+    return bool(_verdict(service, rollout_id, None)["scoreable"] == "yes")
+
+
 def _verdict(service: Service, rollout_id: str, policy: str | None) -> dict[str, Any]:
     if policy != SEED.name and (final := _final(service, rollout_id)) is not None:
         return codec.encode_verdict(_stored(final))

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from classifier.verdicts import NO_REFERENCE, UNTRUSTED
@@ -20,6 +20,7 @@ from proxy.routing.errors import RETRY_SOON, Refusal
 from proxy.routing.keys import AGENT, Keyring
 from proxy.routing.target import checked_rollout
 from proxy.routing.upstreams import Upstream, normalised
+from proxy.store.open_places import NotJudged
 from proxy.store.rollouts import PreparedRegistration
 from proxy.store.tables import (
     POLICY_COLUMNS,
@@ -32,6 +33,8 @@ from proxy.store.tables import (
 from truezero import models
 from truezero.mistakes import meant
 from truezero.printable import plural
+
+Stored = TypeVar("Stored")
 
 # --- keys and base URLs of a rollout's agent and other roles -----------------------------------
 
@@ -114,7 +117,7 @@ def _register_all(
     now = service.now()
     prepared = [_prepared(service, request) for request in requests]
     valid = [each for each in prepared if not isinstance(each, Refusal)]
-    stored = service.database.rollouts.register_all(valid, now=now)
+    stored = _judging(service, partial(service.database.rollouts.register_all, valid, now=now))
     following = iter(stored)
     answers = [
         each
@@ -128,6 +131,16 @@ def _register_all(
         if registered.ruled
     ]
     return answers, looked_up
+
+
+def _judging(service: Service, store: Callable[..., Stored]) -> Stored:
+    """Store what depends on whether other rollouts are measured; those are judged first."""
+    measured: dict[str, bool] = {}
+    while True:
+        try:
+            return store(measured=measured)
+        except NotJudged as missing:
+            measured |= {name: judge.is_measured(service, name) for name in missing.rollout_ids}
 
 
 def _prepared(service: Service, request: models.RolloutRequest) -> PreparedRegistration | Refusal:
@@ -189,6 +202,7 @@ def _registered(
         key=agents.key,
         admitted=registered.skipped is None,
         error=registered.skipped,
+        **registered.place,
         base_urls=agents.base_urls,
         env=agents.env,
         roles={role: access(role=role) for role in request.roles},
@@ -234,7 +248,21 @@ def _refusal(
         )
     if registered.refused is not None:
         return Refusal(409, "batch_policy", registered.refused)
+    if registered.ended:
+        return _has_ended(registration)
     return other_attributes(registration.id) if registered.conflict else None
+
+
+def _has_ended(registration: Registration) -> Refusal:
+    """Refuse to register a rollout that has an outcome; say how its task gets another go."""
+    again = "leave out the id, or give a new one"
+    if registration.task is not None:
+        again += f": it is then the next try at task {registration.task!r}"
+    return Refusal(
+        409,
+        "rollout_exists",
+        f"rollout {registration.id!r} has ended, its outcome was given. To run it again {again}",
+    )
 
 
 def _term(name: str, value: str | None) -> str:
@@ -430,7 +458,7 @@ async def report(
             different outcome or other attributes, 422 for an id that no rollout can have.
     """
     outcome = as_json(request.model_dump(exclude=_ATTRIBUTES))
-    reported = await service.run(
+    store = partial(
         service.database.rollouts.report,
         nameable(rollout_id),
         outcome,
@@ -439,6 +467,7 @@ async def report(
         registers=not service.registration_required,
         policy=PolicyTerms(default=_default_terms(service)),
     )
+    reported = await service.run(_judging, service, store)
     _check_reported(rollout_id, reported, outcome)
     if reported.closing is not None:
         await freeze(service, rollout_id, reported.closing)

@@ -22,6 +22,7 @@ from proxy.store.closings import add_closing, closing_of
 from proxy.store.connections import Connections
 from proxy.store.deployment import OUTAGE_UNTIL
 from proxy.store.events import write_event
+from proxy.store.open_places import PLACE, OpenPlaces, leaves_open
 from proxy.store.tables import (
     BATCH_FACTS,
     IDS,
@@ -47,6 +48,7 @@ from proxy.store.verdicts import adds_rewards, final_parts, state_of
 
 
 Columns = dict[str, Any]
+_NONE: Mapping[str, bool] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,12 +102,23 @@ class RegistrationPart(Protocol):
 
 
 def register(
-    connection: Connection, registrations: Sequence[PreparedRegistration], *, now: float
+    connection: Connection,
+    registrations: Sequence[PreparedRegistration],
+    *,
+    now: float,
+    measured: Mapping[str, bool] = _NONE,
 ) -> list[Registered]:
-    """Register rollouts in their order; those that their own traffic created are filled in."""
+    """Register rollouts in their order; those that their own traffic created are filled in.
+
+    Arguments:
+        measured: whether rollouts are that `NotJudged` named.
+
+    Raises:
+        NotJudged: it depends on rollouts that are not judged which try one is.
+    """
     into = {each.registration.batch for each in registrations}
     with changing(connection, set(map(_id, registrations)), into=into):
-        work = _Work(connection, registrations, now)
+        work = _Work(connection, registrations, now, measured)
         results = [work.take(each) for each in registrations]
         lost = work.write()
         return [
@@ -122,11 +135,17 @@ class _Work:
     """The rows that one transaction found, and those that it has to write."""
 
     def __init__(
-        self, connection: Connection, registrations: Sequence[PreparedRegistration], now: float
+        self,
+        connection: Connection,
+        registrations: Sequence[PreparedRegistration],
+        now: float,
+        measured: Mapping[str, bool],
     ) -> None:
         self._connection = connection
         self._now = now
         self._rows = _rows(connection, map(_id, registrations))
+        known = [each.registration for each in registrations]
+        self._places = OpenPlaces(connection, known, measured)
         self._standing: dict[str, Mapping[str, str | None]] = {}
         self._parts: list[RegistrationPart] = [
             module.begin(connection, registrations, now) for _, module in modules("registration")
@@ -147,17 +166,23 @@ class _Work:
         for part in self._parts:
             if (refused := part.refuses(prepared)) is not None:
                 return Registered(refused=refused)
+        if leaves_open(registration):
+            again = row is not None and row["registered"]
+            attributes |= _place_of(row) if row and again else self._places.of(registration)
         if row is None:
             row = {"id": registration.id, "registered": True, "created_at": self._now}
             self._fresh[registration.id] = row | attributes | terms
         elif row["registered"]:
             if _differs(row, attributes) or any(part.differs(prepared) for part in self._parts):
                 return Registered(conflict=True)
+            if row.get("outcome") is not None:  # this transaction's own rows have none
+                return Registered(ended=True)
         elif row["outcome"] is not None and _differs(row, attributes):
             return Registered(conflict=True)  # its verdict may be final
         else:
             self._filled[registration.id] = attributes | terms
         self._rows[registration.id] = {**row, "registered": True, **attributes, **terms}
+        self._places.taken(registration, attributes)
         if registration.batch is not None:
             self._standing[registration.batch] = terms
         for part in self._parts:
@@ -179,6 +204,7 @@ class _Work:
                     lost.add(name)
         if self._filled:
             fill_in(self._connection, self._filled)
+        move(self._connection, self._places.moved())
         for part in self._parts:
             part.write()
         return lost
@@ -194,6 +220,7 @@ class _Work:
         return Registered(
             skipped=skipped,
             policy={name: row.get(name) for name in TERMS},
+            place=_place_of(row),
             ruled=any(part.rules(row["id"]) for part in self._parts),
         )
 
@@ -210,7 +237,11 @@ class _Work:
 
 
 _ATTRIBUTES = tuple(Registration(id="").attributes)
-_PLACE = frozenset({"batch", "task", "repeat"})  # of an attribute, as answers state it
+_NAMED = frozenset({"batch", "task", *PLACE})  # of an attribute, as answers state it
+
+
+def _place_of(row: Mapping[str, Any]) -> dict[str, int | None]:
+    return {name: row[name] for name in PLACE}
 
 
 def _rows(connection: Connection, ids: Iterable[str]) -> dict[str, Columns]:
@@ -273,6 +304,13 @@ def fill_in(connection: Connection, attributes: Mapping[str, Mapping[str, Any]])
     _place_verdicts(connection, attributes)
 
 
+def move(connection: Connection, places: Mapping[str, Mapping[str, int | None]]) -> None:
+    """Give rollouts that had no numbers in their task the ones that later tries go by."""
+    if places:
+        connection.execute(_UPDATE, [{**place, "of": name} for name, place in places.items()])
+        _place_verdicts(connection, places)
+
+
 def _place_verdicts(connection: Connection, attributes: Mapping[str, Mapping[str, Any]]) -> None:
     """Put stored verdicts where their rollouts are now: a final one is not judged again."""
     columns = verdicts.c.rollout_id, verdicts.c.batch, verdicts.c.verdict, verdicts.c.result
@@ -288,7 +326,7 @@ def _place_verdicts(connection: Connection, attributes: Mapping[str, Mapping[str
 
 def _with_place(text: str, given: Mapping[str, Any]) -> str:
     document = json.loads(text)
-    document |= {name: given[name] for name in _PLACE & given.keys() & document.keys()}
+    document |= {name: given[name] for name in _NAMED & given.keys() & document.keys()}
     return json.dumps(document, separators=(",", ":"))
 
 
@@ -338,11 +376,15 @@ class Rollouts:
         return self.register_all([prepared], now=now)[0]
 
     def register_all(
-        self, registrations: Sequence[PreparedRegistration], *, now: float
+        self,
+        registrations: Sequence[PreparedRegistration],
+        *,
+        now: float,
+        measured: Mapping[str, bool] = _NONE,
     ) -> list[Registered]:
-        """Register rollouts in one transaction, in their order."""
+        """Register rollouts in one transaction, as `register` does."""
         with self._connections.writing() as connection:
-            return register(connection, registrations, now=now)
+            return register(connection, registrations, now=now, measured=measured)
 
     def report(
         self,
@@ -353,6 +395,7 @@ class Rollouts:
         attributes: Mapping[str, Any] | None = None,
         registers: bool = False,
         policy: PolicyTerms = _UNSAID,
+        measured: Mapping[str, bool] = _NONE,
     ) -> Reported:
         """Store a rollout's outcome, once; one without rewards may be given them once, later.
 
@@ -363,7 +406,10 @@ class Rollouts:
             attributes: those of its registration that the report states, as columns; they fill
                 in a rollout that only its own traffic created.
             registers: register a rollout that is unknown.
-            policy: as in `register`.
+            policy, measured: as in `register`.
+
+        Raises:
+            NotJudged: as `register`.
         """
         attributes = attributes or {}
         with (
@@ -372,6 +418,7 @@ class Rollouts:
         ):
             row = _reported(connection, rollout_id)
             if row is None and registers:
+                attributes = {**attributes, **_open_place(connection, attributes, measured)}
                 fresh = {"id": rollout_id, "registered": True, "created_at": now, **attributes}
                 fresh |= _terms(connection, None, attributes.get("batch"), policy)
                 add(connection, rollouts, fresh)  # or its first call does, in another process
@@ -383,7 +430,8 @@ class Rollouts:
                 if row["registered"] or standing is not None:
                     return Reported(outcome=standing or outcome, conflict=True)
                 judged = _terms(connection, row, attributes.get("batch"), policy)
-                fill_in(connection, {rollout_id: {**attributes, **judged}})
+                placed = _open_place(connection, attributes, measured)
+                fill_in(connection, {rollout_id: {**attributes, **placed, **judged}})
             closing, rewarded = None, adds_rewards(standing, outcome)
             if rewarded:
                 if not state_of(connection, rollout_id).stands:
@@ -523,6 +571,20 @@ def _to_judge(dialect: str) -> Any:
 
 
 _UPDATE = update(rollouts).where(rollouts.c.id == bindparam("of"))
+
+
+def _open_place(
+    connection: Connection, attributes: Mapping[str, Any], measured: Mapping[str, bool]
+) -> dict[str, int | None]:
+    """Return the place in its task of a rollout that its report registers and leaves open."""
+    known: dict[str, Any] = {name: attributes.get(name) for name in ("batch", "task", *PLACE)}
+    registration = Registration(**known, id="")
+    if not leaves_open(registration):
+        return {}
+    places = OpenPlaces(connection, [registration], measured)
+    place = places.of(registration)
+    move(connection, places.moved())
+    return place
 
 
 def _terms(

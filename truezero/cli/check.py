@@ -73,5 +73,8 @@ def print_check(check: models.Check, breaker: models.Breaker | None) -> None:
         console.print(f"score {score}, as the harness reported it {reported}")
     for line in breaker_lines(breaker):
         console.print(line)
+    repeats, tries = check.repeats or 0, check.tries or 0
+    if tries > repeats:
+        console.print(f"{plural(repeats, 'repeat')}, {plural(tries, 'try', 'tries')}")
     result = "[green]valid[/green]" if check.valid else "[red]not a valid measurement[/red]"
     console.print(f"{escape(check.batch)}: {result}")

@@ -273,6 +273,12 @@ class Check(Exclusions):
 
     batch: str = Field(description="name of the batch")
     valid: bool = Field(description="whether every repeat is a measurement, and unbiased")
+    repeats: int | None = Field(
+        default=None,
+        description="repeats that were tried; a loop that samples a task names how "
+        "many, or a repeat that failed is tried again in place of the next one",
+    )
+    tries: int | None = Field(default=None, description="at them, by all their attempts")
     lines: list[str] = Field(
         description="one sentence for each objection, the worst first; of those about rollouts "
         "the first 100"

@@ -207,6 +207,11 @@ class RolloutRequest(StrictRequest):
     """`POST /rollouts`: register a rollout; the service generates a missing id.
 
     A list of models is the one under test and its fallbacks: reaching any of them counts.
+
+    A rollout of a `batch` and `task` without `repeat` and `attempt` is the next attempt at the
+    task's repeat that ended unmeasured; if all are measured or running, it is a new repeat. So the
+    same loop, run again, fills what failed. A loop that samples a task names `repeats`: each is
+    begun once before any is tried again.
     """
 
     id: Name = Field(default=None, description="name of the rollout; generated if left out")
@@ -281,6 +286,14 @@ class RolloutRegistered(BaseModel):
     key: str = Field(repr=False, description="API key that identifies this rollout, `tz-…`")
     admitted: bool = Field(description="false: an open breaker skips it; do not run the agent")
     error: str | None = Field(description="why it was not admitted: `skipped: …`")
+    repeat: int | None = Field(
+        default=None,
+        description="which sample of its task it is: as given, or by what became of the earlier "
+        "ones. Null if the task is run once",
+    )
+    attempt: int | None = Field(
+        default=None, description="which try of this sample, likewise; null: the first of its task"
+    )
     base_urls: dict[str, str] = Field(repr=False, description="upstream → base_url for its clients")
     env: dict[str, str] = Field(
         repr=False, description="variables that point common agents at the proxy"

@@ -270,7 +270,8 @@ def test_a_rollouts_findings_are_counted_once(service: Service) -> None:
     service.http.post(f"/r/cut/openai{CHAT}", json={"model": "gpt-5", "messages": []})
     assert service.get("/rollouts/cut/verdict")["validity"], "found before the outcome too"
     play(service, "cut", ABORTED)
-    play(service, "cut", ABORTED)  # the outcome again
+    again = {"status": "success", "prompts_executed": 1, "rewards": 0.0}
+    assert service.http.post("/rollouts/cut/outcome", json=again).status_code == 200
     service.get("/rollouts/cut/verdict")
     play(service, "fine")
     after = value(scraped(service), "truezero_validity_findings_total", **labels)

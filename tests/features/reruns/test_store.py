@@ -102,7 +102,7 @@ def test_the_tasks_that_lack_repeats_are_read_by_their_names(database: Database)
         for repeat in repeats:
             begin(database, f"{task}-{repeat}", task=task, repeat=repeat, repeats=wanted)
     begin(database, "again", task="more", repeat=1, attempt=1, repeats=None)
-    begin(database, "unnumbered", task="unnumbered", repeats=9)
+    begin(database, "attempt", task="not numbered", attempt=0, repeats=9)
     begin(database, "elsewhere", task="other", repeat=0, repeats=5, batch="other")
     whole = [MissingRepeats("few", 3, {0, 2}), MissingRepeats("more", 4, {1})]
     for at_once in (1, 2, 500):

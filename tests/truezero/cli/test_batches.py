@@ -248,8 +248,8 @@ def test_a_check_passes_where_all_is_measured(url: str) -> None:
     as_json = truezero("check", "clean", "--json", url=url)
     untested = dict.fromkeys(("exclusion_bias", "exclusion_p", "exclusion_fisher_p"))
     clean: dict[str, object] = {
-        "batch": "clean", "valid": True, "lines": [], "lines_total": 0, **untested,
-        "score_effective": 1.0, "score_reported": 1.0,
+        "batch": "clean", "valid": True, "repeats": 2, "tries": 2, "lines": [], "lines_total": 0,
+        **untested, "score_effective": 1.0, "score_reported": 1.0,
     }  # fmt: skip
     assert json.loads(as_json.stdout) == clean
 

@@ -45,6 +45,15 @@ def test_a_check_says_the_score_beside_the_harnesss_own(
     assert capsys.readouterr().out == f"{line}b: not a valid measurement\n"
 
 
+def test_tries_are_counted_if_a_repeat_was_tried_again(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    print_check(models.Check(batch="b", valid=True, repeats=3, tries=4, lines=[]), CLOSED)
+    assert capsys.readouterr().out == "3 repeats, 4 tries\nb: valid\n"
+    print_check(models.Check(batch="b", valid=True, repeats=3, tries=3, lines=[]), CLOSED)
+    assert capsys.readouterr().out == "b: valid\n"
+
+
 def test_a_check_names_the_breakers_that_are_open(capsys: pytest.CaptureFixture[str]) -> None:
     lanes = [LANE, {**LANE, "lane": "openai/gpt-5/other", "phase": "closed"}]
     breaker = models.Breaker.model_validate({"batch": "b", "threshold": 5, "lanes": lanes})

@@ -1,0 +1,109 @@
+"""The same loop, run again with its key mended, makes a batch valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fakes import answers
+from tests.fakes.answers import Api, Fault
+from tests.proxy.api.test_routes import Service, problem
+from tests.proxy.control.test_batches import CHAT
+
+DEAD = answers.FAILURES[Api.CHAT][Fault.AUTH]
+TASKS = ("a", "b", "c")
+
+
+@pytest.fixture
+def service(on_both: Callable[..., Service]) -> Service:
+    return on_both()
+
+
+def registered(service: Service, task: str, **facts: Any) -> dict[str, Any]:
+    answer = service.http.post("/rollouts", json={"batch": "night", "task": task, **facts})
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def ended(service: Service, task: str, answer: object = None, **facts: Any) -> dict[str, Any]:
+    """One rollout as a plain loop drives it: registered, called, reported."""
+    rollout = registered(service, task, **facts)
+    service.provider.plays(answer or answers.chat())  # type: ignore[arg-type]
+    asked: dict[str, object] = {"model": "gpt-5", "messages": []}
+    service.http.post(f"/r/{rollout['id']}/openai{CHAT}", json=asked)
+    seen = {"status": "success", "prompts_executed": 1, "rewards": 0.0}
+    return dict(service.http.post(f"/rollouts/{rollout['id']}/outcome", json=seen).json())
+
+
+def numbers(result: dict[str, Any]) -> tuple[int | None, int | None]:
+    return result["repeat"], result["attempt"]
+
+
+@pytest.mark.postgres_smoke
+def test_the_loop_of_before_with_the_key_mended_makes_the_batch_valid(service: Service) -> None:
+    first = {task: ended(service, task, DEAD if task != "a" else None) for task in TASKS}
+    assert {numbers(each) for each in first.values()} == {(None, None)}
+    assert service.get("/batches/night/check")["valid"] is False
+    again = {task: ended(service, task) for task in TASKS}
+    assert {task: numbers(each) for task, each in again.items()} == {
+        "a": (1, 0), "b": (None, 1), "c": (None, 1),
+    }  # fmt: skip
+    told = service.get("/batches/night/check")
+    assert (told["valid"], told["lines"]) == (True, [])
+    assert (told["repeats"], told["tries"]) == (4, 6)
+    summary = service.get("/batches/night")
+    assert (summary["total"], summary["scored"], summary["retried"]) == (4, 4, 2)
+    earlier = service.get(f"/rollouts/{first['b']['rollout_id']}/result")
+    assert numbers(earlier) == (None, 0)
+    assert {**earlier, "attempt": None} == first["b"]
+
+
+def test_a_repeat_whose_outcome_is_not_judged_yet_is_judged_before_the_next(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as unstored:
+        unstored.setattr("proxy.control.judge._is_being_asked", lambda *_: True)
+        ended(service, "a", DEAD)
+        ended(service, "b")
+    assert numbers(registered(service, "a")) == (None, 1)
+    assert numbers(registered(service, "b")) == (1, 0)
+
+
+def test_a_loop_that_samples_says_how_often(service: Service) -> None:
+    plan = [ended(service, "a", each, repeats=3) for each in (None, DEAD, None)]
+    assert [numbers(each) for each in plan] == [(0, 0), (1, 0), (2, 0)]
+    assert numbers(ended(service, "a", repeats=3)) == (1, 1)
+    told = service.get("/batches/night/check")
+    assert (told["valid"], told["repeats"], told["tries"]) == (True, 3, 4)
+
+
+def test_a_loop_that_does_not_has_its_repeats_and_tries_counted(service: Service) -> None:
+    for answer in (None, DEAD, None, None):
+        ended(service, "a", answer)
+    told = service.get("/batches/night/check")
+    assert (told["valid"], told["repeats"], told["tries"]) == (True, 3, 4)
+
+
+def test_an_id_whose_outcome_was_given_is_refused_with_the_fix(service: Service) -> None:
+    ended(service, "a", DEAD, id="mine")
+    answer = service.http.post("/rollouts", json={"batch": "night", "task": "a", "id": "mine"})
+    problem(answer, 409, "rollout_exists")
+    assert answer.json()["detail"] == (
+        "rollout 'mine' has ended, its outcome was given. To run it again leave out the id, or "
+        "give a new one: it is then the next try at task 'a'"
+    )
+    assert numbers(registered(service, "a", id="mine-2")) == (None, 1)
+
+
+def test_an_outcome_alone_is_a_next_try_too(service: Service) -> None:
+    ended(service, "a", DEAD)
+    service.provider.plays(answers.chat())
+    service.http.post(f"/r/second/openai{CHAT}", json={"model": "gpt-5", "messages": []})
+    seen = {"status": "success", "prompts_executed": 1, "rewards": 1.0}
+    told = service.http.post(
+        "/rollouts/second/outcome", json={**seen, "batch": "night", "task": "a"}
+    )
+    assert numbers(told.json()) == (None, 1)
+    assert service.get("/batches/night/check")["valid"] is True
