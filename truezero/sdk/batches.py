@@ -26,6 +26,7 @@ from truezero.models.batches import NO_ADVANTAGES
 from truezero.sdk.arguments import GroupFilters, LaneFacts, RolloutFacts, RunFacts
 from truezero.sdk.errors import MeasuringStopped, NotMeasured, ServiceError
 from truezero.sdk.events import Event
+from truezero.sdk.rest import next_attempts
 from truezero.sdk.rollouts import Skipped
 
 log = logging.getLogger("truezero")
@@ -46,8 +47,9 @@ class FinishedSample:
 
     ``result`` and ``verdict`` belong to its last attempt; they are None if none was admitted, and
     ``skipped`` says why, or if its lane was down all the while, and ``rollout_id`` is empty.
-    ``attempts`` counts those of this run. ``error`` is the exception of the runner's function in
-    the last attempt. ``given_up`` says why it was not waited for its next attempt.
+    ``attempts`` counts those of this run: none if it was measured before. ``error`` is the
+    exception of the runner's function in the last attempt. ``given_up`` says why it was not waited
+    for its next attempt.
     """
 
     task: str
@@ -96,11 +98,13 @@ class BatchRun:
 class Tries:
     """The tries at one sample: the next one's number, how many were made, and the last one.
 
+    Without a number the service gives it one, and ``repeat`` is then the sample's.
     ``waited_s`` are the seconds that it has waited since it was last answered; the next try is due
     at ``due_at``, on the clock of a run, and ``stated`` says that the provider asked for that.
     """
 
-    next_attempt: int
+    next_attempt: int | None
+    repeat: int | None = None
     made: int = 0
     waited_s: float = 0.0
     due_at: float = 0.0
@@ -110,6 +114,20 @@ class Tries:
     verdict: models.Verdict | None = None
     error: Exception | None = None
 
+    def repeat_of(self, sample: Sample[Any]) -> int | None:
+        """Return which repeat of its task a sample is."""
+        return sample.repeat if self.repeat is None else self.repeat
+
+    def begun(self, *, repeat: int | None, attempt: int | None) -> None:
+        """Take the numbers of a try that has begun, if the service gave them."""
+        if self.next_attempt is None:
+            self.repeat, self.next_attempt = repeat, attempt
+
+    def go_on(self) -> None:
+        """Have the next try follow the last one."""
+        if self.next_attempt is not None:
+            self.next_attempt += 1
+
     def ended(
         self, sample: Sample[Any], *, given_up: str | None = None, skipped: Skipped | None = None
     ) -> FinishedSample:
@@ -117,14 +135,14 @@ class Tries:
         if skipped is not None:
             return FinishedSample(
                 task=sample.name,
-                repeat=sample.repeat,
+                repeat=self.repeat_of(sample),
                 rollout_id=skipped.rollout_id,
                 attempts=self.made,
                 skipped=skipped.reason,
             )
         return FinishedSample(
             task=sample.name,
-            repeat=sample.repeat,
+            repeat=self.repeat_of(sample),
             rollout_id=self.rollout_id,
             attempts=self.made,
             result=self.result,
@@ -215,7 +233,7 @@ class LanePatience:
 
 def _stated(tries: Tries, wait_s: float) -> bool:
     """Return True if a wait is longer than any that the service draws: the provider's own."""
-    return wait_s > min(2.0 ** min(tries.next_attempt, _DOUBLINGS), DRAWN_S)
+    return wait_s > min(2.0 ** min(tries.next_attempt or 0, _DOUBLINGS), DRAWN_S)
 
 
 def planned_samples(
@@ -245,6 +263,37 @@ def planned_samples(
         for each, task in named
         for repeat in range(repeats)
     ]
+
+
+class EarlierTries:
+    """The tries that a batch already has.
+
+    Arguments:
+        items: the batch's rollouts.
+    """
+
+    def __init__(self, items: Sequence[models.RolloutItem]) -> None:
+        self._following = next_attempts(items)
+        self._uncounted = {each.task for each in items if each.repeat is each.attempt is None}
+        self._measured = {
+            (each.task, each.repeat): each.id
+            for each in reversed(items)
+            if each.scoreable == "yes" and not each.provisional
+        }
+
+    def measured(self, plan: Iterable[Sample[Any]]) -> dict[tuple[str, int | None], str]:
+        """Return the rollouts by which samples are measured, by task and repeat; say how many."""
+        places = [(sample.name, sample.repeat) for sample in plan]
+        known = {place: self._measured[place] for place in places if place in self._measured}
+        if known:
+            log.warning("%d of %d are measured already: not run again", len(known), len(places))
+        return known
+
+    def of(self, sample: Sample[Any]) -> Tries:
+        """Return the tries at a sample before its first one of this run."""
+        if sample.repeat is None and sample.name in self._uncounted:
+            return Tries(next_attempt=None)
+        return Tries(next_attempt=self._following.get((sample.name, sample.repeat), 0))
 
 
 def run_name(plan: Iterable[Sample[Any]]) -> str:
@@ -556,6 +605,10 @@ class BaseBatch:
     def _rollout_facts(self, task: str | None, facts: RunFacts) -> RolloutFacts:
         return {**self._facts, "batch": self.name, "task": task, **facts}
 
-    def _sample_facts(self, sample: Sample[Task], attempt: int, facts: LaneFacts) -> RunFacts:
-        own: RunFacts = {"repeat": sample.repeat, "repeats": sample.repeats, "attempt": attempt}
+    def _sample_facts(self, sample: Sample[Task], tries: Tries, facts: LaneFacts) -> RunFacts:
+        own: RunFacts = {
+            "repeat": tries.repeat_of(sample),
+            "repeats": sample.repeats,
+            "attempt": tries.next_attempt,
+        }
         return {**facts, **own}

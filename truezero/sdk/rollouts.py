@@ -209,12 +209,14 @@ class BaseRollout:
     @property
     def repeat(self) -> int | None:
         """Number of this sample of the task, from 0, or None if it is not sampled repeatedly."""
-        return self._facts.get("repeat")
+        given = self._facts.get("repeat")
+        return self._registered.repeat if given is None and self._registered else given
 
     @property
     def attempt(self) -> int | None:
-        """Number of this run of the task, from 0; None if not counted."""
-        return self._facts.get("attempt")
+        """Number of this run of the task, from 0; None if it is the first, and not counted."""
+        given = self._facts.get("attempt")
+        return self._registered.attempt if given is None and self._registered else given
 
     @property
     def finished(self) -> bool:

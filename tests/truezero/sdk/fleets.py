@@ -291,6 +291,8 @@ class Played:
 class _Ran:
     """One try at a task."""
 
+    repeat = attempt = None
+
     def __init__(self, number: int) -> None:
         self.id = f"r{number}"
         self.result: Any = None
@@ -345,7 +347,7 @@ def play(fleet: Fleet, seed: int = 0) -> Played:
                 await solve(sample, ran)
                 return None
 
-            def begin(_attempt: int | None) -> Any:
+            def begin() -> Any:
                 return _Ran(next(numbers))
 
             mine = patience_of.setdefault(sample.name, Tries(next_attempt=0))

@@ -276,6 +276,35 @@ def test_attempts_go_on_counting_in_a_second_run(url: str, kind: str, name: str)
 
 
 @both
+def test_a_second_run_tries_what_is_not_measured_only(
+    url: str, kind: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = run(url, name, kind, {"won": "sk-good", "dead": "sk-dead"})
+    assert not first.summary.valid
+    again = run(url, name, kind, {"won": "sk-good", "dead": "sk-good"})
+    assert [(ran.task, ran.attempts, ran.measured) for ran in again.results] == [
+        ("won", 0, True), ("dead", 1, True),
+    ]  # fmt: skip
+    before, now = first.results[0], again.results[0]
+    assert (now.rollout_id, now.result) == (before.rollout_id, before.result)
+    assert again.summary.valid
+    assert "1 of 2 are measured already: not run again" in caplog.text
+
+
+def test_what_a_loop_left_unmeasured_a_run_tries_again(url: str, client: Client, name: str) -> None:
+    batch = client.batch(name)
+    with batch.rollout("t") as rollout:
+        call(rollout.env["OPENAI_BASE_URL"], "sk-dead")
+    assert (rollout.repeat, rollout.attempt) == (None, None)
+    (ran,) = run(url, name, "sync", {"t": "sk-good"}).results
+    assert (ran.attempts, ran.measured) == (1, True)
+    listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
+    assert [item["attempt"] for item in listed] == [0, 1]
+    with batch.rollout("t") as rollout:
+        assert (rollout.repeat, rollout.attempt) == (1, 0)
+
+
+@both
 def test_repeats_count_each_and_are_run_again_each(
     world: tuple[str, Provider, Accounts], kind: str, name: str
 ) -> None:
@@ -288,12 +317,13 @@ def test_repeats_count_each_and_are_run_again_each(
     listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
     assert sorted((item["repeat"], item["attempt"]) for item in listed) == [(0, 0), (0, 1), (1, 0)]
     assert (done.summary.total, done.summary.scored, done.summary.retried) == (2, 2, 1)
-    again = run(url, name, kind, {"t": "sk-good"}, repeats=2)
+    again = run(url, name, kind, {"t": "sk-good"}, repeats=3)
     listed = httpx.get(f"{url}/rollouts", params={"batch": name}).json()["items"]
     assert sorted((item["repeat"], item["attempt"]) for item in listed) == [
-        (0, 0), (0, 1), (0, 2), (1, 0), (1, 1),
+        (0, 0), (0, 1), (1, 0), (2, 0),
     ]  # fmt: skip
-    assert again.summary.total == 2
+    assert [(ran.repeat, ran.attempts) for ran in again.results] == [(0, 0), (1, 0), (2, 1)]
+    assert again.summary.total == 3
 
 
 def test_a_wait_that_is_too_long_is_left_to_the_runner(url: str, name: str) -> None:

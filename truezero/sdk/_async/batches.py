@@ -15,6 +15,7 @@ from truezero.sdk.batches import (
     AsyncStop,
     BaseBatch,
     BatchRun,
+    EarlierTries,
     FinishedSample,
     LanePatience,
     Progress,
@@ -37,7 +38,6 @@ from truezero.sdk.batches import (
 )
 from truezero.sdk.errors import ServiceError
 from truezero.sdk.events import Event
-from truezero.sdk.rest import next_attempts
 from truezero.sdk.rollouts import Skipped
 
 if TYPE_CHECKING:
@@ -149,11 +149,12 @@ class AsyncBatch(BaseBatch):
     ) -> BatchRun:
         """Run every task once, several at a time, and again where the service advises it.
 
-        Samples start one task after the other, so that the first group settles early. A task that
-        an open breaker does not admit is returned as skipped; running tasks finish. An exception
-        of ``fn`` becomes the rollout's status and is kept in ``FinishedSample``. While the lane
-        answers nobody, no task starts but one at a time that tries it; after ``max_wait_s`` the
-        rest is returned without a measurement.
+        Run again in the same batch, it tries only what is not measured yet. Samples start one task
+        after the other, so that the first group settles early. A task that an open breaker does
+        not admit is returned as skipped; running tasks finish. An exception of ``fn`` becomes the
+        rollout's status and is kept in ``FinishedSample``. While the lane answers nobody, no task
+        starts but one at a time that tries it; after ``max_wait_s`` the rest is returned without a
+        measurement.
 
         Arguments:
             fn: runs one attempt: points an agent at ``rollout.env``, and either calls
@@ -176,8 +177,8 @@ class AsyncBatch(BaseBatch):
         plan = planned_samples(tasks, name, repeats)
         this = run_name(plan)
         await self.begin(this)
-        following = next_attempts(await self._client.rollouts(batch=self.name))
-
+        earlier = EarlierTries(await self._client.rollouts(batch=self.name))
+        measured = earlier.measured(plan)
         patience = LanePatience(max_wait_s, retries=retry)
         tried: dict[tuple[str, int | None], Tries] = {}
 
@@ -185,7 +186,9 @@ class AsyncBatch(BaseBatch):
             sample: Sample[Task], stop: AsyncStop, shown: Progress
         ) -> FinishedSample | None:
             place = sample.name, sample.repeat
-            tries = tried.setdefault(place, Tries(next_attempt=following.get(place, 0)))
+            if place in measured:
+                return await self._measured_before(sample, measured[place])
+            tries = tried.setdefault(place, earlier.of(sample))
             return await self._tried(sample, fn, facts, tries, patience, stop=stop, shown=shown)
 
         results = await run_in_tasks(plan, one, concurrency=concurrency, progress=progress)
@@ -246,6 +249,16 @@ class AsyncBatch(BaseBatch):
             raise ended.error
         return values[0]
 
+    async def _measured_before(self, sample: Sample[Any], rollout_id: str) -> FinishedSample:
+        return FinishedSample(
+            task=sample.name,
+            repeat=sample.repeat,
+            rollout_id=rollout_id,
+            attempts=0,
+            result=await self._client.result(rollout_id),
+            verdict=await self._client.verdict(rollout_id),
+        )
+
     async def _tried(
         self,
         sample: Sample[Task],
@@ -264,9 +277,7 @@ class AsyncBatch(BaseBatch):
                 tries,
                 patience,
                 ask=lambda: self._take_turn(facts),
-                begin=lambda attempt: self.rollout(
-                    sample.name, **self._sample_facts(sample, attempt, facts)
-                ),
+                begin=lambda: self.rollout(sample.name, **self._sample_facts(sample, tries, facts)),
                 play=lambda rollout: _attempt(rollout, sample.task, fn),
                 stop=stop,
                 shown=shown,
@@ -275,7 +286,7 @@ class AsyncBatch(BaseBatch):
                 return ended
             if not await self._probe_closes(facts, tries, patience, stop):
                 return ended
-            tries.next_attempt += 1
+            tries.go_on()
 
     async def _probe_closes(
         self, facts: LaneFacts, tries: Tries, patience: LanePatience, stop: AsyncStop
@@ -337,7 +348,7 @@ async def run_until_settled(
     patience: LanePatience,
     *,
     ask: Callable[[], Awaitable[models.LaneTurn]],
-    begin: Callable[[int], AsyncRollout],
+    begin: Callable[[], AsyncRollout],
     play: Callable[[AsyncRollout], Awaitable[Exception | None]],
     stop: AsyncStop,
     shown: Progress,
@@ -355,17 +366,18 @@ async def run_until_settled(
         over = await _wait(sample, tries, patience, ask=ask, stop=stop, shown=shown)
         if over is not None:
             return tries.ended(sample, given_up=over)
-        rollout = begin(tries.next_attempt)
+        rollout = begin()
         tries.error = await play(rollout)
         if isinstance(tries.error, Skipped):
             return tries.ended(sample, skipped=tries.error)
         tries.made += 1
+        tries.begun(repeat=rollout.repeat, attempt=rollout.attempt)
         tries.rollout_id, tries.result = rollout.id, rollout.result
         tries.verdict = verdict = rollout.verdict
         patience.told(tries, verdict)
         if stop.is_set() or not patience.goes_on(tries, verdict):
             return tries.ended(sample, given_up=patience.gives_up(tries, verdict))
-        tries.next_attempt += 1
+        tries.go_on()
         if patience.answered == answered:
             return None
 

@@ -1,0 +1,105 @@
+"""A key dies, is mended, and what ran before is run again: the batch is valid then.
+
+By the SDK's two loops, by REST alone, and by `truezero run`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests import forked
+from tests.journeys.test_run import environment
+from tests.truezero.driving import call, service
+from truezero import Client, Skipped
+
+TASKS = ("fix-1", "fix-2", "fix-3")
+AGENT = """
+import json, os, sys, urllib.error, urllib.request
+asked = {"model": "gpt-5", "messages": []}
+request = urllib.request.Request(
+    os.environ["OPENAI_BASE_URL"] + "/chat/completions", json.dumps(asked).encode(),
+    {"authorization": "Bearer " + sys.argv[1], "content-type": "application/json"})
+try:
+    urllib.request.urlopen(request, timeout=60).read()
+except urllib.error.HTTPError:
+    pass
+"""
+Loop = Callable[[str, dict[str, str]], None]
+
+
+def truezero(*words: str, url: str) -> Any:
+    return forked.run(*words, cwd=forked.ROOT, env=environment(url))
+
+
+def by_rollouts(url: str, keys: dict[str, str]) -> None:
+    with Client(url) as client:
+        batch = client.batch("night", model="gpt-5", upstream="openai")
+        for task, key in keys.items():
+            try:
+                with batch.rollout(task) as rollout:
+                    call(rollout.env["OPENAI_BASE_URL"], key)
+                    rollout.finish(rewards=1.0)
+            except Skipped as skipped:
+                assert str(skipped).endswith("truezero breaker reset night")
+
+
+def by_run(url: str, keys: dict[str, str]) -> None:
+    def agent(task: str, rollout: Any) -> float:
+        call(rollout.env["OPENAI_BASE_URL"], keys[task])
+        return 1.0
+
+    with Client(url) as client:
+        batch = client.batch("night", model="gpt-5", upstream="openai")
+        batch.run(keys, agent, concurrency=1, progress=False)
+
+
+def by_rest(url: str, keys: dict[str, str]) -> None:
+    placed = {"batch": "night", "model": "gpt-5", "upstream": "openai"}
+    seen = {"status": "success", "prompts_executed": 1, "rewards": 1.0}
+    for task, key in keys.items():
+        rollout = httpx.post(f"{url}/rollouts", json={"task": task, **placed}).json()
+        if not rollout["admitted"]:
+            assert rollout["error"].endswith("truezero breaker reset night")
+            continue
+        call(rollout["base_urls"]["openai"], key)
+        httpx.post(f"{url}/rollouts/{rollout['id']}/outcome", json=seen).raise_for_status()
+
+
+def by_command(url: str, keys: dict[str, str]) -> None:
+    for task, key in keys.items():
+        placed = ("--batch", "night", "--task", task, "--model", "gpt-5", "--upstream", "openai")
+        agent = ("--", sys.executable, "-S", "-c", AGENT, key)
+        done = truezero("run", *placed, *agent, url=url)
+        if done.returncode == 76 and "skipped" in done.stderr:
+            assert done.stderr.rstrip().endswith("truezero breaker reset night")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> Iterator[str]:
+    with service(tmp_path, BREAKER_THRESHOLD="2") as (address, _, _):
+        yield address
+
+
+@pytest.mark.parametrize(
+    "loop", [by_rollouts, by_run, by_rest, pytest.param(by_command, marks=pytest.mark.slow)]
+)
+def test_the_loop_of_before_with_the_key_mended_makes_the_batch_valid(loop: Loop, url: str) -> None:
+    dead = {"fix-0": "sk-good", **dict.fromkeys(TASKS, "sk-dead")}
+    loop(url, dead)
+    checked = truezero("check", "night", url=url)
+    assert checked.returncode == 1, checked.stdout
+    assert "fix-1: does not count: the key was refused" in checked.stdout
+    assert "fix it, then truezero breaker reset night" in checked.stdout
+    assert truezero("breaker", "reset", "night", url=url).returncode == 0
+    loop(url, dict.fromkeys(dead, "sk-good"))
+    checked = truezero("check", "night", url=url)
+    assert checked.returncode == 0, checked.stdout
+    assert checked.stdout.splitlines()[-1] == "night: valid"
+    summary = httpx.get(f"{url}/batches/night").json()
+    assert summary["score_effective"] == (None if loop is by_command else 1.0)
