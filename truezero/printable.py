@@ -33,6 +33,11 @@ def plural(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def repeat_name(task: str | None, repeat: int | None) -> str | None:
+    """Return what a repeat is called: by its task, and its number if it has one; None without."""
+    return task if task is None or repeat is None else f"{task} (repeat {repeat})"
+
+
 def percent(share: float) -> str:
     """Format as ``97.4%``, never rounded up."""
     tenths = int(share * 1000)

@@ -5,6 +5,8 @@ By the SDK's two loops, by REST alone, and by `truezero run`.
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -78,6 +80,24 @@ def by_command(url: str, keys: dict[str, str]) -> None:
         done = truezero("run", *placed, *agent, url=url)
         if done.returncode == 76 and "skipped" in done.stderr:
             assert done.stderr.rstrip().endswith("truezero breaker reset night")
+
+
+@pytest.mark.slow
+def test_the_lines_of_rerun_run_as_they_stand_in_a_shell(url: str, tmp_path: Path) -> None:
+    by_command(url, {"fix-0": "sk-good", **dict.fromkeys(TASKS, "sk-dead")})
+    (tmp_path / "truezero").write_text(f'#!/bin/sh\nexec {sys.executable} -m truezero "$@"\n')
+    (tmp_path / "truezero").chmod(0o700)
+    mended = [sys.executable, "-S", "-c", AGENT, "sk-good"]
+    given = truezero("rerun", "night", "--command", "--", *mended, url=url).stdout
+    assert given.count("truezero run ") == 3
+    assert "replace the API key" in given
+    env = {**environment(""), "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    del env["TRUEZERO_URL"]  # the lines say which
+    done = subprocess.run(["sh"], input=given, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert truezero("check", "night", url=url).returncode == 0
+    assert "nothing to run again" not in given
+    assert truezero("rerun", "night", "--command", url=url).stdout == ""
 
 
 @pytest.fixture

@@ -31,7 +31,13 @@ from truezero.cli.text import (
     styled,
     wait_words,
 )
-from truezero.printable import measured_words, not_measurements, parts_words, plural
+from truezero.printable import (
+    measured_words,
+    not_measurements,
+    parts_words,
+    plural,
+    repeat_name,
+)
 
 if TYPE_CHECKING:  # a command that prints does not wait for pydantic
     from rich.console import Console
@@ -74,7 +80,8 @@ def print_batch(summary: models.BatchSummary, breaker: models.Breaker | None) ->
         console.print(f"[{style}]{found.level}[/{style}]{told}", highlight=False)
     _print_more(console, len(across), f"truezero batch --json {name}")
     for item in summary.retry[:MOST]:
-        again = f"{escape(item.rollout_id)}{wait_words(item.after_s)}"
+        named = repeat_name(item.task, item.repeat) or item.rollout_id
+        again = f"{escape(named)}{wait_words(item.after_s)}"
         console.print(f"run again: {again} ({escape(item.reason)})")
     _print_more(console, summary.retry_total or len(summary.retry), f"truezero rerun {name}")
 

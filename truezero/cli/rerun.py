@@ -13,6 +13,7 @@ from truezero.cli.options import (
     batch_argument,
     connected,
     csv_option,
+    fail,
     json_option,
     print_csv,
     print_json,
@@ -20,7 +21,7 @@ from truezero.cli.options import (
     service_options,
 )
 from truezero.cli.text import escape, make_console, wait_words
-from truezero.printable import plural, visible
+from truezero.printable import plural, repeat_name, visible
 
 if TYPE_CHECKING:
     from truezero import models
@@ -35,6 +36,11 @@ _RERUNS: dict[models.RerunName, str] = {
 }
 
 
+_NOW = ("transient",)
+_AGAIN = ("transient", "fix_first", "skipped")
+_USAGE = "truezero rerun BATCH --command -- CMD..."
+
+
 @click.command()
 @batch_argument
 @service_options
@@ -42,7 +48,12 @@ _RERUNS: dict[models.RerunName, str] = {
     "--only", multiple=True, type=click.Choice(tuple(_RERUNS)), help="Only this list; repeatable."
 )
 @click.option("--ids", is_flag=True, help="Print the rollouts' IDs, one a line.")
-@click.option("--command", is_flag=True, help="Print a `truezero run … -- $AGENT` line for each.")
+@click.option(
+    "--command",
+    is_flag=True,
+    help="Print a `truezero run … -- CMD` line for each; without CMD it says $AGENT.",
+)
+@click.argument("agent", metavar="[-- CMD...]", nargs=-1, type=click.UNPROCESSED)
 @csv_option
 @json_option
 def rerun(
@@ -50,6 +61,7 @@ def rerun(
     name: str,
     url: str | None,
     token: str | None,
+    agent: tuple[str, ...],
     only: tuple[str, ...],
     ids: bool,
     command: bool,
@@ -58,8 +70,12 @@ def rerun(
 ) -> None:
     """List what to run again: now, once its cause is fixed, or after a look.
 
-    --ids and --command are of the transient ones, unless --only names other lists.
+    --ids prints those of the transient ones, --command a line for each of the transient,
+    fix_first and skipped ones, unless --only names other lists. The lines run as they stand, once
+    what is to be fixed first is: `truezero rerun BATCH --command -- ./agent.sh > again.sh`.
     """
+    if agent and not command:
+        fail(f"{agent[0]}: a command of an agent is for --command: {_USAGE}", 2)
     with connected(url, token) as client:
         found = client.rerun(name)
     if as_csv:
@@ -69,8 +85,8 @@ def rerun(
         print_json(found)
         return
     if ids or command:
-        wanted = only or ["transient"]
-        for line in rerun_ids(found, wanted) if ids else commands(found, wanted, url):
+        wanted = only or (_NOW if ids else _AGAIN)
+        for line in rerun_ids(found, wanted) if ids else commands(found, wanted, agent, url):
             click.echo(line)
     else:
         print_reruns(found, only, most=MOST)
@@ -118,7 +134,7 @@ def print_reruns(found: models.Reruns, only: Sequence[str], *, most: int) -> Non
 
 
 def _item(item: models.RerunItem) -> str:
-    name = item.rollout_id or f"{item.task}, repeat {item.repeat}"
+    name = repeat_name(item.task, item.repeat) or item.rollout_id or ""
     return escape(name) + wait_words(item.after_s)
 
 
@@ -129,28 +145,51 @@ def rerun_ids(found: models.Reruns, only: Sequence[str]) -> Iterator[str]:
             yield visible(item.rollout_id)
 
 
-def commands(found: models.Reruns, only: Sequence[str], url: str | None = None) -> Iterator[str]:
-    """Yield a command for each repeat in these lists; ``$AGENT`` stands for the agent's own.
+def commands(
+    found: models.Reruns,
+    only: Sequence[str],
+    agent: Sequence[str] = (),
+    url: str | None = None,
+) -> Iterator[str]:
+    """Yield the lines of a shell script that runs each repeat in these lists again.
 
+    Before them come what to fix first, as comments, and the reset of breakers that skipped some.
     The policy is the batch's: whoever registers a rollout in it later cannot change it.
 
     Arguments:
+        agent: its command; empty for ``$AGENT``, which the first line then sets.
         url: address of the service; None leaves it out.
     """
+    if not any(found.kind(cast("models.RerunName", name)).count for name in only):
+        return
+    if not agent:
+        yield 'AGENT="${AGENT:?set it to the command of your agent}"'
+    for group in _groups(found, only):
+        if group.fix:  # quoted, as a model's name in it is anybody's: not all shells have comments
+            told = f"first, for {group.cause} ({group.count}): {group.fix}"
+            yield f"# {visible(shlex.quote(told))}"
+    service = [] if url is None else ["--url", url]
+    if "skipped" in only and found.skipped.count:
+        yield visible(shlex.join(["truezero", "breaker", "reset", found.batch, *service]))
+    last = shlex.join(agent) if agent else "$AGENT"
     for item in _items(found, only):
         words = ["truezero", "run", "--batch", found.batch]
         if item.task is not None:
             words += ["--task", item.task]
-            words += [] if item.repeat is None else ["--repeat", str(item.repeat)]
+        if item.task is not None and item.repeat is not None:
+            # Without a repeat's number the service knows best which try is the next.
+            words += ["--repeat", str(item.repeat), "--attempt", str(item.attempt)]
             words += [] if item.repeats is None else ["--repeats", str(item.repeats)]
-            words += ["--attempt", str(item.attempt)]
         words += [] if item.model is None else ["--model", item.model]
         words += [] if item.upstream is None else ["--upstream", item.upstream]
-        words += [] if url is None else ["--url", url]
-        yield visible(shlex.join([*words, "--"])) + " $AGENT"
+        yield visible(shlex.join([*words, *service, "--"])) + f" {last}"
+
+
+def _groups(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunGroup]:
+    for name in only:
+        yield from found.kind(cast("models.RerunName", name)).groups
 
 
 def _items(found: models.Reruns, only: Sequence[str]) -> Iterator[models.RerunItem]:
-    for name in only:
-        for group in found.kind(cast("models.RerunName", name)).groups:
-            yield from group.items
+    for group in _groups(found, only):
+        yield from group.items

@@ -73,8 +73,8 @@ def test_lists_of_a_batch_have_ten_lines_and_say_how_to_get_the_rest(
     lines = capsys.readouterr().out.splitlines()
     whole = " ".join(" ".join(lines).split())
     for each, count in (
-        ("run again: r-", 10), ("again-", 10), ("cause-", 10), ("across rollouts: way", 10),
-        ("breaker open on", 10),
+        ("run again: t (transient)", 10), ("again-", 10), ("cause-", 10),
+        ("across rollouts: way", 10), ("breaker open on", 10),
     ):  # fmt: skip
         assert whole.count(each) == count, each
     assert "and 1,240 more: truezero rerun 'last night'" in lines

@@ -76,7 +76,7 @@ def test_a_batch_says_what_it_stands_on(url: str) -> None:
     assert "2 auth:401" in done.stdout
     assert "breaker open on openai/gpt-5/key-" in done.stdout
     assert "2 rollouts in a row failed with auth:401" in done.stdout
-    assert "run again: " in done.stdout
+    assert "run again: down after " in done.stdout
 
 
 def test_scores_that_no_model_earned_are_listed_counted_and_said(tmp_path: Path) -> None:
@@ -151,11 +151,20 @@ def test_what_to_run_again_is_a_list_ids_or_commands(url: str) -> None:
     assert ids == f"{down['rollout_id']}\n"
     both = ("--only", "fix_first", "--only", "skipped")
     assert len(truezero("rerun", "mixed/1", "--ids", *both, url=url).stdout.splitlines()) == 3
-    command = truezero("rerun", "mixed/1", "--command", url=url).stdout
-    assert command == (
-        "truezero run --batch mixed/1 --task down --attempt 1 --model gpt-5 --upstream openai"
-        f" --url {url} -- $AGENT\n"
+    assert "    down after " in done.stdout
+    command = truezero("rerun", "mixed/1", "--command", "--only", "transient", url=url).stdout
+    (_, line) = command.splitlines()
+    assert line == (
+        "truezero run --batch mixed/1 --task down --model gpt-5 --upstream openai"
+        f" --url {url} -- $AGENT"
     )
+    given = truezero("rerun", "mixed/1", "--command", "--", "./agent.sh", "--fast", url=url).stdout
+    first = next(line for line in given.splitlines() if not line.startswith("#"))
+    assert first == f"truezero breaker reset mixed/1 --url {url}"
+    tasks = [line.split()[5] for line in given.splitlines() if line.endswith("./agent.sh --fast")]
+    assert tasks == ["down", "dead-0", "dead-1", "held"]
+    wrong = truezero("rerun", "mixed/1", "--", "./agent.sh", url=url)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
 
 
 def rows(*words: str, url: str) -> list[dict[str, str]]:

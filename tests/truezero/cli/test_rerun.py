@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -40,10 +41,10 @@ def test_what_to_run_again_is_said_by_cause_with_what_to_fix(
 ) -> None:
     print_reruns(FOUND, [], most=10)
     said = capsys.readouterr().out
-    assert "transient: 12 (run again now)\n  down, 12\n    down-0 after 2.5 s\n" in said
+    assert "transient: 12 (run again now)\n  down, 12\n    a b (repeat 0) after 2.5 s\n" in said
     assert "    and 2 more: --ids --only transient\n" in said
-    assert "  auth:401, 1: replace the API key\n    auth:401-0\n" in said
-    assert "    a b, repeat 0\n" in said
+    assert "  auth:401, 1: replace the API key\n    auth:401-0\n" in said, "it has no task"
+    assert "never_started, 1\n    a b (repeat 0)\n" in said
     assert "2 rollouts still running" in said
     assert "skipped" not in said
     print_reruns(FOUND, ["skipped"], most=10)
@@ -61,6 +62,37 @@ def test_ids_and_commands_are_lines_for_other_programs() -> None:
     everything = ["transient", "fix_first", "unmeasured"]
     assert len(list(rerun_ids(FOUND, everything))) == 13, "what never started has no id"
     assert list(rerun_ids(FOUND, ["fix_first"])) == ["auth:401-0"]
-    (first, *_) = commands(FOUND, ["transient"])
-    assert first == "truezero run --batch b --task 'a b' --repeat 0 --attempt 1 -- $AGENT"
-    assert list(commands(FOUND, ["fix_first"])) == ["truezero run --batch b -- $AGENT"]
+
+
+def test_commands_name_what_is_to_be_run_and_what_to_fix_first() -> None:
+    (first, *_) = commands(FOUND, ["transient"], ["./agent.sh", "a b"])
+    assert first == (
+        "truezero run --batch b --task 'a b' --repeat 0 --attempt 1 -- ./agent.sh 'a b'"
+    )
+    assert list(commands(FOUND, ["fix_first"], ["./agent.sh"])) == [
+        "# 'first, for auth:401 (1): replace the API key'",
+        "truezero run --batch b -- ./agent.sh",
+    ]
+    assert list(commands(FOUND, ["undecided"])) == []
+
+
+def test_commands_without_an_agent_begin_with_the_line_that_sets_it() -> None:
+    first, *_, last = commands(FOUND, ["transient"], url="http://s")
+    assert first == 'AGENT="${AGENT:?set it to the command of your agent}"'
+    assert last.endswith(" --url http://s -- $AGENT")
+
+
+def test_what_was_skipped_is_run_after_the_breakers_reset() -> None:
+    skipped = reruns(skipped=[group("auth:401", 1, "fix the cause", repeat=None)])
+    assert list(commands(skipped, ["skipped"], ["agent"], "http://s")) == [
+        "# 'first, for auth:401 (1): fix the cause'",
+        "truezero breaker reset b --url http://s",
+        "truezero run --batch b --task 'a b' --url http://s -- agent",
+    ]
+
+
+def test_a_name_is_never_a_command() -> None:
+    evil = reruns(fix_first=[group("x\n$(touch evil)", 1, "f'`id`", task="\n; id #", repeat=None)])
+    comment, line = commands(evil, ["fix_first"], ["agent"])
+    assert shlex.split(comment) == ["#", r"first, for x\x0a$(touch evil) (1): f'`id`"]
+    assert shlex.split(line)[4:6] == ["--task", r"\x0a; id #"]
