@@ -196,7 +196,82 @@ def test_an_agents_flags_are_not_ours(service: Service, provider: Provider) -> N
     assert not done.stderr.startswith("{")
 
 
+@pytest.mark.parametrize("source", ["number", "file", "command"])
+def test_a_run_carries_its_score(
+    service: Service, provider: Provider, tmp_path: Path, source: str
+) -> None:
+    file = tmp_path / "reward.json"
+    options = {
+        "number": ("--reward", "0.5"),
+        "file": ("--reward-from", str(file)),
+        "command": ("--reward-cmd", f"cat {file}"),
+    }
+    text = f"""ask(); open({str(file)!r}, "w").write('{{"reward": 0.5}}')"""
+    done = run("--json", *options[source], *python(text), url=service.url)
+    assert done.returncode == 0, done.stderr
+    report = told(done)
+    assert report["result"]["rewards"] == {"reward": 0.5}
+    assert report["no_reward"] is None
+
+
+def test_a_score_that_cannot_be_read_is_said_and_may_be_given_later(
+    service: Service, provider: Provider, rollout: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "reward.json"
+    words = ("--id", rollout, "--reward-from", str(file))
+    done = run(*words, *python("ask()"), url=service.url)
+    assert done.returncode == 1
+    assert f"no reward was reported: {file}: not written by this run" in done.stderr
+    result = service.get(f"/rollouts/{rollout}/result")
+    assert (result["rewards"], result["scoreable"]) == (None, "yes")
+    assert result["verifier_error"].endswith("reward.json: not written by this run")
+
+
+def test_an_agent_that_is_not_there_is_not_scored(service: Service) -> None:
+    done = run("--json", "--reward", "1", "--", "no-such-agent", url=service.url)
+    assert done.returncode == 127
+    assert told(done)["result"]["rewards"] is None
+
+
 # --- where no service answers --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", ["option", "variable"])
+def test_a_service_that_was_named_and_is_not_there_ends_the_run(nowhere: str, named: str) -> None:
+    option = ("--url", nowhere) if named == "option" else ()
+    done = run(*option, *python("print('ran')"), url="" if option else nowhere)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"truezero: cannot reach a truezero service at {nowhere}")
+    assert "start one with `truezero serve`" in line
+
+
+def test_a_batch_has_no_service_of_its_own(nowhere: str) -> None:
+    done = run_unnamed("--batch", "b", *python("print('ran')"), nowhere=nowhere)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.endswith("or set TRUEZERO_URL; a batch needs a service that lasts")
+
+
+UNNAMED = """
+import sys
+from truezero.sdk import addresses
+addresses.DEFAULT_URL = sys.argv.pop(1)
+from truezero.__main__ import main
+main()
+"""
+
+
+def run_unnamed(
+    *words: str, nowhere: str, provider: Provider | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run where no address is named, and nobody listens at the usual one."""
+    env = environment("", provider, **more)
+    del env["TRUEZERO_URL"]
+    return subprocess.run(
+        [sys.executable, "-c", UNNAMED, nowhere, "run", *words],
+        cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+    )  # fmt: skip
 
 
 ALONE = """
@@ -237,8 +312,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Alone:
     settings = {"ADMIN_TOKEN": "t", "KEY_XAI": "k", "KEY_OPENAI": "sk-real"}
     more = {f"TRUEZERO_{name}": value for name, value in settings.items()}
     with Provider(answers.healthy) as provider:
-        done = run(
-            *python(ALONE), url=f"http://127.0.0.1:{closed_port()}", provider=provider,
+        done = run_unnamed(
+            *python(ALONE), nowhere=f"http://127.0.0.1:{closed_port()}", provider=provider,
             OPENAI_API_KEY="", TMPDIR=str(folder), **more,
         )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -271,9 +346,8 @@ def test_a_key_of_the_services_own_stands_in_for_a_missing_one(alone: Alone) -> 
 def test_a_run_inside_a_run_has_a_service_of_its_own(
     service: Service, provider: Provider, nowhere: str
 ) -> None:
-    inner = [sys.executable, "-m", "truezero", "run", "--", sys.executable, "-c", "pass"]
-    elsewhere = f"env={{**os.environ, 'TRUEZERO_URL': {nowhere!r}}}"
-    text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}, {elsewhere}).returncode)"
+    inner = [sys.executable, "-c", UNNAMED, nowhere, "run", "--", sys.executable, "-c", "pass"]
+    text = f"import subprocess; ask(); sys.exit(subprocess.run({inner!r}).returncode)"
     done = run(*python(text), url=service.url)
     assert done.returncode == 77, done.stderr
     assert "starting a temporary one for this run" in done.stderr
@@ -419,7 +493,8 @@ def test_nothing_is_kept_for_a_service_of_its_own_that_dies(
     nowhere: str, provider: Provider, tmp_path: Path
 ) -> None:
     kept = keeping(tmp_path, "600")
-    done = run(*python("print(ask(), flush=True)" + ORPHAN), url=nowhere, provider=provider, **kept)
+    text = "print(ask(), flush=True)" + ORPHAN
+    done = run_unnamed(*python(text), nowhere=nowhere, provider=provider, **kept)
     assert (done.returncode, done.stdout) == (1, "200\n")
     assert done.stderr.splitlines()[-1].startswith("truezero: cannot reach a truezero service at")
     assert list(tmp_path.iterdir()) == []
@@ -453,9 +528,13 @@ def without_tracing() -> None:
 def test_an_agent_cannot_read_the_admin_token_of_what_started_it(
     service: Service, provider: Provider, nowhere: str, own: bool
 ) -> None:
-    given = environment(nowhere if own else service.url, provider, TRUEZERO_ADMIN_TOKEN="secret")
+    given = environment(service.url, provider, TRUEZERO_ADMIN_TOKEN="secret")
+    started = [sys.executable, "-m", "truezero"]
+    if own:
+        del given["TRUEZERO_URL"]
+        started = [sys.executable, "-c", UNNAMED, nowhere]
     done = subprocess.run(
-        [sys.executable, "-m", "truezero", "run", *python(SPY)],
+        [*started, "run", *python(SPY)],
         cwd=ROOT, env=given, capture_output=True, text=True, check=False,
         preexec_fn=without_tracing,
     )  # fmt: skip

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -12,6 +14,7 @@ from click.exceptions import Exit
 
 import truezero
 from truezero.cli.options import (
+    FILE,
     FOR_AGENT,
     agent_argument,
     agent_option,
@@ -22,6 +25,7 @@ from truezero.cli.options import (
 from truezero.cli.verdict import finding_line, verdict_line
 
 if TYPE_CHECKING:
+    from truezero.runner.reward import Scorer
     from truezero.runner.run import Report
     from truezero.sdk.arguments import LimitFacts
 
@@ -63,6 +67,18 @@ if TYPE_CHECKING:
     metavar="NAME=AMOUNT",
     help="The same on what all rollouts of the batch spend together.",
 )
+@click.option("--reward", type=float, metavar="N", help="Reward of the run, as you know it.")
+@click.option(
+    "--reward-from",
+    type=FILE,
+    metavar="FILE",
+    help="File that the agent writes its reward to: a number, or JSON with `reward` or `rewards`.",
+)
+@click.option(
+    "--reward-cmd",
+    metavar="CMD",
+    help="Shell command that scores the run once the agent has ended, and prints the same.",
+)
 @click.option("--fail-fast", is_flag=True, help="Stop the agent once the rollout cannot succeed.")
 @service_options
 @click.option(
@@ -88,6 +104,9 @@ def run(
     upstream: str | None,
     limits: tuple[str, ...],
     batch_limits: tuple[str, ...],
+    reward: float | None,
+    reward_from: Path | None,
+    reward_cmd: str | None,
     fail_fast: bool,
     url: str | None,
     token: str | None,
@@ -96,8 +115,9 @@ def run(
 ) -> None:
     """Run an agent and report whether its model was reached.
 
-    Uses the service at TRUEZERO_URL, or starts a temporary one if none answers. The agent's
-    input and output are untouched; the verdict is printed to standard error.
+    Uses the service at TRUEZERO_URL. Without that, --url and --batch it starts a temporary one if
+    none answers. The agent's input and output are untouched; the verdict is printed to standard
+    error.
 
     The agent gets neither the admin token nor the service's settings, and cannot read them from
     the memory of this command or of a temporary service (Linux). It can as root, and where a
@@ -106,7 +126,8 @@ def run(
     Exit code: the agent's own if the verdict is healthy or the agent did not start (127:
     command not found); 75 transient provider failure, 76 permanent provider failure or open
     breaker, 77 suspected failure, 78 missing evidence, 79 the service was away at the end and the
-    outcome is kept for `truezero outcomes deliver`; 1 if the service failed before.
+    outcome is kept for `truezero outcomes deliver`; 1 if there is no service or it failed before,
+    or if the reward cannot be read after an agent that ended with 0.
     """
     from truezero.runner import embedded  # noqa: PLC0415
     from truezero.runner import run as runner  # noqa: PLC0415
@@ -127,16 +148,19 @@ def run(
         upstream=upstream,
         limits=limits_of(limits),
         batch_limits=limits_of(batch_limits),
+        scorer=scorer_of(reward, reward_from, reward_cmd),
     )
     # The record has what is said on the way; a reader of JSON is to find nothing else.
     say = _unsaid if as_json else runner.say
     outcomes_log.disabled = as_json
+    starts = url is None and batch is None
     try:
-        with embedded.connect_or_start(url, token, say) as client:
+        with embedded.connect_or_start(url, token, say, starts=starts) as client:
             wait_while_down(client, wait_s, upstream=upstream, model=model, say=say)
             report = runner.run(job, client, say)
     except (truezero.ServiceError, embedded.EmbeddedStartError) as error:
-        fail(str(error), 1)
+        lasting = "" if starts or url is not None else "; a batch needs a service that lasts"
+        fail(f"{error}{lasting}", 1)
     if as_json:
         click.echo(json.dumps(record(report)), err=True)
     else:
@@ -152,6 +176,21 @@ def known_agent(name: str | None) -> str | None:
     if name is not None and name not in agents.names():
         fail(f"--agent: no agent {name!r}; choose from {', '.join(agents.names())}", 2)
     return name
+
+
+def scorer_of(number: float | None, file: Path | None, command: str | None) -> Scorer | None:
+    """Return what knows the reward of a run, or None; exit with 2 on a number that is none."""
+    from truezero.runner import reward  # noqa: PLC0415
+
+    if sum(each is not None for each in (number, file, command)) > 1:
+        fail("give one of --reward, --reward-from and --reward-cmd", 2)
+    if number is not None:
+        if not math.isfinite(number):
+            fail(f"--reward: {number} is not a finite number", 2)
+        return reward.given(number)
+    if file is not None:
+        return reward.of_file(file)
+    return None if command is None else reward.of_command(command)
 
 
 def limits_of(words: tuple[str, ...]) -> LimitFacts | None:
@@ -219,4 +258,5 @@ def report_lines(report: Report) -> list[str]:
     error = None if report.result is None else report.result.error
     told = verdict_line(report.verdict, error) + stopped
     found = map(finding_line, report.verdict.validity)
-    return [told, *found, *filter(None, [report.no_call])]
+    unscored = report.no_reward and f"no reward was reported: {report.no_reward}"
+    return [told, *found, *filter(None, [report.no_call, unscored])]

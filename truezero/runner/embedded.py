@@ -95,31 +95,34 @@ def connect_or_start(
     token: str | None,
     say: Callable[[str], object] = lambda _line: None,
     *,
+    starts: bool = True,
     keep_outcomes: bool = True,
 ) -> Iterator[Client]:
     """Connect to the service at that address, or start a temporary one if none answers.
 
     Arguments:
+        starts: False never starts one.
         keep_outcomes: as for ``Client``; one that dies with the run is never waited for.
 
     Raises:
-        ServiceError: another program or another version answers there.
+        ServiceError: another program or another version answers there, or none with ``starts``
+            False.
         EmbeddedStartError: the temporary service did not start.
     """
     with ExitStack() as opened:
         client = opened.enter_context(Client(url, token, keep_outcomes=keep_outcomes))
-        if not _answers(client):
+        if not _answers(client, required=not starts):
             say(f"no service at {client.url}; starting a temporary one for this run")
             own_url, own_token = opened.enter_context(_own_service())
             client = opened.enter_context(Client(own_url, own_token, keep_outcomes=False))
         yield client
 
 
-def _answers(client: Client) -> bool:
+def _answers(client: Client, *, required: bool) -> bool:
     try:
         client.greet()
     except ServiceError as error:
-        if error.code != UNREACHABLE:
+        if required or error.code != UNREACHABLE:
             raise
         return False
     return True

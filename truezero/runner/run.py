@@ -21,6 +21,7 @@ from truezero import Client, models
 from truezero.printable import visible
 from truezero.runner import agents
 from truezero.runner.equipment import PreparedCommand, equipped, upstream_of
+from truezero.runner.reward import NoReward, Scorer
 from truezero.sdk.arguments import LimitFacts, OutcomeFacts
 from truezero.sdk.errors import ServiceError, Undelivered
 from truezero.unreadable import make_unreadable
@@ -219,6 +220,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
 # An exit code and a record.
 
 
+NO_REWARD = 1  # that was asked for
 TRANSIENT = 75  # sysexits.h: try again later
 PERMANENT = 76
 SUSPECTED = 77
@@ -233,7 +235,8 @@ class Report:
     ``skipped`` says why a breaker did not admit it, ``undelivered`` where its outcome is kept;
     result and verdict are None then.
     ``bypasses`` say why the agent's calls would not come, as far as it showed before the start;
-    ``no_call`` what to check where a known agent ran and none came.
+    ``no_call`` what to check where a known agent ran and none came. ``no_reward`` says why the
+    reward that was to be read could not be.
     """
 
     rollout_id: str
@@ -245,15 +248,20 @@ class Report:
     undelivered: str | None = None
     bypasses: tuple[str, ...] = ()
     no_call: str | None = None
+    no_reward: str | None = None
 
     @property
     def exit_code(self) -> int:
-        """The agent's own exit code if the verdict is healthy or the agent did not start."""
+        """The agent's own exit code if the verdict is healthy or the agent did not start.
+
+        In place of 0 it is 1 if the reward could not be read.
+        """
         if self.undelivered is not None:
             return UNDELIVERED
         if self.verdict is None:
             return PERMANENT
-        return _EXIT.get((self.verdict.health, self.verdict.transient), self.ended.shell_code)
+        own = self.ended.shell_code or (NO_REWARD if self.no_reward else 0)
+        return _EXIT.get((self.verdict.health, self.verdict.transient), own)
 
 
 _EXIT: Mapping[tuple[str, bool | None], int] = {
@@ -276,6 +284,7 @@ def record(report: Report) -> dict[str, Any]:
         "undelivered": report.undelivered,
         "bypasses": list(report.bypasses),
         "no_call": report.no_call,
+        "no_reward": report.no_reward,
         "result": report.result and report.result.model_dump(),
         "verdict": report.verdict and report.verdict.model_dump(),
     }
@@ -288,7 +297,8 @@ def record(report: Report) -> dict[str, Any]:
 class Job:
     """A command and the attributes of its rollout.
 
-    ``agent`` is the name of the agent that the command starts, where its user says it.
+    ``agent`` is the name of the agent that the command starts, where its user says it. ``scorer``
+    returns the reward, once it has ended by itself.
     """
 
     command: tuple[str, ...]
@@ -304,6 +314,7 @@ class Job:
     limits: LimitFacts | None = None
     batch_limits: LimitFacts | None = None
     fail_fast: bool = False
+    scorer: Scorer | None = None
 
 
 def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: None) -> Report:
@@ -339,6 +350,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         for reason in equipment.bypasses:
             say(f"{equipment.agent} may go past the proxy: {reason}")
         ended, outcome = _run_command(equipment, job, client, rollout.id)
+    outcome = _scored(job, ended, outcome)
     # What it was registered with, for a service that no longer knows it.
     named: OutcomeFacts = {**facts, **outcome}
     try:
@@ -359,6 +371,7 @@ def run(job: Job, client: Client, say: Callable[[str], object] = lambda _line: N
         verdict=verdict,
         bypasses=equipment.bypasses,
         no_call=_no_call(equipment, outcome, verdict),
+        no_reward=outcome.get("verifier_error"),
     )
 
 
@@ -414,6 +427,17 @@ def _outcome(
     code = ended.agent_code or 0
     error = f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
     return {"status": "agent_error", "prompts_executed": 1, "error": error}
+
+
+def _scored(job: Job, ended: ProcessResult, outcome: OutcomeFacts) -> OutcomeFacts:
+    """Return an outcome with its rewards, or why there are none; one cut short has none."""
+    cut_short = ended.agent_code is None or ended.doomed or ended.forwarded is not None
+    if job.scorer is None or cut_short:
+        return outcome
+    try:
+        return {**outcome, "rewards": job.scorer()}
+    except NoReward as error:
+        return {**outcome, "verifier_error": str(error)}
 
 
 def job_of(words: Sequence[str], **facts: Any) -> Job:
