@@ -29,6 +29,7 @@ from proxy.feature import settings_of_features, upstream_options
 from proxy.routing.addresses import OwnAddresses, check_addresses, check_not_own
 from proxy.routing.upstreams import BUILT_IN, LOCAL, Upstream, allow_list, normalised
 from truezero.mistakes import meant, message, one_slip
+from truezero.printable import plural
 
 # --- sources: a file and the environment, as tables of raw values ------------------------------
 
@@ -641,6 +642,6 @@ def _later_refused(settings: Settings, source: _Source) -> Iterator[str]:
     token = settings.admin_token
     if settings.exposed and token is not None and len(token.get_secret_value()) < _SHORT:
         yield (
-            f"{source.label('admin_token')} has under {_SHORT} characters, and other machines can "
-            f"reach {settings.exposed}: use a long random string; {_NEXT}"
+            f"{source.label('admin_token')} has under {plural(_SHORT, 'character')}, and other "
+            f"machines can reach {settings.exposed}: use a long random string; {_NEXT}"
         )
