@@ -226,6 +226,7 @@ def programs(folder: Path) -> None:
         "pip": _PIP, "uvx": _UVX, "truezero": _TRUEZERO, "docker": _DOCKER, "make": _MAKE,
         "python": '#!/bin/sh\nPYTHONPATH={root} exec {python} "$@"\n',
         **dict.fromkeys(_AGENTS, _AGENT),
+        "score.sh": "#!/bin/sh\necho 1.0\n",
     }.items():  # fmt: skip
         file = folder / name if "." in name else folder / "bin" / name
         file.write_text(text.format(**facts), "utf-8")
