@@ -33,7 +33,7 @@ def prepared(database: Database, breaker: BreakerState) -> Database:
 
 
 def enrolment(name: str, **facts: str | None) -> PreparedRegistration:
-    placed: dict[str, Any] = {"batch": "b", "task": "t", "repeats": 2, **facts}
+    placed: dict[str, Any] = {"batch": "b", "task": name, "repeats": 2, **facts}
     return PreparedRegistration(registration=Registration(id=name, **placed))
 
 
