@@ -68,11 +68,13 @@ def _joined(
 
 
 def _records(lines: Iterable[str]) -> Iterator[tuple[str, RolloutRecord | Outcome | Exchange]]:
+    from truezero.foreign import parse  # noqa: PLC0415  of exports only
+
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield _record(json.loads(line))
+            yield _record(parse(line))
         except ValueError as error:
             raise LineError(f"line {number}: {error}") from error
 
@@ -178,10 +180,12 @@ def rejudge_export(lines: Sequence[str], tally: Rejudged) -> Iterator[str]:
 
 
 def _rejudged(number: int, line: str, tally: Rejudged) -> str:
+    from truezero.foreign import parse  # noqa: PLC0415  of exports only
+
     if not line.strip():
         return line
     try:
-        source = json.loads(line)
+        source = parse(line)
         exchange = _record(source)[1]
     except ValueError as error:
         raise LineError(f"line {number}: {error}") from error
@@ -201,10 +205,12 @@ def causes_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
     ``exception``. A body may be the JSON itself. Its ``id`` is kept; ``cause`` is null if nothing
     says that the call failed.
     """
+    from truezero.foreign import parse  # noqa: PLC0415  of this option only
+
     for number, line in enumerate(lines, start=1):
         if line.strip():
             try:
-                yield _cause_of(json.loads(line))
+                yield _cause_of(parse(line))
             except (TypeError, ValueError) as error:
                 raise LineError(f"line {number}: {error}") from error
 
@@ -289,9 +295,9 @@ def _verdict_line(verdict: Verdict) -> str:
 
 
 def _lines(name: str) -> list[str]:
-    if name == "-":
-        return sys.stdin.readlines()
-    return Path(name).read_text(encoding="utf-8").split("\n")
+    from truezero.foreign import bounded, text_lines  # noqa: PLC0415  of exports only
+
+    return list(bounded(sys.stdin.readline, "") if name == "-" else text_lines(Path(name)))
 
 
 if __name__ == "__main__":

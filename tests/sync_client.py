@@ -28,8 +28,7 @@ _NAMES = {
     "_async": "_sync",
     "aclose": "close",
     "aclosing": "closing",
-    "aiter_lines": "iter_lines",
-    "aread": "read",
+    "aiter_bytes": "iter_bytes",
     "async_sleep": "sleep",
     "run_in_tasks": "run_in_threads",
 }

@@ -28,8 +28,8 @@ from tests.journeys.harnesses import (
     execute,
 )
 from tests.journeys.service import Service
-from truezero.audit.formats.inspect_logs import read_members
 from truezero.audit.report import audit
+from truezero.audit.zips import read_members
 
 pytestmark = [
     pytest.mark.harness("inspect_ai"),

@@ -7,7 +7,7 @@ parser or a model's client has.
 
 from __future__ import annotations
 
-import json
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from truezero.audit.answers import content, tokens_of
 from truezero.audit.errors import client_error, failed_call
 from truezero.audit.runs import RecordedError
 from truezero.audit.values import Json, items, mapping, text, total
+from truezero.foreign import open_file, parse
 
 _WHOLE: Final = 4_000_000  # bytes of a log that are read whole
 _ENDS: Final = 1_000_000  # bytes at either end of a longer one
@@ -50,8 +51,8 @@ class AgentLog:
 def read_log(file: Path) -> str:
     """Return a log's text, of a long one its beginning and its end; empty if there is none."""
     try:
-        with file.open("rb") as log:
-            size = file.stat().st_size
+        with open_file(file, links=False) as log:
+            size = os.fstat(log.fileno()).st_size
             if size <= _WHOLE:
                 return log.read().decode(errors="replace")
             head = log.read(_ENDS)
@@ -236,8 +237,8 @@ def _events(text: str) -> Iterator[Json]:
 
 def _object(line: str) -> Json | None:
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError):
+        record = parse(line)
+    except ValueError:
         return None
     return record if isinstance(record, dict) else None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from truezero.audit.judge import Audited
 from truezero.audit.report import AuditReport
 from truezero.audit.runs import RunPlace
 from truezero.audit.values import Json
+from truezero.foreign import open_file
 from truezero.printable import plural, visible
 
 WORST = 5
@@ -77,10 +79,11 @@ def line_of(place: RunPlace) -> int | None:
     words = place.words.strip().partition("\n")[0][:60]
     escaped = json.dumps(words)[1:-1], json.dumps(words, ensure_ascii=False)[1:-1]
     try:
-        if place.file.stat().st_size > _SEARCHED:
-            return None
-        with place.file.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
+        with open_file(place.file, links=False) as lines:
+            if os.fstat(lines.fileno()).st_size > _SEARCHED:
+                return None
+            for number, raw in enumerate(lines, start=1):
+                line = raw.decode(errors="replace")
                 shown = plain(line) if "\x1b" in line else line
                 if words in shown or any(each in shown for each in escaped):
                     return number

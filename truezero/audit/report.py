@@ -23,6 +23,7 @@ from truezero.audit.formats import format_of
 from truezero.audit.formats.mapped import mapped
 from truezero.audit.judge import Audited, audited
 from truezero.audit.runs import AuditError, Settings
+from truezero.foreign import is_regular, open_file
 from truezero.printable import plural, visible
 
 # Counts of a verdict that are unknown where the files keep no calls.
@@ -492,6 +493,7 @@ def audit(
     Raises:
         AuditError: the path, its format or a record cannot be read, or the copy not be written.
     """
+    named, path = path, path.resolve() if path.is_symlink() else path
     lost = tuple(f"{file}: {why}" for file, why in unreadable(path))
     try:
         chosen = format_of(path, name) if fields is None else mapped(fields)
@@ -504,7 +506,7 @@ def audit(
     audited_ = report(
         runs,
         format_name=chosen.title,
-        path=str(path),
+        path=str(named),
         written=None if written is None else str(written),
         uncorrected=uncorrected,
     )
@@ -536,16 +538,44 @@ def _written(
     try:
         if path.is_dir():
             _check_target(path, target)
-            shutil.copytree(path, target, dirs_exist_ok=True)
+            copied = _copy_folder(path, target)
             place = target
         else:
             target.mkdir(parents=True, exist_ok=True)
-            place = target / path.name
-            shutil.copyfile(path, place)
+            copied, place = (), target / path.name
+            _copy_file(path, place)
         uncorrected = chosen.write(place, {run.id: run for run in runs})
     except (OSError, shutil.Error) as error:
         raise AuditError(f"cannot write {target}: {error}") from None
-    return place, uncorrected or ()
+    return place, (*copied, *(uncorrected or ()))
+
+
+def _copy_folder(path: Path, target: Path) -> tuple[str, ...]:
+    """Copy a folder's files and folders; say how much else was left where it is.
+
+    A symbolic link may lead to any file of this user, whose content a copy would publish.
+    """
+    left = 0
+
+    def others(folder: str, names: list[str]) -> list[str]:
+        nonlocal left
+        out = [name for name in names if not _is_copied(Path(folder, name))]
+        left += len(out)
+        return out
+
+    shutil.copytree(path, target, dirs_exist_ok=True, ignore=others, copy_function=_copy_file)
+    them = plural(left, "symbolic link or special file", "symbolic links or special files")
+    return (f"not copied: {them}",) if left else ()
+
+
+def _is_copied(path: Path) -> bool:
+    return is_regular(path) or (path.is_dir() and not path.is_symlink())
+
+
+def _copy_file(file: str | Path, copy: str | Path) -> None:
+    with open_file(Path(file), links=False) as content, Path(copy).open("wb") as out:
+        shutil.copyfileobj(content, out)
+    shutil.copystat(file, copy, follow_symlinks=False)
 
 
 def _check_target(source: Path, target: Path) -> None:

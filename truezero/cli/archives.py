@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from truezero.cli.data import DataError, readable_errors
+from truezero.foreign import ForeignError, byte_lines, open_file
 from truezero.printable import plural
 
 _PROGRESS_EVERY = 5000
@@ -24,15 +25,15 @@ def reading(source: str) -> Iterator[Iterator[Any]]:
     from proxy.features.exports import archive  # noqa: PLC0415
 
     if source == "-":
-        yield archive.read(sys.stdin.buffer)
+        yield archive.read(byte_lines(sys.stdin.buffer))
     elif Path(source).is_dir():
         raise DataError(
             f"{source} is a folder: an archive is a file of JSON lines; one in Parquet is imported "
             "by the version that wrote it, and exported from there"
         )
     else:
-        with Path(source).open("rb") as file:
-            yield archive.read(file)
+        with open_file(Path(source)) as file:
+            yield archive.read(byte_lines(file))
 
 
 @contextmanager
@@ -44,7 +45,7 @@ def readable_archives() -> Iterator[None]:
     with readable_errors():
         try:
             yield
-        except (ArchiveError, RecordError) as error:
+        except (ArchiveError, ForeignError, RecordError) as error:
             raise DataError(str(error)) from None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from truezero.cli.options import (
     write_file,
 )
 from truezero.cli.text import escape, make_console
+from truezero.foreign import parse
 from truezero.printable import (
     exclusion_words,
     measured_words,
@@ -100,7 +100,7 @@ def show(
             write_file(json_file, written)
         printed = card() if html_file is None and json_file is None else None
     if printed is not None:
-        print_card(json.loads(printed))
+        print_card(parse(printed))
         print_page(client.url, "batches", name, "card")
 
 
@@ -173,7 +173,7 @@ def verify(*, card: Path, export: Path, as_json: bool) -> None:
 
     try:
         with progress(f"reading {export}"):
-            verified = verified_by(load(card), export)
+            verified = verified_by(load(card, links=True), export)
     except AuditError as error:
         fail(str(error), 2)
     wrong = verified.differences

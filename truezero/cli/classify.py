@@ -15,6 +15,7 @@ import click
 from truezero.cli.archives import readable_archives, reading
 from truezero.cli.data import DataError
 from truezero.cli.options import FILE, fail, json_option, print_json
+from truezero.foreign import byte_lines, open_file
 
 _ARCHIVE = b'{"type":"truezero-archive"'  # how the first line of an archive begins
 
@@ -93,7 +94,7 @@ class Source:
         given = self._given
         if given is None:
             with _opened(self.name) as file:
-                given = file.read()
+                given = b"".join(byte_lines(file))
         return given.decode("utf-8").split("\n")
 
     @contextmanager
@@ -200,7 +201,7 @@ def _is_archive(name: str, given: bytes | None) -> bool:
 
 def _opened(name: str) -> BinaryIO:
     try:
-        return Path(name).open("rb")
+        return open_file(Path(name))
     except OSError as error:
         raise JudgingError(f"cannot read {name}: {error.strerror}") from None
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 
+from truezero import foreign
 from truezero.cli.options import FILE, connected, fail, service_options, write_file
 from truezero.printable import visible
 
@@ -66,16 +68,18 @@ def mask(
 def _read(file: Path) -> tuple[list[dict[str, Any]], bool]:
     """Read the records of a trace; True if they are JSON lines."""
     try:
-        text = file.read_text("utf-8")
+        texts = (line for line in foreign.text_lines(file) if line.strip())
+        first = next(texts, "")
+        lines = not first.lstrip().startswith("[")
+        if lines:
+            found = [foreign.parse(line) for line in chain([first], texts) if line]
+        else:
+            found = foreign.parse(foreign.read(file))
     except OSError as error:
         fail(f"cannot read {file}: {error.strerror}", 2)
     except UnicodeDecodeError:
         fail(f"{file}: not UTF-8", 2)
-    lines = not text.lstrip().startswith("[")
-    try:
-        parts = text.splitlines() if lines else []
-        found = [json.loads(line) for line in parts if line.strip()] if lines else json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except foreign.ForeignError as error:
         fail(f"{file}: not JSON: {error}", 2)
     if not found or not all(isinstance(each, dict) for each in found):
         fail(f"{file}: no records: a trace is a list of JSON objects", 2)

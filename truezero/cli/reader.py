@@ -6,7 +6,6 @@ httpx and pydantic, on which the SDK is built, take longer to load than such a c
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import ssl
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 from urllib.parse import urlencode, urlsplit
 
+from truezero.foreign import Body, ForeignError, bounded, parse
 from truezero.sdk.addresses import (
     BATCHES,
     CSV,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from truezero import models
 
 _TIMEOUT_S = 30.0
+_PIECE = 2**20  # bytes
 _PAGE = 1000  # rollouts a request
 
 
@@ -97,8 +98,10 @@ class Reader:
         """Yield rollouts that match the filters as a CSV file, a line at a time."""
         response = self._response(ROLLOUTS, filters, CSV)
         try:
-            for line in response:
+            for line in bounded(response.readline, b""):
                 yield line.decode("utf-8").rstrip("\r\n")
+        except ValueError as error:
+            raise not_truezero(self.url, response.status) from error
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self.url, error, connected=True) from error
 
@@ -131,8 +134,8 @@ class Reader:
     def _get(self, path: str, **params: Any) -> Record:
         response = self._response(path, params, {})
         try:
-            answer = json.loads(response.read(), object_hook=Record)
-        except ValueError as error:
+            answer = parse(_body(response), object_hook=Record)
+        except ForeignError as error:
             raise not_truezero(self.url, response.status) from error
         except (OSError, http.client.HTTPException) as error:
             raise unreachable(self.url, error, connected=True) from error
@@ -153,12 +156,21 @@ class Reader:
                 "GET", self._prefix + path + query, headers={**self._headers, **headers}
             )
             response = self._connection.getresponse()
-            body = response.read() if response.status >= 400 else b""
+            body = _body(response) if response.status >= 400 else b""
+        except ForeignError as error:
+            raise not_truezero(self.url, response.status) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
             raise unreachable(self.url, error, connected=connected) from error
         if response.status >= 400:
             raise refused(response.status, body, self.url)
         return response
+
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    body = Body()
+    while piece := response.read(_PIECE):
+        body.add(piece)
+    return body.rest()
 
 
 def is_direct(url: str | None) -> bool:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from truezero import AsyncClient, models
+from truezero.foreign import parse, read
 from truezero.integrations.attempts import (
     BATCH,
     GREETING_S,
@@ -475,12 +476,12 @@ def _summarize(evaluation: Any, batch: str) -> str | None:
     try:
         jobs = Path(evaluation._jobs_dir)
         file = jobs / evaluation._job_name / "summary.json"
-        written = file.read_bytes()
-        card = json.loads(fetch_card(batch, "benchflow"))
-        summary = json.dumps({**json.loads(written), CARD_KEY: card}, indent=2).encode()
+        written = read(file)
+        card = parse(fetch_card(batch, "benchflow"))
+        summary = json.dumps({**parse(written), CARD_KEY: card}, indent=2).encode()
         write_whole(file, summary)
         above = jobs / file.name
-        if above.read_bytes() == written:
+        if read(above) == written:
             write_whole(above, summary)
     except NoCard as error:
         return str(error)

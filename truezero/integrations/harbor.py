@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from truezero import AsyncClient, models
+from truezero import AsyncClient, foreign, models
 from truezero.integrations.attempts import (
     BATCH,
     NO_CALL,
@@ -233,7 +233,7 @@ class TruezeroPlugin:
         """Read what an earlier run of this job left beside its trials."""
         for file in folder.glob(f"*/{_KEPT}"):
             try:
-                kept = json.loads(file.read_text(encoding="utf-8"))
+                kept = foreign.parse(foreign.read(file, links=False))
             except (OSError, ValueError):
                 continue
             if kept.get("why"):

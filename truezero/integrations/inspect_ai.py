@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import json
 import math
 import os
 import shlex
@@ -27,6 +26,7 @@ import anyio
 import anyio.to_thread
 
 from truezero import AsyncClient, models
+from truezero.foreign import parse
 from truezero.integrations.attempts import (
     AWAY,
     NO_CALL,
@@ -247,7 +247,7 @@ class SampleHooks:
             return
         fetched = partial(fetch_card, of.id, "inspect_ai", *self.service)
         try:
-            await add_card(data.log, json.loads(await anyio.to_thread.run_sync(fetched)))
+            await add_card(data.log, parse(await anyio.to_thread.run_sync(fetched)))
         except NoCard as error:
             of.no_card = str(error)
         except Exception as error:  # Inspect's: an older release, or a log that is not written

@@ -6,7 +6,6 @@ Predictions that contain a patch and trajectories are never changed.
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import os
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from truezero import Client, Rollout, Skipped, models
+from truezero.foreign import parse, read
 from truezero.integrations.attempts import (
     BATCH,
     NO_CALL,
@@ -253,7 +253,7 @@ def trajectory_info(path: Path) -> Mapping[str, Any] | None:
     """Return a trajectory's info about its end; None if the agent did not start."""
     if not path.exists():
         return None
-    info: Mapping[str, Any] = json.loads(path.read_text("utf-8")).get("info", {})
+    info: Mapping[str, Any] = parse(read(path)).get("info", {})
     return info
 
 

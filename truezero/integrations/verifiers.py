@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import inspect
-import json
 import logging
 import sys
 from collections import Counter
@@ -25,6 +24,7 @@ from urllib.parse import urlsplit
 import click
 
 from truezero import Client, models
+from truezero.foreign import parse, text_lines
 from truezero.integrations.attempts import check_service, no_measurement
 from truezero.printable import plural, visible
 from truezero.sdk.arguments import OutcomeFacts
@@ -247,19 +247,16 @@ def settle_run(client: Client, run_dir: Path, *, batch: str) -> Iterator[Settled
         ServiceError: the service is unreachable or rejects the request.
     """
     known = {item.id: item for item in client.rollouts(batch=batch)}
-    with (run_dir / TRACES).open(encoding="utf-8") as lines:
-        samples = Counter(task_of(trace) for trace in saved_traces(lines))
+    file = run_dir / TRACES
+    samples = Counter(task_of(trace) for trace in saved_traces(text_lines(file)))
     taken = {(item.task, item.repeat) for item in known.values()}
-    with (run_dir / TRACES).open(encoding="utf-8") as lines:
-        for trace in saved_traces(lines):
-            if (rollout_id := str(trace["id"])) not in known:
-                task = task_of(trace)
-                repeat = _number(task, samples[task], taken)
-                repeats = None if repeat is None else samples[task]
-                client.register(
-                    id=rollout_id, batch=batch, task=task, repeat=repeat, repeats=repeats
-                )
-            yield _settled(client, trace)
+    for trace in saved_traces(text_lines(file)):
+        if (rollout_id := str(trace["id"])) not in known:
+            task = task_of(trace)
+            repeat = _number(task, samples[task], taken)
+            repeats = None if repeat is None else samples[task]
+            client.register(id=rollout_id, batch=batch, task=task, repeat=repeat, repeats=repeats)
+        yield _settled(client, trace)
 
 
 def _number(
@@ -314,7 +311,7 @@ def saved_traces(lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     """Return the traces in a run's file; each line is an episode of one or more."""
     for line in lines:
         if line.strip():
-            yield from json.loads(line)["traces"]
+            yield from parse(line)["traces"]
 
 
 def task_of(trace: Mapping[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from pathlib import Path, PurePath
 from typing import Any
 
+from truezero.foreign import parse
 from truezero.integrations import mini_swe_agent
 from truezero.runner import recognition
 from truezero.runner.recognition import RecognisedAgent
@@ -96,7 +97,7 @@ def login(file: str, keys: Sequence[str], why: str) -> Bypass:
 
 def _json(text: str | None) -> Any:
     try:
-        return json.loads(text or "{}")
+        return parse(text or "{}")
     except ValueError:
         return {}  # JSON with comments
 
@@ -460,7 +461,7 @@ def names() -> tuple[str, ...]:
 
 def _object(text: str | None) -> dict[str, Any]:
     try:
-        value = json.loads(text or "{}")
+        value = parse(text or "{}")
     except ValueError:
         return {}  # JSON with comments, perhaps; the base URLs matter more
     return value if isinstance(value, dict) else {}

@@ -5,7 +5,6 @@ Verification is offline: it needs the card, its export, and no service.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
@@ -24,6 +23,7 @@ from classifier.card import (
 from classifier.exported_batch import Changed, ExportedBatch
 from truezero.audit.files import load_lines
 from truezero.audit.runs import AuditError
+from truezero.foreign import parse
 from truezero.printable import plural
 
 HELD_AS = "measurement_card"  # where a log or a summary holds its card
@@ -60,8 +60,8 @@ def with_digest(card: bytes, export: Iterable[str]) -> bytes:
     Raises:
         ValueError: a line cannot be read or has no canonical form.
     """
-    stated = Stated.decode(json.loads(card)["stated"])
-    return card_bytes(card_of(map(json.loads, export), stated))
+    stated = Stated.decode(parse(card)["stated"])
+    return card_bytes(card_of(map(parse, export), stated))
 
 
 def verify(card: Any, export: Path) -> Verified:
@@ -87,7 +87,7 @@ def verify(card: Any, export: Path) -> Verified:
     if kind != CARD:
         raise CardError(f"not a measurement card of this release: {kind}")
     try:
-        batch = ExportedBatch.of(load_lines(export), stated.policy, judged_anew=True)
+        batch = ExportedBatch.of(load_lines(export, links=True), stated.policy, judged_anew=True)
         again = card_of_batch(batch, stated)
     except ValueError as error:
         return Verified((f"{export}: {error}",), tuple(_of_release(stated)))

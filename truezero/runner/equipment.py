@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from urllib.parse import quote, urlsplit
 
+from truezero.foreign import open_file
 from truezero.models import RolloutRegistered
 from truezero.runner import agents, recognition
 from truezero.runner.agents import (
@@ -100,7 +101,7 @@ def upstream_of(command: Sequence[str], agent: str | None = None) -> str | None:
 def _settings(path: PurePath) -> str | None:
     """Return the text of a settings file, if there is one of a plausible size."""
     try:
-        with Path(path).open("rb") as file:
+        with open_file(Path(path)) as file:
             text = file.read(_SETTINGS_BYTES)
     except OSError:
         return None

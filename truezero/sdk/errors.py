@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+
+from truezero.foreign import parse
 
 UNREACHABLE = "unreachable"  # the connection was refused
 AWAY = "away"  # a balancer answered for it
@@ -81,9 +82,9 @@ def unreachable(url: str, error: Exception, *, connected: bool) -> ServiceError:
 def refused(status: int, body: bytes, url: str) -> ServiceError:
     """Return the error that a service reported."""
     try:
-        problem = json.loads(body)
+        problem = parse(body)
         sentence, code, status = problem["detail"], problem["code"], int(problem["status"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         return not_truezero(url, status)
     if code == "unauthorized":
         reason = "the token is wrong or missing: set TRUEZERO_ADMIN_TOKEN to the service's"

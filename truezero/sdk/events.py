@@ -5,16 +5,19 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx
 
+from truezero.foreign import ForeignError, parse
 from truezero.sdk import rest
 from truezero.sdk.addresses import of_batch
 
+_FIELDS = frozenset(("id", "event", "data"))
+_ID = re.compile(r"[0-9]{1,18}")
 _LOST_AFTER = 5  # failed reconnections in a row before a stream is given up
 
 
@@ -45,22 +48,28 @@ class Events:
         return {} if self._after is None else {"after": self._after}
 
     def line(self, line: str) -> Event | None:
-        """Take one line; return an event if it completes one."""
+        """Take one line; return an event if it completes one.
+
+        Raises:
+            ForeignError: what it completes is no event.
+        """
         if line.startswith(":"):
             self._lost = 0
             return Event(id=self._after, kind="alive", data={})
         if line:
             name, _, value = line.partition(":")
-            self._fields[name] = value.removeprefix(" ")
+            if name in _FIELDS:
+                self._fields[name] = value.removeprefix(" ")
             return None
         read, self._fields = self._fields, {}
-        self._after = int(read["id"]) if read.get("id", "").isdigit() else self._after
+        self._after = int(read["id"]) if _ID.fullmatch(read.get("id", "")) else self._after
         if "data" not in read:
             return None
         self._lost = 0
-        return Event(
-            id=self._after, kind=read.get("event", "message"), data=json.loads(read["data"])
-        )
+        data = parse(read["data"])
+        if not isinstance(data, dict):
+            raise ForeignError("the data of an event is no object")
+        return Event(id=self._after, kind=read.get("event", "message"), data=data)
 
     def lost(self, url: str, error: httpx.HTTPError) -> None:
         """Note that a connection broke.

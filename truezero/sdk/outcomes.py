@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from truezero import foreign
 from truezero.printable import plural
 from truezero.sdk.addresses import DEFAULT_URL
 from truezero.sdk.errors import ServiceError, Undelivered
@@ -88,7 +89,7 @@ def kept_in(place: Path) -> Iterator[tuple[Path, KeptOutcome | None]]:
 
 def _read(file: Path) -> KeptOutcome | None:
     try:
-        stored = json.loads(file.read_bytes())
+        stored = foreign.parse(foreign.read(file, links=False))
         return KeptOutcome(
             service=str(stored["service"]),
             rollout_id=str(stored["rollout_id"]),

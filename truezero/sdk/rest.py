@@ -6,15 +6,17 @@ import json
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from truezero import models
+from truezero import foreign, models
 from truezero.sdk.addresses import client_headers
-from truezero.sdk.errors import ServiceError, not_truezero, unreachable
+from truezero.sdk.errors import ServiceError, not_truezero, refused, unreachable
 
 M = TypeVar("M", bound=BaseModel)
 Parameters = Mapping[str, str | float | Sequence[str] | Sequence[float]]
@@ -48,7 +50,7 @@ def connection(url: str, token: str | None, timeout_s: float) -> dict[str, Any]:
     """Return the arguments of an httpx client for a service."""
     return {
         "base_url": url,
-        "headers": client_headers(token),
+        "headers": {**client_headers(token), "accept-encoding": "gzip, deflate"},
         "timeout": timeout_s,
         "limits": _LIMITS,
         "mounts": dict.fromkeys(DIRECT),
@@ -104,6 +106,58 @@ def no_answer(url: str, error: httpx.HTTPError) -> ServiceError:
     return unreachable(url, error, connected=not unconnected)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The status and the body of an answer."""
+
+    status: int
+    body: bytes
+
+
+class Pieces:
+    """Collects an answer's body, or its lines, within bounds: another program may answer.
+
+    Every method raises ``ServiceError`` if no truezero service would answer so.
+    """
+
+    def __init__(self, response: httpx.Response, url: str) -> None:
+        self._status, self._url = response.status_code, url
+        self._body = foreign.Body()
+        with self._of_service():
+            foreign.check_encoding(response.headers.get("content-encoding"))
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece of the body."""
+        with self._of_service():
+            self._body.add(piece)
+
+    def answer(self) -> Answer:
+        """Return the whole answer."""
+        return Answer(status=self._status, body=self._body.rest())
+
+    def lines(self, piece: bytes) -> list[str]:
+        """Take the next piece and return the lines that it completes; none of a refusal."""
+        if self._status >= 400:
+            self.add(piece)
+            return []
+        with self._of_service():
+            return list(self._body.lines(piece))
+
+    def last_line(self) -> list[str]:
+        """Return the line that no piece has completed, if there is one; raise a refusal."""
+        rest = self._body.rest()
+        if self._status >= 400:
+            raise refused(self._status, rest, self._url)
+        return [rest.decode("utf-8", "replace")] if rest else []
+
+    @contextmanager
+    def _of_service(self) -> Iterator[None]:
+        try:
+            yield
+        except foreign.ForeignError as error:
+            raise not_truezero(self._url, self._status) from error
+
+
 def parse(model: type[M], body: bytes, *, path: str, url: str, status: int = 200) -> M:
     """Read the answer to a request of a path as its model.
 
@@ -111,7 +165,7 @@ def parse(model: type[M], body: bytes, *, path: str, url: str, status: int = 200
         ServiceError: it is none.
     """
     try:
-        payload = json.loads(body)
+        payload = foreign.parse(body)
     except ValueError as error:
         raise not_truezero(url, status) from error
     try:

@@ -12,7 +12,7 @@ from typing import Final
 from classifier.records import ExecutionStatus
 from truezero.audit.answers import call_of
 from truezero.audit.audit_format import AuditFormat, folder_id, mark_files, numbered, unstamped
-from truezero.audit.files import any_has, found, has, load, load_lines
+from truezero.audit.files import any_has, found, has, is_there, load, load_lines
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.values import Json, count, instant, mapping, score, text, total
@@ -100,7 +100,7 @@ def _status(record: Json) -> ExecutionStatus:
 
 def _calls(folder: Path, record: Json) -> tuple[RecordedCall, ...] | None:
     trajectory = folder / "trajectory" / "llm_trajectory.jsonl"
-    if trajectory.is_file():
+    if is_there(trajectory):
         return tuple(_call(line) for line in load_lines(trajectory))
     info = mapping(record.get("api_error_info"))
     counts = mapping(info.get("status_counts"))

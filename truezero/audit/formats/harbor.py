@@ -33,7 +33,7 @@ from truezero.audit.audit_format import (
     unstamped,
 )
 from truezero.audit.errors import failed_call
-from truezero.audit.files import any_has, found, has, load
+from truezero.audit.files import any_has, found, has, is_there, load
 from truezero.audit.formats import atif
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RecordedCall, RecordedError, RunPlace
@@ -195,7 +195,7 @@ def _tokens(record: Json) -> int | None:
 def _trajectory(folder: Path) -> tuple[bool | None, int | None]:
     """Return True if the agent's trajectory (ATIF) holds an answer, and count its tool calls."""
     file = folder / "agent" / "trajectory.json"
-    return atif.answers(mapping(load(file))) if file.is_file() else (None, None)
+    return atif.answers(mapping(load(file))) if is_there(file) else (None, None)
 
 
 def _fields(judged: Audited, record: Json) -> Json:

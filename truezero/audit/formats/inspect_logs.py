@@ -6,11 +6,8 @@ Facts of inspect-ai 0.3.285 (`log/_log.py`, `log/_recorders/eval.py`, `event/_mo
 from __future__ import annotations
 
 import json
-import struct
-import zipfile
-import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -31,105 +28,8 @@ from truezero.audit.runs import (
     Settings,
 )
 from truezero.audit.values import Json, count, instant, items, mapping, number, objects, text, total
-from truezero.whole_file import whole
-
-# --- zips ---
-#
-# Members may be compressed with Zstandard. Python reads those from 3.14 on; before, the `zstandard`
-# package of the service does.
-
-
-_ZSTANDARD: Final = 93  # APPNOTE.TXT 4.4.5
-_LOCAL_HEAD: Final = struct.Struct("<26xHH")  # lengths of the name and of what is behind it
-_HEAD_BYTES: Final = 30
-_LARGEST: Final = 2**31  # bytes of one member, unpacked
-
-
-class ZipError(ValueError):
-    """A zip file that cannot be read; the message says why and what helps."""
-
-
-def read_members(path: Path) -> dict[str, Callable[[], bytes]]:
-    """Return a function for each member, by name, that reads it; the last of a name counts.
-
-    Raises:
-        ZipError: it is no zip file; the functions raise it where a member cannot be unpacked.
-    """
-    try:
-        with zipfile.ZipFile(path) as archive:
-            infos = archive.infolist()
-    except (OSError, zipfile.BadZipFile) as error:
-        raise ZipError(str(error)) from None
-    return {info.filename: partial(_read_packed, path, info) for info in infos}
-
-
-def _read_packed(path: Path, info: zipfile.ZipInfo) -> bytes:
-    if info.file_size > _LARGEST:
-        raise ZipError(f"{info.filename} is larger than 2 GiB")
-    unpack = _METHODS.get(info.compress_type)
-    if unpack is None:
-        raise ZipError(f"{info.filename}: compression method {info.compress_type} is not known")
-    try:
-        content = unpack(_raw(path, info), info.file_size)
-    except (OSError, struct.error, zlib.error) as error:
-        raise ZipError(f"{info.filename}: {error}") from None
-    if zlib.crc32(content) != info.CRC:
-        raise ZipError(f"{info.filename}: damaged")
-    return content
-
-
-def _raw(path: Path, info: zipfile.ZipInfo) -> bytes:
-    with path.open("rb") as file:
-        file.seek(info.header_offset)
-        name, extra = _LOCAL_HEAD.unpack(file.read(_HEAD_BYTES))
-        file.seek(name + extra, 1)
-        return file.read(info.compress_size)
-
-
-def _inflated(raw: bytes, size: int) -> bytes:
-    return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, size or 1)
-
-
-def _unpacked(raw: bytes, size: int) -> bytes:
-    try:
-        import zstandard  # noqa: PLC0415  only these files need it
-    except ModuleNotFoundError:
-        raise ZipError(
-            "it is compressed with Zstandard: pip install zstandard, "
-            "or `inspect log convert --to json`"
-        ) from None
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as reader:
-            return reader.read(size)
-    except zstandard.ZstdError as error:
-        raise ZipError(str(error)) from None
-
-
-_METHODS: Final[Mapping[int, Callable[[bytes, int], bytes]]] = {
-    zipfile.ZIP_STORED: lambda raw, _: raw,
-    zipfile.ZIP_DEFLATED: _inflated,
-    _ZSTANDARD: _unpacked,
-}
-
-
-def rewrite(
-    path: Path, changes: Mapping[str, Callable[[bytes], bytes]], *, last: tuple[str, ...] = ()
-) -> None:
-    """Replace members by what these functions make of them; others keep their content.
-
-    Arguments:
-        last: members that are written after all others, in this order.
-    """
-    members = read_members(path)
-    order = [name for name in members if name not in last]
-    order += [name for name in last if name in members]
-    with whole(path) as copy, zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in order:
-            content = members[name]()
-            info = zipfile.ZipInfo(name)  # a fixed date: the same log gives the same file
-            info.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(info, changes[name](content) if name in changes else content)
-
+from truezero.audit.zips import is_zip, read_members, rewrite
+from truezero.foreign import parse
 
 # --- logs ---
 
@@ -162,7 +62,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _is_zipped(file: Path) -> bool:
-    return file.suffix == ".eval" and zipfile.is_zipfile(file)
+    return file.suffix == ".eval" and is_zip(file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,8 +146,8 @@ def _log(path: Path, file: Path) -> _Log:
         heads = (
             members[name] for name in ("header.json", "_journal/start.json") if name in members
         )
-        header = mapping(next((json.loads(read()) for read in heads), None))
-    except (ZipError, ValueError) as error:
+        header = mapping(next((parse(read()) for read in heads), None))
+    except ValueError as error:
         raise AuditError(f"{file}: {error}") from None
     return _log_of(_name(path, file), header, _samples(file, members))
 
@@ -261,8 +161,8 @@ def _samples(file: Path, members: dict[str, Callable[[], bytes]]) -> Iterator[Js
     for name, read in members.items():
         if _is_sample(name):
             try:
-                yield mapping(json.loads(read()))
-            except (ZipError, ValueError) as error:
+                yield mapping(parse(read()))
+            except ValueError as error:
                 raise AuditError(f"{file}: {name}: {error}") from None
 
 
@@ -475,7 +375,7 @@ def _write_json(copy: _Copy) -> Recomputed | None:
 def _write_zip(copy: _Copy) -> Recomputed | None:
     members = read_members(copy.file)
     header, reductions = (
-        json.loads(members[name]()) if name in members else None for name in (_HEADER, _REDUCTIONS)
+        parse(members[name]()) if name in members else None for name in (_HEADER, _REDUCTIONS)
     )
     recompute = cache(lambda: copy.recomputed({**mapping(header), "reductions": reductions}))
 
@@ -504,7 +404,7 @@ def _write_zip(copy: _Copy) -> Recomputed | None:
 
 
 def _changed(change: Callable[[Any], Any], raw: bytes) -> bytes:
-    return _dumped(change(json.loads(raw)))
+    return _dumped(change(parse(raw)))
 
 
 def _dumped(value: object) -> bytes:

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Final
 
 from truezero.audit.audit_format import KEY, AuditFormat, Verdicts, block, unhealthy
-from truezero.audit.files import PEEKED, found, load, load_lines, save, save_lines
+from truezero.audit.files import PEEKED, found, load, load_csv, load_lines, save, save_lines
 from truezero.audit.judge import Audited
 from truezero.audit.runs import AuditError, FinishedRun, RecordedCall, RecordedError, RunPlace
 from truezero.audit.values import Json, count, instant, items, mapping, text
+from truezero.foreign import parse
 from truezero.whole_file import whole
 
 _COLUMNS: Final = frozenset(("request_id", "call_type", "startTime", "model"))
@@ -32,7 +33,6 @@ _NOT_ASKED: Final = (
     "moderation",
     "health",
 )
-_LONGEST_FIELD: Final = 2**31 - 1  # a row may hold whole messages
 
 
 def _recognises(path: Path) -> bool:
@@ -61,11 +61,9 @@ def _rows(file: Path) -> Iterator[Json]:
 
 
 def _csv_rows(file: Path) -> Iterator[Json]:
-    csv.field_size_limit(_LONGEST_FIELD)
     try:
-        with file.open(encoding="utf-8", newline="") as lines:
-            yield from csv.DictReader(lines)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        yield from load_csv(file)
+    except (OSError, ValueError, csv.Error) as error:
         raise AuditError(f"{file}: {error}") from None
 
 
@@ -105,7 +103,7 @@ def _decoded(value: object) -> Json:
     """Return an object that a column holds as JSON text."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse(value)
         except ValueError:
             return {}
     return mapping(value)
@@ -170,7 +168,7 @@ def _tags(row: Json) -> list[str]:
     value = row.get("request_tags")
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse(value)
         except ValueError:
             return []
     return [str(tag) for tag in items(value)]

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from classifier.records import ExecutionStatus
 from truezero.audit.audit_format import AuditFormat, Verdicts
-from truezero.audit.files import below, found, load, load_lines
+from truezero.audit.files import below, found, load, load_csv, load_lines
 from truezero.audit.runs import AuditError, FinishedRun, RecordedError, RunPlace
 from truezero.audit.values import Json, count, mapping, number, objects, text
 
@@ -224,11 +224,10 @@ def _held(file: Path, fields: Mapping[str, str]) -> Iterator[tuple[int | None, J
 
 def _rows(file: Path) -> Iterator[tuple[int | None, Json]]:
     try:
-        with file.open(encoding="utf-8-sig", newline="") as lines:
-            rows = csv.DictReader(lines)
-            for row in rows:
-                yield rows.line_num, {str(name): row[name] for name in row}
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        rows = load_csv(file, encoding="utf-8-sig")
+        for row in rows:
+            yield rows.line_num, {str(name): row[name] for name in row}
+    except (OSError, ValueError, csv.Error) as error:
         raise AuditError(f"cannot read {file}: {error}") from None
 
 

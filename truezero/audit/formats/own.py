@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from classifier.__main__ import LineError, rollouts_of
+from classifier.__main__ import rollouts_of
 from classifier.records import RolloutRecord
 from truezero.audit.audit_format import AuditFormat, Verdicts, marked
 from truezero.audit.files import any_has, found, load_lines, save_lines
 from truezero.audit.runs import AuditError
 from truezero.audit.values import Json
+from truezero.foreign import text_lines
 
 _RECORDS = ("rollout", "outcome", "exchange")
 
@@ -23,9 +24,10 @@ def _marked(record: Any) -> bool:
 def _read(path: Path) -> Iterator[RolloutRecord]:
     for file in found(path, "*.jsonl"):
         try:
-            with file.open(encoding="utf-8") as lines:
-                yield from rollouts_of(lines)
-        except (OSError, LineError) as error:
+            yield from rollouts_of(text_lines(file, links=False))
+        except OSError as error:
+            raise AuditError(f"cannot read {file}: {error.strerror}") from None
+        except ValueError as error:
             raise AuditError(f"{file}: {error}") from None
 
 

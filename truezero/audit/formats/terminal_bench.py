@@ -30,7 +30,7 @@ from truezero.audit.audit_format import (
     numbered,
     unstamped,
 )
-from truezero.audit.files import any_has, below, found, has, load, peek, save
+from truezero.audit.files import any_has, below, found, has, is_there, load, peek, save
 from truezero.audit.judge import Audited
 from truezero.audit.runs import FinishedRun, RunPlace
 from truezero.audit.values import Json, count, mapping, objects, text, total
@@ -107,7 +107,7 @@ def _read(path: Path) -> Iterator[FinishedRun]:
 def _run(run: str, file: Path, folder: Path, trial: Json) -> FinishedRun:
     status, reason = _ENDINGS.get(str(trial["failure_mode"]), _FAILED)
     session = folder / "sessions" / "agent.log"
-    logged = session.is_file()
+    logged = is_there(session)
     log = _session(plain(read_log(session))) if logged else AgentLog()
     noted = None if logged else str(trial["trial_name"])
     tokens = _tokens(trial) or log.tokens
@@ -164,7 +164,7 @@ def _submission(path: Path, file: Path, folder: Path) -> str:
 def _called(trial: Path) -> tuple[str | None, str | None]:
     """Return the agent and the model of a trial's run, by its `run_metadata.json`."""
     metadata = trial.parent.parent / "run_metadata.json"
-    called = mapping(peek(metadata)) if metadata.is_file() else {}
+    called = mapping(peek(metadata)) if is_there(metadata) else {}
     return text(called.get("agent_name")), text(called.get("model_name"))
 
 

@@ -16,6 +16,7 @@ import httpx
 from pydantic import BaseModel
 
 from truezero import models
+from truezero.foreign import ForeignError
 from truezero.sdk import outcomes, rest
 from truezero.sdk._sync.batches import Batch
 from truezero.sdk.addresses import (
@@ -38,7 +39,7 @@ from truezero.sdk.arguments import (
     RolloutFilters,
 )
 from truezero.sdk.batches import warn_of_method
-from truezero.sdk.errors import ServiceError, refused
+from truezero.sdk.errors import ServiceError, not_truezero, refused
 from truezero.sdk.events import Event, Events
 from truezero.sdk.rest import Parameters
 
@@ -271,7 +272,7 @@ class Client:
         """
         params, headers = present(harness=harness), {"accept": accept}
         path = of_batch(batch, "/card")
-        return (self._send("GET", path, params, None, timeout_s, headers)).content
+        return (self._send("GET", path, params, None, timeout_s, headers)).body
 
     def begin(self, batch: str, run: str) -> models.BatchRuns:
         """Say that rollouts of a batch are going to be started."""
@@ -370,6 +371,8 @@ class Client:
                 for event in self._connection(reader):
                     if alive or event.kind != "alive":
                         yield event
+            except ForeignError as error:
+                raise not_truezero(self.url, 200) from error
             except httpx.HTTPError as error:
                 reader.lost(self.url, error)
             self._sleep(rest.RECONNECT_S)
@@ -427,24 +430,30 @@ class Client:
         body: Mapping[str, Any] | None,
         timeout_s: float | None,
         headers: Mapping[str, str] | None = None,
-    ) -> httpx.Response:
+    ) -> rest.Answer:
         timeout: Any = httpx.USE_CLIENT_DEFAULT if timeout_s is None else timeout_s
         content, typed = rest.encoded(body)
         shown = {**(headers or {}), **typed}
         asked: dict[str, Any] = {"params": params or {}, "timeout": timeout, "headers": shown}
         try:
             try:
-                response = self._http.request(method, path, content=content, **asked)
+                answer = self._answer(method, path, content=content, **asked)
             except rest.CLOSED:
                 if method != "GET":
                     raise
-                response = self._http.request(method, path, **asked)
+                answer = self._answer(method, path, **asked)
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
-        if response.is_error:
-            refusal = refused(response.status_code, response.content, self.url)
-            raise self._explained(refusal, path)
-        return response
+        if answer.status >= 400:
+            raise self._explained(refused(answer.status, answer.body, self.url), path)
+        return answer
+
+    def _answer(self, method: str, path: str, **asked: Any) -> rest.Answer:
+        with self._http.stream(method, path, **asked) as response:
+            pieces = rest.Pieces(response, self.url)
+            for piece in response.iter_bytes():
+                pieces.add(piece)
+            return pieces.answer()
 
     def _explained(self, error: ServiceError, path: str) -> ServiceError:
         """Return a refusal, with both releases if the service is of another one."""
@@ -456,20 +465,22 @@ class Client:
                     return ServiceError(f"{error}; {other}", status=error.status, code=error.code)
         return error
 
-    def _read(self, model: type[M], path: str, response: httpx.Response) -> M:
-        status = response.status_code
-        answer = rest.parse(model, response.content, path=path, url=self.url, status=status)
+    def _read(self, model: type[M], path: str, answer: rest.Answer) -> M:
+        read = rest.parse(model, answer.body, path=path, url=self.url, status=answer.status)
         outcomes.answered(self._terms.service)
-        return answer
+        return read
 
     def _lines(
         self, path: str, params: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Iterator[str]:
         try:
             with self._http.stream("GET", path, params=params, headers=headers) as response:
-                if response.is_error:
-                    raise refused(response.status_code, response.read(), self.url)
-                yield from response.iter_lines()
+                pieces = rest.Pieces(response, self.url)
+                for piece in response.iter_bytes():
+                    for line in pieces.lines(piece):
+                        yield line
+                for line in pieces.last_line():
+                    yield line
         except httpx.HTTPError as error:
             raise rest.no_answer(self.url, error) from error
 
@@ -477,8 +488,9 @@ class Client:
         with self._http.stream(
             "GET", reader.path, params=reader.params, timeout=rest.STREAM_S
         ) as response:
-            if response.is_error:
-                raise refused(response.status_code, response.read(), self.url)
-            for line in response.iter_lines():
-                if event := reader.line(line):
-                    yield event
+            pieces = rest.Pieces(response, self.url)
+            for piece in response.iter_bytes():
+                for line in pieces.lines(piece):
+                    if event := reader.line(line):
+                        yield event
+            pieces.last_line()

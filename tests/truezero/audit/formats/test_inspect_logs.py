@@ -17,9 +17,10 @@ from classifier.verdicts import Policy
 from tests.truezero.audit.copies import check_copy, verdicts
 from tests.truezero.audit.harnesses import dump, inspect_log, inspect_sample
 from tests.truezero.audit.scenarios import KINDS, Raised, Scenario, scenarios
-from truezero.audit.formats.inspect_logs import INSPECT, ZipError, read_members, rewrite
+from truezero.audit.formats.inspect_logs import INSPECT
 from truezero.audit.report import as_json, audit, lines
 from truezero.audit.runs import AuditError, FinishedRun
+from truezero.audit.zips import ZipError, read_members, rewrite
 
 REFUSED = Raised(type="AuthenticationError", text="Error code: 401 - {'error': 'bad key'}")
 RUN = Scenario(kind="k", number=1, calls=("ok",), reward=0.0, failed=False)
