@@ -53,6 +53,7 @@ from truezero.models.batches import (
 )
 from truezero.models.rollouts import (
     LONGEST_RESPONSE_ID,
+    LONGEST_STATED_S,
     MOST_DIGESTS,
     MOST_REGISTRATIONS,
     MOST_REPLAYED,
@@ -122,6 +123,7 @@ from truezero.models.virtual_keys import (
 __all__ = [
     "LONGEST_PAGE",
     "LONGEST_RESPONSE_ID",
+    "LONGEST_STATED_S",
     "MOST_DIGESTS",
     "MOST_REGISTRATIONS",
     "MOST_REPLAYED",

@@ -55,6 +55,7 @@ FaultKind = Literal[
     "replay",
 ]
 MOST_REPLAYED = 10_000  # calls of one replay
+LONGEST_STATED_S = 10**7  # a wait that a replayed call states, seconds
 _Seconds = Annotated[float, Field(ge=0, le=3600)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
 _Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.:\-]{1,64}$")]  # a code, no sentence
@@ -86,7 +87,7 @@ class ReplayedCall(StrictRequest):
     worded: bool = Field(
         default=True, description="the error said more than its status and its code do"
     )
-    retry_after_s: Annotated[float, Field(ge=0, le=10**7)] | None = Field(
+    retry_after_s: Annotated[float, Field(ge=0, le=LONGEST_STATED_S)] | None = Field(
         default=None, description="the wait that the provider asked for, seconds"
     )
     finish: Literal["stop", "length", "abort", "content_filter"] = Field(

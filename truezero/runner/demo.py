@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx
 
 from truezero import Client, models
+from truezero.foreign import parse
 from truezero.runner import embedded
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ class _Handler(BaseHTTPRequestHandler):
         # The demo needs the service anyway.
         from proxy.features.drills import fault_scripts  # noqa: PLC0415
 
-        asked = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
+        asked = parse(self.rfile.read(int(self.headers.get("content-length", 0))))
         model, messages = asked["model"], asked["messages"]
         script = fault_scripts.SCRIPTS[_APIS[self.path.partition("?")[0]]]
         if kind := failure(self._key(), model):
@@ -385,7 +386,7 @@ def _openai(http: httpx.Client, base_url: str, key: str, asked: Mapping[str, Any
         {**asked, "stream": True, "stream_options": {"include_usage": True}},
         {"authorization": f"Bearer {key}"},
     )
-    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line[:7] == "data: {"]
+    events = [parse(line[6:]) for line in answer.text.splitlines() if line[:7] == "data: {"]
     choices = [choice for event in events for choice in event["choices"]]
     return "".join(choice["delta"].get("content", "") for choice in choices)
 

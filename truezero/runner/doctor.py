@@ -8,16 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import metadata, util
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import quote, urlsplit
 
 import httpx
 
 from classifier.reruns import FIXES
 from truezero import Client, models
+from truezero.foreign import Body, ForeignError, check_encoding, parse
 from truezero.printable import plural
 from truezero.sdk import rest
-from truezero.sdk.errors import OTHER_SERVICE, ServiceError
+from truezero.sdk.errors import OTHER_SERVICE, ServiceError, not_truezero
 from truezero.sdk.rest import M
 
 # --- results ---
@@ -230,11 +231,12 @@ def uncounted(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
     With a token there are none of the first, and no metrics for us.
     """
     try:
-        answer = http.get(f"{service}/metrics")
-    except httpx.HTTPError:
+        answer = _get(http, f"{service}/metrics")
+    except (httpx.HTTPError, ForeignError):
         return
-    calls = sum(int(float(count)) for count in _UNATTRIBUTED.findall(answer.text))
-    if answer.status_code == 200 and calls:
+    text = answer.body.decode(errors="replace")
+    calls = sum(int(float(count)) for count in _UNATTRIBUTED.findall(text))
+    if answer.status == 200 and calls:
         them = "it" if calls == 1 else "them"
         detail = (
             f"{plural(calls, 'call')} since the service started named no rollout, so no verdict "
@@ -243,8 +245,8 @@ def uncounted(service: str, http: httpx.Client) -> Iterator[DoctorCheck]:
             "or x-truezero-rollout"
         )
         yield _fail("rollouts", detail)
-    unread = sum(int(float(count)) for count in _UNREAD.findall(answer.text))
-    if answer.status_code == 200 and unread:
+    unread = sum(int(float(count)) for count in _UNREAD.findall(text))
+    if answer.status == 200 and unread:
         yield _fail(
             "paths",
             f"{plural(unread, 'call')} since the service started asked a model at a path that is "
@@ -259,10 +261,27 @@ def _state(model: type[M], url: str, path: str, http: httpx.Client) -> M:
         ServiceError: it is unreachable, or no truezero service.
     """
     try:
-        answer = http.get(url + path)
+        answer = _get(http, url + path)
     except httpx.HTTPError as error:
         raise rest.no_answer(url, error) from error
-    return rest.parse(model, answer.content, path=path, url=url, status=answer.status_code)
+    except ForeignError as error:
+        raise not_truezero(url, 200) from error
+    return rest.parse(model, answer.body, path=path, url=url, status=answer.status)
+
+
+def _get(http: httpx.Client, url: str, headers: Mapping[str, str] | None = None) -> rest.Answer:
+    """Ask for what another program answers, and read it within bounds.
+
+    Raises:
+        httpx.HTTPError: there is no answer.
+        ForeignError: it is too large.
+    """
+    with http.stream("GET", url, headers=headers) as response:
+        check_encoding(response.headers.get("content-encoding"))
+        body = Body()
+        for piece in response.iter_bytes():
+            body.add(piece)
+    return rest.Answer(status=response.status_code, headers=response.headers, body=body.rest())
 
 
 # --- upstreams ---
@@ -293,10 +312,10 @@ class _Probe:
         self._headers = {self.provider.header: scheme + (key or access.key), **self.provider.extra}
         self._base_url = access.base_urls[upstream]
 
-    def get(self, path: str) -> httpx.Response:
-        return self._http.get(self._base_url + path, headers=self._headers)
+    def get(self, path: str) -> rest.Answer:
+        return _get(self._http, self._base_url + path, self._headers)
 
-    def cause(self, answer: httpx.Response) -> str | None:
+    def cause(self, answer: rest.Answer) -> str | None:
         """Return why a call failed, as the service recorded it."""
         recorded = {call.id: call.subcategory for call in self._client.exchanges(self._rollout.id)}
         return recorded.get(answer.headers.get("x-truezero-exchange", ""))
@@ -334,7 +353,10 @@ def _check_upstream(probe: _Probe, named: Sequence[str]) -> Iterator[DoctorCheck
     except httpx.HTTPError as error:
         yield _fail(name, f"no answer ({type(error).__name__})")
         return
-    if answer.status_code != 200:
+    except ForeignError as error:
+        yield _fail(name, str(error))
+        return
+    if answer.status != 200:
         yield _fail(name, _explain(answer, probe))
         return
     there = _names(answer)
@@ -345,11 +367,11 @@ def _check_upstream(probe: _Probe, named: Sequence[str]) -> Iterator[DoctorCheck
         yield _model(probe, model, there)
 
 
-def _explain(answer: httpx.Response, probe: _Probe) -> str:
+def _explain(answer: rest.Answer, probe: _Probe) -> str:
     """Explain a failure by the cause that the service recorded, without quoting the provider."""
     refusal = answer.headers.get("x-truezero-refusal")
     if refusal is not None:
-        return f"rejected by the proxy ({refusal}): {answer.json().get('detail', '')}"
+        return f"rejected by the proxy ({refusal}): {_json(answer).get('detail', '')}"
     cause = probe.cause(answer)
     if cause == "auth" and probe.held:
         fix = (
@@ -358,7 +380,7 @@ def _explain(answer: httpx.Response, probe: _Probe) -> str:
         )
     else:
         fix = _PROBE_FIXES.get(cause or "", "unexpected response of the provider")
-    return f"HTTP {answer.status_code}: {fix}"
+    return f"HTTP {answer.status}: {fix}"
 
 
 # What to do where a list of models fails: it names no model, and its request is ours.
@@ -370,17 +392,23 @@ _PROBE_FIXES: Mapping[str, str] = {
 }
 
 
-def _names(answer: httpx.Response) -> frozenset[str]:
+def _names(answer: rest.Answer) -> frozenset[str]:
     """Return the models of a list: OpenAI and Anthropic `data[].id`, Gemini `models[].name`."""
-    try:
-        body = answer.json()
-    except ValueError:
-        return frozenset()
-    body = {"data": body} if isinstance(body, list) else body
-    items = body.get("data") or body.get("models") or [] if isinstance(body, dict) else []
+    body = _json(answer)
+    items = body.get("data") or body.get("models") or []
     entries = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
     names = [str(item.get("id") or item.get("name") or "") for item in entries]
     return frozenset(name.removeprefix("models/") for name in names if name)
+
+
+def _json(answer: rest.Answer) -> dict[str, Any]:
+    """Return an answer's object; a list as the ``data`` of one, what is neither as an empty one."""
+    try:
+        body = parse(answer.body)
+    except ForeignError:
+        return {}
+    body = {"data": body} if isinstance(body, list) else body
+    return body if isinstance(body, dict) else {}
 
 
 def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
@@ -393,7 +421,9 @@ def _model(probe: _Probe, model: str, there: frozenset[str]) -> DoctorCheck:
             answer = probe.get(probe.provider.one.format(model=quote(model, safe="")))
         except httpx.HTTPError as error:
             return _fail(name, f"no answer ({type(error).__name__})")
-        if answer.status_code == 200:
+        except ForeignError as error:
+            return _fail(name, str(error))
+        if answer.status == 200:
             return _ok(name, "the model exists (alias)")
     elif not there:
         detail = "the provider's list of models is public: use --ask to check access"
@@ -500,7 +530,10 @@ def examine(
     if greeted.health == "failed":
         return
     mounts = dict.fromkeys(rest.DIRECT)
-    with httpx.Client(timeout=_TIMEOUT_S, transport=transport, mounts=mounts) as http:
+    headers = {"accept-encoding": "gzip, deflate"}  # as read within bounds
+    with httpx.Client(
+        timeout=_TIMEOUT_S, transport=transport, mounts=mounts, headers=headers
+    ) as http:
         yield ready(client.url, http)
         yield from uncounted(client.url, http)
         yield from base_urls(environment, client.url, http)

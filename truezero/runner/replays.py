@@ -85,7 +85,7 @@ def replayed_call(
         reason=call.get("reason"),
         error_code=call["error_code"],
         worded=not _by_status(call["rule"], status),
-        retry_after_s=call["retry_after_s"],
+        retry_after_s=_stated(call["retry_after_s"]),
         finish=_finish(call["finish_reason"]),
         answered_model=None if answered == asked else answered,
         spoke=_spoke(call),
@@ -94,6 +94,11 @@ def replayed_call(
         output_tokens=call["output_total"],
         passed_on=live and good,
     )
+
+
+def _stated(wait_s: float | None) -> float | None:
+    """Return the wait that a provider asked for, as long as a fault may state one."""
+    return None if wait_s is None else min(max(wait_s, 0.0), models.LONGEST_STATED_S)
 
 
 def is_inference(call: models.Exchange) -> bool:

@@ -108,9 +108,10 @@ def no_answer(url: str, error: httpx.HTTPError) -> ServiceError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The status and the body of an answer."""
+    """An answer that was read whole."""
 
     status: int
+    headers: httpx.Headers
     body: bytes
 
 
@@ -121,7 +122,7 @@ class Pieces:
     """
 
     def __init__(self, response: httpx.Response, url: str) -> None:
-        self._status, self._url = response.status_code, url
+        self._response, self._status, self._url = response, response.status_code, url
         self._body = foreign.Body()
         with self._of_service():
             foreign.check_encoding(response.headers.get("content-encoding"))
@@ -133,7 +134,8 @@ class Pieces:
 
     def answer(self) -> Answer:
         """Return the whole answer."""
-        return Answer(status=self._status, body=self._body.rest())
+        headers = self._response.headers
+        return Answer(status=self._status, headers=headers, body=self._body.rest())
 
     def lines(self, piece: bytes) -> list[str]:
         """Take the next piece and return the lines that it completes; none of a refusal."""

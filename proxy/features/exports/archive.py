@@ -58,6 +58,7 @@ from proxy.store.tables import (
     verdicts,
 )
 from proxy.store.verdicts import dequeue_judged, dequeue_unchanged
+from truezero.foreign import ForeignError, parse
 
 _CONFLICTS_KEPT = 10  # further ones are counted
 
@@ -536,8 +537,8 @@ def _check_id(name: str, rollout_id: str) -> None:
 
 def _is_object(value: str) -> bool:
     try:
-        return isinstance(orjson.loads(value), dict)
-    except orjson.JSONDecodeError:
+        return isinstance(orjson.loads(value), dict) and isinstance(parse(value), dict)
+    except (orjson.JSONDecodeError, ForeignError):  # parse() reads less deep than orjson
         return False
 
 

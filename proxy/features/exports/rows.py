@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from proxy.store.database import url_of
 from proxy.store.errors import BadUrl, UnusableDatabase, refuse_foreign, refuse_missing
 from proxy.store.sqlite import make_private
 from proxy.store.tables import as_json, exchanges, metadata, rollouts, verdicts
+from truezero.foreign import ForeignError, parse
 
 Row: TypeAlias = Sequence[Any]
 
@@ -222,8 +222,8 @@ def carried_evidence(verdict: Mapping[str, object]) -> str | None:
         value = verdict.get(before)
         if isinstance(value, str):
             try:
-                value = json.loads(value)
-            except ValueError:
+                value = parse(value)
+            except ForeignError:
                 raise RecordError(f"{before}: not JSON") from None
         if value:
             found["references" if before == "reference_series" else before] = value
