@@ -240,6 +240,70 @@ def test_every_late_import_that_is_allowed_exists(tree: Tree) -> None:
     assert sorted(expected - frozenset().union(*tree.values())) == []
 
 
+# --- foreign files and answers ---
+
+# Readers of what other programs wrote; each parser has one home, which bounds it.
+READERS = ("truezero", "classifier.__main__", "proxy.features.exports")
+PARSERS = frozenset(
+    f"{module}.{name}"
+    for module in ("json", "orjson", "pickle", "marshal")
+    for name in ("load", "loads")
+)
+UNPACKERS = frozenset(
+    ("zipfile", "tarfile", "gzip", "bz2", "lzma", "zlib", "zstandard", "brotli", "shelve")
+)
+HOMES: Mapping[str, frozenset[str]] = {
+    "proxy.features.exports.archive": frozenset(("orjson.loads",)),  # it bounds depth by itself
+    "truezero.audit.zips": frozenset(("zipfile", "zlib", "zstandard")),
+    "truezero.foreign": frozenset(("json.loads",)),
+    "truezero.runner.demo": frozenset((".json()",)),  # of its own provider
+}
+
+
+def parsers(text: str) -> Iterator[str]:
+    """Yield the parsers and unpackers that a module uses."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Attribute(value=ast.Name(id=module), attr=name):
+                if f"{module}.{name}" in PARSERS:
+                    yield f"{module}.{name}"
+            case ast.ImportFrom(module=str(module), names=names):
+                yield from (
+                    each for alias in names if (each := f"{module}.{alias.name}") in PARSERS
+                )
+                if module in UNPACKERS:
+                    yield module
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names if alias.name in UNPACKERS)
+            case ast.Call(func=ast.Attribute(attr="json"), args=[], keywords=[]):
+                yield ".json()"
+
+
+def test_what_others_wrote_is_parsed_and_unpacked_in_one_place() -> None:
+    suspect = re.compile(r"\bload|\.json\(\)|" + "|".join(sorted(UNPACKERS)))
+    used = {
+        name: frozenset(parsers(text))
+        for name, text in sources(ROOT).items()
+        if within(name, READERS) and suspect.search(text)
+    }
+    assert {name: each for name, each in used.items() if each} == HOMES
+
+
+@pytest.mark.parametrize(
+    ("text", "parser"),
+    [
+        ("import json\njson.loads('1')", "json.loads"),
+        ("from json import load", "json.load"),
+        ("import orjson\nread = orjson.loads", "orjson.loads"),
+        ("def f():\n    import zipfile", "zipfile"),
+        ("from gzip import open", "gzip"),
+        ("answer.json()", ".json()"),
+    ],
+)
+def test_a_parser_of_what_others_wrote_is_noticed(text: str, parser: str) -> None:
+    assert list(parsers(text)) == [parser]
+
+
 INSIDE = "def f():\n    import {}\n"
 
 

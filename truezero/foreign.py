@@ -15,7 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-MOST = 2**30  # bytes of one JSON document, of one line, or of one member of an archive, unpacked
+MOST = 2**30  # bytes of one JSON document, or of one member of an archive, unpacked
+MOST_OF_LINE = 2**28  # bytes, or characters of a text
 MOST_OF_ANSWER = 2**28  # bytes of a service's answer, unpacked
 DEPTH: Final = 200  # levels of a JSON value; the service reads as many (pydantic's jiter)
 
@@ -139,7 +140,7 @@ def text_lines(
     Raises:
         OSError: it cannot be read.
         UnicodeDecodeError: it is not of that encoding.
-        ForeignError: a line is longer than ``MOST``.
+        ForeignError: a line is longer than ``MOST_OF_LINE``.
     """
     with io.TextIOWrapper(open_file(path, links=links), encoding=encoding, newline=newline) as file:
         yield from bounded(file.readline, "")
@@ -149,7 +150,7 @@ def byte_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines of an open file with their ends.
 
     Raises:
-        ForeignError: a line is longer than ``MOST``.
+        ForeignError: a line is longer than ``MOST_OF_LINE``.
     """
     yield from bounded(file.readline, b"")
 
@@ -158,11 +159,11 @@ def bounded(readline: Callable[[int], Any], end: str | bytes) -> Iterator[Any]:
     """Yield what a reader of lines returns until the end.
 
     Raises:
-        ForeignError: a line is longer than ``MOST``.
+        ForeignError: a line is longer than ``MOST_OF_LINE``.
     """
-    for line in iter(partial(readline, MOST + 1), end):
-        if len(line) > MOST:
-            raise _too_large("a line", MOST)
+    for line in iter(partial(readline, MOST_OF_LINE + 1), end):
+        if len(line) > MOST_OF_LINE:
+            raise _too_large("a line", MOST_OF_LINE)
         yield line
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from classifier.grammar import GRAMMAR
 from classifier.records import Cause, Ending, FailureEvidence, Kind, ProviderError
 from classifier.verdicts import Subcategory
 from truezero.audit.runs import RecordedError
+from truezero.foreign import parse
 
 # --- client errors ---
 #
@@ -438,7 +438,7 @@ def _body_in(text: str) -> Mapping[str, object] | None:
     if start < 0:
         return None
     end = text.rfind("}") + 1
-    for read in (json.loads, ast.literal_eval):
+    for read in (parse, ast.literal_eval):
         try:
             body = read(text[start:end])
         except (ValueError, SyntaxError, MemoryError, RecursionError):

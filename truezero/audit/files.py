@@ -62,7 +62,7 @@ def load_csv(path: Path, *, encoding: str = "utf-8") -> csv.DictReader[str]:
 
     Iterating raises OSError, ValueError or ``csv.Error`` if the file cannot be read.
     """
-    csv.field_size_limit(foreign.MOST)
+    csv.field_size_limit(foreign.MOST_OF_LINE)
     return csv.DictReader(foreign.text_lines(path, links=False, encoding=encoding, newline=""))
 
 

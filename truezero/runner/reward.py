@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from truezero.foreign import open_file, parse
 
 Rewards: TypeAlias = float | Mapping[str, float]
 Scorer: TypeAlias = Callable[[], Rewards]
@@ -40,9 +41,11 @@ def of_file(file: Path) -> Scorer:
         if now == before:
             raise NoReward(f"{file}: as it was before this run, which did not write it")
         try:
-            return rewards_in(file.read_bytes()[: _LONGEST + 1], str(file))
+            with open_file(file) as opened:
+                content = opened.read(_LONGEST + 1)
         except OSError as error:
             raise NoReward(f"{file}: {error.strerror}") from None
+        return rewards_in(content, str(file))
 
     return score
 
@@ -55,12 +58,13 @@ def of_command(command: str) -> Scorer:
 
     def score() -> Rewards:
         inherited = {name: value for name, value in os.environ.items() if "TRUEZERO_" not in name}
-        done = subprocess.run(  # noqa: S602  what the user asked for
-            command, shell=True, env=inherited, stdout=subprocess.PIPE, check=False
-        )
-        if done.returncode:
-            raise NoReward(f"the command that scores ended with exit code {done.returncode}")
-        return rewards_in(done.stdout, "what the command that scores printed")
+        with subprocess.Popen(  # noqa: S602  what the user asked for
+            command, shell=True, env=inherited, stdout=subprocess.PIPE
+        ) as process:
+            content = process.stdout.read(_LONGEST + 1) if process.stdout else b""
+        if process.returncode and len(content) <= _LONGEST:
+            raise NoReward(f"the command that scores ended with exit code {process.returncode}")
+        return rewards_in(content, "what the command that scores printed")
 
     return score
 
@@ -72,13 +76,13 @@ def rewards_in(content: bytes, name: str) -> Rewards:
         NoReward: there are none; ``name`` says where.
     """
     try:
-        told = json.loads(content) if len(content) <= _LONGEST else None
+        told = parse(content) if len(content) <= _LONGEST else None
         if isinstance(told, dict):
             told = told["reward"] if "reward" in told else told["rewards"]
         if isinstance(told, dict) and told:
             return {key: _number(value) for key, value in told.items()}
         return _number(told)
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         raise NoReward(
             f"{name}: neither a number nor JSON with a number as `reward`, or numbers as `rewards`"
         ) from None
