@@ -40,21 +40,21 @@ def load_lines(path: Path, *, links: bool = False) -> Iterator[Json]:
     Raises:
         AuditError: a line is no JSON object; its number is named.
     """
-    place = 0
     try:
         for place, line in enumerate(foreign.text_lines(path, links=links), start=1):
             if not line.strip():
                 continue
-            record = foreign.parse(line)
+            try:
+                record = foreign.parse(line)
+            except foreign.ForeignError as error:
+                raise AuditError(f"{path}: line {place}: {error}") from None
             if not isinstance(record, dict):
                 raise AuditError(f"{path}: line {place} is no object")
             yield record
     except OSError as error:
         raise AuditError(f"cannot read {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
+    except (UnicodeDecodeError, foreign.ForeignError) as error:
         raise AuditError(f"{path}: {error}") from None
-    except foreign.ForeignError as error:
-        raise AuditError(f"{path}: line {place}: {error}") from None
 
 
 def load_csv(path: Path, *, encoding: str = "utf-8") -> csv.DictReader[str]:
@@ -133,7 +133,7 @@ def unreadable(path: Path) -> Iterator[tuple[Path, str]]:
         elif file.is_symlink():
             if _leads_out(path, file):
                 yield file, "a symbolic link out of the folder: put a copy of its file there"
-        elif not file.is_dir() and not is_there(file):
+        elif file != path and not file.is_dir() and not is_there(file):
             yield file, foreign.SPECIAL
         elif file.suffix in _ARCHIVES and is_there(file) and not zips.is_zip(file):
             yield file, "a broken archive, which ends too early: copy or download it again"
