@@ -13,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 
 from classifier.causes import classify
+from proxy.wire.provider_error import retry_after
 from tests.classifier.error_samples import SAMPLES, Sample
 from tests.fakes import caller
 from tests.features.drills.test_faults import CALLS
@@ -124,6 +125,16 @@ def recorded(sample: Sample) -> dict[str, Any]:
         "rule": cause.rule, "error_code": cause.code, "retry_after_s": cause.retry_after_s,
         "finish_reason": None, "request_bytes": 100, "input_total": None, "output_total": None,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("stated", [b"99999999999", b"9" * 300, b"1e300", b"-1"])
+def test_a_wait_of_any_length_is_replayed(stated: bytes) -> None:
+    wait_s = retry_after([(b"retry-after", stated)], now=1.8e9)
+    call = recorded(SAMPLES[0]) | {"retry_after_s": wait_s}
+    played = replays.replayed_call(call)
+    assert (wait_s is None) == (played.retry_after_s is None)
+    assert (played.retry_after_s or 0.0) == min(wait_s or 0.0, models.LONGEST_STATED_S)
+    models.Fault(kind="replay", calls=[played])
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -32,7 +33,7 @@ def test_a_reward_is_a_number_or_stands_in_json(content: bytes, rewards: object)
     [
         b"", b"secret", b"NaN", b"-Infinity", b"1e999", b"true", b"null", b"[1]", b"{}", b"0,5",
         b'{"score": 1}', b'{"reward": "1"}', b'{"rewards": {}}', b'{"rewards": {"a": null}}',
-        b"\xff\xfe", b"[" * 100_000, b"1" + b" " * 1_000_000,
+        b"\xff\xfe", b"[" * 100_000, b"9" * 1_000, b"1" + b" " * 1_000_000,
     ],
 )  # fmt: skip
 def test_what_holds_no_number_is_no_reward_and_is_not_repeated(content: bytes) -> None:
@@ -50,6 +51,14 @@ def test_a_file_counts_if_the_run_wrote_it(tmp_path: Path) -> None:
         score()
     file.write_text("1")
     assert score() == 1.0
+
+
+def test_a_pipe_in_the_files_place_is_no_reward_and_never_waited_for(tmp_path: Path) -> None:
+    file = tmp_path / "reward.json"
+    score = of_file(file)
+    os.mkfifo(file)
+    with pytest.raises(NoReward, match="not a regular file but a pipe"):
+        score()
 
 
 def test_the_reward_of_an_earlier_run_is_none(tmp_path: Path) -> None:
@@ -70,3 +79,8 @@ def test_a_command_scores_without_the_services_settings(monkeypatch: pytest.Monk
     assert of_command(shlex.join([sys.executable, "-S", "-c", code]))() == 0.0
     with pytest.raises(NoReward, match="ended with exit code 3"):
         of_command("echo 1; exit 3")()
+
+
+def test_a_command_that_prints_without_end_is_read_no_further() -> None:
+    with pytest.raises(NoReward, match="neither a number nor JSON"):
+        of_command("yes")()

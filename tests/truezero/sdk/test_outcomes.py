@@ -467,10 +467,11 @@ def test_a_folder_that_exists_keeps_its_mode_and_a_new_one_is_for_its_user_only(
 
 def test_files_that_are_no_outcome_are_found_and_drafts_are_not(tmp_path: Path) -> None:
     keep(tmp_path, outcome())
-    for number, text in enumerate((b"", b"[]", b'{"service": "x"}', b"\xff\xff")):
+    for number, text in enumerate((b"", b"[]", b'{"service": "x"}', b"\xff\xff", b"[" * 10**5)):
         (tmp_path / f"{number}.json").write_bytes(text)
+    os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / ".r.1234.abcd").write_bytes(b"{")
-    assert [kept is None for _, kept in kept_in(tmp_path)] == [True] * 4 + [False]
+    assert [kept is None for _, kept in kept_in(tmp_path)] == [True] * 6 + [False]
 
 
 def test_a_name_and_password_in_the_services_address_are_not_kept() -> None:

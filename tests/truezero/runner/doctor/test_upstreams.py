@@ -57,6 +57,27 @@ def test_a_model_that_is_not_there_and_what_was_perhaps_meant(client: Client) ->
     assert "did you mean" not in found["openai/gpt-9"].told
 
 
+def _brackets(count: int) -> answers.Answer:
+    return answers.Answer(headers=answers.JSON, body=(b"[" * count,))
+
+
+def test_a_list_of_models_that_is_none_is_as_one_without_models(
+    client: Client, service: Service
+) -> None:
+    service.provider.plays(lambda _request: _brackets(100_000))
+    found = look(client, OPENAI)["openai key"]
+    assert (found.health, found.told) == ("ok", "the key is valid")
+
+
+def test_a_list_of_models_without_an_end_is_not_read(
+    client: Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("truezero.foreign.MOST_OF_ANSWER", 2**20)
+    service.provider.plays(lambda _request: _brackets(2**21))
+    found = look(client, OPENAI)["openai key"]
+    assert (found.health, found.told) == ("failed", "the answer is larger than 1 MiB")
+
+
 def test_a_model_by_its_alias(client: Client) -> None:
     found = look(client, OPENAI, Wanted(models=(("openai", "an-alias"),)))
     assert found["openai/an-alias"].health == "ok"
