@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes import answers
-from tests.fakes.provider import closed_port
+from tests.fakes.provider import Answer, closed_port
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.runner.doctor.looking import OPENAI, lists, look
 from truezero import Client
@@ -57,8 +57,8 @@ def test_a_model_that_is_not_there_and_what_was_perhaps_meant(client: Client) ->
     assert "did you mean" not in found["openai/gpt-9"].told
 
 
-def _brackets(count: int) -> answers.Answer:
-    return answers.Answer(headers=answers.JSON, body=(b"[" * count,))
+def _brackets(count: int) -> Answer:
+    return Answer(headers=answers.JSON, body=(b"[" * count,))
 
 
 def test_a_list_of_models_that_is_none_is_as_one_without_models(
