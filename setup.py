@@ -117,7 +117,6 @@ _HOT = tuple(
             "call",
             "context",
             "held_call",
-            "references",
             "relay",
         ),
         "features/metrics": ("metrics",),

@@ -13,7 +13,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from classifier.evidence import Evidence, Finding, Strength, unprompted
+from classifier.asking import Failure, as_slow, compare
+from classifier.evidence import BROKEN_FILTER, Evidence, Finding, Strength, unprompted
 from classifier.logical_calls import (
     CallState,
     LogicalCall,
@@ -38,12 +39,10 @@ from classifier.records import (
     Neighbours,
 )
 from classifier.references import (
-    WITHOUT_KEY,
+    UNASKABLE,
     WORDLESS,
-    NotRun,
     ReferenceNeed,
     ReferenceSeries,
-    compare,
 )
 from classifier.verdicts import (
     NO_REFERENCE,
@@ -94,10 +93,11 @@ class AttributionContext:
     ``answered`` are the lanes that answered it, each with the spellings of the model's name that
     it was called by, ``first_lane`` the first of them, with tools where any call has some;
     ``first_key`` is the digest of the first key that was answered, ``selections`` the digests of
-    what its answered calls selected. ``spans`` are the calls' starts and ends by lane, each in
-    order. ``registered`` are the canonical registered models, ``names`` these and those that
-    answered for them, of which ``named`` says whether any call named one. ``series`` are the
-    references with the end of the call that each was asked beside, in order.
+    what its answered calls selected, ``answered_requests`` their requests'. ``spans`` are the
+    calls' starts and ends by lane, each in order. ``registered`` are the canonical registered
+    models, ``names`` these and those that answered for them, of which ``named`` says whether any
+    call named one. ``series`` are the references with the end of the call that each was asked
+    beside, in order.
     """
 
     upstream: str | None
@@ -111,6 +111,7 @@ class AttributionContext:
     selections: frozenset[str | None]
     spans: Mapping[Lane, tuple[Sequence[float], Sequence[float]]]
     neighbours: Mapping[str, Neighbours]
+    answered_requests: frozenset[str | None]
     references: Mapping[str, ReferenceSeries]
     series: Sequence[tuple[float, ReferenceSeries]]
 
@@ -139,6 +140,7 @@ class AttributionContext:
             selections=frozenset(x.selector_digest for x in answers),
             spans=_spans(exchanges),
             neighbours=rollout.neighbours,
+            answered_requests=frozenset(x.request_digest for x in answers),
             references=references,
             series=[(ended_at(x), references[x.id]) for x in exchanges if x.id in references],
         )
@@ -230,6 +232,10 @@ Predicate = Callable[[Exchange, AttributionContext], bool]
 
 def _ours(failed: Exchange, _: AttributionContext) -> bool:
     return failed.cause is not None and failed.cause.rule in _OURS
+
+
+def _by_a_broken_filter(failed: Exchange, _: AttributionContext) -> bool:
+    return failed.cause is not None and failed.cause.rule == BROKEN_FILTER
 
 
 def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
@@ -325,6 +331,7 @@ class Row(NamedTuple):
 
 # The first that holds; where none does, `_rest`.
 ALWAYS: tuple[Row, ...] = (
+    Row("broken_filter", _by_a_broken_filter, AttributedTo.PROVIDER),
     Row("own_resources", _ours, AttributedTo.PROXY),
     Row("outside_binding", lambda failed, its: its.outside(failed)),
     Row("model_ambiguous", lambda failed, _: bool(failed.model_ambiguous)),
@@ -374,7 +381,7 @@ def _attributed(
     near = corroborated(setting.near(failed))
     for row in table:
         if row.holds(failed, setting):
-            return Attributed(row.to, row.name, near)
+            return Attributed(row.to, row.name, row.name == "broken_filter" or near)
     return (asked and _by_reference(failed, setting, near)) or _rest(failed, near)
 
 
@@ -401,54 +408,76 @@ def _by_reference(
     series = setting.reference(failed)
     if failed.injected:
         return None
-    if series is None or series.not_run in WITHOUT_KEY:
-        return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, near)
-    result = compare(series, _subcategory(failed), silent=failed.timed_out)
-    if result is None:
-        return Attributed(AttributedTo.UNKNOWN, "pending")
-    if result is Comparison.FAILED_ALIKE or _told_to_wait(failed, series):
-        return _rest(failed, True)
-    if result is Comparison.OTHERWISE:
-        return Attributed(AttributedTo.UNKNOWN, "inconclusive")
-    if result is Comparison.ANSWERED and _limited(failed):
-        return _of_a_limit(failed, setting, near)
+    result = Comparison.NO_REFERENCE if series is None else compare(series, failure_of(failed))
+    match result:
+        case None:
+            return Attributed(AttributedTo.UNKNOWN, "pending")
+        case Comparison.NO_REFERENCE:
+            return None if near else Attributed(AttributedTo.AGENT, NO_REFERENCE, near)
+        case Comparison.FAILED_ALIKE:
+            return _rest(failed, True)
+        case Comparison.OTHERWISE:
+            return Attributed(AttributedTo.UNKNOWN, "inconclusive")
+        case Comparison.ANSWERED if series is not None and series.calls[0].answered:
+            limited = _of_a_limit(failed, setting, near, series)
+            if limited is not None:
+                return limited
     if result is Comparison.PARTLY or _struck_others(failed, setting):
         return Attributed(AttributedTo.PROVIDER, "partly")
     return Attributed(AttributedTo.AGENT, "request", False)
 
 
-def _of_a_limit(failed: Exchange, setting: AttributionContext, near: bool | None) -> Attributed:
+def failure_of(failed: Exchange) -> Failure:
+    """Return a failed call, or one that its agent gave up, as a series is compared with it."""
+    return Failure(
+        _subcategory(failed),
+        silent=failed.timed_out,
+        filtered=filtered(failed),
+        waited_s=failed.timing.duration_s,
+    )
+
+
+def _of_a_limit(
+    failed: Exchange, setting: AttributionContext, near: bool | None, series: ReferenceSeries
+) -> Attributed | None:
     """Attribute a limit, of which an answered question says nothing: it is a small one.
 
-    A limit of another way to the model (OpenRouter's ``:free``) is met by whoever chooses it.
+    One of another way to the model (OpenRouter's ``:free``) is met by whoever chooses it. None if
+    it is no limit that a small question passes and a large one does not.
     """
-    if _spelt_anew(failed, setting):
+    cause = failed.cause
+    if cause is None or cause.subcategory is not Subcategory.RATE_LIMIT:
+        quota = cause is not None and cause.subcategory is Subcategory.QUOTA
+        if cause is None or not quota or cause.reason not in _PERIODS:
+            return None
+    if _spelt_anew(failed, setting) or _named_otherwise(failed, series):
         return Attributed(AttributedTo.AGENT, "other_spelling", False)
     if _crowds(failed, setting):
         return Attributed(AttributedTo.AGENT, "crowded", False)
-    if failed.cause is not None and failed.cause.reason == USED_UP:
+    if cause.reason == USED_UP:
         return Attributed(AttributedTo.PROVIDER, USED_UP, near)
     return Attributed(AttributedTo.UNKNOWN, "inconclusive")
 
 
-def _limited(failed: Exchange) -> bool:
-    """Return True for a limit that a small question passes where a large one does not."""
-    cause = failed.cause
-    if cause is None or cause.subcategory is Subcategory.RATE_LIMIT:
-        return cause is not None
-    return cause.subcategory is Subcategory.QUOTA and cause.reason in _PERIODS
+def _named_otherwise(failed: Exchange, series: ReferenceSeries) -> bool:
+    """Return True if it asked for another name than the one that answered, but for a prefix."""
+    answered = series.calls[0].model or series.model
+    if failed.model is None or answered is None:
+        return False
+    return _unprefixed(failed.model) != _unprefixed(answered)
 
 
-def _told_to_wait(failed: Exchange, series: ReferenceSeries) -> bool:
-    """Return True if nothing was asked because of a limit's own stated wait, which is the proof."""
-    return series.not_run is NotRun.RETRY_AFTER and not series.calls and _limited(failed)
+def _unprefixed(name: str) -> str:
+    return name.rpartition("/")[2].casefold()
 
 
 def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if two other rollouts were struck at once.
+    """Return True if two other rollouts were struck at once, or this very request was answered.
 
     An agent repeats a trick in each rollout, and others are answered in between: no blip is that.
     """
+    if failed.request_digest is not None and failed.request_digest in setting.answered_requests:
+        return True
     near = setting.near(failed)
     return near.at_once >= 2 and not near.answered_between
 
@@ -467,10 +496,15 @@ def wanted(
 
 
 def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
-    """Return the first and the last failure that would take the reward away, and a spoilt end."""
+    """Return the first and the last failure that would take the reward away, and a spoilt end.
+
+    A content filter that ends a rollout is asked about whoever the agent is.
+    """
+    ended = facts.tail.failures[-1:] if not facts.tail.continued else ()
+    stopped = [x for x in ended if filtered(x)]
     if not facts.untrusted:
-        return []
-    ends = [x for x in (_aborted_last(facts), _wordless_last(facts)) if x is not None][:1]
+        return stopped
+    ends = [x for x in (_aborted_last(facts), _wordless_last(facts), _left_last(facts)) if x][:1]
     if not facts.failures:
         return ends
     attributed = attribute(facts, rows, asked=False)
@@ -478,7 +512,8 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     finding = find(kept)
     deciding = [x for x in facts.failures if x.id in finding.evidence]
     lost = _lost_last(kept) if finding.health is Health.HEALTHY else None
-    return [*deciding[:1], *deciding[1:][-1:], *ends, *([] if lost is None else [lost])]
+    asked = [*deciding[:1], *deciding[1:][-1:], *ends, *([] if lost is None else [lost]), *stopped]
+    return list({x.id: x for x in asked}.values())
 
 
 def _aborted_last(facts: Evidence) -> Exchange | None:
@@ -487,6 +522,15 @@ def _aborted_last(facts: Evidence) -> Exchange | None:
     if last is None or last.state is not CallState.ANSWERED or last.last.cause is not None:
         return None
     return last.last if is_abort(last.last.finish_reason) else None
+
+
+def _left_last(facts: Evidence) -> Exchange | None:
+    """Return the main lane's last call if the agent gave it up while nothing came."""
+    last = facts.main[-1] if facts.main else None
+    left = last is not None and last.last.ending is Ending.LEFT_BY_AGENT and not last.last.held
+    if last is None or not left or last.state is not CallState.UNANSWERED:
+        return None
+    return None if last.last.output_seen else last.last
 
 
 def _wordless_last(facts: Evidence) -> Exchange | None:
@@ -502,19 +546,23 @@ def _lost_last(facts: Evidence) -> Exchange | None:
     return tail.strongest[-1] if ended else None
 
 
-def _wordless_for_all(facts: Evidence) -> bool:
-    """Return True if the last call came without output, and a question of the proxy's did too.
+def _spoilt_for_all(facts: Evidence) -> bool:
+    """Return True if the last call came without output or was left, and a question fared no better.
 
     A question that was not asked, or that is no evidence for another reason, says nothing.
     """
-    last = _wordless_last(facts)
+    left = _left_last(facts)
+    last = left or _wordless_last(facts)
     series = None if last is None else facts.rollout.references.get(last.id)
-    if series is None or series.running:
+    if last is None or series is None or series.running:
         return False
+    waited_s = last.timing.duration_s or 0.0
     return any(
-        call.reason == WORDLESS if call.answered is None else not (call.answered or call.explained)
+        call.reason == WORDLESS if call.answered is None
+        else as_slow(call, waited_s) if left and call.answered
+        else not (call.answered or call.explained)
         for call in series.calls
-    )
+    )  # fmt: skip
 
 
 def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
@@ -538,8 +586,8 @@ def references_of(facts: Evidence) -> list[VerdictReference]:
 def _compared(series: ReferenceSeries, call: Exchange) -> Comparison | None:
     """Compare a failed call, or one that its engine aborted midway, with a series."""
     if call.cause is None and is_abort(call.finish_reason):
-        return compare(series, Subcategory.PROVIDER_ERROR, silent=True)
-    return compare(series, _subcategory(call), silent=call.timed_out)
+        return compare(series, Failure(Subcategory.PROVIDER_ERROR, silent=True))
+    return compare(series, failure_of(call))
 
 
 # --- weighing ---
@@ -594,7 +642,7 @@ def weigh(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> 
         weighed = AttributedFinding(finding=found, facts=kept)
     else:
         weighed = _of_the_agent(facts, kept, found, attributed, find)
-    if untrusted and weighed.finding.health is not Health.API_ERROR and _wordless_for_all(kept):
+    if untrusted and weighed.finding.health is not Health.API_ERROR and _spoilt_for_all(kept):
         weighed = replace(
             weighed,
             attributed_to=AttributedTo.UNKNOWN,
@@ -629,7 +677,7 @@ def _with_references(
             doubtful=True,
             pending=True,
         )
-    if weighed.attributed_to is None or all(x and x.not_run not in WITHOUT_KEY for x in known):
+    if weighed.attributed_to is None or all(x and x.not_run not in UNASKABLE for x in known):
         return weighed
     return replace(weighed, warnings=(*weighed.warnings, NO_REFERENCE))
 

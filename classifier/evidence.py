@@ -6,12 +6,13 @@ Evidence is a rollout's counted calls and the runner's outcome.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import accumulate
 from typing import NamedTuple
 
+from classifier.asking import Failure, compare
 from classifier.fingerprints import Lane
 from classifier.logical_calls import (
     CallState,
@@ -23,6 +24,7 @@ from classifier.logical_calls import (
     cut_short,
     ended_at,
     filter_as_answer,
+    filtered,
     has_content,
     has_output,
     proven_empty,
@@ -46,7 +48,17 @@ from classifier.records import (
     Outcome,
     RolloutRecord,
 )
-from classifier.verdicts import SEED, UNTRUSTED, Health, Policy, Proof, ProofSource, Subcategory
+from classifier.references import ReferenceSeries
+from classifier.verdicts import (
+    SEED,
+    UNTRUSTED,
+    Comparison,
+    Health,
+    Policy,
+    Proof,
+    ProofSource,
+    Subcategory,
+)
 
 # --- main lane ---
 #
@@ -352,6 +364,22 @@ def _without_words(exchanges: list[Exchange]) -> list[Exchange]:
     return judged
 
 
+BROKEN_FILTER = "reference.content_filter"
+"""The rule of the cause of a request that was filtered as the proxy's own question was."""
+
+
+def _as_filtered(exchange: Exchange, references: Mapping[str, ReferenceSeries]) -> Exchange:
+    """Return a filtered call as the provider's failure if its filter refuses plain questions."""
+    cause, series = exchange.cause, references.get(exchange.id)
+    if cause is None or series is None or not filtered(exchange):
+        return exchange
+    compared = compare(series, Failure(cause.subcategory, filtered=True))
+    if compared is not Comparison.FAILED_ALIKE:
+        return exchange
+    broken = replace(cause, subcategory=Subcategory.PROVIDER_ERROR, transient=True)
+    return replace(exchange, cause=replace(broken, rule=BROKEN_FILTER))
+
+
 def _unexplained(rejected: Exchange) -> Exchange:
     cause = rejected.cause
     return replace(rejected, cause=None if cause is None else replace(cause, reason=None))
@@ -455,6 +483,7 @@ class Evidence:
                 on_requests = (rollout.content_filter or policy.content_filter) == "answer"
                 exchanges = [filter_as_answer(x, on_requests=on_requests) for x in exchanges]
                 exchanges = _without_words(exchanges)
+                exchanges = [_as_filtered(x, rollout.references) for x in exchanges]
             calls = calls_of(exchanges, settled=rollout.outcome is not None)
             if any(x.kind is Kind.CONTINUATION for x in exchanges):
                 read = {x.id for call in calls for x in call.attempts}

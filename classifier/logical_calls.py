@@ -98,7 +98,7 @@ _ANSWERS_WITHOUT_CONTENT = REFUSALS | CUT_SHORT | _BOTCHED
 # A long turn of the provider's own tools, or of more tokens than it writes at once, is paused:
 # docs.claude.com/en/api/handling-stop-reasons, python-genai _interactions_continuation.py.
 _PAUSES = frozenset(("pause_turn", "requires_continuation"))
-_FILTERED = "content_filter"  # the reason of a filter's cause, and the finish reason of one
+FILTERED = "content_filter"  # the reason of a filter's cause, and the finish reason of one
 _CANCELLED = "cancelled"  # a background response that the agent took back
 
 
@@ -210,7 +210,7 @@ def refused(exchange: Exchange) -> bool:
 
 def filtered(exchange: Exchange) -> bool:
     """Return True if the call's error says that a content filter stopped it."""
-    return exchange.cause is not None and exchange.cause.reason == _FILTERED
+    return exchange.cause is not None and exchange.cause.reason == FILTERED
 
 
 def filter_as_answer(exchange: Exchange, *, on_requests: bool) -> Exchange:
@@ -223,7 +223,7 @@ def filter_as_answer(exchange: Exchange, *, on_requests: bool) -> Exchange:
     rejected = exchange.status is not None and exchange.status >= 400
     if not filtered(exchange) or (rejected and not on_requests):
         return exchange
-    return replace(exchange, cause=None, ending=Ending.COMPLETE, finish_reason=_FILTERED)
+    return replace(exchange, cause=None, ending=Ending.COMPLETE, finish_reason=FILTERED)
 
 
 def cut_short(exchange: Exchange) -> bool:

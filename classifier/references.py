@@ -1,6 +1,6 @@
 """Reference calls: the proxy's own plain questions, asked beside a failure to learn whose it was.
 
-docs/concepts/judging.md, "The reference call", says when they are asked and what they prove.
+`classifier.asking` says what is asked, when, and what the answers prove.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ class NotRun(StrEnum):
     INJECTED = "injected"  # the failure was injected by the runner
     MEDIA = "media"  # images, audio, video: there is no plain question
     TOO_DEAR = "too_dear"  # 16 tokens of the model cost over $0.01
-    WEBSOCKET_ONLY = "websocket_only"  # the lane was only ever answered over a WebSocket
+    WEBSOCKET_ONLY = "websocket_only"  # until 0.3: the lane was only answered over a WebSocket
+    NO_FORM = "no_form"  # its API, and what was answered beside it, have no plain question
     RETRY_AFTER = "retry_after"  # a wait that the provider stated still runs
     LIMIT = "limit"  # too many series, of the lane or of the service
     STOPPED = "stopped"  # the server stopped
@@ -34,7 +35,17 @@ class NotRun(StrEnum):
 
 
 WITHOUT_KEY = frozenset((NotRun.NO_KEY, NotRun.OFF))
-"""The reasons for which an operator runs no reference at all: the fall-back decides."""
+"""The reasons for which an operator runs no reference at all."""
+UNASKABLE = WITHOUT_KEY | {NotRun.NO_FORM, NotRun.WEBSOCKET_ONLY}
+"""The reasons for which other rollouts' calls decide: nobody could ask, whatever failed."""
+
+
+class AskedBy(StrEnum):
+    """The way in which a question was asked."""
+
+    OWN = "own"  # as the failed call was
+    USUAL = "usual"  # as others ask, none of whom asks as the failed call did
+    SHARED = "shared"  # as others ask, of whom some ask as the failed call did too
 
 
 @record
@@ -45,6 +56,7 @@ class ReferenceCall:
     a fallback, ended by a server that stopped, or `WORDLESS`. ``explained``: the question itself
     was refused, by an explained rejection, as a wrong endpoint or with 405. ``timed_out``: it ended
     in silence or a time-out. ``exchange_id`` is that of its exchange under ``_reference``.
+    ``model``: the name that it asked for, if that is not its series'.
     """
 
     exchange_id: str
@@ -56,14 +68,23 @@ class ReferenceCall:
     explained: bool = False
     timed_out: bool = False
     retry_after_s: float | None = None
+    asked_by: AskedBy = AskedBy.OWN
+    model: str | None = None
+
+    @property
+    def duration_s(self) -> float:
+        """How long it took."""
+        return self.ended_at - self.started_at
 
 
 @record
 class ReferenceSeries:
     """A series of at most three reference calls on one lane, which ends with the first that fails.
 
-    ``ended_at`` is None while it runs. ``not_run`` is why nothing was asked; with ``retry_after``,
-    ``calls`` are those of the earlier series that was told to wait, if there was one.
+    If none by the failed call's own way was answered, up to three by the usual way follow; ``way``
+    is a digest of both. ``ended_at`` is None while it runs. ``not_run`` is why nothing was asked;
+    with ``retry_after``, ``calls`` are those of the earlier series that was told to wait, if there
+    was one.
     """
 
     id: str
@@ -74,6 +95,7 @@ class ReferenceSeries:
     ended_at: float | None = None
     calls: tuple[ReferenceCall, ...] = ()
     not_run: NotRun | None = None
+    way: str | None = None
 
     @property
     def running(self) -> bool:
@@ -105,34 +127,3 @@ class ReferenceNeed:
     upstream: str
     model: str | None
     api: str
-
-
-def compare(
-    series: ReferenceSeries | None, subcategory: Subcategory | None, *, silent: bool
-) -> Comparison | None:
-    """Compare a failure with the series that was asked beside it; None while it has no end.
-
-    Arguments:
-        subcategory: of the failure; None for a call that its agent gave up.
-        silent: the failure was silence or a time-out; one of the reference's counts as alike
-            only then.
-    """
-    if series is None or series.running:
-        return None
-    if series.not_run in WITHOUT_KEY:
-        return Comparison.NO_REFERENCE
-    failed = [call for call in series.calls if call.answered is False]
-    answered = any(call.answered for call in series.calls)
-    if failed:
-        if not all(_alike(call, subcategory, silent=silent) for call in failed):
-            return Comparison.OTHERWISE
-        return Comparison.PARTLY if answered else Comparison.FAILED_ALIKE
-    if not answered or any(call.answered is None for call in series.calls):
-        return Comparison.OTHERWISE
-    return Comparison.ANSWERED
-
-
-def _alike(call: ReferenceCall, subcategory: Subcategory | None, *, silent: bool) -> bool:
-    if call.explained or (call.timed_out and not silent):
-        return False
-    return call.subcategory is subcategory or (silent and call.timed_out)

@@ -322,6 +322,11 @@ def _of(facts: Evidence, find: Callable[[Evidence], Finding]) -> RoleVerdict | N
     if not facts.calls:
         return None
     finding = find(facts)
+    stopped = [x for x in facts.tail.failures[-1:] if filtered(x)]
+    if finding.health is Health.HEALTHY and stopped:  # it has not judged
+        finding = Finding(
+            health=Health.API_ERROR, rule="interrupted", failures=stopped, evidence=ids(stopped)
+        )
     top = None
     if finding.health is Health.API_ERROR:
         top = dominant(finding.strongest or finding.failures)

@@ -20,6 +20,8 @@ from classifier.causes import Classify, classify, read_tables
 from classifier.records import Exchange
 from classifier.verdicts import Verdict
 from proxy.api.auth import ControlAuth, PortPolicy, Sessions
+from proxy.asking.asker import ReferenceAsker
+from proxy.asking.ways import Ways
 from proxy.capture.observer import CauseRules, SilenceLimits
 from proxy.clock import epoch_s
 from proxy.control.pricing import PriceTable
@@ -42,6 +44,8 @@ from proxy.relay.context import (
     RefusedRequests,
     RelayContext,
     UnattributedCalls,
+    WayNoted,
+    note_nothing,
 )
 from proxy.relay.hold import Hold
 from proxy.relay.relay import Relay
@@ -54,7 +58,6 @@ from proxy.routing.target import Addresses
 from proxy.routing.upstreams import asks_for_no_key
 from proxy.server import background
 from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_collection
-from proxy.server.references import ReferenceAsker
 from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
@@ -150,6 +153,7 @@ def relay_context(
     admits: Callable[[str], Awaitable[None]],
     classify: Classify = classify,
     on_failure: Callable[[Exchange], object] | None = None,
+    note_way: WayNoted = note_nothing,
 ) -> RelayContext:
     """Return what the relays work with; ``admits`` is used if registration is required."""
     signing = signers(environment, time.monotonic)
@@ -188,6 +192,7 @@ def relay_context(
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
         ),
         causes=cause_rules(settings, classify, on_failure),
+        note_way=note_way,
     )
 
 
@@ -323,6 +328,7 @@ class Application:
         )
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
+        ways = Ways()
         context = relay_context(
             settings,
             environment,
@@ -336,6 +342,7 @@ class Application:
             admits=self._admits,
             classify=only(each.classify for each in self._features) or classify,
             on_failure=self._failed,
+            note_way=ways.note,
         )
         self._closer = EndedRollouts(
             database.closings,
@@ -351,6 +358,7 @@ class Application:
             database.rollouts,
             worker=worker,
             agents=settings.policy.agents,
+            ways=ways,
             enabled=settings.reference_calls,
             cost=prices.of_question,
         )

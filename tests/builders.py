@@ -62,7 +62,7 @@ from classifier.records import (
     Usage,
     UsageSource,
 )
-from classifier.references import WORDLESS, NotRun, ReferenceCall, ReferenceSeries
+from classifier.references import WORDLESS, AskedBy, NotRun, ReferenceCall, ReferenceSeries
 from classifier.rules import references_wanted
 from classifier.verdicts import Policy, Subcategory
 
@@ -345,7 +345,10 @@ def limit_reached(
 
 
 def series(text: str, *, not_run: NotRun | None = None, running: bool = False) -> ReferenceSeries:
-    """A series: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, ``wordless``, a cause."""
+    """A series: ``ok``, ``none`` (no evidence), ``refused``, ``silent``, ``wordless``, a cause.
+
+    ``ok/2`` took two seconds. ``u:ok`` was asked by the usual way, ``s:ok`` by that beside others.
+    """
     calls = tuple(_reference_call(n, word) for n, word in enumerate(text.split()))
     ended = None if running else STARTED + 1
     return ReferenceSeries(
@@ -359,15 +362,21 @@ _ASKED: dict[str, dict[str, Any]] = {
     "none": {"answered": None},
     "wordless": {"answered": None, "reason": WORDLESS},
     "refused": {"subcategory": Subcategory.REJECTED_REQUEST, "explained": True},
+    "filtered": {"subcategory": Subcategory.REJECTED_REQUEST, "reason": "content_filter",
+                 "explained": True},
     "silent": {"subcategory": Subcategory.PROVIDER_ERROR, "timed_out": True},
-}
+}  # fmt: skip
+_BY = {"u": AskedBy.USUAL, "s": AskedBy.SHARED}
 
 
 def _reference_call(n: int, word: str) -> ReferenceCall:
+    by, _, word = word.rpartition(":")
+    word, _, took_s = word.partition("/")
     said = {"answered": False} | (_ASKED.get(word) or {"subcategory": Subcategory(word)})
     return ReferenceCall(
-        exchange_id=f"c{n}", started_at=STARTED + n, ended_at=STARTED + n + 0.5, **said
-    )
+        exchange_id=f"c{n}", started_at=STARTED + n, ended_at=STARTED + n + float(took_s or 0.5),
+        asked_by=_BY.get(by, AskedBy.OWN), **said,
+    )  # fmt: skip
 
 
 def asked(

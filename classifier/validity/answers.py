@@ -12,9 +12,9 @@ from enum import Enum
 from itertools import pairwise
 from operator import attrgetter
 
+from classifier.asking import Failure, compare
 from classifier.logical_calls import cut_short, cuts, has_content, is_abort, output_tokens
 from classifier.records import Exchange, Kind, Usage, UsageSource
-from classifier.references import compare
 from classifier.validity.measurement import CheckResult, Measurement, may_hide_cache, tally
 from classifier.verdicts import Comparison, Coverage, Level, Subcategory, plural
 
@@ -267,9 +267,8 @@ def _aborts_others(measured: Measurement, aborted: Sequence[Exchange]) -> bool:
     if not measured.facts.untrusted:
         return True
     references = measured.rollout.references
-    comparisons = {
-        compare(references.get(x.id), Subcategory.PROVIDER_ERROR, silent=True) for x in aborted
-    }
+    failed = Failure(Subcategory.PROVIDER_ERROR, silent=True)
+    comparisons = {compare(references.get(x.id), failed) for x in aborted}
     return bool(comparisons & {Comparison.FAILED_ALIKE, Comparison.PARTLY})
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from classifier.evidence import Evidence
-from classifier.logical_calls import CallState, output_tokens
+from classifier.logical_calls import CallState, filtered, output_tokens
 from classifier.records import WRONG_SHAPE, Exchange, ExecutionStatus, Kind, RolloutRecord
 from classifier.score_keys import reward_in
 from classifier.totals import output_total
@@ -64,7 +64,7 @@ def duplicate_identity(measured: Measurement) -> CheckResult | None:
 # A harness that cannot reach its judge mostly scores 0. A role has a small verdict of its own, by
 # the rules of ``docs/concepts/judging.md``, and its name says what it is for. Where a token is set
 # only the runner can use a role; what a judge is given comes from the agent, though, so that a
-# rejected request proves no failure.
+# rejected request proves no failure; one that was filtered has not judged.
 
 
 JUDGE_FAILED = "judge_failed"
@@ -77,10 +77,10 @@ _MOST_CALLS = 10
 _DOUBTFUL = (AttributedTo.AGENT, AttributedTo.UNKNOWN)
 
 
-def _level(role: str, verdict: RoleVerdict) -> Level:
+def _level(role: str, verdict: RoleVerdict, *, stopped: bool) -> Level:
     rejected = verdict.subcategory is Subcategory.REJECTED_REQUEST
     rejected = rejected and not (verdict.cause or "").endswith(f":{WRONG_SHAPE}")
-    if rejected or verdict.attributed_to in _DOUBTFUL:
+    if not stopped and (rejected or verdict.attributed_to in _DOUBTFUL):
         return Level.SUSPECT
     return Level.INVALID if _SCORING.search(role.casefold()) else Level.SUSPECT
 
@@ -95,7 +95,13 @@ def judge_failed(measured: Measurement) -> CheckResult | None:
     failed = {name: role for name, role in sorted(decided.items()) if role.health.unhealthy}
     if not failed:
         return CheckResult(coverage=coverage)
-    levels = {_level(name, role) for name, role in failed.items()}
+    filters = set[str]()  # of calls that a filter stopped; an untrusted agent can write for that
+    if not measured.facts.untrusted:
+        filters = {x.id for x in measured.rollout.exchanges if filtered(x)}
+    levels = {
+        _level(name, role, stopped=not filters.isdisjoint(role.evidence))
+        for name, role in failed.items()
+    }
     evidence = tuple(each for role in failed.values() for each in role.evidence)
     return CheckResult(
         coverage=coverage,

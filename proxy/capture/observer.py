@@ -35,6 +35,7 @@ from proxy.wire import dialect, jobs, routes, usage
 from proxy.wire.dialect import Headers, Payload, ResponseFacts, Totals, word
 from proxy.wire.framing import Unreadable
 from proxy.wire.provider_error import nothing_left, retry_after, stated_type
+from proxy.wire.request import Selected
 from proxy.wire.response import PayloadReader, ReadLimits, ReadResult, ResponseReader
 from proxy.wire.written_call import WrittenCall
 
@@ -525,6 +526,10 @@ class CallObserver:
         """Return the model that the request asks for, as far as the body came."""
         request = self._request
         return request.route.model or request.body.fields()[0]
+
+    def chosen(self) -> tuple[Selected, Selected]:
+        """Return what the request's head, and what its body chose beside the model."""
+        return self._request.selected, self._request.body.asked_with
 
     def start_over(self, at: float) -> None:
         """Take that the call begins now, at monotonic seconds: it has waited for its turn."""

@@ -29,7 +29,8 @@ from classifier.verdicts import UNTRUSTED, Subcategory
 from proxy.control.queries import Service
 from proxy.feature import modules
 from proxy.routing.keys import AGENT
-from proxy.store.tables import Row, as_json
+from proxy.store.references import series_of
+from proxy.store.tables import as_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,15 +222,6 @@ def _stopped(series: ReferenceSeries, since: float) -> ReferenceSeries:
     if ended_at is not None and ended_at <= since + ASKED_S:
         return series
     return replace(series, ended_at=since + ASKED_S, not_run=NotRun.STOPPED, calls=())
-
-
-def series_of(row: Row) -> ReferenceSeries:
-    """Return a series by its row of `reference_series`."""
-    named = {name: row[name] for name in ("id", "upstream", "model", "api", "started_at")}
-    return codec.decode_series(
-        {**named, "ended_at": row["ended_at"], "not_run": row["not_run"],
-         "calls": json.loads(row["calls"])}
-    )  # fmt: skip
 
 
 REFERENCES = EvidenceKind(

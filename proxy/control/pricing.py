@@ -20,7 +20,7 @@ from proxy.routing.upstreams import BUILT_IN, Upstream
 from proxy.store.schema import TIERS
 
 _SAMPLE = 1000  # input tokens of which rates are taken, below every tier
-_QUESTION = (32, 16)  # tokens of a reference call: input, output
+_QUESTION = 48  # input tokens of a reference call
 _NEXT = dict(zip((0, *TIERS), (*TIERS, float("inf")), strict=True))
 
 
@@ -132,9 +132,13 @@ class PriceTable:
         rates = _rates(url, model, day, above) if url and model else None
         return rates is None or rates.tier >= _NEXT[above]
 
-    def of_question(self, upstream: str, model: str) -> float | None:
-        """Return what a reference call of 16 tokens costs in US dollars; None without a price."""
-        return self.of_tokens(upstream, model, *_QUESTION)
+    def of_question(self, upstream: str, model: str, tokens: int) -> float | None:
+        """Return what a reference call costs in US dollars; None without a price.
+
+        Arguments:
+            tokens: the limit of its answer.
+        """
+        return self.of_tokens(upstream, model, _QUESTION, tokens)
 
     def of_tokens(self, upstream: str, model: str, inputs: int, outputs: int) -> float | None:
         """Return what so many tokens cost today in US dollars; None without a price."""

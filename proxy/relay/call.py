@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
-from classifier.records import AnswerState, Cause, Ending, Exchange, KeySource
+from classifier.records import Cause, Ending, Exchange, KeySource
 from classifier.verdicts import Subcategory
 from proxy.capture import usage_injection
 from proxy.capture.observer import CallObserver
@@ -135,8 +135,7 @@ class PlannedHead:
     the body, ``head`` and ``rest`` the same of the request as it is sent. ``before`` is None if the
     head cannot be sent unchanged with another length, so that the plan serves one call only.
     ``headers``: as they are sent. ``signer``: adds a credential to them. ``may_ask``: usage may
-    have to be asked for, as far as the head says. ``holds``: have such calls wait. ``answered``: a
-    model answered one.
+    have to be asked for, as far as the head says. ``holds``: have such calls wait.
     """
 
     line: _Line
@@ -153,7 +152,6 @@ class PlannedHead:
     key_source: KeySource | None
     origin: Origin
     holds: tuple[Hold, ...] = ()
-    answered: bool = False
 
 
 class RelayedCall(ResponseHandler):
@@ -740,11 +738,7 @@ class RelayedCall(ResponseHandler):
             self._observer.on_trailers(self.trailers)
         exchange = self._observer.finish(ending, self._clock())
         plan = self._plan
-        if not plan.answered and exchange.answer_state is AnswerState.READ:
-            plan.answered = True
-            self._context.answered_paths.note(exchange, plan.target, plan.headers)
-        elif exchange.cause is not None:
-            self._context.answered_paths.note_failed(exchange, plan.headers)
+        self._context.note_way(exchange, plan.target, plan.headers, *self._observer.chosen())
         if self._cause is not None:
             exchange = replace(exchange, cause=self._cause)
         if self._as_left is not None:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from classifier.records import UNATTRIBUTED, Ending, Exchange, Kind
+from classifier.records import UNATTRIBUTED, Ending, Exchange
 from classifier.verdicts import plural
 from proxy.capture.observer import TABLE_ONLY, CauseRules
 from proxy.capture.request import Conversations
@@ -25,8 +25,7 @@ from proxy.routing.errors import Refusal, RefusalCode
 from proxy.routing.keys import OperatorKeys
 from proxy.routing.target import Addresses, Target
 from proxy.routing.upstreams import Auth, Upstream
-from proxy.wire.questions import api_asked
-from proxy.wire.request import ANTHROPIC_VERSIONS
+from proxy.wire.request import Selected
 
 # --- refused and unattributed calls ------------------------------------------------------------
 
@@ -167,70 +166,6 @@ class LiveCalls:
         return not left
 
 
-# --- paths of answered calls -------------------------------------------------------------------
-
-
-_PATHS = 4096  # remembered, the newest
-_VERSION = b"anthropic-version"
-
-
-@dataclass(frozen=True, slots=True)
-class AnsweredPath:
-    """The path and the query of a call that a model answered, raw, and its API's version.
-
-    ``path`` is None if none is known. ``version``: its ``anthropic-version``.
-    """
-
-    path: bytes | None = None
-    query: bytes = b""
-    version: bytes | None = None
-
-
-class AnsweredPaths:
-    """Knows at which paths models answered: that is where they are asked again."""
-
-    __slots__ = ("_paths",)
-
-    def __init__(self) -> None:
-        self._paths: dict[tuple[str, str, str | None], AnsweredPath] = {}
-
-    def note(self, exchange: Exchange, target: Target, headers: http_headers.Pairs) -> None:
-        """Note an answered call, whose target and headers these are; no other than a plain one."""
-        api = api_asked(exchange.api)
-        plain = exchange.kind is Kind.INFERENCE and exchange.method == "POST"
-        if api is None or exchange.injected or not plain:
-            return
-        path = AnsweredPath(target.path, target.query, http_headers.first(headers, _VERSION))
-        for model in (exchange.model, None):
-            self._keep((exchange.upstream, api, model), path)
-
-    def _keep(self, key: tuple[str, str, str | None], path: AnsweredPath) -> None:
-        self._paths.pop(key, None)
-        if len(self._paths) >= _PATHS:
-            del self._paths[next(iter(self._paths))]
-        self._paths[key] = path
-
-    def note_failed(self, exchange: Exchange, headers: http_headers.Pairs) -> None:
-        """Note the version that a failed call used: its lane is asked by that.
-
-        One that no SDK of the provider's sends is the agent's own choice, and not noted.
-        """
-        version, api = http_headers.first(headers, _VERSION), api_asked(exchange.api)
-        if version not in ANTHROPIC_VERSIONS or api is None or exchange.model is None:
-            return
-        known = self.of(exchange.upstream, api, exchange.model) or AnsweredPath()
-        self._keep((exchange.upstream, api, exchange.model), replace(known, version=version))
-
-    def of(self, upstream: str, api: str, model: str) -> AnsweredPath | None:
-        """Return the path at which a model last answered; if it never did, any other's.
-
-        Arguments:
-            api: one that `api_asked` returned.
-        """
-        own = self._paths.get((upstream, api, model))
-        return self._paths.get((upstream, api, None)) if own is None else own
-
-
 # --- context -----------------------------------------------------------------------------------
 
 
@@ -260,6 +195,15 @@ class CallRecorder(Protocol):
     def record(self, exchange: Exchange, then: Callable[[], None]) -> None:
         """Do as `record_durably` does, and call ``then``, at the earliest on return."""
         ...
+
+
+# Notes the way in which a call asked, once it has ended: the call, its target and headers, and what
+# its head and its body chose. `proxy.asking.ways` has one.
+WayNoted = Callable[[Exchange, Target, http_headers.Pairs, Selected, Selected], None]
+
+
+def note_nothing(*_: object) -> None:
+    """Note no ways."""
 
 
 class Signer(Protocol):
@@ -315,7 +259,7 @@ class RelayContext:
     ``holds``: have calls wait before they are sent, in this order.
     ``live``: the calls in flight, and how many may be at once. ``refused``: counts and log lines
     about refused calls and calls that name no rollout. ``causes``: the rules that name the cause
-    of a failed call. ``answered_paths``: where reference calls are asked.
+    of a failed call. ``note_way``: takes the way of each call, for reference calls.
     """
 
     upstreams: Mapping[str, Upstream]
@@ -335,7 +279,7 @@ class RelayContext:
     live: LiveCalls = field(default_factory=LiveCalls)
     refused: RefusedRequests = field(default_factory=RefusedRequests)
     causes: CauseRules = TABLE_ONLY
-    answered_paths: AnsweredPaths = field(default_factory=AnsweredPaths)
+    note_way: WayNoted = note_nothing
 
 
 # --- failed requests: the call's ending, and the agent's answer --------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import json
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Subquery, delete, func, or_, select, update
+from sqlalchemy import Connection, delete, func, or_, select, update
 
-from classifier.records import RESERVED, Kind
+from classifier.asking import Use
+from classifier.codec import decode_series
+from classifier.records import Kind
+from classifier.references import ReferenceSeries
 from proxy.store.connections import Connections
 from proxy.store.deployment import STOPPED
 from proxy.store.tables import (
@@ -19,11 +23,13 @@ from proxy.store.tables import (
     rollouts,
 )
 
+_SERIES = ("id", "upstream", "model", "api", "started_at", "ended_at", "not_run", "way")
+
 LONGEST_S = 90.0
 """How long a series can last, in seconds; one that has not ended by then was killed."""
 
-_LOOKED_AT = 2000  # calls among which the last answered one of a lane is looked for
-_DAY_S = 86_400.0
+AGENT = "agent"  # the role
+_OTHERS = 16  # rollouts of a batch, the last registered, whose calls are looked at
 
 
 class ReferenceLane(NamedTuple):
@@ -33,21 +39,6 @@ class ReferenceLane(NamedTuple):
     model: str
 
 
-class AnsweredCall(NamedTuple):
-    """The last answered call to a lane: its rollout, the model as it was named, API and method.
-
-    ``streamed``: its answer came in parts. ``answered_as``: names under which the model answered
-    lately.
-    """
-
-    rollout_id: str
-    model: str
-    api: str
-    method: str
-    streamed: bool | None = None
-    answered_as: tuple[str, ...] = ()
-
-
 class References:
     """Reads and writes the tables `reference_series` and `reference_failures`."""
 
@@ -55,11 +46,23 @@ class References:
         self._connections = connections
 
     def begin(
-        self, series_id: str, lane: ReferenceLane, *, api: str, worker: str, at: float
+        self,
+        series_id: str,
+        lane: ReferenceLane,
+        *,
+        api: str,
+        worker: str,
+        at: float,
+        way: str | None = None,
     ) -> None:
-        """Store a series as it starts, for others to see; ``at`` in epoch seconds."""
+        """Store a series as it starts, for others to see.
+
+        Arguments:
+            at: epoch seconds.
+            way: a digest of how it asks; None in the plain form.
+        """
         row = {"id": series_id, "upstream": lane.upstream, "model": lane.model, "api": api,
-               "worker": worker, "started_at": at}  # fmt: skip
+               "worker": worker, "started_at": at, "way": way}  # fmt: skip
         with self._connections.writing() as connection:
             add(connection, reference_series, row)
 
@@ -91,7 +94,7 @@ class References:
         with self._connections.reading() as connection:
             return connection.execute(query).mappings().one_or_none()
 
-    def recent(self, lane: ReferenceLane, *, since: float) -> list[Row]:
+    def recent(self, lane: ReferenceLane, *, since: float) -> list[ReferenceSeries]:
         """List the series of a lane that started since then (epoch seconds), the newest first."""
         query = (
             select(reference_series)
@@ -101,7 +104,7 @@ class References:
             .order_by(reference_series.c.started_at.desc(), reference_series.c.id.desc())
         )
         with self._connections.reading() as connection:
-            return list(connection.execute(query).mappings())
+            return [series_of(row) for row in connection.execute(query).mappings()]
 
     def started(self, *, since: float) -> int:
         """Count the series of all lanes that started since then (epoch seconds) and were run."""
@@ -126,66 +129,36 @@ class References:
         with self._connections.reading() as connection:
             return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
 
-    def last_answered(
-        self,
-        upstream: str,
-        models: Collection[str],
-        *,
-        now: float,
-        batch: str | None = None,
-        named: str | None = None,
-    ) -> AnsweredCall | None:
-        """Return the last answered call to an upstream by a rollout registered for these models.
+    def uses(self, upstream: str, rollout_id: str, *, batch: str | None) -> list[Use]:
+        """List how agents called an upstream, in a rollout and in the last others of its batch.
 
-        Arguments:
-            models: registered names; none takes rollouts registered for none.
-            now: epoch seconds; at most 2,000 calls of the day before are looked at.
-            batch: takes this batch's rollouts only.
-            named: takes calls only that asked for the model by this name.
+        A rollout's own come first, then those of the last registered; of each rollout the latest.
         """
-        last = _last_calls(now)
-        columns = (last.c.rollout_id, last.c.model, last.c.api, last.c.method, last.c.streamed)
-        query = (
-            select(*columns)
-            .join(rollouts, rollouts.c.id == last.c.rollout_id)
-            .where(*_answered(last, upstream, models, batch))
-            .order_by(last.c.started_at.desc())
-            .limit(1)
+        others = (
+            select(rollouts.c.id)
+            .where(rollouts.c.batch == batch if batch is not None else rollouts.c.batch.is_(None))
+            .where(rollouts.c.id != rollout_id)
+            .order_by(rollouts.c.created_at.desc(), rollouts.c.id.desc())
+            .limit(_OTHERS)
         )
-        if named is not None:
-            query = query.where(last.c.model == named)
-        with self._connections.reading() as connection:
-            row = connection.execute(query).one_or_none()
-            if row is None:
-                return None
-            names = (
-                select(last.c.answered_model)
-                .distinct()
-                .where(last.c.upstream == upstream, last.c.model == row.model)
-                .where(last.c.subcategory.is_(None), last.c.answered_model.is_not(None))
-                .where(last.c.fallback.is_not(True), last.c.rollout_id.not_in(RESERVED))
-            )
-            known = tuple(sorted(connection.execute(names).scalars()))
-            return AnsweredCall(*row, answered_as=known)
-
-    def answered_names(
-        self, upstream: str, models: Collection[str], *, now: float, batch: str | None = None
-    ) -> list[str]:
-        """List the names by which such calls asked for a model, the last answered first.
-
-        Arguments:
-            models: as of `last_answered`, and the others too.
-        """
-        last = _last_calls(now)
+        x = exchanges.c
+        itself = x.subcategory.is_(None) & x.status.between(200, 299) & x.fallback.is_not(True)
+        by = (x.rollout_id, x.model, x.api, x.streamed, itself, x.answered_model)
         query = (
-            select(last.c.model)
-            .join(rollouts, rollouts.c.id == last.c.rollout_id)
-            .where(*_answered(last, upstream, models, batch))
-            .group_by(last.c.model)
-            .order_by(func.max(last.c.started_at).desc())
+            select(*by, func.max(x.started_at))
+            .where(x.upstream == upstream, x.kind == Kind.INFERENCE.value, x.role == AGENT)
+            .where(x.injected.is_(False), x.model_ambiguous.is_not(True))
+            .group_by(*by)
         )
         with self._connections.reading() as connection:
-            return list(connection.execute(query).scalars())
+            ids = [rollout_id, *connection.execute(others).scalars()]
+            rows = connection.execute(query.where(x.rollout_id.in_(ids))).all()
+        place = {each: -at for at, each in enumerate(ids)}
+        latest = sorted(rows, key=lambda row: (place[row[0]], row[6]), reverse=True)
+        return [
+            Use(rollout, model, api, streamed, bool(answered), named if answered else None)
+            for rollout, model, api, streamed, answered, named, _ in latest
+        ]
 
     def newest(self, *, since: float, limit: int) -> list[Row]:
         """List series that started since then (epoch seconds), the newest first."""
@@ -199,35 +172,10 @@ class References:
             return list(connection.execute(query).mappings())
 
 
-def _last_calls(now: float) -> Subquery:
-    """Select the calls among which an answered one of a lane is looked for."""
-    return (
-        select(exchanges)
-        .where(exchanges.c.started_at.between(now - _DAY_S, now))
-        .order_by(exchanges.c.started_at.desc())
-        .limit(_LOOKED_AT)
-        .subquery()
-    )
-
-
-def _answered(
-    last: Subquery, upstream: str, models: Collection[str], batch: str | None
-) -> list[ColumnElement[bool]]:
-    """Select answered calls to an upstream, and rollouts by what they are registered for."""
-    registered = rollouts.c.model.in_(models) if models else rollouts.c.model.is_(None)
-    return [
-        registered,
-        *([] if batch is None else [rollouts.c.batch == batch]),
-        last.c.upstream == upstream,
-        last.c.kind == Kind.INFERENCE.value,
-        last.c.subcategory.is_(None),
-        last.c.status.between(200, 299),
-        last.c.injected.is_(False),
-        last.c.model.is_not(None),
-        last.c.model_ambiguous.is_not(True),
-        last.c.fallback.is_not(True),
-        last.c.rollout_id.not_in(RESERVED),
-    ]
+def series_of(row: Row) -> ReferenceSeries:
+    """Return a series by its row."""
+    named = {name: row[name] for name in _SERIES}
+    return decode_series({**named, "calls": json.loads(row["calls"])})
 
 
 def delete_series(connection: Connection, before: float) -> None:

@@ -344,6 +344,7 @@ reference_series = Table(
     Column("ended_at", Float),
     Column("calls", Text, nullable=False, server_default="[]"),  # JSON, in order
     Column("not_run", text_of(16)),  # why no question was asked, or none counts
+    Column("way", text_of(16)),  # a digest of how it asked; null in the plain form
     Index("reference_series_lane", "upstream", "model", "started_at"),
     Index("reference_series_started", "started_at"),
     sqlite_with_rowid=False,

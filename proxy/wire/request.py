@@ -41,7 +41,12 @@ _USUAL = {b"anthropic-version": ANTHROPIC_VERSIONS}
 _QUERY = "api-version"  # learn.microsoft.com/azure/ai-foundry/openai/reference
 # platform.openai.com/docs/api-reference/chat/create (service_tier), openrouter.ai/docs
 # (provider, models, route), docs.aws.amazon.com/bedrock (anthropic_beta in the body).
-_FIELDS = frozenset(("service_tier", "provider", "models", "route", "anthropic_beta"))
+# docs.claude.com/en/docs/build-with-claude/fast-mode (speed) and data-residency (inference_geo).
+_FIELDS = frozenset((
+    "service_tier", "provider", "models", "route", "anthropic_beta", "speed", "inference_geo",
+))  # fmt: skip
+# How much is reasoned: what a question has in common with a call beside what it chooses.
+_ALSO_ASKED = frozenset(("reasoning_effort", "reasoning"))
 
 MODEL = b'"model"'
 ESCAPE = b"\\u006"
@@ -101,6 +106,21 @@ def in_body(payload: Payload) -> Selected:
     )
 
 
+def asked_with(payload: Payload) -> Selected:
+    """Return what of a JSON request body a question of the proxy's own repeats.
+
+    Without other models to fall back on, and of what is reasoned the effort alone.
+    """
+    chosen = [(name, value) for name, value in in_body(payload) if name != "models"]
+    effort = payload.get("reasoning_effort")
+    if isinstance(effort, str):
+        chosen.append(("reasoning_effort", _written(effort)))
+    effort = part(payload.get("reasoning")).get("effort")
+    if isinstance(effort, str):
+        chosen.append(("reasoning", _written({"effort": effort})))
+    return tuple(chosen)
+
+
 def _written(value: object) -> bytes:
     try:
         return libraries.sorted_dumps(value)
@@ -135,7 +155,7 @@ def writes_model_twice(body: bytes, payload: Payload) -> bool:
         return True
 
 
-UNUSUAL = _FIELDS | _SPELLINGS  # keys of a body that is to be looked at more closely
+UNUSUAL = _FIELDS | _SPELLINGS | _ALSO_ASKED  # keys of a body that is to be looked at more closely
 
 
 # --- model, stream and tools -------------------------------------------------------------------
@@ -168,7 +188,7 @@ class RequestReader:
     """
 
     __slots__ = ("_discarded", "_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
-                 "keys", "selected", "size")  # fmt: skip
+                 "asked_with", "keys", "selected", "size")  # fmt: skip
 
     def __init__(
         self, encodings: Sequence[bytes], limit: int, facts: BodyFacts | None = None
@@ -181,6 +201,7 @@ class RequestReader:
         self._discarded = False
         self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
+        self.asked_with: Selected = ()
         self.keys: tuple[str, ...] = ()  # of a JSON object, as it was parsed
         self.size = 0
 
@@ -272,6 +293,7 @@ class RequestReader:
         if escaped or not once or not UNUSUAL.isdisjoint(payload):
             self.ambiguous = writes_model_twice(body, payload)
             self.selected = in_body(payload)
+            self.asked_with = asked_with(payload)
         if self._facts is not None:
             try:
                 self._facts.take(payload, body)

@@ -10,8 +10,9 @@ import pytest
 from classifier.attribution import ALWAYS, UNTRUSTED_ROWS, Attributed, attribute
 from classifier.evidence import Evidence
 from classifier.records import USED_UP, Cause, Neighbours, RolloutRecord
-from classifier.references import NotRun
-from classifier.verdicts import EVIDENCE, AttributedTo, Policy, Subcategory
+from classifier.references import UNASKABLE, NotRun
+from classifier.rules import judge
+from classifier.verdicts import EVIDENCE, AttributedTo, Health, Policy, Subcategory
 from tests.builders import asked, calls, rollout, series
 
 AGENT, OPERATOR, PROVIDER = AttributedTo.AGENT, AttributedTo.OPERATOR, AttributedTo.PROVIDER
@@ -119,7 +120,7 @@ def test_no_answer_to_others_makes_a_registered_models_404_the_agents() -> None:
 
 def test_every_row_is_reached() -> None:
     reached = {row for _, _, *rows in ROWS for row in rows}
-    assert {row.name for row in ALWAYS} - {"own_resources"} <= reached
+    assert {row.name for row in ALWAYS} - {"own_resources", "broken_filter"} <= reached
     assert {row.name for row in UNTRUSTED_ROWS} - {"closed_on"} <= reached
     asked_about = {row for *_, row, _ in BY_REFERENCE}
     assert {"request", "partly", "inconclusive"} <= asked_about
@@ -182,7 +183,7 @@ def test_a_rate_limit_is_the_providers_that_says_that_nothing_was_left() -> None
 
 
 def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> None:
-    for not_run in (NotRun.NO_KEY, NotRun.OFF):
+    for not_run in UNASKABLE:
         alone = asked(rollout("200 503"), not_run=not_run)
         assert whose(alone, "untrusted").to is AGENT
         for near, to in (
@@ -195,7 +196,7 @@ def test_without_a_reference_two_others_that_failed_alike_are_the_proof() -> Non
 
 
 def test_what_could_not_be_asked_though_a_key_is_there_is_nobodys() -> None:
-    for not_run in set(NotRun) - {NotRun.NO_KEY, NotRun.OFF, NotRun.INJECTED}:
+    for not_run in set(NotRun) - UNASKABLE - {NotRun.INJECTED}:
         assert whose(asked(rollout("200 503"), not_run=not_run), "untrusted").to is UNKNOWN
 
 
@@ -214,11 +215,41 @@ def test_while_a_reference_is_asked_it_is_nobodys() -> None:
     assert (waiting.to, waiting.row) == (UNKNOWN, "pending")
 
 
-def test_a_limits_own_stated_wait_is_the_proof() -> None:
+def test_a_limits_own_stated_wait_is_no_proof() -> None:
     waiting = whose(asked(rollout("200 429~30"), not_run=NotRun.RETRY_AFTER), "untrusted")
-    assert (waiting.to, waiting.corroborated) == (PROVIDER, True)
+    assert (waiting.to, waiting.corroborated) == (UNKNOWN, None)
     burst = whose(asked(rollout(STARTS), not_run=NotRun.RETRY_AFTER), "untrusted")
     assert burst.to is AGENT
+
+
+def test_a_filter_that_refuses_plain_questions_is_the_providers_whoever_the_agent_is() -> None:
+    seen = rollout("200+tool 400+content_filter")
+    broken = replace(seen, references={"x1": series("filtered")})
+    for agents in ("trusted", "untrusted"):
+        found = whose(broken, agents)
+        assert (found.to, found.row, found.corroborated) == (PROVIDER, "broken_filter", True)
+        verdict = judge(replace(broken, agents=agents))
+        assert (verdict.health, verdict.scoreable) == (Health.API_ERROR, "no")
+        well = replace(seen, agents=agents, references={"x1": series("ok ok ok")})
+        assert judge(well).scoreable == "yes"
+
+
+def test_the_very_request_that_was_answered_before_is_struck_by_chance() -> None:
+    seen = asked(rollout("200 503"), "ok ok ok")
+    same = replace(seen, exchanges=tuple(replace(x, request_digest="d") for x in seen.exchanges))
+    assert whose(same, "untrusted").row == "partly"
+
+
+def test_a_limit_of_another_name_than_the_one_that_answers_is_its_agents() -> None:
+    seen = rollout("200@gpt-5:free 429@gpt-5:free", **BOUND)
+    found = whose(replace(seen, references={"x1": series("ok ok ok")}), "untrusted")
+    assert (found.to, found.row) == (AGENT, "other_spelling")
+
+
+def test_a_limit_of_a_tier_that_only_its_agent_asks_for_is_its_agents() -> None:
+    seen = rollout("200 429")
+    for words, to in (("rate_limit u:ok u:ok u:ok", AGENT), ("rate_limit s:ok", PROVIDER)):
+        assert whose(replace(seen, references={"x1": series(words)}), "untrusted").to is to, words
 
 
 @pytest.mark.parametrize("code", [1003, 1007, 1008, 1009])

@@ -7,50 +7,61 @@ have asked is in the database, so that workers and replicas share them and count
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
-from classifier.logical_calls import canonical, ended_at
+from classifier.asking import (
+    ALL_A_MINUTE,
+    LANE_A_MINUTE,
+    MINUTE_S,
+    AskedName,
+    Use,
+    a_minute,
+    answered_as,
+    due_at,
+    name_to_ask,
+    nearest_api,
+    told_to_wait,
+    usual_way,
+    usually_streams,
+)
+from classifier.logical_calls import FILTERED, canonical, ended_at, filtered
 from classifier.records import ABANDONED, WRONG_SHAPE, Attribution, Exchange, KeySource, Kind
-from classifier.references import NotRun, ReferenceCall
+from classifier.references import AskedBy, NotRun, ReferenceCall, ReferenceSeries
 from classifier.verdicts import UNTRUSTED, Subcategory
+from proxy.asking.questioner import TOO_DEAR_USD, AskedLane, Cost, Questioner
+from proxy.asking.questions import PLAIN, usual_path
+from proxy.asking.ways import Way, Ways
 from proxy.clock import epoch_s
 from proxy.relay.context import RelayContext
-from proxy.relay.references import AskedLane, Questioner
 from proxy.routing.errors import Refusal
 from proxy.routing.keys import AGENT
-from proxy.routing.upstreams import Auth, asks_for_no_key
+from proxy.routing.upstreams import Auth, Upstream, asks_for_no_key
 from proxy.store.errors import StoreError
 from proxy.store.references import LONGEST_S, ReferenceLane, References
 from proxy.store.rollouts import Rollouts
 from proxy.store.tables import Row, as_json
-from proxy.wire import routes
-from proxy.wire.questions import api_asked
 from proxy.wire.request import AGENTS
 
 log = logging.getLogger("truezero")
 
-_TOO_DEAR_USD: Final = 0.01
-_PATIENCE_S: Final = 5.0  # a wait that a provider states is waited for up to here
-
-_LANE_A_MINUTE: Final = 12
-_ALL_A_MINUTE: Final = 60
-_AT_ENDS: Final = 3  # one in so many of both is kept for failures whose outcome waits
-_MINUTE_S: Final = 60.0
+_PATIENCE_S: Final = 5.0  # a wait that a question was told is waited for up to here
+_ASKED_S: Final = 60.0  # within which a stated wait must be over: then a verdict is final
 _LOOK_S: Final = 1.0  # between two looks at what others asked, of one lane
-_FARTHEST_S: Final = 300.0  # between series that fail alike
-_AWAITED_S: Final = 5.0  # the same, where the answer to an outcome waits for one
 _HOUR_S: Final = 3600.0
 _NAME_MAX: Final = 200  # characters of a model's name
 _END_TRIES: Final = 10
 _POLL_S: Final = 0.1  # how often somebody who waits looks if a series has ended
+# How many times as dear a question is that chooses so: platform.openai.com/docs/pricing (priority),
+# docs.claude.com/en/docs/build-with-claude/fast-mode.
+_DEARER: Final = {("service_tier", b'"priority"'): 2.0, ("speed", b'"fast"'): 6.0}
 
 
-# The API of a model that was never answered, by where its provider expects the key. Paths of Azure
-# and Vertex name a deployment or a project: only an answered call tells them.
+# The API of an upstream's plain form, by where its provider expects the key. Paths of Azure and
+# Vertex name a deployment or a project: only a call tells them.
 _USUAL_API: Final[Mapping[Auth, str]] = {
     Auth.BEARER: "openai.chat",
     Auth.NONE: "openai.chat",
@@ -64,8 +75,7 @@ _USUAL_APIS_OF: Final[Mapping[str, str]] = {
 _ASKED_TOO_OFTEN: Final = Refusal(
     429,
     "too_many_references",
-    f"reference calls: at most {_LANE_A_MINUTE} series a minute to one model, "
-    f"{_ALL_A_MINUTE} in all",
+    f"reference calls: at most {LANE_A_MINUTE} series a minute to one model, {ALL_A_MINUTE} in all",
     ((b"retry-after", b"10"),),
 )
 
@@ -92,16 +102,22 @@ class _Registered(NamedTuple):
 class _Failure:
     """A failed call that waits for a series; ``at`` is its end, in epoch seconds.
 
-    ``wait_until``: until when its answer said to wait. ``awaited``: its rollout has ended, and the
-    answer to the outcome waits.
+    ``wait_until``: until when its answer said to wait; 0 if it did not. ``awaited``: its rollout
+    has ended, and the answer to the outcome waits.
     """
 
     rollout_id: str
     exchange_id: str
     at: float
     side_by_side: bool = False
-    wait_until: float | None = None
+    wait_until: float = 0.0
     awaited: bool = False
+
+    def shares(self, series: ReferenceSeries) -> bool:
+        """Return True if a series began or ran after this, and after the wait that it was told."""
+        if self.wait_until > series.started_at:
+            return False
+        return series.ended_at is None or self.at <= series.ended_at
 
 
 @dataclass(slots=True)
@@ -142,7 +158,8 @@ class ReferenceAsker:
         worker: this process's name in the table of workers.
         agents: how agents are trusted where a rollout's batch does not say.
         enabled: False stores that nothing is asked.
-        cost: returns what a question to a model costs in US dollars; None is unknown.
+        ways: knows how rollouts asked.
+        cost: returns what a question of so many tokens costs in US dollars; None is unknown.
         sleep: waits so many seconds.
     """
 
@@ -154,8 +171,9 @@ class ReferenceAsker:
         *,
         worker: str,
         agents: str,
+        ways: Ways,
         enabled: bool = True,
-        cost: Callable[[str, str], float | None] = lambda _upstream, _model: None,
+        cost: Cost = lambda _upstream, _model, _tokens: None,
         sleep: Callable[[float], Any] = asyncio.sleep,
         wall: Callable[[], float] = epoch_s,
     ) -> None:
@@ -168,10 +186,11 @@ class ReferenceAsker:
         self._cost = cost
         self._sleep = sleep
         self._wall = wall
-        self._questioner = Questioner(context)
+        self._ways = ways
+        self._questioner = Questioner(context, cost=cost)
         self._incoming: dict[str, Exchange] = {}
         self._sorting: asyncio.Task[None] | None = None
-        self._lanes: dict[tuple[str, str, str], _Waiting] = {}
+        self._lanes: dict[_Key, _Waiting] = {}
         self._closed = False
 
     async def aclose(self) -> None:
@@ -194,13 +213,13 @@ class ReferenceAsker:
             self._sorting = asyncio.create_task(self._sort())
 
     async def _sort(self) -> None:
-        """Put failures of untrusted agents to the lanes that are asked about them."""
+        """Put failures of untrusted agents, and filters, to the lanes that are asked about them."""
         try:
             while self._incoming:
                 came, self._incoming = self._incoming, {}
                 for exchange in came.values():
                     registered = await self._registered(exchange.rollout_id)
-                    if (registered.agents or self._agents) == UNTRUSTED:
+                    if self._untrusted(registered) or filtered(exchange):
                         await self._put(exchange, registered)
         except StoreError as error:
             log.warning("reference calls wait for the database: %s", error.kind)
@@ -209,6 +228,9 @@ class ReferenceAsker:
 
     async def _registered(self, rollout_id: str) -> _Registered:
         return _Registered.of(await asyncio.to_thread(self._rollouts.row, rollout_id))
+
+    def _untrusted(self, registered: _Registered) -> bool:
+        return (registered.agents or self._agents) == UNTRUSTED
 
     async def ask(self, failures: Sequence[Exchange], within_s: float) -> None:
         """Have failures asked about that have no series yet, and wait until it has ended.
@@ -251,7 +273,10 @@ class ReferenceAsker:
     async def _put(
         self, exchange: Exchange, registered: _Registered, *, awaited: bool = False
     ) -> None:
-        """Let a failure wait for its lane's next series, or store why there is none."""
+        """Let a failure wait for its lane's next series, or store why there is none.
+
+        One that is to wait for longer than a verdict does is left until its rollout has ended.
+        """
         lane, reason = await self._lane(exchange, registered)
         failure = _Failure(
             rollout_id=exchange.rollout_id,
@@ -259,15 +284,19 @@ class ReferenceAsker:
             at=ended_at(exchange),
             side_by_side=exchange.timed_out or exchange.cause is None,
             # What a limit says holds for the name that it was asked by.
-            wait_until=_wait_until(exchange) if exchange.model == lane.model else None,
+            wait_until=_wait_until(exchange) if exchange.model == lane.model else 0.0,
             awaited=awaited,
         )
         if reason is None:
             reason = await self._reason_against(lane, registered)
+        if reason is None and failure.wait_until > self._wall() + _ASKED_S:
+            if not awaited:
+                return
+            reason = NotRun.RETRY_AFTER
         if reason is not None:
             await self._share_reason(lane, reason, [failure])
             return
-        waiting = self._lanes.setdefault((lane.upstream, lane.model, lane.api), _Waiting(lane))
+        waiting = self._lanes.setdefault(_key(lane), _Waiting(lane))
         waiting.lane = lane
         waiting.add(failure)
         if waiting.task is None and not self._closed:
@@ -278,70 +307,71 @@ class ReferenceAsker:
     async def _lane(
         self, exchange: Exchange, registered: _Registered
     ) -> tuple[AskedLane, NotRun | None]:
-        """Return which lane a failure is asked about, and why it cannot be.
-
-        An agent's is the one of its registration: the name that was last answered for it, else
-        the registered one. Where none is registered, what its batch was last answered by stands
-        for it, and only then what the agent named. Of a registered model that is not found, the
-        registered name is asked for. Of a call that streamed, questions do where the last answered
-        call did: no agent chooses a way that nobody was answered by.
-        """
-        upstream, model, answered = exchange.upstream, exchange.model, None
-        if exchange.role == AGENT:
-            names = registered.models
-            spelled = await self._registered_name(exchange, registered)
-            answered = await asyncio.to_thread(
-                self._references.last_answered,
-                upstream,
-                names,
-                batch=None if names else registered.batch,
-                now=self._wall(),
-                named=spelled,
-            )
-            if spelled is not None:
-                model = spelled
-            elif answered is not None:
-                model = answered.model
-            elif names and model not in names:
-                model = names[0]
-        api = api_asked(exchange.api if answered is None else answered.api)
-        lane = AskedLane(
-            upstream=upstream,
-            model=model or "",
-            api=api or exchange.api,
-            answered_as=() if answered is None else answered.answered_as,
-            streamed=answered is not None and bool(answered.streamed and exchange.streamed),
+        """Return which lane a failure is asked about, in which ways, and why it cannot be."""
+        of_agent = exchange.role == AGENT
+        uses = await asyncio.to_thread(
+            self._references.uses, exchange.upstream, exchange.rollout_id, batch=registered.batch
         )
-        if answered is not None and answered.method == routes.WEBSOCKET:
-            return lane, NotRun.WEBSOCKET_ONLY
-        if api is None or model is None or not _is_asked(model):
-            return replace(lane, model=lane.model[:_NAME_MAX]), NotRun.FAILED_TO_RUN
-        return lane, None
-
-    async def _registered_name(self, exchange: Exchange, registered: _Registered) -> str | None:
-        """Return the name to ask for where a registered model is not found; None elsewhere.
-
-        That is the failed call's own if it is registered, else the equal one that is: as the batch
-        was answered by it under another spelling, or without the upstream's name before it.
-        """
-        model, cause = exchange.model, exchange.cause
-        if cause is None or cause.subcategory is not Subcategory.MODEL_NOT_FOUND:
-            return None
-        if model in registered.models:
-            return model
-        own = next((x for x in registered.models if canonical(x) == canonical(model)), None)
-        if own is None:
-            return None
-        known = await asyncio.to_thread(
-            self._references.answered_names,
-            exchange.upstream,
-            registered.models,
-            batch=registered.batch,
-            now=self._wall(),
+        name = AskedName(exchange.model)
+        if of_agent:
+            name = name_to_ask(exchange.model, registered.models, uses, upstream=exchange.upstream)
+        same = [x for x in uses if canonical(x.model) == canonical(name.model)]
+        way, usual = self._asked_ways(exchange, same, second=self._untrusted(registered))
+        asked = AskedLane(
+            upstream=exchange.upstream,
+            name=name,
+            way=way,
+            usual=usual,
+            answered_as=answered_as(name, uses),
         )
-        others = [x for x in known if x != model and canonical(x) == canonical(own)]
-        plain = own.removeprefix(f"{exchange.upstream}/")
-        return own if own in others else next(iter(others), plain)
+        if not asked.api or not name.model or not _is_asked(name.model):
+            return replace(asked, name=AskedName(asked.model[:_NAME_MAX])), NotRun.NO_FORM
+        return asked, None
+
+    def _asked_ways(
+        self, exchange: Exchange, uses: Sequence[Use], *, second: bool
+    ) -> tuple[Way | None, tuple[Way, AskedBy] | None]:
+        """Return the failed call's own way, and the usual one if that may be another.
+
+        Arguments:
+            uses: of its model.
+            second: the usual way is asked too.
+        """
+        upstream, own = self._context.upstreams.get(exchange.upstream), self._ways.of(exchange)
+        if upstream is None:
+            return None, None
+        own = _placed(own, upstream)
+        mine = [x for x in uses if x.rollout_id == exchange.rollout_id]
+        usual_api = _usual_api(upstream)
+        if own.api not in PLAIN:
+            api = nearest_api(own.api, uses, PLAIN) or usual_api
+            return None, None if api is None else (Way(api), AskedBy.USUAL)
+        if not second:
+            return own, None
+        known = {PLAIN.get(x.api) for x in mine if x.answered}
+        plain = Way(own.api if usual_api is None or own.api in known else usual_api)
+        streamed = own.streamed and usually_streams(exchange.rollout_id, uses)
+        found = usual_way(own.shape, plain, self._ways_of_others(exchange, upstream, uses))
+        if found is None and streamed != own.streamed:
+            found = own.shape, AskedBy.USUAL
+        if found is None:
+            return own, None
+        way, asked_by = found
+        return own, (replace(way, version=own.version, streamed=streamed), asked_by)
+
+    def _ways_of_others(
+        self, exchange: Exchange, upstream: Upstream, uses: Sequence[Use]
+    ) -> Counter[Way]:
+        """Count the ways of other rollouts by rollouts: as noted here or on record."""
+        others = {x.rollout_id: x.api for x in uses if x.rollout_id != exchange.rollout_id}
+        noted = self._ways.of_rollouts(upstream.name, exchange.model, others.keys())
+        ways = Counter(_placed(way, upstream) for way, of in noted.items() for _ in of)
+        known = {rollout for of in noted.values() for rollout in of}
+        ways.update(
+            Way(PLAIN[api]) for rollout, api in others.items()
+            if rollout not in known and api in PLAIN
+        )  # fmt: skip
+        return ways
 
     async def _reason_against(self, lane: AskedLane, registered: _Registered) -> NotRun | None:
         """Return why a lane is not asked; None if it is."""
@@ -354,25 +384,34 @@ class ReferenceAsker:
             known = registered.upstream == upstream.name or bool(lane.answered_as)
             if not (asks_for_no_key(upstream) and known):
                 return NotRun.NO_KEY
-        cost = await asyncio.to_thread(self._cost, lane.upstream, lane.model)
-        return NotRun.TOO_DEAR if cost is not None and cost > _TOO_DEAR_USD else None
+        tokens = self._questioner.tokens(lane)
+        cost = await asyncio.to_thread(self._cost, lane.upstream, lane.model, tokens)
+        if cost is None:
+            return None
+        dearer = max([_DEARER.get(x, 1.0) for x in (lane.way.fields if lane.way else ())] or [1.0])
+        return NotRun.TOO_DEAR if cost * dearer > TOO_DEAR_USD else None
 
     async def _share_reason(
-        self, lane: AskedLane, reason: NotRun, failures: Iterable[_Failure], calls: str = "[]"
+        self,
+        lane: AskedLane,
+        reason: NotRun,
+        failures: Iterable[_Failure],
+        calls: Iterable[ReferenceCall] = (),
     ) -> str:
         """Store why no question is asked, once a minute, lane and reason; returns the series."""
         now = self._wall()
         of_model = ReferenceLane(lane.upstream, lane.model)
-        rows = await asyncio.to_thread(self._references.recent, of_model, since=now - _MINUTE_S)
-        series_id = next((row["id"] for row in rows if row["not_run"] == reason), None)
+        known = await asyncio.to_thread(self._references.recent, of_model, since=now - MINUTE_S)
+        same = (x.id for x in known if x.not_run is reason and x.way == lane.digest)
+        series_id = next(same, None)
         if series_id is None:
             series_id = self._context.new_id()
             await self._begin(series_id, lane, now)
             await asyncio.to_thread(
-                self._references.end, series_id, at=now, calls=calls, not_run=reason.value
+                self._references.end, series_id, at=now, calls=encoded(calls), not_run=reason.value
             )
         await self._share(series_id, failures)
-        return str(series_id)
+        return series_id
 
     # --- a series that somebody asks for ------------------------------------------------------
 
@@ -386,35 +425,25 @@ class ReferenceAsker:
             StoreError: the database is unavailable.
         """
         registered = _Registered(None, None, upstream, (model,))
-        answered = await asyncio.to_thread(
-            self._references.last_answered, upstream, registered.models, now=self._wall()
-        )
-        api = self._usual_api(upstream) if answered is None else api_asked(answered.api)
-        lane = AskedLane(
-            upstream=upstream,
-            model=model[:_NAME_MAX],
-            api=api or "",
-            answered_as=() if answered is None else answered.answered_as,
-        )
-        reason = None if api and _is_asked(model) else NotRun.FAILED_TO_RUN
+        known = self._context.upstreams.get(upstream)
+        way = self._ways.last_used(upstream, model)
+        if way is None or way.api not in PLAIN:
+            api = None if known is None else _usual_api(known)
+            way = None if api is None else Way(api)
+        lane = AskedLane(upstream=upstream, name=AskedName(model[:_NAME_MAX]), way=way)
+        reason = None if way and _is_asked(model) else NotRun.FAILED_TO_RUN
         reason = reason or await self._reason_against(lane, registered)
         if reason is not None:
             return await self._share_reason(lane, reason, [])
         await self._require_turn(lane)
         return await self._run(_Waiting(lane))
 
-    def _usual_api(self, name: str) -> str | None:
-        upstream = self._context.upstreams.get(name)
-        if upstream is None:
-            return None
-        return _USUAL_APIS_OF.get(name) or _USUAL_API.get(upstream.auth)
-
     async def _require_turn(self, lane: AskedLane) -> None:
-        since = self._wall() - _MINUTE_S
+        since = self._wall() - MINUTE_S
         asked = ReferenceLane(lane.upstream, lane.model)
-        rows = await asyncio.to_thread(self._references.recent, asked, since=since)
+        series = await asyncio.to_thread(self._references.recent, asked, since=since)
         in_all = await asyncio.to_thread(self._references.started, since=since)
-        if len(_run_series(rows)) >= _LANE_A_MINUTE or in_all >= _ALL_A_MINUTE:
+        if len(_run_series(series)) >= LANE_A_MINUTE or in_all >= ALL_A_MINUTE:
             raise _ASKED_TOO_OFTEN
 
     # --- series of a lane --------------------------------------------------------------------
@@ -433,8 +462,7 @@ class ReferenceAsker:
         finally:
             waiting.task = None
             if not waiting.failures:
-                lane = waiting.lane
-                self._lanes.pop((lane.upstream, lane.model, lane.api), None)
+                self._lanes.pop(_key(waiting.lane), None)
 
     async def _step(self, waiting: _Waiting) -> float:
         """Share what others asked, or ask if it is time; returns the seconds to wait."""
@@ -443,41 +471,44 @@ class ReferenceAsker:
         if 0 <= now - waiting.looked_at < _LOOK_S:
             return _LOOK_S - (now - waiting.looked_at)
         waiting.looked_at = now
-        rows = await asyncio.to_thread(self._references.recent, lane, since=now - _HOUR_S)
-        await self._share_known(waiting, rows, now)
-        failures = list(waiting.failures.values())
-        if not failures:
+        known = await asyncio.to_thread(self._references.recent, lane, since=now - _HOUR_S)
+        await self._share_known(waiting, known, now)
+        if not waiting.failures:
             return 0.0
-        until = max([_asked_to_wait(rows), *(each.wait_until or 0.0 for each in failures)])
-        if until - now > _PATIENCE_S:
-            calls = next((row["calls"] for row in rows if row["not_run"] is None), "[]")
-            await self._share_reason(waiting.lane, NotRun.RETRY_AFTER, failures, calls)
-            waiting.drop(failures)
+        ready = [x for x in waiting.failures.values() if x.wait_until <= now]
+        if not ready:
+            return min(x.wait_until for x in waiting.failures.values()) - now
+        run = _run_series(known)
+        last = next((x for x in run if x.way == waiting.lane.digest and x.ended_at), None)
+        until = 0.0 if last is None else told_to_wait(last)
+        if last is not None and until - now > _PATIENCE_S:
+            await self._share_reason(waiting.lane, NotRun.RETRY_AFTER, ready, last.calls)
+            waiting.drop(ready)
             return 0.0
-        awaited = any(each.awaited for each in failures)
-        due = max(due_at(rows, now, awaited=awaited), until)
+        awaited = any(each.awaited for each in ready)
+        due = max(due_at(run, now, way=waiting.lane.digest, awaited=awaited), until)
         if due > now:
             return due - now
-        in_all = await asyncio.to_thread(self._references.started, since=now - _MINUTE_S)
-        if in_all >= _a_minute(_ALL_A_MINUTE, awaited=awaited):
+        in_all = await asyncio.to_thread(self._references.started, since=now - MINUTE_S)
+        if in_all >= a_minute(ALL_A_MINUTE, awaited=awaited):
             return _LOOK_S
-        await self._run(waiting)
+        await self._run(waiting, ready)
         return 0.0
 
-    async def _share_known(self, waiting: _Waiting, rows: Sequence[Row], now: float) -> None:
-        """Share the first series that began or ran after a failure, if there is one."""
-        for row in reversed(rows):
-            if not _counts(row, now):
+    async def _share_known(
+        self, waiting: _Waiting, known: Sequence[ReferenceSeries], now: float
+    ) -> None:
+        """Share the first series that asked alike and began or ran after a failure, if any did."""
+        for series in reversed(known):
+            if series.way != waiting.lane.digest or not _counts(series, now):
                 continue
-            ended = row["ended_at"]
-            fits = [x for x in waiting.failures.values() if ended is None or x.at <= ended]
-            await self._share(row["id"], fits)
+            fits = [x for x in waiting.failures.values() if x.shares(series)]
+            await self._share(series.id, fits)
             waiting.drop(fits)
 
-    async def _run(self, waiting: _Waiting) -> str:
+    async def _run(self, waiting: _Waiting, first: Sequence[_Failure] = ()) -> str:
         """Ask one series, which the failures share that end before it does; returns its id."""
         lane, series_id = waiting.lane, self._context.new_id()
-        first = list(waiting.failures.values())
         side_by_side = any(each.side_by_side for each in first)
         calls: list[ReferenceCall] = []
         reason: NotRun | None = NotRun.STOPPED
@@ -496,7 +527,7 @@ class ReferenceAsker:
             at = self._wall()
             end = self._end(series_id, at, calls, reason)
             await asyncio.shield(asyncio.ensure_future(end))
-        during = [each for each in waiting.failures.values() if each.at <= at]
+        during = [x for x in waiting.failures.values() if x.at <= at and x.wait_until <= at]
         await self._share(series_id, during)
         waiting.drop(during)
         return series_id
@@ -504,7 +535,7 @@ class ReferenceAsker:
     async def _begin(self, series_id: str, lane: AskedLane, at: float) -> None:
         await asyncio.to_thread(
             self._references.begin, series_id, ReferenceLane(lane.upstream, lane.model),
-            api=lane.api, worker=self._worker, at=at,
+            api=lane.api, worker=self._worker, at=at, way=lane.digest,
         )  # fmt: skip
 
     async def _end(
@@ -529,6 +560,24 @@ class ReferenceAsker:
             await asyncio.to_thread(self._references.share, series_id, pairs)
 
 
+_Key = tuple[str, str, str, str | None]
+
+
+def _key(lane: AskedLane) -> _Key:
+    return lane.upstream, lane.model, lane.api, lane.digest
+
+
+def _usual_api(upstream: Upstream) -> str | None:
+    return _USUAL_APIS_OF.get(upstream.name) or _USUAL_API.get(upstream.auth)
+
+
+def _placed(way: Way, upstream: Upstream) -> Way:
+    """Return a way with a path only if that is not where its provider has the API."""
+    if way.api in PLAIN and way.path == usual_path(PLAIN[way.api], upstream.base_path):
+        return replace(way, path=None)
+    return way
+
+
 def _is_asked(model: str) -> bool:
     """Return True if a model of this name may be asked: a hosted agent answers no question."""
     return len(model) <= _NAME_MAX and not model.startswith(AGENTS)
@@ -549,71 +598,28 @@ def may_need_one(exchange: Exchange) -> bool:
     if cause is None:
         return exchange.ending in ABANDONED and not exchange.output_seen
     rejected = cause.subcategory is Subcategory.REJECTED_REQUEST
-    return not rejected or cause.reason in (None, WRONG_SHAPE)
+    return not rejected or cause.reason in (None, WRONG_SHAPE, FILTERED)
 
 
-def _wait_until(exchange: Exchange) -> float | None:
-    """Return until when a limit said to wait, in epoch seconds; an outage's word is no proof."""
+def _wait_until(exchange: Exchange) -> float:
+    """Return until when a limit said to wait, in epoch seconds; 0: an outage's word is no proof."""
     cause = exchange.cause
     limited = cause is not None and cause.subcategory in (Subcategory.RATE_LIMIT, Subcategory.QUOTA)
     if cause is None or not limited or cause.retry_after_s is None:
-        return None
+        return 0.0
     return ended_at(exchange) + cause.retry_after_s
 
 
-def _counts(row: Row, now: float) -> bool:
+def _counts(series: ReferenceSeries, now: float) -> bool:
     """Return True if a stored series counts, or still may: it was not stopped or killed."""
-    if row["not_run"] in (NotRun.STOPPED, NotRun.RETRY_AFTER):
+    if series.not_run in (NotRun.STOPPED, NotRun.RETRY_AFTER):
         return False
-    return row["ended_at"] is not None or now - row["started_at"] < LONGEST_S
+    return series.ended_at is not None or now - series.started_at < LONGEST_S
 
 
-def _asked_to_wait(rows: Sequence[Row]) -> float:
-    """Return until when the last series was told to wait, in epoch seconds; 0 if it was not."""
-    last = next((row for row in rows if row["not_run"] is None and row["ended_at"]), None)
-    calls = json.loads(last["calls"]) if last is not None else []
-    waits = [c["ended_at"] + c["retry_after_s"] for c in calls if c.get("retry_after_s")]
-    return max(waits, default=0.0)
-
-
-def due_at(rows: Sequence[Row], now: float, *, awaited: bool = False) -> float:
-    """Return from when on a lane may be asked again, in epoch seconds.
-
-    At most twelve series a minute, eight where nobody waits: an agent that fails and is answered by
-    turns cannot use up what its last failure needs. While they fail alike, the distance of two
-    doubles from a second up to five minutes.
-
-    Arguments:
-        rows: the lane's series, the newest first.
-        awaited: somebody waits, so that series that fail alike are at most five seconds apart.
-    """
-    run = _run_series(rows)
-    due, most = 0.0, _a_minute(_LANE_A_MINUTE, awaited=awaited)
-    if len(run) >= most and run[most - 1]["started_at"] > now - _MINUTE_S:
-        due = run[most - 1]["started_at"] + _MINUTE_S
-    ends = [_failed_as(row) for row in run]
-    alike = next((at for at, end in enumerate(ends) if end is None or end != ends[0]), len(ends))
-    if alike:
-        distance = min(2.0 ** (alike - 1), _AWAITED_S if awaited else _FARTHEST_S)
-        due = max(due, run[0]["started_at"] + distance)
-    return due
-
-
-def _a_minute(most: int, *, awaited: bool) -> int:
-    return most if awaited else most - most // _AT_ENDS
-
-
-def _run_series(rows: Sequence[Row]) -> list[Row]:
+def _run_series(known: Iterable[ReferenceSeries]) -> list[ReferenceSeries]:
     """Return the series in which something was asked."""
-    return [row for row in rows if row["not_run"] is None or row["not_run"] == NotRun.STOPPED]
-
-
-def _failed_as(row: Row) -> str | None:
-    """Return the subcategory that the last question of a series failed with; None elsewhere."""
-    calls = json.loads(row["calls"])
-    if not calls or calls[-1].get("answered") is not False:
-        return None
-    return str(calls[-1].get("subcategory"))
+    return [x for x in known if x.not_run is None or x.not_run is NotRun.STOPPED]
 
 
 def encoded(calls: Iterable[ReferenceCall]) -> str:

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
+from classifier.asking import AskedName
 from classifier.records import Attribution, Ending
 from classifier.references import REFERENCE, WORDLESS, ReferenceCall
 from classifier.verdicts import Subcategory
+from proxy.asking.questioner import AskedLane, Questioner, result_of
+from proxy.asking.ways import Way
 from proxy.outbound.transport import Http1Transport
-from proxy.relay.references import AskedLane, Questioner, result_of
 from tests.fakes import answers
 from tests.fakes.provider import (
     Answer,
@@ -28,7 +30,9 @@ from tests.fakes.provider import (
 )
 from tests.fakes.relaying import Book, make_context
 
-LANE = AskedLane(upstream="openai", model="gpt-5", api="openai.chat")
+CHAT = Way("openai.chat")
+LANE = AskedLane(upstream="openai", name=AskedName("gpt-5"), way=CHAT)
+STREAMED = replace(LANE, way=replace(CHAT, streamed=True))
 KEYS = {"openai": "sk-operator", "anthropic": "sk-ant-operator", "gemini": "operator-key"}
 
 
@@ -78,7 +82,7 @@ def test_three_plain_questions_are_asked_with_the_operators_key() -> None:
 def test_each_dialect_is_asked_at_its_own_path_and_read(
     upstream: str, api: str, model: str, path: str, key: str
 ) -> None:
-    lane = AskedLane(upstream=upstream, model=model, api=api)
+    lane = AskedLane(upstream=upstream, name=AskedName(model), way=Way(api))
     with Provider(answers.healthy) as provider:
         calls, _ = ask(provider.url, lane)
     assert results(calls) == [True, True, True]
@@ -88,13 +92,13 @@ def test_each_dialect_is_asked_at_its_own_path_and_read(
 
 def test_a_lane_that_streams_is_asked_for_streams() -> None:
     with Provider(answers.healthy) as provider:
-        calls, book = ask(provider.url, replace(LANE, streamed=True))
+        calls, book = ask(provider.url, STREAMED)
     assert results(calls) == [True, True, True]
     assert all(json.loads(each.body)["stream"] for each in provider.requests)
     assert {x.streamed for x in book.exchanges} == {True}
     begun = answers.streamed(b": ok\n\n").stopping_after(1, Cut())
     with Provider(begun) as provider:
-        (call,), _ = ask(provider.url, replace(LANE, streamed=True))
+        (call,), _ = ask(provider.url, STREAMED)
     assert (call.answered, call.subcategory) == (False, Subcategory.PROVIDER_ERROR)
 
 

@@ -1,18 +1,20 @@
 """Reference calls: the proxy's own plain questions to an upstream, with the operator's key.
 
 `Questioner` asks one series. Who asks, about which failures and how often, is
-`proxy.server.references`.
+`proxy.asking.asker`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from classifier.asking import AskedName
 from classifier.records import (
     WRONG_SHAPE,
     AnswerState,
@@ -21,20 +23,21 @@ from classifier.records import (
     Exchange,
     KeySource,
 )
-from classifier.references import REFERENCE, WORDLESS, ReferenceCall
+from classifier.references import REFERENCE, WORDLESS, AskedBy, ReferenceCall
 from classifier.verdicts import Subcategory
+from proxy.asking.questions import MORE_TOKENS, TOKENS, Question, question
+from proxy.asking.ways import Way
 from proxy.capture.observer import CallObserver
 from proxy.capture.request import Call
 from proxy.outbound import errors
 from proxy.outbound.connection import Exchanger, Origin, ResponseHandler
 from proxy.outbound.request import SerializedRequest, UpstreamRequest
 from proxy.outbound.transport import NoOrigin
-from proxy.relay.context import AnsweredPath, RelayContext, failed
+from proxy.relay.context import RelayContext, failed
 from proxy.routing import headers as dress
 from proxy.routing.errors import Refusal
 from proxy.routing.target import Target
 from proxy.routing.upstreams import Auth, Upstream
-from proxy.wire.questions import MORE_TOKENS, TOKENS, Question, question
 
 log = logging.getLogger("truezero")
 
@@ -42,6 +45,9 @@ ROLE: Final = "reference"
 """The role under which reference calls are recorded: no agent's, judge's or user's."""
 
 QUESTIONS: Final = 3
+TOO_DEAR_USD: Final = 0.01  # of one question
+Cost = Callable[[str, str, int], float | None]  # of an upstream, a model and tokens of output
+_Shape = tuple[str, str, str]  # upstream, model and API
 _APART_S: Final = 0.05
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 15.0
@@ -215,18 +221,37 @@ def _refused_itself(exchange: Exchange) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedLane:
-    """The subject of a series, and the way in which it is asked.
+    """The subject of a series, and the ways in which it is asked.
 
-    ``model``: the name as it is asked. ``api``: one that `proxy.wire.questions.api_asked` returned.
-    ``answered_as``: names under which the model answered before. ``streamed``: questions ask for
-    answers in parts.
+    ``way``: the failed call's own; None if it has no plain question. ``usual``: the way to ask by
+    where nothing was answered by that, and whose it is; None if its own is the usual one.
+    ``answered_as``: names under which the model answered before.
     """
 
     upstream: str
-    model: str
-    api: str
+    name: AskedName
+    way: Way | None
+    usual: tuple[Way, AskedBy] | None = None
     answered_as: tuple[str, ...] = ()
-    streamed: bool = False
+
+    @property
+    def model(self) -> str:
+        """The model's name as it is asked."""
+        return self.name.model or ""
+
+    @property
+    def api(self) -> str:
+        """The API that is asked first; empty if none is."""
+        way = self.way or (self.usual and self.usual[0])
+        return way.api if way else ""
+
+    @property
+    def digest(self) -> str | None:
+        """What tells the ways apart, for whoever shares a series; None for the plain form."""
+        if self.usual is None and self.way == Way(self.api):
+            return None
+        both = repr((self.way, self.usual, self.name.spelled))
+        return hashlib.blake2b(both.encode(), digest_size=8).hexdigest()
 
 
 class Questioner:
@@ -234,16 +259,26 @@ class Questioner:
 
     Arguments:
         random_number: of a question, up to twelve digits.
+        cost: returns what a question of so many tokens costs in US dollars; None is unknown.
     """
 
     def __init__(
         self,
         context: RelayContext,
         random_number: Callable[[], int] = lambda: random.randrange(10**12),  # noqa: S311
+        *,
+        cost: Cost = lambda _upstream, _model, _tokens: None,
     ) -> None:
         self._context = context
         self._random_number = random_number
-        self._large: set[tuple[str, str, str]] = set()  # lanes that refuse sixteen tokens
+        self._cost = cost
+        self._large: set[_Shape] = set()  # that refuse sixteen tokens
+        self._served: dict[_Shape, str] = {}  # by another spelling than the registered name
+
+    def tokens(self, lane: AskedLane) -> int:
+        """Return the limit of the answers that a lane is asked for."""
+        large = (lane.upstream, lane.model, lane.api) in self._large
+        return MORE_TOKENS if large else TOKENS
 
     async def holds_key(self, upstream: Upstream) -> bool:
         """Return True if the operator has a key or credentials for an upstream."""
@@ -254,55 +289,75 @@ class Questioner:
         return signer is not None and await signer.available()
 
     async def series(self, lane: AskedLane, *, side_by_side: bool) -> list[ReferenceCall]:
-        """Ask up to three questions; the first that is not answered ends the series."""
+        """Ask up to three questions; the first that is not answered ends the series.
+
+        If none was answered, as many by the usual way follow, where that is another one.
+        """
+        calls: list[ReferenceCall] = []
+        if lane.way is not None:
+            calls = await self._in_turn(lane, lane.way, AskedBy.OWN, side_by_side=side_by_side)
+        if lane.usual is not None and not any(call.answered for call in calls):
+            calls += await self._in_turn(lane, *lane.usual, side_by_side=side_by_side)
+        return calls
+
+    async def _in_turn(
+        self, lane: AskedLane, way: Way, asked_by: AskedBy, *, side_by_side: bool
+    ) -> list[ReferenceCall]:
         asked: list[asyncio.Task[ReferenceCall]] = []
         found: list[ReferenceCall] = []
         try:
             for number in range(QUESTIONS):
                 if number:
                     await asyncio.sleep(_APART_S)
-                asked.append(asyncio.create_task(self._ask(lane)))
+                asked.append(asyncio.create_task(self._ask(lane, way)))
                 if not side_by_side:
                     found.append(await asked[-1])
                     if not found[-1].answered:
-                        return found
+                        break
             if side_by_side:
                 for answer in asyncio.as_completed(asked):
                     found.append(await answer)
                     if not found[-1].answered:
                         break
-            return sorted(found, key=lambda call: call.started_at)
+            ordered = sorted(found, key=lambda call: call.started_at)
+            return [replace(call, asked_by=asked_by) for call in ordered]
         finally:
             for each in asked:
                 each.cancel()
             await asyncio.gather(*asked, return_exceptions=True)
 
-    async def _ask(self, lane: AskedLane) -> ReferenceCall:
-        """Ask one question; again with more tokens where so few are refused."""
-        shape = lane.upstream, lane.model, lane.api
-        large = shape in self._large  # another question may learn it while this one is asked
-        call = await self._ask_once(lane, large=large)
-        if call.explained and not large:
-            again = await self._ask_once(lane, large=True)
+    async def _ask(self, lane: AskedLane, way: Way) -> ReferenceCall:
+        """Ask one question; again with more tokens, or another spelling, if it is refused for that.
+
+        A model that is not found by the registered name is asked for by the name that answered.
+        """
+        shape = lane.upstream, lane.model, way.api
+        model, large = self._served.get(shape, lane.model), shape in self._large
+        call = await self._ask_once(lane, way, model, large=large)
+        spelled = lane.name.spelled
+        if spelled not in (None, model) and call.subcategory is Subcategory.MODEL_NOT_FOUND:
+            again = await self._ask_once(lane, way, spelled or model, large=large)
+            if again.subcategory is not Subcategory.MODEL_NOT_FOUND:
+                self._served[shape] = model = spelled or model
+            call = again
+        if call.explained and not large and self._affordable(lane.upstream, model):
+            again = await self._ask_once(lane, way, model, large=True)
             if not again.explained:
                 self._large.add(shape)
-                return again
-        return call
+                call = again
+        return call if model == lane.model else replace(call, model=model)
 
-    async def _ask_once(self, lane: AskedLane, *, large: bool) -> ReferenceCall:
+    async def _ask_once(
+        self, lane: AskedLane, way: Way, model: str, *, large: bool
+    ) -> ReferenceCall:
         context, upstream = self._context, self._context.upstreams[lane.upstream]
-        known = context.answered_paths.of(lane.upstream, lane.api, lane.model) or AnsweredPath()
         asked = question(
-            lane.api,
-            model=lane.model,
+            way,
+            model=model,
             number=self._random_number(),
             base_path=upstream.base_path,
-            path=known.path,
-            query=known.query,
-            version=known.version,
             tokens=MORE_TOKENS if large else TOKENS,
-            completion_limit=large and lane.api == "openai.chat",
-            streamed=lane.streamed,
+            completion_limit=large and way.api == "openai.chat",
         )
         target = Target(
             rollout_id=REFERENCE, upstream=upstream, role=ROLE, path=asked.path,
@@ -336,6 +391,10 @@ class Questioner:
             asking.end()
             raise
         return result_of(exchange, cached=asking.cached, answered_as=lane.answered_as)
+
+    def _affordable(self, upstream: str, model: str) -> bool:
+        cost = self._cost(upstream, model, MORE_TOKENS)
+        return cost is None or cost <= TOO_DEAR_USD
 
     async def _headers(self, upstream: Upstream, target: Target, asked: Question) -> dress.Pairs:
         context = self._context

@@ -1,11 +1,12 @@
-"""Questions of the proxy's own: the plainest request in each dialect that a model can answer.
+"""Questions of the proxy's own: the plainest request in each dialect, asked in the way of a call.
 
-A question holds nothing of an agent's. The number in it keeps caches from answering.
+A question holds none of an agent's words. The number that it begins with, and other words in each,
+keep caches from answering.
 """
 
 from __future__ import annotations
 
-import re
+import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +14,19 @@ from urllib.parse import quote
 
 import orjson
 
+from proxy.asking.ways import GEMINI, NAME, NOT_STREAMED, Way
+
 TOKENS = 16
 MORE_TOKENS = 512  # of models that refuse so few
 
-_TEXT = "Reply with the word ready."
+_TEXT = "{number} Never mind {words}. Reply with the word ready."
+# Three of them are in each question, against caches that know a text by its meaning.
+_WORDS = (
+    "copper", "harbours", "lanterns", "winter", "violins", "bridges", "pepper", "granite",
+    "saddles", "thunder", "orchards", "needles", "glaciers", "ribbons", "tobacco", "compasses",
+    "otters", "chimneys", "velvet", "ladders", "mustard", "pilgrims", "anchors", "beehives",
+    "marble", "kites", "rivers", "almonds", "tunnels", "feathers", "sundials", "walnuts",
+)  # fmt: skip
 _ANTHROPIC_VERSION = (b"anthropic-version", b"2023-06-01")  # docs.claude.com/en/api/versioning
 _NUMBERED = 12  # digits of a question's number
 
@@ -39,11 +49,10 @@ class _Form:
     """A dialect's plainest request, by the name that its API has in `proxy.wire.routes`.
 
     ``path`` is where it is asked of a provider that has it at its usual place, ``{model}`` in it
-    the model's name; None if only an answered call tells the path. ``body`` takes the model, the
-    text and the limit in tokens.
+    the model's name. ``body`` takes the model, the text and the limit in tokens.
     """
 
-    path: str | None
+    path: str
     body: Callable[[str, str, int], Body]
     headers: Pairs
 
@@ -111,13 +120,6 @@ _FORMS: Mapping[str, _Form] = {
     "cohere.v2.chat": _Form("/v2/chat", _chat, _JSON),
     "cohere.v1.chat": _Form("/v1/chat", _cohere_v1, _JSON),
 }
-# APIs that stream, and the ones beside them that do not; and realtime sockets, which have none.
-_NOT_STREAMED: Mapping[str, str] = {
-    "gemini.streamGenerateContent": "gemini.generateContent",
-    "bedrock.converse-stream": "bedrock.converse",
-    "bedrock.invoke": "bedrock.converse",
-    "bedrock.invoke-stream": "bedrock.converse",
-}
 # Their paths begin behind the base path of an upstream (``/v1`` as a rule).
 _BEHIND_BASE = frozenset(("openai.chat", "openai.completions", "openai.responses"))
 # APIs whose calls say in their body that they stream. Gemini's others say so in their path; Bedrock
@@ -126,104 +128,77 @@ _STREAMED_BY_BODY = frozenset((
     "openai.chat", "openai.completions", "openai.responses", "anthropic.messages", "ollama.chat",
     "gemini.interactions", "ollama.generate", "cohere.v2.chat", "cohere.v1.chat",
 ))  # fmt: skip
-# The last parts of paths that stream, and what they are in one that does not.
-_GEMINI = (":streamGenerateContent", ":generateContent")
-_STREAMING = (
-    _GEMINI,
-    (":streamRawPredict", ":rawPredict"),
-    ("/converse-stream", "/converse"),
-    ("/invoke-with-response-stream", "/converse"),
-    ("/invoke", "/converse"),
-)
-# The model's name in a path, as `proxy.wire.routes` reads it.
-_NAMED = re.compile(r"(?P<before>.*(?:/models/|/deployments/|/model/))(?P<name>.+?)"
-                    r"(?P<after>:[a-zA-Z]+|/(?:chat/completions|completions|responses|converse))"
-                    r"/?")  # fmt: skip
-# Parameters of a query that a question keeps: the version, and what names the deployment's API.
-_KEPT_QUERY = re.compile(rb"(?:^|&)(api-version=[\w.-]{1,40})", re.IGNORECASE)
 # Vertex's messages carry their version in the body: docs.claude.com/en/api/claude-on-vertex-ai
 _VERTEX = (":rawPredict", "vertex-2023-10-16")
 # OpenAI's reasoning models refuse ``max_tokens``: platform.openai.com/docs/api-reference/chat
 _COMPLETION_LIMIT = "max_completion_tokens"
 
 
-def api_asked(api: str) -> str | None:
-    """Return the API by which a call's API is asked about; None if there is no plain one.
-
-    Arguments:
-        api: as an exchange has it.
-    """
-    api = _NOT_STREAMED.get(api, api)
-    return api if api in _FORMS else None
+PLAIN: Mapping[str, str] = {**{api: api for api in _FORMS}, **NOT_STREAMED}
+"""The API of the plain question, by that of a call."""
 
 
 def question(
-    api: str,
+    way: Way,
     *,
     model: str,
     number: int,
     base_path: str = "",
-    path: bytes | None = None,
-    query: bytes = b"",
-    version: bytes | None = None,
     tokens: int = TOKENS,
     completion_limit: bool = False,
-    streamed: bool = False,
 ) -> Question:
-    """Return a question in a dialect.
+    """Return a question that asks in this way.
 
     Arguments:
-        api: one that `api_asked` returned.
+        way: its ``api`` is one that `PLAIN` has.
         number: of this question alone, up to twelve digits.
         base_path: the upstream's own, put before the path of OpenAI-like APIs.
-        path: of a call that was answered, raw; None takes the dialect's usual one.
-        query: that call's, of which the API's version is kept.
-        version: that call's ``anthropic-version``.
         tokens: the limit of the answer.
         completion_limit: the limit is written as ``max_completion_tokens``.
-        streamed: the answer is asked for in parts, where the dialect has them.
     """
-    form = _FORMS[api]
-    text = f"{_TEXT} ({number % 10**_NUMBERED:0{_NUMBERED}d})"
-    body = form.body(model, text, tokens)
+    form, streamed = _FORMS[way.api], way.streamed
+    body = form.body(model, _text(number), tokens)
     if completion_limit and "max_tokens" in body:
         body[_COMPLETION_LIMIT] = body.pop("max_tokens")
-    if path is None:
-        named = (form.path or "").format(model=quote(model, safe=""))
-        target_path = f"{base_path}{named}" if api in _BEHIND_BASE else named
-    else:
-        target_path = _asked_path(path.decode("latin-1"), model)
+    path = usual_path(way.api, base_path) if way.path is None else way.path
+    target_path = path.replace(NAME, quote(model, safe=""))
     if target_path.endswith(_VERTEX[0]):
         del body["model"]
         body["anthropic_version"] = _VERTEX[1]
         streamed = False  # its streams are at another path
-    query_kept = _KEPT_QUERY.search(query)
-    asked_query = query_kept[1] if query_kept else b""
-    if streamed and api in _STREAMED_BY_BODY:
+    if streamed and way.api in _STREAMED_BY_BODY:
         body["stream"] = True
-    streaming, plain = _GEMINI
+    query = way.query
+    streaming, plain = GEMINI
     if streamed and target_path.endswith(plain):
         target_path = target_path.removesuffix(plain) + streaming
-        asked_query = b"&".join(filter(None, (asked_query, b"alt=sse")))
-    headers = form.headers
-    if version is not None and _ANTHROPIC_VERSION in headers:
-        headers = [pair for pair in headers if pair != _ANTHROPIC_VERSION]
-        headers.append((_ANTHROPIC_VERSION[0], version))
+        query = b"&".join(filter(None, (query, b"alt=sse")))
+    headers = list(form.headers)
+    if way.version is not None and _ANTHROPIC_VERSION in headers:
+        headers.remove(_ANTHROPIC_VERSION)
+        headers.append((_ANTHROPIC_VERSION[0], way.version))
+    headers += [(name.encode(), value) for name, value in way.headers]
+    body |= {name: orjson.loads(value) for name, value in way.fields}
     return Question(
         path=target_path.encode("latin-1"),
-        query=asked_query,
+        query=query,
         headers=headers,
         body=orjson.dumps(body),
     )
 
 
-def _asked_path(path: str, model: str) -> str:
-    """Return the path of an answered call as it is asked: not streamed, with the model's name."""
-    for streaming, plain in _STREAMING:
-        if path.endswith(streaming):
-            path = path.removesuffix(streaming) + plain
-            break
-    named = _NAMED.fullmatch(path)
-    if named is None:
-        return path
-    return f"{named['before']}{quote(model, safe='')}{named['after']}"
+def _text(number: int) -> str:
+    """Return a question's text: its number, and words that are drawn by it."""
+    number %= 10**_NUMBERED
+    drawn = random.Random(number).sample(_WORDS, 3)  # noqa: S311
+    words = f"{drawn[0]}, {drawn[1]} and {drawn[2]}"
+    return _TEXT.format(number=f"{number:0{_NUMBERED}d}", words=words)
+
+
+# --- paths -------------------------------------------------------------------------------------
+
+
+def usual_path(api: str, base_path: str) -> str:
+    """Return where a provider has an API at its usual place, with `NAME` for the model's name."""
+    path = _FORMS[api].path.format(model=NAME)
+    return f"{base_path}{path}" if api in _BEHIND_BASE else path

@@ -1,4 +1,4 @@
-"""When reference calls are asked: how series are spaced, and what a busy database changes."""
+"""When reference calls are asked, and what a busy database changes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import pytest
 
 from classifier.records import Exchange
 from classifier.references import NotRun
+from proxy.asking.asker import ReferenceAsker, may_need_one
+from proxy.asking.ways import Ways
 from proxy.outbound.transport import Http1Transport
 from proxy.routing.errors import Refusal
-from proxy.server.references import ReferenceAsker, due_at, may_need_one
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
-from proxy.store.tables import Row
 from tests.builders import calls
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
@@ -27,38 +27,6 @@ from tests.fakes.provider import Provider
 from tests.fakes.relaying import Book, make_context
 
 DOWN = answers.FAILURES[Api.CHAT][Fault.PROVIDER_ERROR]
-FAILED = json.dumps([{"answered": False, "subcategory": "provider_error"}])
-ANSWERED = json.dumps([{"answered": True}])
-
-
-def rows(*started: float, calls: str = FAILED, not_run: str | None = None) -> list[Row]:
-    """Series of a lane that started then, the newest first."""
-    made: list[dict[str, Any]] = [
-        {"started_at": at, "calls": calls, "not_run": not_run} for at in started
-    ]
-    return made  # type: ignore[return-value]
-
-
-@pytest.mark.parametrize(
-    ("series", "awaited", "due"),
-    [
-        ((), False, 0.0),
-        (rows(100.0), False, 101.0),
-        (rows(101.0, 100.0), False, 103.0),
-        (rows(103.0, 101.0, 100.0), False, 107.0),
-        (rows(*range(1000, 980, -1)), False, 1300.0),
-        (rows(107.0, 103.0, 101.0, 100.0), True, 112.0),
-        (rows(100.0, calls=ANSWERED), False, 0.0),
-        (rows(*range(111, 99, -1), calls=ANSWERED), True, 160.0),
-        (rows(*range(111, 99, -1), calls=ANSWERED), False, 164.0),
-        (rows(*range(107, 99, -1), calls=ANSWERED), False, 160.0),
-        (rows(*range(107, 99, -1), calls=ANSWERED), True, 0.0),
-        (rows(*range(111, 99, -1), not_run=NotRun.NO_KEY), False, 0.0),
-    ],
-)
-def test_series_are_spaced_by_how_they_ended(series: list[Row], awaited: bool, due: float) -> None:
-    now = series[0]["started_at"] if series else 100.0
-    assert due_at(series, now, awaited=awaited) == due
 
 
 @pytest.mark.parametrize(
@@ -103,6 +71,7 @@ def test_a_busy_database_delays_a_series_and_loses_none(
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
+                ways=Ways(),
             )  # fmt: skip
             await asker.ask([failure], 60)
             await asker.aclose()
@@ -127,6 +96,7 @@ def test_a_failure_is_asked_about_once_however_often_it_is_told(tmp_path: Path) 
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
+                ways=Ways(),
             )  # fmt: skip
             for _ in range(5):
                 asker.failed(told)
@@ -163,7 +133,8 @@ def test_a_failure_that_an_outcome_waits_for_gives_way_to_none_when_it_is_told_a
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="untrusted",
-                cost=lambda _upstream, model: put.append(model),
+                ways=Ways(),
+                cost=lambda _upstream, model, _tokens: put.append(model),
             )  # fmt: skip
 
             async def waits_for(failure: Exchange, number: int) -> asyncio.Task[None]:
@@ -203,6 +174,7 @@ def test_series_that_are_asked_for_have_the_bounds_of_all_others(tmp_path: Path)
             )
             asker = ReferenceAsker(
                 context, database.references, database.rollouts, worker="w", agents="trusted",
+                ways=Ways(),
             )  # fmt: skip
             series = [await asker.ask_now("openai", "gpt-5") for _ in range(12)]
             with pytest.raises(Refusal, match="at most 12 series a minute"):
