@@ -93,11 +93,10 @@ class AttributionContext:
     ``answered`` are the lanes that answered it, each with the spellings of the model's name that
     it was called by, ``first_lane`` the first of them, with tools where any call has some;
     ``first_key`` is the digest of the first key that was answered, ``selections`` the digests of
-    what its answered calls selected, ``answered_requests`` their requests'. ``spans`` are the
-    calls' starts and ends by lane, each in order. ``registered`` are the canonical registered
-    models, ``names`` these and those that answered for them, of which ``named`` says whether any
-    call named one. ``series`` are the references with the end of the call that each was asked
-    beside, in order.
+    what its answered calls selected. ``spans`` are the calls' starts and ends by lane, each in
+    order. ``registered`` are the canonical registered models, ``names`` these and those that
+    answered for them, of which ``named`` says whether any call named one. ``series`` are the
+    references with the end of the call that each was asked beside, in order.
     """
 
     upstream: str | None
@@ -111,7 +110,6 @@ class AttributionContext:
     selections: frozenset[str | None]
     spans: Mapping[Lane, tuple[Sequence[float], Sequence[float]]]
     neighbours: Mapping[str, Neighbours]
-    answered_requests: frozenset[str | None]
     references: Mapping[str, ReferenceSeries]
     series: Sequence[tuple[float, ReferenceSeries]]
 
@@ -140,7 +138,6 @@ class AttributionContext:
             selections=frozenset(x.selector_digest for x in answers),
             spans=_spans(exchanges),
             neighbours=rollout.neighbours,
-            answered_requests=frozenset(x.request_digest for x in answers),
             references=references,
             series=[(ended_at(x), references[x.id]) for x in exchanges if x.id in references],
         )
@@ -472,12 +469,10 @@ def _unprefixed(name: str) -> str:
 
 
 def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if two other rollouts were struck at once, or this very request was answered.
+    """Return True if two other rollouts were struck at once.
 
     An agent repeats a trick in each rollout, and others are answered in between: no blip is that.
     """
-    if failed.request_digest is not None and failed.request_digest in setting.answered_requests:
-        return True
     near = setting.near(failed)
     return near.at_once >= 2 and not near.answered_between
 

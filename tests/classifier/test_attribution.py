@@ -234,12 +234,6 @@ def test_a_filter_that_refuses_plain_questions_is_the_providers_whoever_the_agen
         assert judge(well).scoreable == "yes"
 
 
-def test_the_very_request_that_was_answered_before_is_struck_by_chance() -> None:
-    seen = asked(rollout("200 503"), "ok ok ok")
-    same = replace(seen, exchanges=tuple(replace(x, request_digest="d") for x in seen.exchanges))
-    assert whose(same, "untrusted").row == "partly"
-
-
 def test_a_limit_of_another_name_than_the_one_that_answers_is_its_agents() -> None:
     seen = rollout("200@gpt-5:free 429@gpt-5:free", **BOUND)
     found = whose(replace(seen, references={"x1": series("ok ok ok")}), "untrusted")
