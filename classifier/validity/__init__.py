@@ -44,6 +44,7 @@ CHECKS: tuple[ValidityCheck, ...] = (
         agent_can_cause=True,
     ),
     ValidityCheck(UNEARNED, surroundings.unearned, agent_can_cause=True),
+    ValidityCheck(surroundings.OTHER_MODELS, surroundings.other_models, agent_can_cause=True),
     ValidityCheck(
         surroundings.REQUESTS_ABANDONED,
         surroundings.requests_abandoned,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from classifier.evidence import Evidence
 from classifier.logical_calls import CallState, filtered, output_tokens
@@ -73,6 +74,7 @@ _SCORING = re.compile(
     r"judge|grad(?:er|ing)|verif|scor(?:er|ing)|eval|critic|reward|rubric|user|customer|simulat"
 )
 _MOST_CALLS = 10
+_NAMES = 5  # of models, in a sentence
 # What an untrusted agent wrote may have made the judge's calls fail.
 _DOUBTFUL = (AttributedTo.AGENT, AttributedTo.UNKNOWN)
 
@@ -384,6 +386,49 @@ def _unearned(
         sentence=f"{told} {why}",
         about={"rewards": dict(rewards), **about},
     )
+
+
+# --- other models ---
+#
+# Most of the work was done by models outside the registered ones.
+#
+# A harness calls small models for titles and summaries; they write less than the one under test.
+
+
+OTHER_MODELS = "other_models"
+_TOOLS = attrgetter("tool_calls")
+
+
+def other_models(measured: Measurement) -> CheckResult | None:
+    """Find answers from outside the binding that hold most tool calls, or most of the output.
+
+    None if registration binds nothing, or all answers came from inside.
+    """
+    answers = len(measured.answers)
+    if not measured.facts.bound or len(measured.main) == answers:
+        return None
+    main = {x.id for x in measured.main}
+    outside = [x for x in measured.answers if x.id not in main]
+    coverage = Coverage(looked=answers, of=answers)
+    tools, of_tools = _summed(outside, _TOOLS), _summed(measured.answers, _TOOLS)
+    tokens, of_tokens = _summed(outside, output_tokens), _summed(measured.answers, output_tokens)
+    if 2 * tools <= of_tools and 2 * tokens <= of_tokens:
+        return CheckResult(coverage=coverage)
+    names = sorted({x.answered_model or x.model or x.upstream for x in outside})
+    return CheckResult.found(
+        coverage,
+        check=OTHER_MODELS,
+        level=Level.SUSPECT,
+        calls=outside,
+        sentence=f"{tools:,} of {plural(of_tools, 'tool call')} and {tokens:,} of "
+        f"{plural(of_tokens, 'token')} of output came from outside what is registered: "
+        f"{', '.join(names[:_NAMES])}",
+        about={"models": names[:_NAMES], "tool_calls": tools, "output_tokens": tokens},
+    )
+
+
+def _summed(answers: Sequence[Exchange], count: Callable[[Exchange], int | None]) -> int:
+    return sum(count(x) or 0 for x in answers)
 
 
 # --- requests abandoned ---

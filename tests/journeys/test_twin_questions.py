@@ -43,6 +43,10 @@ def is_question(request: Request) -> bool:
     return b"Reply with the word ready." in request.body
 
 
+def is_no_question(request: Request) -> bool:
+    return not is_question(request)
+
+
 def questions(provider: Provider) -> list[Request]:
     return [request for request in provider.requests if is_question(request)]
 
@@ -88,18 +92,18 @@ class Agent:
 
 
 def excused(verdict: dict[str, Any]) -> bool:
-    return verdict["scoreable"] != "yes" and verdict["attributed_to"] != "agent"
+    return bool(verdict["scoreable"] != "yes" and verdict["attributed_to"] != "agent")
 
 
 def counted(verdict: dict[str, Any]) -> bool:
-    return verdict["scoreable"] == "yes" and not verdict["retry"]["eligible"]
+    return bool(verdict["scoreable"] == "yes" and not verdict["retry"]["eligible"])
 
 
 @pytest.mark.parametrize("others", [True, False])
 def test_one_of_two_registered_models_is_down(
     service: Service, provider: Provider, rollout: str, model: str, others: bool
 ) -> None:
-    both = {"model": [model, f"{model}-b"]}
+    both: dict[str, Any] = {"model": [model, f"{model}-b"]}
     agent = Agent(service, rollout, f"{model}-b", model, **both)
     other = Agent(service, f"{rollout}-o", model, model, **both)
     assert agent.ask() == 200
@@ -237,7 +241,7 @@ def test_a_filter_that_refuses_plain_questions_is_the_providers_under_every_poli
             agent = Agent(service, f"{rollout}-{agents}-{broken}", batch, batch,
                           policy={"agents": agents})  # fmt: skip
             assert agent.ask() == 200
-            provider.plays(failing(lambda r, all_=broken: all_ or not is_question(r), FILTERED))
+            provider.plays(failing((lambda _: True) if broken else is_no_question, FILTERED))
             assert agent.ask() == 400
             verdict = agent.end()
             assert (verdict["scoreable"] == "no") is broken, batch

@@ -11,6 +11,7 @@ import pytest
 from classifier.records import Ending, Exchange, RolloutRecord, UsageSource
 from classifier.rules import judge
 from classifier.validity import CHECKS
+from classifier.validity.surroundings import OTHER_MODELS
 from classifier.verdicts import UNEARNED, Level, ValidityFinding
 from tests.fakes.answers import Api
 from tests.fakes.replies import WORDS
@@ -18,8 +19,8 @@ from tests.proxy.api.test_routes import serving
 from tests.situations.play import ScriptedCall, judged, played, script
 from tests.situations.table import BY_NAME, EVERY_VARIANT, SITUATIONS, Situation, is_found
 
-# What is unearned has no conversation.
-DECLARED = {check.name for check in CHECKS} - {UNEARNED}
+# What is unearned has no conversation, and other models are told from those that are registered.
+DECLARED = {check.name for check in CHECKS} - {UNEARNED, OTHER_MODELS}
 DESIGNED = {
     "prompt_truncated", "output_truncated", "reasoning_ate_budget", "engine_aborted",
     "model_substituted", "serving_changed", "tool_calls_unparsed", "starved", "usage_mismatch",

@@ -27,12 +27,15 @@ CheckName = Literal[
     "judge_failed",
     "duplicate_identity",
     "unearned",
+    "other_models",
     "requests_abandoned",
 ]
 Validity = Level | CheckName
 EarlierCheck = Literal["lane_drifted"]
 """A check of earlier releases, which verdicts on record may name."""
-LATER_CHECKS: frozenset[str] = frozenset(("requests_abandoned", "unearned"))
+LATER_CHECKS: frozenset[str] = frozenset(
+    ("other_models", "requests_abandoned", "unearned")
+)
 """The checks that 0.2.0's client rejects, as every name that it does not know."""
 
 

@@ -94,7 +94,7 @@ def test_a_use_is_what_an_agents_calls_to_an_upstream_have_in_common(
 ) -> None:
     for rollout_id, batch in (("r", "b"), ("elsewhere", "c")):
         database.rollouts.register(Registration(id=rollout_id, batch=batch), now=1.0)
-    made = {"rollout_id": "r", "timing": Timing(started_at=50.0)} | CALL | change
+    made: dict[str, Any] = {"rollout_id": "r", "timing": Timing(started_at=50.0)} | CALL | change
     both = [replace(FULL, id=each, **made) for each in ("x", "y")]
     database.calls.write(CommitBatch(recorded=both), worker="w")
     assert database.references.uses("openai", "r", batch="b") == ([] if use is None else [use])
