@@ -156,8 +156,8 @@ def _read(answer: FailureEvidence, table: CauseTable) -> Cause:
         )
         assert decision is not None  # statuses.toml has a row for every status, and for none
         decision = _whose(decision, answer, error, status, table.grammar)
-    decision = _used_up(_quota_if_long_wait(decision, answer, error, status), answer)
-    return _cause(decision, answer)
+    decision = _too_large(_quota_if_long_wait(decision, answer, error, status), error)
+    return _cause(_used_up(decision, answer), answer)
 
 
 def _by_rows(
@@ -225,6 +225,30 @@ def _quota_if_long_wait(
         reason="long_wait",
         transient=Subcategory.QUOTA.transient,
     )
+
+
+# OpenAI's and Groq's words (platform.openai.com/docs/guides/rate-limits, console.groq.com/docs).
+_STATED: Final = re.compile(
+    r"\blimit:?\s{1,3}([\d,]{1,15})\b.{0,80}?\brequested:?\s{1,3}([\d,]{1,15})\b",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def _too_large(decision: _Decision, error: ProviderError) -> _Decision:
+    """Call a limit the request's own if it says that this request alone is over all of it."""
+    if decision.gives is not Subcategory.RATE_LIMIT:
+        return decision
+    stated = _STATED.search(own_words(error.message or ""))
+    if stated is None:
+        return decision
+    limit, requested = (int(each.replace(",", "") or 0) for each in stated.groups())
+    if requested <= limit:
+        return decision
+    rejected = Subcategory.REJECTED_REQUEST
+    return replace(
+        decision, gives=rejected, rule="stated.requested_over_limit", reason="too_large",
+        transient=rejected.transient,
+    )  # fmt: skip
 
 
 def _used_up(decision: _Decision, answer: FailureEvidence) -> _Decision:
