@@ -424,6 +424,8 @@ class LimitReached:
     ``most`` its amount and ``at`` when, in seconds since the epoch. ``spent`` is what all calls
     that it counts had spent, ``own`` what the rollout's had, and ``callers`` how many rollouts had.
     ``held_s``: a call waited for it before it was refused; it is on record nowhere else.
+    ``by_others``: calls of other rollouts in flight had reserved what the call needed; None if it
+    was spent, and of a rollout's own limit.
     """
 
     scope: str
@@ -434,6 +436,7 @@ class LimitReached:
     callers: int
     at: float
     held_s: float | None = None
+    by_others: bool | None = None
 
     @property
     def is_spent(self) -> bool:

@@ -387,10 +387,15 @@ KEYS: Final = _LIMITS | _HOLDING  # of which any may state a limit
 
 def output_limit(payload: Payload) -> int | None:
     """Return the smallest limit that a JSON request states; None if it states none."""
+    return min(output_limits(payload), default=None)
+
+
+def output_limits(payload: Payload) -> list[int]:
+    """Return all limits that a JSON request states."""
     limits = [count(payload[key]) for key in _LIMITS.intersection(payload)]
     if not _HOLDING.isdisjoint(payload):
         limits += _held(payload)
-    return min([limit for limit in limits if limit], default=None)
+    return [limit for limit in limits if limit]
 
 
 def _held(payload: Payload) -> Iterator[int | None]:
@@ -402,7 +407,19 @@ def _held(payload: Payload) -> Iterator[int | None]:
     if _WRAPPER in payload:
         wrapped = part(payload[_WRAPPER])
         if _WRAPPER not in wrapped:
-            yield output_limit(wrapped)
+            yield from output_limits(wrapped)
+
+
+# OpenAI (chat/create, completions/create) and Gemini (generate-content, in its configuration).
+_CHOICES: Final = ("n", "best_of", "candidateCount", "candidate_count")
+_MOST_CHOICES: Final = 128  # of any API: platform.openai.com/docs/api-reference/chat/create
+
+
+def choices(payload: Payload) -> int:
+    """Return how many answers a JSON request asks for at once."""
+    holders = (payload, part(payload.get("generationConfig")), part(payload.get("parameters")))
+    stated = [count(each.get(name)) or 1 for each in holders for name in _CHOICES]
+    return min(max(stated), _MOST_CHOICES)
 
 
 # --- words of a prompt, estimated from samples -------------------------------------------------

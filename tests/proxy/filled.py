@@ -79,10 +79,12 @@ def fill(url: str, *, calls: int = 3) -> Database:
     question = {"exchange_id": "q", "started_at": 10.5, "ended_at": 11.25, "answered": True}
     database.references.end("s1", at=11.25, calls=as_json([question]))
     database.references.end("s2", at=20.5, not_run="no_key")
-    Budgets(database.connections).reserve(
-        Reservation(id="flying", rollout_id="é", is_agents=True, amounts=Amounts(1, 7, 0.5, 1.25)),
-        worker="w", now=5000.25,
-    )  # fmt: skip
+    for at, name in enumerate(("flying", "waiting")):
+        amounts = Amounts(1, 7 + at * 1_000_000_000, 0.5, 1.25)
+        reservation = Reservation(
+            id=name, rollout_id="é", is_agents=True, amounts=amounts, since=5000.0 + at
+        )
+        Budgets(database.connections).reserve(reservation, worker="w", now=5000.25)
     Budgets(database.connections).refused("é", limit_reached())
     return database
 

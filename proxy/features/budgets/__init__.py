@@ -5,4 +5,6 @@ A user reads of them in docs/guides/budgets.md.
 
 from proxy.feature import Feature
 
-FEATURE = Feature(tables=True, registration=True, upkeep=True, start=True, plane=True)
+FEATURE = Feature(
+    settings=True, tables=True, registration=True, upkeep=True, start=True, plane=True
+)

@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from classifier.records import Ending, Exchange, Kind
+from classifier.records import Ending, Exchange, Kind, LimitReached
+
+BYTES_A_TOKEN = 3  # of JSON, rather too few
+# A chunk of OpenAI's stream has 200 to 300 bytes around one token; other APIs state their usage.
+_BYTES_A_STREAMED_TOKEN = 128
 
 
 class BudgetLimits(NamedTuple):
@@ -34,15 +38,37 @@ class Amounts(NamedTuple):
 class Reservation:
     """The part of a budget that one call asks for before it is sent.
 
-    ``amounts`` is what its request says it may spend, infinite where that is unknown; it counts
-    until a call of the rollout, or of its batch, has ended. ``is_agents``: a call of another role
-    counts for the batch alone, and is never refused.
+    ``amounts`` is what its request says that it may spend; infinite if that is unknown.
+    ``is_agents``: a call of another role counts for the batch alone, and is never refused.
+    ``since``: when it came, in epoch seconds. Of calls that wait, the oldest goes first.
     """
 
     id: str
     rollout_id: str
     is_agents: bool
     amounts: Amounts
+    since: float
+
+
+class BudgetKey(NamedTuple):
+    """The key of a budget: its kind, and the name of the rollout or batch."""
+
+    kind: str
+    name: str
+
+
+class Made(NamedTuple):
+    """A reservation that was made: its amounts, and the budgets that they were taken from."""
+
+    amounts: Amounts
+    budgets: tuple[BudgetKey, ...]
+
+
+class InTheWay(NamedTuple):
+    """The limit in the way of a call, and the budget that it belongs to."""
+
+    limit: LimitReached
+    budget: BudgetKey
 
 
 def spent_by(
@@ -51,7 +77,8 @@ def spent_by(
     """Return what a call that ended has spent.
 
     One that the provider failed, or the service lost, is no call and took no time. Tokens that
-    nobody stated are as many as were reserved: hanging up early saves none.
+    nobody stated are as many as were reserved or relayed, whichever is more: neither hanging up
+    nor asking in the background saves any.
     """
     failed = exchange.cause is not None or exchange.ending is Ending.LOST
     usage = exchange.usage
@@ -63,7 +90,7 @@ def spent_by(
         tokens = known if None not in parts else usage.total_tokens or 0
     else:
         unstated = not failed and exchange.kind is Kind.INFERENCE
-        tokens = max(known, reserved.tokens) if unstated else known
+        tokens = max(known, reserved.tokens, _relayed(exchange)) if unstated else known
         price = reserved.cost_usd if unstated and price is None else price
     return Amounts(
         calls=0 if failed else 1,
@@ -71,3 +98,9 @@ def spent_by(
         cost_usd=price or 0.0,
         seconds=0.0 if failed else exchange.timing.duration_s or 0.0,
     )
+
+
+def _relayed(exchange: Exchange) -> int:
+    """Return about how many tokens of an answer came."""
+    a_token = _BYTES_A_STREAMED_TOKEN if exchange.streamed else BYTES_A_TOKEN
+    return exchange.response_bytes // a_token

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from classifier.records import Exchange, Kind, LimitReached
-from proxy.features.budgets.amounts import Amounts, Reservation
+from proxy.features.budgets.amounts import BYTES_A_TOKEN, Amounts, Reservation
 from proxy.features.budgets.reservations import Reservations
 from proxy.features.budgets.store import Budgets
 from proxy.relay.hold import HeldRequest, Then
@@ -25,7 +25,7 @@ from proxy.routing.headers import Pairs
 from proxy.routing.keys import AGENT
 from proxy.routing.target import Target
 from proxy.wire import routes
-from proxy.wire.request import output_limit
+from proxy.wire.request import choices, output_limits
 from proxy.wire.routes import Route
 
 log = logging.getLogger("truezero")
@@ -33,11 +33,7 @@ log = logging.getLogger("truezero")
 _COUNTED = frozenset((Kind.INFERENCE, Kind.EMBEDDING, Kind.ACTIVITY, Kind.OTHER))
 _READING = frozenset(("GET", "HEAD", "OPTIONS", "DELETE"))
 _WAIT_S = 60.0  # for what calls in flight have reserved
-_LOOK_S = 0.5  # how often it looks for what other processes settled
-# Of a request that does not say more; what calls take replaces it as soon as one has ended.
-_BYTES_A_TOKEN = 3
-_OUTPUT_TOKENS = 1000
-_SECONDS = 30.0
+_SECONDS = 30.0  # that a call takes, until one has ended
 
 _NO_RETRY = ((b"x-should-retry", b"false"),)  # which OpenAI's and Anthropic's SDKs ask for
 
@@ -49,6 +45,7 @@ class CountedCalls:
     """Counts the calls of rollouts that limits count: their `RolloutRule`, and its `Hold`.
 
     Arguments:
+        output_tokens: reserved by a call whose request names no limit.
         clock: monotonic seconds, as calls are timed by.
     """
 
@@ -60,11 +57,13 @@ class CountedCalls:
         budgets: Budgets,
         reservations: Reservations,
         *,
+        output_tokens: int,
         price: Price,
         clock: Callable[[], float],
     ) -> None:
         self._budgets = budgets
         self._reservations = reservations
+        self._output_tokens = output_tokens
         self._price = price
         self._clock = clock
 
@@ -96,16 +95,23 @@ class CountedCalls:
             rollout_id=call.rollout_id,
             is_agents=call.role == AGENT,
             amounts=self._stated(request),
+            since=call.started_at,
         )
         return CountedCall(self._reservations, reservation, request, then, self._clock)
 
     def _stated(self, request: HeldRequest) -> Amounts:
         """Return what a request says that it may spend; its cost is infinite without a price."""
-        inputs, model = len(request.body) // _BYTES_A_TOKEN, request.model
-        outputs = output_limit(_payload(request.body)) or _OUTPUT_TOKENS
+        inputs, model = len(request.body) // BYTES_A_TOKEN, request.model
+        outputs = self._outputs(_payload(request.body), request.route.kind)
         upstream = request.call.upstream
         price = None if model is None else self._price(upstream, model, inputs, outputs)
         return Amounts(1, inputs + outputs, math.inf if price is None else price, _SECONDS)
+
+    def _outputs(self, payload: dict[str, Any], kind: Kind) -> int:
+        """Return how many tokens all answers to a request may have; an embedding has none."""
+        if kind is Kind.EMBEDDING:
+            return 0
+        return (max(output_limits(payload), default=0) or self._output_tokens) * choices(payload)
 
 
 class CountedCall:
@@ -154,6 +160,7 @@ class CountedCall:
             refusal = await self._reserve()
         except Exception as error:  # of any kind: the agent's call is worth more than its count
             log.error("a call is not counted: %s", type(error).__name__)
+            self._reservations.leave_line(self._reservation)
             refusal = None
         if not self._left.is_set():
             self.let_go = refusal is None
@@ -164,35 +171,24 @@ class CountedCall:
     async def _reserve(self) -> Refusal | None:
         """Return once the reservation is made, or with why it is not."""
         made, reservation = self._reservations, self._reservation
-        settled = made.next_settlement()
-        reached = await made.make(reservation)
         held_s: float | None = None  # so far
-        while reached is not None:
+        seen = made.settlements
+        while (way := await made.make(reservation)) is not None:
             left_s = self._began + _WAIT_S - self._clock()
-            if reached.is_spent or left_s <= 0:
-                reached = replace(reached, held_s=held_s)
+            reached, gone = way.limit, self._left.is_set()
+            if gone or reached.is_spent or left_s <= 0:
+                self.waited = self.waited or not reached.is_spent
+                reached = reached if gone else replace(reached, held_s=held_s)
+                await made.end_wait(reservation)
                 await made.note_refused(reservation.rollout_id, reached)
-                return budget_exceeded(reached)
+                return None if gone else budget_exceeded(reached)
             self.waited = True
-            if self._left.is_set():
-                await made.note_refused(reservation.rollout_id, reached)
-                return None
-            await _first_of(settled, self._left, min(left_s, _LOOK_S))
-            settled = made.next_settlement()
-            reached = await made.make(reservation)
+            await made.wait(reservation, way, self._left, left_s, seen=seen)
+            seen = made.settlements
             held_s = round(self._clock() - self._began, 6)
         if self._left.is_set():
             made.release(reservation.id)
         return None
-
-
-async def _first_of(settled: asyncio.Event, left: asyncio.Event, timeout_s: float) -> None:
-    waits = [asyncio.create_task(event.wait()) for event in (settled, left)]
-    try:
-        await asyncio.wait(waits, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waits:
-            each.cancel()
 
 
 def budget_exceeded(reached: LimitReached) -> Refusal:

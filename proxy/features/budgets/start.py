@@ -6,6 +6,7 @@ import time
 
 from proxy.features.budgets.hold import CountedCalls
 from proxy.features.budgets.reservations import Reservations
+from proxy.features.budgets.settings import BudgetSettings
 from proxy.features.budgets.store import Budgets
 from proxy.parts import Parts, Started
 
@@ -19,5 +20,11 @@ def start(parts: Parts) -> Started:
         watch=lambda ended: recorder.add_observer(lambda result: ended(result.ended)),
         cost=prices.by_tokens,
     )
-    rule = CountedCalls(budgets, reservations, price=prices.of_tokens, clock=time.monotonic)
+    rule = CountedCalls(
+        budgets,
+        reservations,
+        output_tokens=parts.settings_of(BudgetSettings).reserved_output_tokens,
+        price=prices.of_tokens,
+        clock=time.monotonic,
+    )
     return Started(rule=rule, stop=reservations.stop)

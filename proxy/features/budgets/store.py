@@ -9,15 +9,34 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, and_, case, delete, func, or_, select, update
+from sqlalchemy import (
+    Connection,
+    and_,
+    case,
+    delete,
+    func,
+    literal,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import LimitReached
-from proxy.features.budgets.amounts import LIMITS, Amounts, BudgetLimits, Reservation
-from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations
+from proxy.features.budgets.amounts import (
+    LIMITS,
+    Amounts,
+    BudgetKey,
+    BudgetLimits,
+    InTheWay,
+    Made,
+    Reservation,
+)
+from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations, waiting_calls
 from proxy.store.connections import Connections
 from proxy.store.tables import Row, add, as_json, rollouts, verdicts
 from proxy.store.verdicts import dequeue_judged, queue_for_judging
@@ -84,14 +103,14 @@ class Budgets:
 
     def reserve(
         self, reservation: Reservation, *, worker: str, now: float
-    ) -> Amounts | LimitReached | None:
+    ) -> Made | InTheWay | None:
         """Reserve what a call may spend of its rollout's and its batch's limits.
 
-        A call may begin while something is left that no call in flight has reserved. It reserves
-        as much as the largest of its rollout's calls so far took, or of its batch's.
+        It waits while calls in flight have reserved what it needs, or while an older call waits
+        for the same budget. If none is in flight it may begin, however large it is.
 
         Returns:
-            The amounts reserved, or the limit that is in the way; None if no limit counts the call.
+            What was reserved, or what is in the way; None if no limit counts the call.
         """
         with self._connections.writing() as connection:
             by_kind = _rows(connection, reservation.rollout_id)
@@ -102,9 +121,11 @@ class Budgets:
             amounts, left = _amounts(rows, reservation.amounts), math.inf
             for row in rows if reservation.is_agents else ():
                 in_flight = _in_flight(connection, row)
-                reached = _reached(connection, row, own, in_flight, amounts, now)
+                reached = _reached(connection, row, own, in_flight, amounts, reservation, now)
                 if reached is not None:
-                    return reached
+                    if not reached.is_spent:
+                        _wait(connection, reservation, row, worker)
+                    return InTheWay(reached, _key(row))
                 if row["cost_usd"] is not None:
                     left = min(left, row["cost_usd"] - row["spent_cost_usd"] - in_flight.cost_usd)
             if math.isinf(amounts.cost_usd):  # it may take all that is left
@@ -117,7 +138,13 @@ class Budgets:
             }
             del stored["calls"]
             add(connection, reservations, stored)
-        return amounts
+            _end_wait(connection, reservation.id)
+        return Made(amounts, tuple(map(_key, rows)))
+
+    def end_wait(self, call_id: str) -> None:
+        """Forget a call that waits no longer, and has reserved nothing."""
+        with self._connections.writing() as connection:
+            _end_wait(connection, call_id)
 
     def settle(self, spent: Mapping[str, Amounts]) -> None:
         """Turn the reservations of calls into what they spent; those that have none add nothing."""
@@ -211,37 +238,99 @@ def _in_flight(connection: Connection, budget: Row) -> Amounts:
     return Amounts(calls, int(tokens), float(cost), float(seconds))
 
 
-def _amounts(rows: Sequence[Row], asked: Amounts) -> Amounts:
-    """Return what a call reserves: as the largest before it took, else as its request says."""
-    for row in rows:
-        if row["spent_calls"]:
-            return Amounts(1, *(row[f"largest_{name}"] for name in LIMITS[1:]))
-    return asked
+def _amounts(rows: Sequence[Row], stated: Amounts) -> Amounts:
+    """Return what a call reserves: the tokens that its request states, and their price.
+
+    No request states how long it takes: as long as the longest call so far. So does a call
+    without a price reserve as much as the dearest.
+    """
+    row = next((row for row in rows if row["spent_calls"]), None)
+    if row is None:
+        return stated
+    unpriced = math.isinf(stated.cost_usd)
+    return stated._replace(
+        cost_usd=row["largest_cost_usd"] if unpriced else stated.cost_usd,
+        seconds=row["largest_seconds"],
+    )
 
 
 def _reached(
-    connection: Connection, budget: Row, own: Row, in_flight: Amounts, asked: Amounts, now: float
+    connection: Connection,
+    budget: Row,
+    own: Row,
+    in_flight: Amounts,
+    asked: Amounts,
+    reservation: Reservation,
+    now: float,
 ) -> LimitReached | None:
-    """Return the first limit that is spent, or reserved by calls in flight; None if none is."""
-    spent = _spent(budget)
+    """Return the first limit that is spent, else the first for which the call waits, else None."""
+    spent, waits_for = _spent(budget), None
+    behind = _is_behind(connection, budget, reservation)
     for place, name in enumerate(LIMITS):
         most = budget[name]
         if most is None:
             continue
-        is_spent = spent[place] >= most
-        if is_spent and budget["reached_at"] is None:
-            _mark_reached(connection, budget, now)
-        if is_spent or (in_flight.calls and spent[place] + in_flight[place] + asked[place] > most):
-            return LimitReached(
-                scope=budget["kind"],
-                limit=name,
-                most=float(most),
-                spent=float(spent[place]),
-                own=float(own[f"spent_{name}"]),
-                callers=_callers(connection, budget, own, name),
-                at=now,
-            )
-    return None
+        if spent[place] >= most:
+            if budget["reached_at"] is None:
+                _mark_reached(connection, budget, now)
+            return _limit_reached(connection, budget, own, name, now)
+        reserved = in_flight.calls and spent[place] + in_flight[place] + asked[place] > most
+        if waits_for is None and (reserved or behind):
+            waits_for = place
+    if waits_for is None:
+        return None
+    reached = _limit_reached(connection, budget, own, LIMITS[waits_for], now)
+    if budget["kind"] == ROLLOUT:
+        return reached
+    mine = _in_flight(connection, own)
+    alone = mine.calls and reached.spent + mine[waits_for] + asked[waits_for] > reached.most
+    return replace(reached, by_others=not alone)
+
+
+def _limit_reached(
+    connection: Connection, budget: Row, own: Row, name: str, now: float
+) -> LimitReached:
+    return LimitReached(
+        scope=budget["kind"],
+        limit=name,
+        most=float(budget[name]),
+        spent=float(budget[f"spent_{name}"]),
+        own=float(own[f"spent_{name}"]),
+        callers=_callers(connection, budget, own, name),
+        at=now,
+    )
+
+
+def _key(budget: Row) -> BudgetKey:
+    return BudgetKey(budget["kind"], budget["name"])
+
+
+_ORDER = tuple_(waiting_calls.c.since, waiting_calls.c.id)
+_ABANDONED_S = 300.0  # since a call came that is in line still; it waits a minute at most
+
+
+def _is_behind(connection: Connection, budget: Row, reservation: Reservation) -> bool:
+    """Return True if an older call waits for a budget."""
+    older = select(waiting_calls.c.id).where(
+        waiting_calls.c.kind == budget["kind"],
+        waiting_calls.c.name == budget["name"],
+        _ORDER < tuple_(literal(reservation.since), literal(reservation.id)),  # noqa: SIM300
+        waiting_calls.c.since > reservation.since - _ABANDONED_S,
+    )
+    return connection.execute(older.limit(1)).first() is not None
+
+
+def _wait(connection: Connection, reservation: Reservation, budget: Row, worker: str) -> None:
+    """Note that a call waits for a budget, and for no other."""
+    now_for = {"kind": budget["kind"], "name": budget["name"]}
+    row = {"id": reservation.id, "since": reservation.since, "worker": worker, **now_for}
+    if not add(connection, waiting_calls, row):
+        own = waiting_calls.c.id == reservation.id
+        connection.execute(update(waiting_calls).where(own).values(**now_for))
+
+
+def _end_wait(connection: Connection, call_id: str) -> None:
+    connection.execute(delete(waiting_calls).where(waiting_calls.c.id == call_id))
 
 
 def _mark_reached(connection: Connection, budget: Row, now: float) -> None:

@@ -52,3 +52,17 @@ reservations = Table(
     Index("reservations_worker", "worker"),
     sqlite_with_rowid=False,
 )
+
+# Calls that wait for what calls in flight have reserved of a budget, which they meet oldest first.
+waiting_calls = Table(
+    "waiting_calls",
+    metadata,
+    Column("id", text_of(32), primary_key=True),  # of the call
+    Column("kind", text_of(8), nullable=False),  # of the budget in its way
+    Column("name", text_of(200), nullable=False),
+    Column("since", Float, nullable=False),
+    Column("worker", text_of(32), nullable=False),
+    Index("waiting_calls_budget", "kind", "name", "since"),
+    Index("waiting_calls_worker", "worker"),
+    sqlite_with_rowid=False,
+)

@@ -8,12 +8,12 @@ from sqlalchemy import Connection, delete, exists, select
 
 from classifier.records import Ending
 from proxy.features.budgets.store import settle
-from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations
+from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations, waiting_calls
 from proxy.store.tables import exchanges, rollouts
 
 
 def on_dead_workers(connection: Connection, dead: Sequence[str]) -> None:
-    """Settle what calls of dead workers reserved: as spent where the call is on record."""
+    """Settle what calls of dead workers reserved: as spent if the call is on record."""
     theirs = reservations.c.worker.in_(dead)
     known = select(exchanges.c.id).where(
         exchanges.c.rollout_id == reservations.c.rollout_id,
@@ -22,6 +22,7 @@ def on_dead_workers(connection: Connection, dead: Sequence[str]) -> None:
     )
     settle(connection, theirs & known.exists(), {})
     connection.execute(delete(reservations).where(theirs))
+    connection.execute(delete(waiting_calls).where(waiting_calls.c.worker.in_(dead)))
 
 
 def on_deleted_rollouts(

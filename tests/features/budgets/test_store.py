@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 
 from classifier.records import Ending, LimitReached
-from proxy.features.budgets.amounts import Amounts, BudgetLimits, Reservation
+from proxy.features.budgets.amounts import Amounts, BudgetLimits, InTheWay, Made, Reservation
 from proxy.features.budgets.registration import AskedLimits
 from proxy.features.budgets.store import Budgets, StoredBudget
 from proxy.features.budgets.tables import budgets
@@ -49,11 +49,19 @@ def reserve(
     amounts: Amounts = UNREAD,
     is_agents: bool = True,
     worker: str = "w",
+    since: float = 5.0,
 ) -> Amounts | LimitReached | None:
+    """What a call reserved, or the limit in its way."""
     reservation = Reservation(
-        id=call_id, rollout_id=rollout_id, is_agents=is_agents, amounts=amounts
+        id=call_id, rollout_id=rollout_id, is_agents=is_agents, amounts=amounts, since=since
     )
-    return Budgets(database.connections).reserve(reservation, worker=worker, now=5.0)
+    answer = Budgets(database.connections).reserve(reservation, worker=worker, now=5.0)
+    match answer:
+        case Made():
+            return answer.amounts
+        case InTheWay():
+            return answer.limit
+    return None
 
 
 def spend(database: Database, call_id: str, rollout_id: str = "r", **amounts: Any) -> None:
@@ -125,13 +133,14 @@ def test_calls_one_after_the_other_end_at_the_limit(
 def test_calls_at_once_do_not_pass_a_limit_together(database: Database) -> None:
     register(database, "r", limits=HUNDRED)
     spend(database, "first", tokens=30)
-    answers = [reserve(database, f"c{number}") for number in range(5)]
+    thirty = Amounts(1, 30)
+    answers = [reserve(database, f"c{number}", amounts=thirty) for number in range(5)]
     assert [isinstance(each, Amounts) for each in answers] == [True, True, False, False, False]
     refused = answers[-1]
     assert isinstance(refused, LimitReached)
     assert not refused.is_spent, "what is left may be settled as less"
     Budgets(database.connections).settle({"c0": Amounts(1, 5)})
-    assert isinstance(reserve(database, "c2"), Amounts)
+    assert isinstance(reserve(database, "c2", amounts=thirty), Amounts)
 
 
 def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -> None:
@@ -146,12 +155,70 @@ def test_processes_that_reserve_at_once_do_not_pass_a_limit(database_url: str) -
         replica.close()
 
 
+def test_what_a_small_call_took_is_not_what_a_large_one_reserves(database: Database) -> None:
+    register(database, "r", batch="b", limits=HUNDRED, batch_limits=BudgetLimits(cost_usd=1.0))
+    spend(database, "small", tokens=1, cost_usd=0.01, seconds=9.0)
+    large = Amounts(1, 90, 0.9, 30.0)
+    assert reserve(database, "large", amounts=large) == large._replace(seconds=9.0)
+    assert isinstance(reserve(database, "small-again", amounts=Amounts(1, 10)), LimitReached)
+
+
+def test_a_call_without_a_price_reserves_what_the_dearest_before_it_cost(
+    database: Database,
+) -> None:
+    register(database, "r", limits=BudgetLimits(cost_usd=1.0))
+    spend(database, "first", cost_usd=0.25)
+    assert reserve(database, "next", amounts=Amounts(1, 9, math.inf)) == Amounts(1, 9, 0.25)
+
+
+def test_calls_that_wait_go_on_oldest_first_whoever_asks_first(database: Database) -> None:
+    for name in ("r", "s", "t"):
+        register(database, name, batch="b", batch_limits=HUNDRED)
+    assert isinstance(reserve(database, "running", amounts=Amounts(1, 60)), Amounts)
+    large, small = Amounts(1, 80), Amounts(1, 10)
+    assert isinstance(reserve(database, "large", "s", amounts=large, since=6.0), LimitReached)
+    behind = reserve(database, "small", "t", amounts=small, since=7.0)
+    assert isinstance(behind, LimitReached), "it would keep the large one waiting"
+    assert (behind.is_spent, behind.by_others) == (False, True)
+    assert isinstance(reserve(database, "earlier", "t", amounts=small, since=5.5), Amounts)
+    Budgets(database.connections).settle({"running": Amounts(1, 5), "earlier": Amounts(1, 5)})
+    assert isinstance(reserve(database, "small", "t", amounts=small, since=7.0), LimitReached)
+    assert isinstance(reserve(database, "large", "s", amounts=large, since=6.0), Amounts)
+    assert isinstance(reserve(database, "small", "t", amounts=small, since=7.0), Amounts)
+
+
+def test_whoever_no_longer_waits_keeps_nobody_waiting(database: Database) -> None:
+    register(database, "r", limits=HUNDRED)
+    assert isinstance(reserve(database, "running", amounts=Amounts(1, 60)), Amounts)
+    for worker, left in (("w", "left"), ("dead", "lost")):
+        large = reserve(database, left, amounts=Amounts(1, 90), since=6.0, worker=worker)
+        assert isinstance(large, LimitReached)
+    Budgets(database.connections).end_wait("left")
+    assert isinstance(reserve(database, "next", amounts=Amounts(1, 9), since=7.0), LimitReached)
+    database.heartbeat("dead", host="here", now=1000.0)
+    database.workers.retire("dead")
+    assert isinstance(reserve(database, "next", amounts=Amounts(1, 9), since=7.0), Amounts)
+
+
+def test_a_wait_is_the_others_doing_unless_the_rollouts_own_calls_are_in_its_way(
+    database: Database,
+) -> None:
+    for name in ("r", "s"):
+        register(database, name, batch="b", batch_limits=HUNDRED)
+    assert isinstance(reserve(database, "c1", amounts=Amounts(1, 60)), Amounts)
+    for rollout_id, by_others in (("r", False), ("s", True)):
+        reached = reserve(database, f"of-{rollout_id}", rollout_id, amounts=Amounts(1, 60))
+        assert isinstance(reached, LimitReached)
+        assert reached.by_others is by_others
+
+
 def test_a_first_call_reserves_what_its_request_says_or_all_that_is_left(
     database: Database,
 ) -> None:
     register(database, "r", limits=BudgetLimits(tokens=100, cost_usd=2.0))
     assert reserve(database, "c1", amounts=Amounts(1, 40)) == Amounts(1, 40)
     assert isinstance(reserve(database, "c2", amounts=Amounts(1, 70)), LimitReached)
+    Budgets(database.connections).end_wait("c2")
     unpriced = Amounts(1, 40, math.inf)
     assert isinstance(reserve(database, "c3", amounts=unpriced), LimitReached)
     Budgets(database.connections).settle({"c1": Amounts(0, 0)})
