@@ -101,6 +101,7 @@ class Tries:
     Without a number the service gives it one, and ``repeat`` is then the sample's.
     ``waited_s`` are the seconds that it has waited since it was last answered; the next try is due
     at ``due_at``, on the clock of a run, and ``stated`` says that the provider asked for that.
+    ``unseen``: it was skipped once by a breaker that was not seen to be shut.
     """
 
     next_attempt: int | None
@@ -109,6 +110,7 @@ class Tries:
     waited_s: float = 0.0
     due_at: float = 0.0
     stated: bool = False
+    unseen: bool = False
     rollout_id: str = ""
     result: models.Result | None = None
     verdict: models.Verdict | None = None
@@ -122,6 +124,11 @@ class Tries:
         """Take the numbers of a try that has begun, if the service gave them."""
         if self.next_attempt is None:
             self.repeat, self.next_attempt = repeat, attempt
+
+    def may_repeat_unseen(self) -> bool:
+        """Return True once: a probe may have closed its lane before anybody looked."""
+        first, self.unseen = not self.unseen, True
+        return first
 
     def go_on(self) -> None:
         """Have the next try follow the last one."""

@@ -23,7 +23,7 @@ from tests.fakes.provider import Answer, Provider, Request, closed_port
 from tests.truezero.driving import Accounts, call, service
 from tests.truezero.sdk.test_client import VERDICT
 from truezero import AsyncClient, AsyncRollout, Client, Rollout, ServiceError, Skipped, models
-from truezero.sdk._sync.batches import settled_since
+from truezero.sdk._sync.batches import Batch, settled_since
 from truezero.sdk.arguments import LaneFacts
 from truezero.sdk.batches import (
     FinishedSample,
@@ -550,6 +550,37 @@ def test_after_a_reset_the_rest_waits_for_the_probe(
     done = run(url, name, kind, {f"t{n}": key for n in range(6)}, concurrency=6)
     skipped = [ran.task for ran in done.results if ran.skipped]
     assert len(skipped) == (0 if key == "sk-good" else 5), "the one that is not is the probe"
+
+
+def test_a_probe_that_closes_its_lane_before_anybody_looks_lets_the_rest_in(
+    client: Client, name: str
+) -> None:
+    looked = threading.Event()
+
+    class LooksLate(Batch):
+        def breaker(self) -> models.Breaker:
+            looked.set()
+            while any(lane.phase != "closed" for lane in super().breaker().lanes):
+                pass
+            return super().breaker()
+
+    def agent(_task: str, rollout: Rollout) -> float:
+        assert looked.wait(60)
+        return float(call(rollout.env["OPENAI_BASE_URL"]) == 200)
+
+    def dead(_task: str, rollout: Rollout) -> float:
+        return float(call(rollout.env["OPENAI_BASE_URL"], "sk-dead") == 200)
+
+    facts: LaneFacts = {"model": "gpt-5", "upstream": "openai"}
+    client.batch(name, **facts).run(["t0", "t1", "t2"], dead, concurrency=1)
+    client.reset_breaker(name)
+    done = LooksLate(client, name, facts).run(["t0", "t1"], agent, concurrency=2)
+    assert [ran.measured for ran in done.results] == [True, True]
+
+
+def test_a_sample_is_not_tried_for_ever_beside_a_breaker_that_is_not_seen() -> None:
+    tries = Tries(next_attempt=0)
+    assert [tries.may_repeat_unseen() for _ in range(2)] == [True, False]
 
 
 def test_a_breaker_of_another_lane_is_not_waited_for() -> None:

@@ -292,8 +292,8 @@ class Batch(BaseBatch):
             probes = [lane.canary for lane in lanes if lane.phase == "half_open"]
             if any(lane.phase == "open" for lane in lanes):
                 return False
-            if not probes:
-                return waited
+            if not probes:  # it closed the lane, if one of these lanes was the one that was shut
+                return waited or tries.may_repeat_unseen()
             if waited and None in probes:  # the probe told nothing: be the next one
                 return True
             stop.wait(PROBE_S)
