@@ -369,6 +369,7 @@ class ExecutionStatus(StrEnum):
     UNKNOWN_EXECUTION_ERROR = "unknown_execution_error"
     EVALUATION_FAILED = "evaluation_failed"
     SETUP_FAILED = "setup_failed"
+    CANCELLED = "cancelled"  # its runner was stopped before the end
 
 
 class TerminationReason(StrEnum):

@@ -19,6 +19,7 @@ from classifier.retries import is_deterministic, reset_command
 from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
+    CANCELLED,
     EVIDENCE,
     NOTHING_READ,
     REFUSED_BY_HARNESS,
@@ -68,6 +69,7 @@ _NOT_MEASURED = {
     NEVER_STARTED: "registered as repeats of the task and never started",
     "max_steps": "the agent ran out of steps, and the batch's policy leaves that out",
     BUDGET: "a limit was spent: raise it, then run it again",
+    CANCELLED: "its runner was stopped before the end: run it again",
 }
 _SPOILT = "the model was reached, and what came was not what was to be measured"
 _SKIPPED = f"fix the cause, register again after {reset_command(None)}"

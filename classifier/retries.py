@@ -19,6 +19,7 @@ from classifier.sentences import with_sentence
 from classifier.validity import answers
 from classifier.verdicts import (
     BUDGET,
+    CANCELLED,
     ERROR_BEFORE_ANY_CALL,
     EVIDENCE,
     AttributedTo,
@@ -92,6 +93,8 @@ def _why_not(
         return "the agent's own failure: its reward counts"
     if BUDGET in verdict.excluded_by:
         return "a limit was spent: raise it, then run it again"
+    if CANCELLED in verdict.excluded_by:
+        return "its runner was stopped before the end: run it again"
     if verdict.health is Health.NOT_JUDGED and verdict.error:
         reset = reset_command(verdict.batch)
         return f"skipped: fix the cause, register again after {reset}"

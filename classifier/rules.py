@@ -64,6 +64,7 @@ from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
     CALLS_UNATTRIBUTED,
+    CANCELLED,
     ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
     ENDED_ON_UNREAD_ANSWERS,
@@ -860,7 +861,13 @@ def _excluded_by(facts: Evidence, health: Health, examined: ValidityReport) -> t
         for finding in examined.findings
         if invalidates(finding, validity=validity, untrusted=facts.untrusted)
     ]
-    return (*_limits_left_out(facts), *spoilt)
+    return (*_cancelled(facts), *_limits_left_out(facts), *spoilt)
+
+
+def _cancelled(facts: Evidence) -> Iterator[str]:
+    """Name that the runner was stopped before the end."""
+    if facts.outcome is not None and facts.outcome.status is ExecutionStatus.CANCELLED:
+        yield CANCELLED
 
 
 def _limits_left_out(facts: Evidence) -> Iterator[str]:

@@ -16,6 +16,7 @@ from classifier.verdicts import (
     ANSWERS_UNSEEN,
     BUDGET,
     CALLS_UNATTRIBUTED,
+    CANCELLED,
     ENDED_ON_LOST_STATE,
     ENDED_ON_UNEXPLAINED_REJECTION,
     ENDED_ON_UNREAD_ANSWERS,
@@ -134,6 +135,7 @@ _LEFT_OUT: Mapping[str, str] = {
     TerminationReason.MAX_STEPS.value: "the agent ran out of steps, which the policy leaves out "
     "(max_steps)",
     BUDGET: "a limit of its batch, or one that the policy leaves out, refused its calls (budget)",
+    CANCELLED: "its runner was stopped before the end (cancelled)",
 }
 
 
@@ -267,6 +269,8 @@ def _next(verdict: Any) -> str | None:
         return f"run it again after {wait} s" if wait else "run it again"
     if BUDGET in verdict.excluded_by:
         return "raise the limit, then run it again"
+    if CANCELLED in verdict.excluded_by:
+        return "run it again"
     return _AFTER[verdict.health](verdict)
 
 

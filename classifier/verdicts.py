@@ -22,6 +22,7 @@ ENDED_ON_UNREAD_ANSWERS = "ended_on_unread_answers"
 REFUSED_BY_HARNESS = "refused_by_harness"  # its budget was spent, or its relay refused a call
 ENDED_ON_LOST_STATE = "ended_on_lost_state"  # the conversation's own state was rejected
 BUDGET = "budget"  # of what excludes a score: a limit refused calls
+CANCELLED = "cancelled"  # likewise: the runner was stopped before the end
 ANSWERS_UNSEEN = "answers_unseen"  # too long, encoded otherwise or no text
 OWN_FAILURES = "own_failures"  # the rule: no model answered, and all failures are the agent's own
 NOTHING_READ = "nothing_read"  # no failure is shown, and no output of the model either
@@ -207,8 +208,8 @@ class Verdict:
     call); ``status_counts`` counts raw failed answers by HTTP status. Tokens are sums of
     normalised totals, None where no call told any. ``lost_s`` is in seconds.
     ``attributed_to`` is whose failures decided it; the agent's leave it healthy.
-    ``excluded_by``: for what the policy leaves a healthy one's score out, "max_steps", "budget" and
-    the names of checks; "budget" also of one that its batch's limit let make no call.
+    ``excluded_by``: for what a healthy one's score is left out, "cancelled", "max_steps", "budget"
+    and the names of checks; "budget" also of one that its batch's limit let make no call.
     ``corroborated``: whether reference calls, or other rollouts where none were asked, failed alike
     (True), were answered (False), or nobody called (None). ``references``: the series that
     were asked beside its calls. ``validity``: what was found of a measurement whose model was

@@ -248,6 +248,18 @@ def test_whether_running_out_of_steps_is_scored_is_policy() -> None:
     assert judge(stopped, policy=Policy(max_steps="exclude")).scoreable == "yes"
 
 
+def test_a_rollout_whose_runner_was_stopped_is_no_measurement() -> None:
+    verdict = judge(rollout("200*2", status="cancelled"))
+    assert (verdict.health, verdict.scoreable) == (Health.HEALTHY, "no")
+    assert (verdict.excluded_by, verdict.retry.eligible) == (("cancelled",), False)
+    assert verdict.sentence == (
+        "does not count: its runner was stopped before the end (cancelled); run it again"
+    )
+    assert judge(rollout("200*2", status="cancelled", agents="untrusted")).scoreable == "no"
+    failed = judge(rollout("401*2", status="cancelled"))
+    assert (failed.health, failed.excluded_by) == (Health.API_ERROR, ())
+
+
 def test_a_verdict_is_provisional_until_reported_and_settled() -> None:
     assert judge(rollout("200", running=True)).provisional is True
     assert judge(rollout("200 pending")).provisional is True

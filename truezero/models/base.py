@@ -26,6 +26,7 @@ ExecutionStatus = Literal[
     "unknown_execution_error",
     "evaluation_failed",
     "setup_failed",
+    "cancelled",
 ]
 TerminationReason = Literal["agent_stop", "user_stop", "max_steps", "unknown"]
 Health = Literal["healthy", "api_error", "suspected_api_error", "not_judged", "undecided"]

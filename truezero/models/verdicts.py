@@ -261,8 +261,9 @@ class Verdict(BaseModel):
     )
     excluded_by: list[str] = Field(
         default_factory=list,
-        description="for what the policy leaves a healthy rollout's score out: `max_steps` and "
-        "names of checks, and `budget` where a limit refused calls, whatever the health",
+        description="for what a healthy rollout's score is left out: `cancelled`, by the policy "
+        "`max_steps` and names of checks, and `budget` where a limit refused calls, whatever the "
+        "health",
     )
     proof: Proven = None
     references: list[VerdictReference] = Field(

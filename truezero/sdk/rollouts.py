@@ -152,12 +152,15 @@ _MEANS: tuple[tuple[type[Exception], models.ExecutionStatus], ...] = (
 )
 
 
-def outcome_of(error: Exception) -> OutcomeFacts:
+def outcome_of(error: BaseException) -> OutcomeFacts:
     """Return what to report of a block that ended in this exception.
 
     The message is reported for an ``ExecutionError`` only; of any other exception just the
-    type, because its message may contain a prompt or a key.
+    type, because its message may contain a prompt or a key. What is no ``Exception`` stopped the
+    runner: Ctrl-C, a cancelled task.
     """
+    if not isinstance(error, Exception):
+        return {"status": "cancelled", "error": type(error).__name__}
     if isinstance(error, ExecutionError):
         outcome: OutcomeFacts = {
             "status": error.status,

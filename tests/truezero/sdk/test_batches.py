@@ -144,13 +144,45 @@ def test_a_runners_own_exception_can_mean_a_status(client: Client, name: str) ->
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit, asyncio.CancelledError])
-def test_what_is_broken_off_passes_on_and_reports_nothing(
+def test_what_is_broken_off_passes_on_and_is_cancelled(
     client: Client, url: str, stop: type[BaseException], name: str
 ) -> None:
-    rollout = client.batch(name).rollout("t")
+    batch = client.batch(name, model="gpt-5", upstream="openai")
+    rollout = batch.rollout("t")
     with pytest.raises(stop), rollout:
+        call(rollout.env["OPENAI_BASE_URL"])
         raise stop
-    assert not rollout.finished
+    result = reported(url, rollout.id).json()
+    assert (result["status"], result["error"]) == ("cancelled", stop.__name__)
+    assert client.verdict(rollout.id).excluded_by == ["cancelled"]
+    with batch.rollout("t") as again:
+        call(again.env["OPENAI_BASE_URL"])
+        again.finish(rewards=1.0)
+    assert (again.repeat, again.attempt) == (None, 1)
+    assert batch.check().valid
+
+
+def test_what_is_broken_off_passes_on_though_the_service_refuses_its_outcome(
+    client: Client, name: str
+) -> None:
+    rollout = client.batch(name).rollout("t")
+    with pytest.raises(KeyboardInterrupt), rollout:
+        client.report(rollout.id, rewards=1.0)
+        raise KeyboardInterrupt
+
+
+def test_a_generator_that_is_closed_in_a_block_reports_nothing(
+    client: Client, url: str, name: str
+) -> None:
+    rollout = client.batch(name).rollout("t")
+
+    def enters() -> Iterator[None]:
+        with rollout:
+            yield
+
+    entered = enters()
+    next(entered)
+    entered.close()  # type: ignore[attr-defined]
     assert reported(url, rollout.id).json()["code"] == "no_outcome"
 
 
@@ -775,7 +807,7 @@ async def test_the_async_block_reports_as_the_other_does(url: str, name: str) ->
         assert {line["record"] for line in lines} == {"rollout", "outcome", "exchange"}
 
 
-async def test_a_cancelled_task_reports_nothing(url: str, name: str) -> None:
+async def test_a_cancelled_task_is_reported(url: str, name: str) -> None:
     entered = asyncio.Event()
 
     async with AsyncClient(url) as client:
@@ -791,7 +823,7 @@ async def test_a_cancelled_task_reports_nothing(url: str, name: str) -> None:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert reported(url, rollout.id).json()["code"] == "no_outcome"
+        assert reported(url, rollout.id).json()["status"] == "cancelled"
 
 
 def test_events_are_told_as_they_happen(client: Client, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -19,7 +20,7 @@ class AsyncRollout(BaseRollout):
     """A rollout, for ``async with``: registered on entry, reported at the latest on leaving.
 
     An exception that leaves the block is reported as the matching status and propagates.
-    Ctrl-C, which is no ``Exception``, propagates without a report: the outcome is unknown.
+    Ctrl-C and a cancelled task are reported as ``cancelled`` and propagate, too.
 
     Raises:
         Skipped: on entry, if the batch's breaker does not admit it.
@@ -51,6 +52,9 @@ class AsyncRollout(BaseRollout):
             await self.finish()
         elif isinstance(exc, Exception):
             await self.finish(**outcome_of(exc))
+        elif not isinstance(exc, GeneratorExit):  # in which nothing may be awaited
+            with suppress(ServiceError):
+                await self._client.report(self.id, **self._reported(outcome_of(exc)))
 
     async def finish(self, **outcome: Unpack[OutcomeFacts]) -> models.Result:
         """Report the outcome, success by default; return the record to store."""

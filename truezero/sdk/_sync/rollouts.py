@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, Unpack
 
@@ -20,7 +21,7 @@ class Rollout(BaseRollout):
     """A rollout, for ``with``: registered on entry, reported at the latest on leaving.
 
     An exception that leaves the block is reported as the matching status and propagates.
-    Ctrl-C, which is no ``Exception``, propagates without a report: the outcome is unknown.
+    Ctrl-C and a cancelled task are reported as ``cancelled`` and propagate, too.
 
     Raises:
         Skipped: on entry, if the batch's breaker does not admit it.
@@ -52,6 +53,9 @@ class Rollout(BaseRollout):
             self.finish()
         elif isinstance(exc, Exception):
             self.finish(**outcome_of(exc))
+        elif not isinstance(exc, GeneratorExit):  # in which nothing may be awaited
+            with suppress(ServiceError):
+                self._client.report(self.id, **self._reported(outcome_of(exc)))
 
     def finish(self, **outcome: Unpack[OutcomeFacts]) -> models.Result:
         """Report the outcome, success by default; return the record to store."""
