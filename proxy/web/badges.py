@@ -37,16 +37,35 @@ STROKE = "M0 6h12"
 _HEXAGON = "M3.3 1h5.4L11.5 6L8.7 11H3.3L.5 6z"
 _HOLLOW_UP = "M6 .8L11.8 11H.2zM6 5L3.6 9.2h4.8z"
 DOT = "M6 3a3 3 0 1 1 0 6a3 3 0 1 1 0-6z"
+_PENTAGON = "M6 .5L11.7 4.7L9.5 11.3h-7L.3 4.7z"
+_PLUS = "M4.5.5h3v4h4v3h-4v4h-3v-4h-4v-3h4z"
+_HOLLOW_DIAMOND = "M6 .2L11.8 6L6 11.8L.2 6zm0 3.4L3.6 6L6 8.4L8.4 6z"
+_BARS = "M.5 3h11v2H.5zm0 4h11v2H.5z"
 
 HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
 OWN = Badge(
-    name="healthy", label="agent's own failure", meaning="no model answered; it counts", shape=_RING
+    name="own-failure",
+    label="agent's own failure",
+    meaning="no model answered; it counts",
+    shape=_PENTAGON,
 )
 SUSPECTED = Badge(
     name="suspected", label="suspected", meaning="a provider failure is suspected", shape=_RING
 )
 NOT_JUDGED = Badge(name="not-judged", label="not judged", meaning="no model was asked", shape=DASH)
-SKIPPED = Badge(name="not-judged", label="skipped", meaning="not admitted by a breaker", shape=DASH)
+SKIPPED = Badge(name="skipped", label="skipped", meaning="not admitted by a breaker", shape=_BARS)
+NOT_SCORED = Badge(
+    name="not-scored",
+    label="not scored",
+    meaning="no reward was reported, or none is the score",
+    shape=_PLUS,
+)
+NEVER_STARTED = Badge(
+    name="never-started",
+    label="never started",
+    meaning="planned, and no rollout was registered",
+    shape=_HOLLOW_DIAMOND,
+)
 UNDECIDED = Badge(
     name="undecided", label="undecided", meaning="no evidence yet, or some is missing", shape=FRAME
 )

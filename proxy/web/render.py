@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _POLICY = "; ".join(
     (
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' blob:",
-        "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+        "font-src 'self'", "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
     )
 )  # fmt: skip
 
@@ -50,7 +50,10 @@ HEADERS: Mapping[str, str] = {
     "cache-control": "no-store",
 }
 
-_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript", "svg": "image/svg+xml"}
+_TYPES = {
+    "css": "text/css; charset=utf-8", "js": "text/javascript", "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8", "woff2": "font/woff2",
+}  # fmt: skip
 _CACHED = {
     "cache-control": "public, max-age=31536000, immutable",
     "x-content-type-options": "nosniff",
@@ -66,6 +69,8 @@ class Static:
     digest: str
 
 
+FONT = "inter.woff2"
+
 # Words of the product in headers of tables that can be sorted, and their rows in the glossary.
 _TERMS = {
     "Batch": "batch", "Batches": "batch", "Rollout": "rollout", "Repeat": "repeat",
@@ -79,13 +84,19 @@ _TERMS = {
 
 
 def _read_static() -> dict[str, Static]:
-    read = {}
-    for file in (files("proxy.web") / "static").iterdir():
-        content = file.read_bytes()
-        media_type = _TYPES[file.name.rpartition(".")[2]]
-        digest = hashlib.sha256(content).hexdigest()[:12]
-        read[file.name] = Static(content, media_type, digest)
-    return read
+    contents = {each.name: each.read_bytes() for each in (files("proxy.web") / "static").iterdir()}
+    # The sheet names the font by the address that pages preload, or it would be loaded twice.
+    font = contents[FONT]
+    loaded = f"{FONT}?v={_digest(font)}".encode()
+    contents["page.css"] = contents["page.css"].replace(FONT.encode(), loaded)
+    return {
+        name: Static(content, _TYPES[name.rpartition(".")[2]], _digest(content))
+        for name, content in contents.items()
+    }
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:12]
 
 
 STATIC = _read_static()

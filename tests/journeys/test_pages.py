@@ -345,7 +345,7 @@ def test_paper_has_what_was_measured_and_when_and_nothing_to_click(
     line = page.locator(".printed")
     expect(line).to_be_hidden()
     page.emulate_media(media="print", color_scheme="dark")
-    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 38)"
+    assert page.evaluate("getComputedStyle(document.body).color") == "rgb(23, 23, 26)"
     expect(line).to_have_text(re.compile(r"swe-verified-gpt-5 · truezero \d.* · \d{4}-.* UTC"))
     expect(line).to_be_visible()
     for kind in ("nav", "button", "form", ".ask"):

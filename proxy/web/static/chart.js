@@ -76,7 +76,7 @@
   const SVG = "http://www.w3.org/2000/svg", FONT = "Helvetica, Arial, sans-serif";
   const WIDE = 760, EDGE = 20, GUTTER = 44, MOST_BESIDE = 3, SHARPER = 3;
   const STYLES = ["fill", "stroke", "stroke-width", "stroke-dasharray"];
-  const INK = "#1d2126", SOFT = "#59616b";
+  const INK = "#17171a", SOFT = "#4b4b55";
 
   function made(name, attributes, text) {
     const node = document.createElementNS(SVG, name);

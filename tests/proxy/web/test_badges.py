@@ -24,7 +24,10 @@ def test_every_class_of_verdicts_has_a_badge() -> None:
 
 def test_no_two_badges_share_a_name_or_a_shape() -> None:
     levels = badges.LEVELS.values()
-    kinds = [HEALTHY, SUSPECTED, badges.NOT_JUDGED, badges.UNDECIDED, *CAUSES.values(), *levels]
+    kinds = [
+        HEALTHY, SUSPECTED, badges.OWN, badges.NOT_JUDGED, badges.UNDECIDED, badges.SKIPPED,
+        badges.NOT_SCORED, badges.NEVER_STARTED, *CAUSES.values(), *levels,
+    ]  # fmt: skip
     assert len({badge.name for badge in kinds}) == len(kinds)
     assert len({badge.shape for badge in kinds}) == len(kinds)
 
