@@ -173,6 +173,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return dict(zip(names, run(folder, commands), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reader", "make"), CASES, ids=lambda each: each if isinstance(each, str) else each.__name__
 )
@@ -311,6 +312,7 @@ ZIPS: Mapping[Callable[[Path], None], str] = {
 }
 
 
+@pytest.mark.slow
 def test_a_zip_that_would_fill_the_memory_is_refused_in_a_sentence(tmp_path: Path) -> None:
     commands = []
     for make in ZIPS:
