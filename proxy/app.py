@@ -302,6 +302,7 @@ class Application:
         self._features = start(
             Parts(
                 settings=settings,
+                policy=settings.policy,
                 environment=environment,
                 database=database,
                 recorder=self._recorder,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from classifier.causes import Classify
 from classifier.records import Exchange
-from classifier.verdicts import Verdict
+from classifier.verdicts import Policy, Verdict
 from proxy.control.conditions import Conditions
 from proxy.control.pricing import PriceTable
 from proxy.feature import OF_SETTINGS, FeatureError, modules, settings_of
@@ -30,6 +30,7 @@ ADDED = TypeVar("ADDED")
 class Parts:
     """The parts of a process that a feature may use.
 
+    ``policy``: by which rollouts are judged whose batch states none.
     ``refused``: counts of requests that this process refused.
     ``worker``: the process's name in the table of workers. ``agents_only``: another process serves
     the control plane. ``conditions``: looks once for everything that an operator is alerted of;
@@ -37,6 +38,7 @@ class Parts:
     """
 
     settings: object
+    policy: Policy
     environment: Mapping[str, str]
     database: Database
     recorder: Recorder

@@ -72,11 +72,16 @@ class InTheWay(NamedTuple):
 
 
 def spent_by(
-    exchange: Exchange, reserved: Amounts, cost: Callable[[Exchange], float | None]
+    exchange: Exchange,
+    reserved: Amounts,
+    cost: Callable[[Exchange], float | None],
+    *,
+    provoked: bool = False,
 ) -> Amounts:
     """Return what a call that ended has spent.
 
-    One that the provider failed, or the service lost, is no call and took no time. Tokens that
+    One that the provider failed, or the service lost, is no call and took no time, unless its
+    agent ``provoked`` that. Tokens that
     nobody stated are as many as were reserved or relayed, whichever is more: neither hanging up
     nor asking in the background saves any.
     """
@@ -92,11 +97,12 @@ def spent_by(
         unstated = not failed and exchange.kind is Kind.INFERENCE
         tokens = max(known, reserved.tokens, _relayed(exchange)) if unstated else known
         price = reserved.cost_usd if unstated and price is None else price
+    is_call = provoked or not failed
     return Amounts(
-        calls=0 if failed else 1,
+        calls=int(is_call),
         tokens=tokens,
         cost_usd=price or 0.0,
-        seconds=0.0 if failed else exchange.timing.duration_s or 0.0,
+        seconds=(exchange.timing.duration_s or 0.0) if is_call else 0.0,
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,6 +40,7 @@ class Reservations:
         worker: the process's name in the table of workers.
         watch: has `ended` called with the calls on record from then on, in any thread.
         cost: the price of a call that ended, in US dollars; None if unknown.
+        provoked: returns which failed calls are their agent's own doing, by id; raises StoreError.
     """
 
     def __init__(
@@ -49,11 +50,13 @@ class Reservations:
         worker: str,
         watch: Callable[[Callable[[Sequence[Exchange]], None]], None],
         cost: Callable[[Exchange], float | None],
+        provoked: Callable[[Sequence[Exchange]], frozenset[str]],
     ) -> None:
         self._budgets = budgets
         self._worker = worker
         self._watch = watch
         self._cost = cost
+        self._provoked = provoked
         self._made: dict[str, Made] = {}  # by call
         self._settling: set[asyncio.Task[None]] = set()
         self._lines = Lines()
@@ -119,17 +122,26 @@ class Reservations:
     def release(self, call_id: str) -> None:
         """Give back the reservation of a call that is not sent after all."""
         if (made := self._made.pop(call_id, None)) is not None:
-            self._begin_settling({call_id: Amounts()}, made.budgets)
+            self._begin(self._settle_all({call_id: Amounts()}, made.budgets))
 
     def ended(self, exchanges: Sequence[Exchange]) -> None:
         """Settle the reservations of calls that are on record now."""
-        spent, budgets = {}, set[BudgetKey]()
-        for each in exchanges:
-            if (made := self._made.pop(each.id, None)) is not None:
-                spent[each.id] = spent_by(each, made.amounts, self._cost)
-                budgets.update(made.budgets)
-        if spent and self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._begin_settling, spent, budgets)
+        theirs = [(each, made) for each in exchanges if (made := self._made.pop(each.id, None))]
+        if theirs and self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(lambda: self._begin(self._settle_ended(theirs)))
+
+    async def _settle_ended(self, theirs: Sequence[tuple[Exchange, Made]]) -> None:
+        provoked = frozenset[str]()
+        if failed := [each for each, _ in theirs if each.cause is not None]:
+            try:
+                provoked = await asyncio.to_thread(self._provoked, failed)
+            except StoreError as error:
+                log.warning("failed calls are counted as the provider's: %s", error.kind)
+        spent = {
+            each.id: spent_by(each, made.amounts, self._cost, provoked=each.id in provoked)
+            for each, made in theirs
+        }
+        await self._settle_all(spent, {key for _, made in theirs for key in made.budgets})
 
     async def stop(self) -> None:
         """Wait until what has ended is settled, as the process stops."""
@@ -138,8 +150,8 @@ class Reservations:
             if any(not task.done() for task in self._settling):
                 return
 
-    def _begin_settling(self, spent: Mapping[str, Amounts], budgets: Collection[BudgetKey]) -> None:
-        task = asyncio.get_running_loop().create_task(self._settle_all(spent, budgets))
+    def _begin(self, settling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(settling)
         self._settling.add(task)
         task.add_done_callback(self._settling.discard)
 
@@ -151,7 +163,7 @@ class Reservations:
             self._lines.wake(budgets)
         else:
             await asyncio.sleep(_AGAIN_S)
-            self._begin_settling(spent, budgets)
+            self._begin(self._settle_all(spent, budgets))
 
     async def _store(self, write: Callable[..., None], *values: Any) -> bool:
         try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from proxy.features.budgets.hold import CountedCalls
+from proxy.features.budgets.provoked import provoked
 from proxy.features.budgets.reservations import Reservations
 from proxy.features.budgets.settings import BudgetSettings
 from proxy.features.budgets.store import Budgets
@@ -19,6 +21,7 @@ def start(parts: Parts) -> Started:
         worker=parts.worker,
         watch=lambda ended: recorder.add_observer(lambda result: ended(result.ended)),
         cost=prices.by_tokens,
+        provoked=partial(provoked, parts.database.connections, parts.policy),
     )
     rule = CountedCalls(
         budgets,

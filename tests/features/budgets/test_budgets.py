@@ -199,6 +199,20 @@ def test_what_a_provider_fails_spends_no_call(service: Service) -> None:
     assert ask(made).status_code == 200
 
 
+def test_a_failure_that_its_agent_provoked_is_a_call(service: Service) -> None:
+    made = register(service, id="provoking", limits={"calls": 3})
+    rejects = answers.FAILURES[Api.CHAT][answers.Fault.REJECTED_REQUEST]
+    service.provider.plays(rejects)
+    assert ask(made).status_code == rejects.status
+    assert settled(service, "rollouts", "provoking")["calls"] == 0, "its address may be wrong"
+    service.provider.plays(answers.healthy)
+    assert ask(made).status_code == 200
+    settled(service, "rollouts", "provoking")
+    service.provider.plays(rejects)
+    assert [ask(made).status_code for _ in range(3)] == [rejects.status] * 2 + [403]
+    assert settled(service, "rollouts", "provoking")["tokens"] == TOKENS, "a rejection takes none"
+
+
 def test_hanging_up_saves_no_tokens(service: Service) -> None:
     made = register(service, id="leaves", limits={"tokens": 5000})
     begun = threading.Event()
