@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum, auto
-from itertools import count
 from typing import NamedTuple
 
 from classifier.batches import by_repeat
@@ -15,7 +15,7 @@ class TryState(Enum):
 
     RUNNING = auto()
     MEASURED = auto()
-    UNMEASURED = auto()  # it ended, or was not admitted
+    UNMEASURED = auto()  # it ended, was given up or was not admitted
 
 
 class Try(NamedTuple):
@@ -44,36 +44,76 @@ class NextTry(NamedTuple):
     earlier_place: TaskPlace = TaskPlace()
 
 
-def next_try(tries: Sequence[Try], repeats: int | None = None) -> NextTry:
+class Numbers(NamedTuple):
+    """Numbers of a task's repeats that follow one another, and if they were ``planned``.
+
+    They are, if they were registered with how many repeats the task is to have.
+    """
+
+    of: range
+    planned: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskTries:
+    """The rollouts of a task, as far as they decide the place of the next one.
+
+    ``tries``, the oldest first, are those that may be tried again, with all tries at their repeats,
+    and all that have an attempt and no repeat. ``numbers`` are those of all repeats, and ``held``
+    is how many rollouts without any number run or are measured. A task has thousands.
+    """
+
+    tries: list[Try] = field(default_factory=list)
+    numbers: list[Numbers] = field(default_factory=list)
+    held: int = 0
+
+    def free(self, least: int) -> int:
+        """Return the least number from ``least`` on that no repeat has."""
+        here = {each.repeat for each in self.tries}
+        while True:
+            taken = next((each.of for each in self.numbers if least in each.of), None)
+            if taken is None and least not in here:
+                return least
+            least = least + 1 if taken is None else taken.stop
+
+    @property
+    def planned(self) -> int:
+        """The number of repeats that were planned, and begun."""
+        known = [each.of for each in self.numbers if each.planned]
+        here = {each.repeat for each in self.tries if None not in (each.repeat, each.repeats)}
+        return sum(map(len, known)) + sum(not any(one in of for of in known) for one in here)
+
+
+def next_try(task: TaskTries, repeats: int | None = None) -> NextTry:
     """Return the place of a rollout whose registration names no repeat and no attempt.
 
     It is the next attempt at the oldest repeat that ended unmeasured, else a new repeat. The first
     rollout of a task has no numbers, as most tasks are run once.
 
     Arguments:
-        tries: the task's rollouts, the oldest first.
         repeats: how many the task is to have, as the registration states. Each of them is begun
             once before any is tried again.
     """
-    slots = by_repeat(tries)
-    planned = {each.repeat for each in tries if None not in (each.repeat, each.repeats)}
-    if repeats is not None and len(planned) < repeats:
-        return NextTry(TaskPlace(_free(tries, 0), 0))
-    if not slots:
+    slots = by_repeat(task.tries)
+    if repeats is not None and task.planned < repeats:
+        return NextTry(TaskPlace(task.free(0), 0))
+    if not (slots or task.held or task.numbers):
         return NextTry(TaskPlace())
     for tried in slots:
         if all(each.state is TryState.UNMEASURED for each in tried):
-            again = _again(tried, [slot for slot in slots if slot is not tried])
+            again = _again(task, tried, [slot for slot in slots if slot is not tried])
             if again is not None:
                 return again
-    return NextTry(TaskPlace(_new_repeat(slots), 0))
+    return NextTry(TaskPlace(_new_repeat(task, slots), 0))
 
 
-def _again(tried: Sequence[Try], others: Sequence[Sequence[Try]]) -> NextTry | None:
+def _again(
+    task: TaskTries, tried: Sequence[Try], others: Sequence[Sequence[Try]]
+) -> NextTry | None:
     """Return the next try at a repeat; None if no numbers would make it one."""
     first = tried[0]
     if first.repeat is None and first.attempt is None:
-        repeat = _new_repeat(others) if any(map(_is_sample, others)) else None
+        repeat = _new_repeat(task, others) if any(map(_is_sample, others)) else None
         return NextTry(TaskPlace(repeat, 1), first.rollout_id, TaskPlace(repeat, 0))
     attempt = 1 + max(each.attempt or 0 for each in tried)
     if first.repeat is None and any(map(_is_sample, others)):
@@ -86,12 +126,6 @@ def _is_sample(slot: Sequence[Try]) -> bool:
     return slot[0].repeat is None and slot[0].attempt is not None
 
 
-def _new_repeat(slots: Sequence[Sequence[Try]]) -> int:
+def _new_repeat(task: TaskTries, slots: Iterable[Sequence[Try]]) -> int:
     """Return the number of a new repeat: those without one come before it."""
-    tries = [each for slot in slots for each in slot]
-    return _free(tries, sum(slot[0].repeat is None for slot in slots))
-
-
-def _free(tries: Iterable[Try], least: int) -> int:
-    taken = {each.repeat for each in tries}
-    return next(number for number in count(least) if number not in taken)
+    return task.free(task.held + sum(slot[0].repeat is None for slot in slots))

@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    bindparam,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    union_all,
+)
 
-from classifier.next_try import NextTry, TaskPlace, Try, TryState, next_try
-from proxy.store.tables import JOINED, OLDEST_FIRST, Registration, rollouts, verdicts
+from classifier.next_try import NextTry, Numbers, TaskPlace, TaskTries, Try, TryState, next_try
+from proxy.store.runs import OVER_AT
+from proxy.store.tables import (
+    JOINED,
+    OLDEST_FIRST,
+    Registration,
+    batch_runs,
+    rollouts,
+    verdicts,
+)
 
 PLACE = ("repeat", "attempt")
 
@@ -44,7 +67,8 @@ class OpenPlaces:
         measured: Mapping[str, bool],
     ) -> None:
         self._connection = connection
-        self._tries: dict[tuple[str | None, str | None], list[Try]] = {}
+        self._tasks: defaultdict[tuple[str | None, str | None], TaskTries]
+        self._tasks = defaultdict(TaskTries)
         self._moved: dict[str, TaskPlace] = {}
         tasks: dict[str, set[str]] = {}
         for each in registrations:
@@ -54,32 +78,45 @@ class OpenPlaces:
             self._read(batch, tasks[batch], measured)
 
     def _read(self, batch: str, tasks: Collection[str], measured: Mapping[str, bool]) -> None:
-        rows = self._connection.execute(_TRIES, {"of": batch, "tasks": sorted(tasks)}).mappings()
+        of = {"of": batch, "tasks": sorted(tasks)}
         unknown = []
-        for row in rows:
+        for row in self._connection.execute(_TRIES, of).mappings():
             state = _state(row, measured)
             if state is None:
                 unknown.append(row["id"])
             else:
                 numbers = row["repeat"], row["attempt"], row["repeats"]
-                self._add(batch, Try(row["id"], row["task"], *numbers, state))
+                each = Try(row["id"], row["task"], *numbers, state)
+                self._tasks[batch, each.task].tries.append(each)
         if unknown:
             raise NotJudged(unknown)
+        parted = []
+        for task, first, last, repeats, planned in self._connection.execute(_COUNTS, of):
+            if first is None:
+                self._tasks[batch, task].held = repeats
+            elif last - first + 1 == repeats and planned in (0, repeats):
+                self._add(batch, task, first, last, planned)
+            else:
+                parted.append(task)
+        if parted:
+            for each in self._connection.execute(_STRETCHES, {**of, "tasks": parted}):
+                self._add(batch, *each)
 
-    def _add(self, batch: str | None, each: Try) -> None:
-        self._tries.setdefault((batch, each.task), []).append(each)
+    def _add(self, batch: str, task: str, first: int, last: int, planned: int) -> None:
+        numbers = Numbers(range(first, last + 1), planned > 0)
+        self._tasks[batch, task].numbers.append(numbers)
 
     def of(self, registration: Registration) -> dict[str, int | None]:
         """Return the place of a rollout that leaves it open, as columns."""
-        key = registration.batch, registration.task
-        found: NextTry = next_try(self._tries.get(key, ()), registration.repeats)
+        task = self._tasks[registration.batch, registration.task]
+        found: NextTry = next_try(task, registration.repeats)
         if found.earlier is not None:
             self._moved[found.earlier] = found.earlier_place
-            self._tries[key] = [
+            task.tries = [
                 each._replace(**found.earlier_place._asdict())
                 if each.rollout_id == found.earlier
                 else each
-                for each in self._tries[key]
+                for each in task.tries
             ]
         return found.place._asdict()
 
@@ -88,7 +125,7 @@ class OpenPlaces:
         if registration.task is not None:
             numbers = place["repeat"], place["attempt"], registration.repeats
             each = Try(registration.id, registration.task, *numbers, TryState.RUNNING)
-            self._add(registration.batch, each)
+            self._tasks[registration.batch, registration.task].tries.append(each)
 
     def moved(self) -> dict[str, dict[str, int | None]]:
         """Return the places of earlier rollouts that had none, as columns by their ids."""
@@ -98,7 +135,7 @@ class OpenPlaces:
 def _state(row: Mapping[Any, Any], measured: Mapping[str, bool]) -> TryState | None:
     """Return what became of a rollout; None if it has ended, and is not judged."""
     if not row["ended"]:
-        return TryState.UNMEASURED if row["skipped"] else TryState.RUNNING
+        return TryState.RUNNING if row["holds"] else TryState.UNMEASURED
     if row["provisional"] is False:
         counts = row["scoreable"] == "yes"
     elif (known := measured.get(row["id"])) is not None:
@@ -108,6 +145,46 @@ def _state(row: Mapping[Any, Any], measured: Mapping[str, bool]) -> TryState | N
     return TryState.MEASURED if counts else TryState.UNMEASURED
 
 
+_OVER_AT = select(OVER_AT).where(batch_runs.c.batch == bindparam("of")).scalar_subquery()
+
+
+def _holds(rollout: Any, verdict: Any) -> ColumnElement[int]:
+    """Return 1 for a rollout that runs or is measured, so that its repeat is not tried again.
+
+    One without an outcome is given up as soon as nobody starts rollouts of its batch any more.
+    """
+    given_up = rollout.c.created_at <= _OVER_AT
+    runs = rollout.c.outcome.is_(None) & rollout.c.skipped.is_(None)
+    return case(
+        (runs & given_up, 0),
+        (runs, 1),
+        (
+            rollout.c.outcome.is_not(None)
+            & verdict.c.provisional.is_(False)
+            & (verdict.c.scoreable == "yes"),
+            1,
+        ),
+        else_=0,
+    )
+
+
+_HOLDS = _holds(rollouts, verdicts)
+_OF_TASKS = (
+    rollouts.c.batch == bindparam("of"),
+    rollouts.c.task.in_(bindparam("tasks", expanding=True)),
+)
+_other, _its_verdict = rollouts.alias(), verdicts.alias()
+_HELD_BY_ANOTHER = (
+    exists()
+    .select_from(_other.outerjoin(_its_verdict, _its_verdict.c.rollout_id == _other.c.id))
+    .where(
+        _other.c.batch == rollouts.c.batch,
+        _other.c.task == rollouts.c.task,
+        _other.c.repeat == rollouts.c.repeat,
+        _holds(_other, _its_verdict) == 1,
+    )
+)
+# Of repeats with a number only those that may be tried again: a task has thousands of others.
 _TRIES = (
     select(
         rollouts.c.id,
@@ -116,12 +193,53 @@ _TRIES = (
         rollouts.c.attempt,
         rollouts.c.repeats,
         rollouts.c.outcome.is_not(None).label("ended"),
-        rollouts.c.skipped.is_not(None).label("skipped"),
+        _HOLDS.label("holds"),
         verdicts.c.provisional,
         verdicts.c.scoreable,
     )
     .select_from(JOINED)
-    .where(rollouts.c.batch == bindparam("of"))
-    .where(rollouts.c.task.in_(bindparam("tasks", expanding=True)))
+    .where(*_OF_TASKS)
+    .where(
+        or_(
+            (_HOLDS == 0) & ~_HELD_BY_ANOTHER,
+            rollouts.c.repeat.is_(None) & rollouts.c.attempt.is_not(None),
+        )
+    )
     .order_by(*OLDEST_FIRST)
+)
+_repeats = (
+    select(
+        rollouts.c.task,
+        rollouts.c.repeat,
+        func.max(case((rollouts.c.repeats.is_not(None), 1), else_=0)).label("planned"),
+    )
+    .where(*_OF_TASKS, rollouts.c.repeat.is_not(None))
+    .group_by(rollouts.c.task, rollouts.c.repeat)
+    .subquery()
+)
+_place = func.row_number().over(
+    partition_by=(_repeats.c.task, _repeats.c.planned), order_by=_repeats.c.repeat
+)
+_numbered = select(_repeats, (_repeats.c.repeat - _place).label("follows")).subquery()
+# By task: each stretch of numbers that repeats have, most often one.
+_STRETCHES = select(
+    _numbered.c.task,
+    func.min(_numbered.c.repeat),
+    func.max(_numbered.c.repeat),
+    _numbered.c.planned,
+).group_by(_numbered.c.task, _numbered.c.planned, _numbered.c.follows)
+# By task: its repeats with a number, and without a first one, how many rollouts without numbers
+# run or are measured.
+_COUNTS = union_all(
+    select(
+        _repeats.c.task,
+        func.min(_repeats.c.repeat),
+        func.max(_repeats.c.repeat),
+        func.count(),
+        func.sum(_repeats.c.planned),
+    ).group_by(_repeats.c.task),
+    select(rollouts.c.task, cast(null(), Integer), cast(null(), Integer), func.count(), literal(0))
+    .select_from(JOINED)
+    .where(*_OF_TASKS, rollouts.c.repeat.is_(None), rollouts.c.attempt.is_(None), _HOLDS == 1)
+    .group_by(rollouts.c.task),
 )

@@ -67,6 +67,9 @@ class Runs:
     def end(self, batch: str, run: str | None, *, now: float) -> tuple[RunCounts, bool]:
         """Note that a run of a batch is over, or all of them; it may be one that nobody began.
 
+        Rollouts that began since the last one was over, and have no outcome, are given up too if
+        all are over.
+
         Returns:
             Its runs, and whether it has ended with that; the first time, an event is written.
         """
@@ -78,9 +81,14 @@ class Runs:
             if run is not None:
                 open_ = open_.where(batch_runs.c.run == run)
             closed = connection.execute(open_.values(ended_at=now)).rowcount
-            if not closed and (run is not None or not runs_of(connection, batch).begun):
+            if not closed and (run is not None or _goes_on(connection, batch)):
                 added = insert_into(connection.dialect.name, batch_runs).values(**row)
-                added = added.on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+                if run is None:
+                    key, later = ["batch", "run"], {"ended_at": now}
+                    added = added.on_conflict_do_update(index_elements=key, set_=later)
+                else:
+                    added = added.on_conflict_do_nothing()
+                added = added.execution_options(preserve_rowcount=True)
                 closed = connection.execute(added).rowcount
             runs = runs_of(connection, batch)
             ended = has_ended(connection, batch, runs.over_at)
@@ -100,6 +108,13 @@ def has_ended(connection: Connection, batch: str, over_at: float | None) -> bool
         return False
     of = {"of": batch, "over_at": over_at}
     return not any(connection.execute(query, of).first() for query in (_DUE, _BEGUN_SINCE))
+
+
+def _goes_on(connection: Connection, batch: str) -> bool:
+    """Return True if nobody has declared a batch over, or rollouts that run began since."""
+    over_at = runs_of(connection, batch).over_at
+    of = {"of": batch, "over_at": over_at}
+    return over_at is None or connection.execute(_BEGUN_SINCE, of).first() is not None
 
 
 def note_imported(connection: Connection, newest: Mapping[str, float]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from classifier.next_try import NextTry, Try, TryState, next_try
+from classifier.next_try import NextTry, Numbers, TaskTries, Try, TryState, next_try
 from classifier.next_try import TaskPlace as Place
 
 RUNS, COUNTS, FAILED = TryState.RUNNING, TryState.MEASURED, TryState.UNMEASURED
@@ -12,15 +12,18 @@ RUNS, COUNTS, FAILED = TryState.RUNNING, TryState.MEASURED, TryState.UNMEASURED
 
 def tried(
     *placed: tuple[int | None, int | None, TryState], repeats: int | None = None
-) -> list[Try]:
-    return [
-        Try(f"r{number}", "t", repeat, attempt, repeats, state)
-        for number, (repeat, attempt, state) in enumerate(placed)
-    ]
+) -> TaskTries:
+    """All rollouts of a task one by one, as one transaction adds them."""
+    return TaskTries(
+        tries=[
+            Try(f"r{number}", "t", repeat, attempt, repeats, state)
+            for number, (repeat, attempt, state) in enumerate(placed)
+        ]
+    )
 
 
 def test_the_first_rollout_of_a_task_has_no_numbers() -> None:
-    assert next_try([]) == NextTry(Place())
+    assert next_try(TaskTries()) == NextTry(Place())
 
 
 def test_after_one_that_ended_unmeasured_comes_its_next_attempt() -> None:
@@ -57,7 +60,7 @@ def test_repeats_told_by_their_attempts_alone_are_not_mixed_up() -> None:
 
 
 def test_each_planned_repeat_is_begun_before_any_is_tried_again() -> None:
-    assert next_try([], 2) == NextTry(Place(0, 0))
+    assert next_try(TaskTries(), 2) == NextTry(Place(0, 0))
     first = tried((0, 0, FAILED), repeats=2)
     assert next_try(first, 2) == NextTry(Place(1, 0))
     both = tried((0, 0, FAILED), (1, 0, FAILED), repeats=2)
@@ -66,3 +69,15 @@ def test_each_planned_repeat_is_begun_before_any_is_tried_again() -> None:
     assert next_try(filled, 2) == NextTry(Place(2, 0))
     unplanned = tried((None, None, COUNTS), (1, 0, COUNTS))
     assert next_try(unplanned, 2) == NextTry(Place(0, 0))
+
+
+def test_repeats_that_are_not_tried_again_are_known_by_their_numbers_alone() -> None:
+    many = TaskTries(numbers=[Numbers(range(1, 5000), planned=False)], held=1)
+    assert next_try(many) == NextTry(Place(5000, 0))
+    assert next_try(many, 2) == NextTry(Place(0, 0)), "none was planned"
+    many.tries = tried((4999, 0, FAILED), (7, 0, RUNS)).tries
+    assert next_try(many) == NextTry(Place(4999, 1))
+    gap = TaskTries(numbers=[Numbers(range(2), True), Numbers(range(3, 9), True)])
+    assert next_try(gap, 9) == next_try(gap) == NextTry(Place(2, 0))
+    gap.tries = tried((2, 0, RUNS), (8, 1, RUNS), repeats=9).tries
+    assert (gap.planned, next_try(gap, 9)) == (9, NextTry(Place(9, 0)))

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from classifier.next_try import TaskPlace as Place
 from proxy.store.database import Database
@@ -78,6 +79,19 @@ def test_one_that_was_not_admitted_is_tried_again(database: Database) -> None:
     assert go(database, "r2") == Place(None, 1)
 
 
+def test_one_that_was_given_up_is_tried_again(database: Database) -> None:
+    """Its loop was killed: it has no outcome, and nobody starts rollouts of its batch any more."""
+    go(database, "r1")
+    database.runs.end("b", None, now=2.0)
+    assert go(database, "r3") == Place(None, 1)
+    assert go(database, "r4") == Place(1, 0), "that one runs"
+    database.runs.end("b", None, now=5.0)
+    assert go(database, "r6") == Place(None, 2)
+    assert go(database, "r7") == Place(1, 1)
+    database.runs.begin("b", "again", now=8.0)
+    assert go(database, "r9") == Place(2, 0), "nobody says so any more"
+
+
 def test_several_of_one_transaction_are_told_apart(database: Database) -> None:
     go(database, "r1")
     end(database, "r1")
@@ -122,6 +136,55 @@ def test_one_that_is_not_judged_is_to_be_judged_first(database: Database) -> Non
     known = {"r1": True, "r2": False}
     database.rollouts.register_all(asked, now=3.0, measured=known)
     assert place(database, "r3") == Place(2, 1)
+
+
+@pytest.mark.parametrize("taken", [(1, 2, 4), (0, 1, 3), (2, 1)])
+def test_a_new_repeat_takes_the_first_free_number(
+    database: Database, taken: tuple[int, ...]
+) -> None:
+    for number in taken:
+        named = Registration(id=f"n{number}", batch="b", task="t", repeat=number, attempt=0)
+        database.rollouts.register(named, now=0.0)
+    free = next(number for number in range(9) if number not in taken)
+    assert go(database, "r1") == Place(free, 0)
+
+
+def test_planned_repeats_are_told_from_others(database: Database) -> None:
+    for number, repeats in ((0, None), (1, 3), (2, None)):
+        named = Registration(id=f"n{number}", batch="b", task="t", repeat=number, repeats=repeats)
+        database.rollouts.register(named, now=0.0)
+    assert [go(database, f"r{n}", repeats=3) for n in (1, 2)] == [Place(3, 0), Place(4, 0)]
+    end(database, "n0")
+    assert go(database, "r3", repeats=3) == Place(0, 1)
+
+
+def test_what_a_registration_reads_does_not_grow_with_the_samples_of_its_task(
+    database: Database,
+) -> None:
+    statements, rows = 0, 0
+
+    def reads(_connection: Any, cursor: Any, statement: str, given: Any, *_: Any) -> None:
+        nonlocal statements, rows
+        statements += 1
+        if statement.startswith(("SELECT", "WITH")):
+            rows += len(cursor.connection.execute(statement, given).fetchall())
+
+    def counted(name: str) -> tuple[int, int]:
+        nonlocal statements, rows
+        statements, rows = 0, 0
+        event.listen(database.connections.writer, "after_cursor_execute", reads)
+        go(database, name)
+        event.remove(database.connections.writer, "after_cursor_execute", reads)
+        return statements, rows
+
+    costs = []
+    for number in range(1, 60, 3):
+        costs.append(counted(f"r{number}"))
+        end(database, f"r{number}")
+        go(database, f"r{number + 1}")
+        end(database, f"r{number + 1}", measured=True)
+        go(database, f"r{number + 2}")  # runs
+    assert len(set(costs[2:])) == 1, costs
 
 
 def test_of_two_registrations_at_once_one_gets_the_next_attempt(database: Database) -> None:

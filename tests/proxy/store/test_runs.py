@@ -31,6 +31,17 @@ def test_a_batch_has_ended_once_every_run_of_it_is_over(database: Database) -> N
     assert (database.runs.ended("b"), ends(database)) == (True, 2)
 
 
+def test_a_batch_is_declared_over_again_if_rollouts_began_since(database: Database) -> None:
+    begin(database, "r0", repeat=0, repeats=None)
+    for now, told in ((2.0, 1), (3.0, 1), (5.0, 2), (6.0, 2)):
+        if now == 5.0:
+            later = Registration(id="r1", batch="b", task="t", repeat=1)
+            database.rollouts.register(later, now=4.0)
+            assert not database.runs.ended("b")
+        assert database.runs.end("b", None, now=now)[1] is True
+        assert ends(database) == told
+
+
 def test_a_batch_of_which_nobody_said_anything_goes_on(database: Database) -> None:
     begin(database, "r0", repeat=0, repeats=1)
     end(database, "r0", reward=1.0)
