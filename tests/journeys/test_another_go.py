@@ -6,6 +6,7 @@ By the SDK's two loops, by REST alone, and by `truezero run`.
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -31,6 +32,20 @@ try:
     urllib.request.urlopen(request, timeout=60).read()
 except urllib.error.HTTPError:
     pass
+"""
+LOOP = """
+import sys, time
+from tests.truezero.driving import call
+from truezero import Client
+with Client() as client:
+    batch = client.batch("night", model="gpt-5", upstream="openai")
+    for task in ("fix-0", "fix-1", "fix-2"):
+        with batch.rollout(task) as rollout:
+            call(rollout.env["OPENAI_BASE_URL"])
+            if task in sys.argv:
+                print("stuck", flush=True)
+                time.sleep(600)
+            rollout.finish(rewards=1.0)
 """
 Loop = Callable[[str, dict[str, str]], None]
 
@@ -99,6 +114,29 @@ def test_the_lines_of_rerun_run_as_they_stand_in_a_shell(url: str, tmp_path: Pat
     assert truezero("check", "night", url=url).returncode == 0
     assert "nothing to run again" not in given
     assert truezero("rerun", "night", "--command", url=url).stdout == ""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_loop_that_was_stopped_goes_on_where_it_was(how: signal.Signals, url: str) -> None:
+    env = environment(url)
+    stuck = [sys.executable, "-c", LOOP, "fix-1"]
+    with subprocess.Popen(stuck, stdout=subprocess.PIPE, env=env, cwd=forked.ROOT) as loop:
+        assert loop.stdout is not None
+        assert loop.stdout.readline() == b"stuck\n"
+        loop.send_signal(how)
+    assert loop.returncode != 0
+    if how is signal.SIGKILL:  # of which nobody hears
+        with Client(url) as client:
+            client.batch("night").end()
+    subprocess.run([sys.executable, "-c", LOOP], env=env, cwd=forked.ROOT, check=True)
+    checked = truezero("check", "night", url=url)
+    assert checked.returncode == 0, checked.stdout
+    placed = {
+        (each["task"], each["repeat"], each["attempt"])
+        for each in httpx.get(f"{url}/rollouts", params={"batch": "night"}).json()["items"]
+    }
+    assert {("fix-1", None, 0), ("fix-1", None, 1), ("fix-2", None, None)} < placed
 
 
 @pytest.fixture
