@@ -79,6 +79,7 @@ def drill(
     The proxy answers in the provider's own format; no provider is called, except for calls
     before the failing one (mid_run_quota). The agent's output is measured, not shown. With --like,
     statuses, kinds of errors, waits and cuts are those of a rollout's calls, in placeholder words.
+    Without TRUEZERO_URL and --url it starts a temporary service if none answers.
     """
     from rich.console import Console  # noqa: PLC0415
 
@@ -100,7 +101,9 @@ def drill(
             delay_s=delay_s,
         )
         with (
-            embedded.connect_or_start(url, token, runner.say, keep_outcomes=False) as client,
+            embedded.connect_or_start(
+                url, token, runner.say, starts=url is None, keep_outcomes=False
+            ) as client,
             progress("drilling") as show,
         ):
             number, faults = count(1), plural(len(plan.drills), "fault")

@@ -65,7 +65,7 @@ agent_option = click.option(
     metavar="NAME",
     help="Known agent that CMD starts, such as codex.  [default: the one that CMD names]",
 )
-FOR_AGENT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+FOR_AGENT = {"allow_interspersed_args": False}  # what follows CMD is its own
 
 
 def service_options(function: Function) -> Function:

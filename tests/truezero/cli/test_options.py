@@ -82,3 +82,23 @@ def test_an_address_without_a_scheme_is_one_sentence_of_every_command(
         "truezero: the service's address 'localhost:8383' does not begin with http:// or https://: "
         "set TRUEZERO_URL to the whole URL, for example http://localhost:8383\n"
     )
+
+
+@pytest.mark.parametrize("command", ["run", "drill"])
+@pytest.mark.parametrize("words", [("--agnet", "codex"), ("--agnet", "codex", "--", "true")])
+def test_a_misspelt_option_before_a_command_is_not_the_command(
+    command: str, words: tuple[str, ...], tmp_path: Path
+) -> None:
+    done = truezero(command, *words, folder=tmp_path)
+    assert done.returncode == 2
+    assert "No such option '--agnet'" in done.stderr
+    assert "'--agent'" in done.stderr
+
+
+@pytest.mark.parametrize("named", ["option", "variable"])
+def test_a_service_that_was_named_is_not_replaced_for_drills(named: str, tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{closed_port()}"
+    option, more = (["--url", url], {}) if named == "option" else ([], {"TRUEZERO_URL": url})
+    done = truezero("drill", *option, "--", "true", folder=tmp_path, **more)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"truezero: cannot reach a truezero service at {url}")
