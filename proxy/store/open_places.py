@@ -99,8 +99,9 @@ class OpenPlaces:
             else:
                 parted.append(task)
         if parted:
-            for each in self._connection.execute(_STRETCHES, {**of, "tasks": parted}):
-                self._add(batch, *each)
+            stretches = self._connection.execute(_STRETCHES, {**of, "tasks": parted})
+            for task, first, last, planned in stretches:
+                self._add(batch, task, first, last, planned)
 
     def _add(self, batch: str, task: str, first: int, last: int, planned: int) -> None:
         numbers = Numbers(range(first, last + 1), planned > 0)

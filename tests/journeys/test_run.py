@@ -263,13 +263,17 @@ main()
 
 
 def run_unnamed(
-    *words: str, nowhere: str, provider: Provider | None = None, **more: str
+    *words: str,
+    nowhere: str,
+    command: str = "run",
+    provider: Provider | None = None,
+    **more: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run where no address is named, and nobody listens at the usual one."""
     env = environment("", provider, **more)
     del env["TRUEZERO_URL"]
     return subprocess.run(
-        [sys.executable, "-c", UNNAMED, nowhere, "run", *words],
+        [sys.executable, "-c", UNNAMED, nowhere, command, *words],
         cwd=ROOT, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
     )  # fmt: skip
 

@@ -78,14 +78,14 @@ def lane_lines(batch: str, lane: models.BreakerLane) -> list[str]:
     streak = f"{plural(lane.streak, 'rollout')} in a row failed with {lane.fingerprint}"
     lines = [
         f"{lane.lane}: {lane.phase.replace('_', ' ')}{since}",
-        f"  {streak} (it opens at {lane.threshold}): {_names(lane.tripped_by, lane.streak)}",
+        f"  {streak} (it opens at {lane.threshold}): {_names(lane, lane.tripped_by, lane.streak)}",
     ]
     if lane.phase == "closed":
         return lines
-    skipped = _names(lane.skipped, lane.skipped_total) if lane.skipped else "nobody yet"
+    skipped = _names(lane, lane.skipped, lane.skipped_total) if lane.skipped else "nobody yet"
     lines.append(f"  skipped: {skipped}")
     if lane.canary is not None:
-        lines.append(f"  probe: {lane.canary} is under way")
+        lines.append(f"  probe: {lane.names.get(lane.canary, lane.canary)} is under way")
     elif lane.phase == "half_open":
         lines.append("  probe: the next rollout is admitted")
     elif lane.probe_at is not None:
@@ -94,6 +94,7 @@ def lane_lines(batch: str, lane: models.BreakerLane) -> list[str]:
     return lines
 
 
-def _names(rollouts: list[str], total: int) -> str:
-    more = total - len(rollouts[:_NAMED])
-    return ", ".join(rollouts[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _names(lane: models.BreakerLane, rollouts: list[str], total: int) -> str:
+    named = [lane.names.get(each, each) for each in rollouts[:_NAMED]]
+    more = total - len(named)
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")

@@ -319,6 +319,11 @@ class BreakerLane(BaseModel):
         default_factory=list, description="rollouts that it did not admit, the first 100"
     )
     skipped_total: int = Field(default=0, description="of them in all, 1000 at most")
+    names: dict[str, str] = Field(
+        default_factory=dict,
+        description="by id, the task of rollouts that are named here, and its repeat; of each list "
+        "the first 100",
+    )
     answered_at: float | None = Field(
         default=None,
         description="when it last stayed shut although the streak was long enough, because a "

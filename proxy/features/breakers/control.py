@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from classifier.breakers import BreakerState, Phase, at, reset
@@ -20,10 +21,16 @@ async def breaker(service: Service, batch: str) -> dict[str, Any]:
     if any(state.streak for state in states):
         stored = Breakers(service.database.connections)
         missed = await service.run(stored.not_admitted, batch, limit=_IN_STORY)
+    skipped = [_skipped_by(state, missed) for state in states]
+    shown = [_shown(state, of_one) for state, of_one in zip(states, skipped, strict=True)]
+    names = await _names(service, *shown)
     return {
         "batch": batch,
         "threshold": service.policy.breaker_threshold,
-        "lanes": [_lane(state, _skipped_by(state, missed)) for state in states],
+        "lanes": [
+            _lane(state, of_one, names={name: names[name] for name in here if name in names})
+            for state, of_one, here in zip(states, skipped, shown, strict=True)
+        ],
     }
 
 
@@ -38,6 +45,20 @@ def _skipped_by(state: BreakerState, missed: Iterable[tuple[str, str]]) -> list[
     return [name for name, why in missed if opened_by(why) == state.fingerprint]
 
 
+def _shown(state: BreakerState, *lists: Sequence[str]) -> list[str]:
+    """Return the rollouts that are named of a breaker: the first of each list, and its probe."""
+    probe = [] if state.canary is None else [state.canary]
+    return [*probe, *chain(*(names[:_NAMED] for names in (state.tripped_by, *lists)))]
+
+
+async def _names(service: Service, *shown: Iterable[str]) -> dict[str, str]:
+    """Return what rollouts are called, by id."""
+    wanted = set(chain(*shown))
+    if not wanted:
+        return {}
+    return await service.run(Breakers(service.database.connections).names, wanted)
+
+
 _IN_STORY = 1000  # rollouts of a kind that a story counts; one with more says so
 
 
@@ -47,13 +68,14 @@ class BreakerStory:
 
     ``tripped_by`` are the rollouts of its streak, ``failed_alike`` others that failed so in its
     lane, ``skipped`` those that it did not admit, each the oldest first; of the last two there are
-    more if ``cut``.
+    more if ``cut``. ``names`` are what the first of each list are called, by id.
     """
 
     state: BreakerState
     tripped_by: Sequence[str]
     failed_alike: Sequence[str]
     skipped: Sequence[str]
+    names: Mapping[str, str]
     cut: bool
 
 
@@ -72,12 +94,15 @@ async def breaker_stories(service: Service, batch: str, *, skipped: int) -> list
     told = []
     for state in sorted(states, key=lambda each: (each.phase is Phase.CLOSED, each.lane)):
         alike = await service.run(stored.failed_alike, state, limit=_IN_STORY + 1)
+        others = [name for name in alike if name not in state.tripped_by]
+        kept_out = _skipped_by(state, missed)
         told.append(
             BreakerStory(
                 state=state,
                 tripped_by=state.tripped_by,
-                failed_alike=[name for name in alike if name not in state.tripped_by],
-                skipped=_skipped_by(state, missed),
+                failed_alike=others,
+                skipped=kept_out,
+                names=await _names(service, _shown(state, others, kept_out)),
                 cut=len(alike) > _IN_STORY or len(missed) > _IN_STORY,
             )
         )
@@ -97,15 +122,18 @@ async def reset_breaker(service: Service, batch: str, *, lane: str | None = None
     return await breaker(service, batch)
 
 
-_NAMED = 100  # skipped rollouts of a lane
+_NAMED = 100  # rollouts of a lane
 
 
-def _lane(state: BreakerState, skipped: Sequence[str]) -> dict[str, Any]:
+def _lane(
+    state: BreakerState, skipped: Sequence[str], *, names: Mapping[str, str]
+) -> dict[str, Any]:
     return {
         **asdict(state),
         "probe_at": state.probe_at,
         "skipped": skipped[:_NAMED],
         "skipped_total": len(skipped),
+        "names": names,
     }
 
 

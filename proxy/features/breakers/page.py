@@ -33,7 +33,10 @@ async def read(tab: OpenTab) -> dict[str, Any]:
     stories = await breaker_stories(tab.context.service, batch, skipped=skipped)
     shown = [
         {
-            **{name: getattr(each, name) for name in ("tripped_by", "failed_alike", "skipped")},
+            "tripped_by": each.tripped_by,
+            "failed_alike": each.failed_alike,
+            "skipped": each.skipped,
+            "names": each.names,
             "state": each.state,
             "lane": Lane.read(each.state.lane),
             "more": each.cut,

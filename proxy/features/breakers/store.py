@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -12,7 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select
 from classifier.breakers import BreakerState, Phase, at
 from proxy.features.breakers.tables import breakers
 from proxy.store.connections import Connections, Lock, hold
-from proxy.store.tables import as_json, rollouts, verdicts
+from proxy.store.tables import IDS, as_json, rollouts, verdicts
+from truezero.printable import repeat_name
 
 
 class Breakers:
@@ -62,6 +63,14 @@ class Breakers:
         )
         with self._connections.reading() as connection:
             return [(row.id, row.skipped) for row in connection.execute(query)]
+
+    def names(self, rollout_ids: Collection[str]) -> dict[str, str]:
+        """Return what rollouts that have a task are called: by it, and their repeat."""
+        columns = rollouts.c.id, rollouts.c.task, rollouts.c.repeat
+        query = select(*columns).where(rollouts.c.id.in_(IDS), rollouts.c.task.is_not(None))
+        with self._connections.reading() as connection:
+            rows = connection.execute(query, {"ids": list(rollout_ids)}).all()
+        return {row.id: repeat_name(row.task, row.repeat) or row.id for row in rows}
 
     def reset(
         self, batch: str, reset: Callable[[BreakerState], BreakerState], *, lane: str | None

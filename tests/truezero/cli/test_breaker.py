@@ -37,6 +37,12 @@ def test_an_open_breaker_says_since_when_by_whom_and_whom_it_skipped() -> None:
     ]
 
 
+def test_a_breaker_names_tasks() -> None:
+    said = lines(phase="half_open", canary="r2", names={"r2": "fix-2", "s0": "fix-3 (repeat 1)"})
+    assert said[1].endswith(": r0, r1, fix-2, r3, r4, r5, r6, r7, r8, r9 and 2 more")
+    assert said[2:4] == ["  skipped: fix-3 (repeat 1) and 239 more", "  probe: fix-2 is under way"]
+
+
 @pytest.mark.parametrize(
     ("facts", "probe"),
     [
@@ -73,7 +79,8 @@ def test_a_breaker_is_shown_and_reset_by_its_command(tmp_path: Path) -> None:
         shown = truezero("breaker", "b", url=url)
         assert shown.returncode == 0, shown.stderr
         assert ": open, opened at" in shown.stdout
-        assert "  skipped: " in shown.stdout
+        assert "  skipped: t2\n" in shown.stdout
+        assert shown.stdout.splitlines()[1].endswith(": t0, t1")
         (lane,) = json.loads(truezero("breaker", "b", "--json", url=url).stdout)["lanes"]
         assert (lane["skipped_total"], len(lane["tripped_by"])) == (1, 2)
         assert lane["probe_at"] == pytest.approx(lane["opened_at"] + 60)

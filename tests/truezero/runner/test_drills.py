@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Provider, closed_port
+from tests.journeys.test_run import run_unnamed
 from tests.proxy.api.test_routes import Service, serving
 from tests.truezero.cli.test_cli import truezero
 from tests.truezero.cli.test_drill import table
@@ -315,13 +316,12 @@ def test_the_table_names_what_was_hidden(client: Client, agent: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_command_drills_with_a_service_of_its_own(tmp_path: Path, agent: Path) -> None:
+def test_the_command_drills_with_a_service_of_its_own(agent: Path) -> None:
     command = ["--", sys.executable, "-S", str(agent), "stream", "1", "1"]
     with Provider() as provider:
-        said = truezero(
-            "drill", "--json", "--fault", "auth", "--fault", "truncation", *command,
-            folder=tmp_path, TRUEZERO_URL="http://127.0.0.1:1",
-            TRUEZERO_UPSTREAM_OPENAI=provider.url,
+        said = run_unnamed(
+            "--json", "--fault", "auth", "--fault", "truncation", *command, command="drill",
+            nowhere=f"http://127.0.0.1:{closed_port()}", provider=provider,
         )  # fmt: skip
         assert provider.requests == []
     assert said.returncode == 0, said.stderr
