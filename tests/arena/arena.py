@@ -70,9 +70,14 @@ class Agent:
         headers: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
         role: str | None = None,
+        mount: str = "",
         **more: Any,
     ) -> int:
-        """Make one inference call; its status, 0 where no whole answer came."""
+        """Make one inference call; its status, 0 where no whole answer came.
+
+        Arguments:
+            mount: takes the place of ``/v1`` in its path.
+        """
         turn = next(self._turn)
         words = f"Repair the parser. Turn {turn} of {self.id}." if text is None else text
         name = model or self.model
@@ -80,6 +85,7 @@ class Agent:
             self.dialect, name, words, streams=streams, tools=tools, limit=limit, more=more
         )
         target = dialects.path(self.dialect, name, streams=streams)
+        target = target.replace("/v1", mount, 1) if mount else target
         return self.send("POST", target, body, headers, patience_s=patience_s, role=role)
 
     def send(

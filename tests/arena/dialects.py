@@ -39,7 +39,10 @@ _APIS = {Dialect.CHAT: Api.CHAT, Dialect.MESSAGES: Api.MESSAGES, Dialect.GEMINI:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """One inference call as a provider reads it; ``key`` is what it was shown."""
+    """One inference call as a provider reads it; ``key`` is what it was shown.
+
+    ``path`` is where it came to, unquoted.
+    """
 
     dialect: Dialect
     model: str
@@ -49,6 +52,7 @@ class Question:
     body: Mapping[str, Any]
     text: str
     headers: Mapping[str, str]
+    path: str = ""
 
     @property
     def key(self) -> str:
@@ -124,6 +128,7 @@ def read(request: Request) -> Question | None:
         body=asked,
         text=request.body.decode(errors="replace"),
         headers={name.lower(): value for name, value in request.headers},
+        path=called,
     )
 
 

@@ -16,6 +16,7 @@ from tests.attack import (
     spellings,
     storage,
     validity,
+    ways,
     wire,
 )
 from tests.attack.claims import CLAIMS as _REGISTERED
@@ -26,5 +27,5 @@ CLAIMS = sorted(
     _REGISTERED, key=lambda each: [m.__name__ for m in _MODULES].index(each.attack.__module__)
 )
 
-_FAMILIES = (outages, spellings, others, endings)  # whose import registers
+_FAMILIES = (outages, spellings, others, endings, ways)  # whose import registers
 TRICKS = tuple(_TRIED)
