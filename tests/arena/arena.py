@@ -215,11 +215,12 @@ class Arena:
         upstream: str | None = None,
         policy: Mapping[str, object] = UNTRUSTED,
         bound: bool = True,
+        beside: Sequence[str] = (),
         **asked: object,
     ) -> Agent:
-        """Register a rollout; ``bound``: for its model and upstream."""
+        """Register a rollout; ``bound``: for its model, those ``beside`` it, and upstream."""
         upstream = upstream or dialect.value
-        names = {"model": model, "upstream": upstream} if bound else {}
+        names = {"model": [model, *beside], "upstream": upstream} if bound else {}
         given = house.register(policy=dict(policy), **{**names, **asked})
         return Agent(
             stage=self, house=house, id=given["id"], key=given["key"], roles=given["roles"],

@@ -169,6 +169,16 @@ AFFORDED: tuple[Honest, ...] = (
                                                "can only afford 312."), CHAT),
 )  # fmt: skip
 
+# A filter that refuses whatever is asked.
+FILTERS: tuple[Honest, ...] = (
+    Honest(name="400, filtered", blamed=PROVIDER, dialects=CHAT,
+           fail=problem(400, "The response was filtered due to the prompt triggering our content "
+                             "management policy.", chat="content_filter")),
+    Honest(name="400, a guardrail", blamed=PROVIDER, dialects=CHAT,
+           fail=problem(400, "Request blocked: the content violates our safety policy.",
+                        chat="content_policy_violation")),
+)  # fmt: skip
+
 # What a limit on tokens answers to large requests, and to no small one.
 LIMITS: tuple[Honest, ...] = (
     Honest(name="429, tokens per minute", limit=True,

@@ -19,6 +19,7 @@ from tests.fairness.failures import (
     ABORTS,
     AFFORDED,
     FAILURES,
+    FILTERS,
     LIMITS,
     NAMING,
     NOT_SERVED,
@@ -84,6 +85,11 @@ def without_output(_: Honest) -> Expected:
 def unsettled(_: Honest) -> Expected:
     """No reference can say whose it was."""
     return Expected(scoreable=UNKNOWN, blamed=NOBODYS, retried=True)
+
+
+def unjudged(_: Honest) -> Expected:
+    """Its judge has not judged: the finding takes the reward away, whoever the agent is."""
+    return Expected(scoreable=NO, blamed=Blamed({None}), retried=None)
 
 
 def limited(failure: Honest) -> Expected:
@@ -266,6 +272,56 @@ def _only(strikes: Callable[[Question], bool], *, agents: int = 1, **more: Any) 
     return play
 
 
+def _beside_another_model(*, bound: bool, first: bool = False) -> Play:
+    """Fail one of two models that a batch runs; the other is answered before, between and after."""
+
+    def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+        house, model = arena.lane()
+        _, another = arena.lane()
+        arena.world.serve(another)
+        agent, other = (
+            arena.agent(house, name, dialect=dialect, batch=model, bound=bound, beside=[beside])
+            for name, beside in ((model, another), (another, model))
+        )
+        if not first:
+            _ask(agent, failure, fails=False)
+        _ask(other, failure, fails=False)
+        arena.world.behaves(model, failure.fail)
+        for _ in range(2):
+            _ask(agent, failure)
+            _ask(other, failure, fails=False)
+        return [agent]
+
+    return play
+
+
+def _shared(strikes: Callable[[Question], bool], **asked: Any) -> Play:
+    """Fail a way that two of a batch's rollouts ask by; a third asks otherwise and is answered."""
+
+    def play(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+        *there, plain = _answered(arena, failure, dialect, agents=3)
+        for agent in there:
+            _ask(agent, failure, fails=False, **asked)
+        arena.world.behaves(plain.model, world.when(strikes, failure.fail))
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(lambda agent: _ask(agent, failure, **asked), there))
+        _ask(plain, failure, fails=False)
+        return there
+
+    return play
+
+
+def _judge_filtered(arena: Arena, failure: Honest, dialect: Dialect) -> Sequence[Agent]:
+    """Answer the agent, and filter whatever its judge asks."""
+    house, model = arena.lane()
+    _, judge = arena.lane("judge")
+    agent = arena.agent(house, model, dialect=dialect, batch=model, roles=["judge"])
+    _ask(agent, failure, fails=False)
+    arena.world.behaves(judge, failure.fail)
+    _ask(agent, failure, times=2, model=judge, role="judge", tools=False)
+    return [agent]
+
+
 def _tied(count: int) -> Play:
     """So many conversations are tied to a replica that fails, one to another that does not."""
 
@@ -321,6 +377,8 @@ def _with(*headers: tuple[str, str], model: str | None = None) -> Callable[[Ques
 
 _OUTAGES = tuple(each for each in FAILURES if each.name in ("502, a gateway's page", "529"))
 _NAMED = tuple(replace(each, dialects=NAMING) for each in _OUTAGES)
+_CHATS = tuple(replace(each, dialects=frozenset({Dialect.CHAT})) for each in _OUTAGES)
+_BETAS = tuple(replace(each, dialects=frozenset({Dialect.MESSAGES})) for each in _OUTAGES)
 
 # What answers the question while the provider is down, when, and in how many dialects.
 _GATEWAYS: Mapping[str, tuple[Callable[[Question], Played], Sequence[Honest], int]] = {
@@ -377,6 +435,34 @@ SITUATIONS: tuple[Situation, ...] = (
     Situation(name="three conversations tied to a replica", play=_tied(3), expected=partly,
               failures=PARTS),
     Situation(name="half of all at once", play=_half_struck, expected=partly, failures=PARTS[:1]),
+    Situation(name="another registered model is answered",
+              play=_beside_another_model(bound=True), expected=proven, failures=_OUTAGES,
+              dialects=2),
+    Situation(name="another registered model is answered, from the first call",
+              play=_beside_another_model(bound=True, first=True), expected=proven,
+              failures=_OUTAGES),
+    Situation(name="none is registered, and another model is answered",
+              play=_beside_another_model(bound=False), expected=proven, failures=_OUTAGES,
+              dialects=2),
+    Situation(name="none is registered, and another model is answered, from the first call",
+              play=_beside_another_model(bound=False, first=True), expected=proven,
+              failures=_OUTAGES),
+    Situation(name="one of two mounts", expected=partly, failures=_CHATS,
+              play=_shared(lambda asked: asked.path.startswith("/openai/"), mount="/openai")),
+    Situation(name="the tier that its batch asks for", expected=partly, failures=_CHATS,
+              play=_shared(lambda asked: "service_tier" in asked.body, service_tier="flex")),
+    Situation(name="the reasoning that its batch asks for", expected=partly, failures=_CHATS,
+              play=_shared(lambda asked: "reasoning_effort" in asked.body,
+                           reasoning_effort="high")),
+    Situation(name="the beta that its batch sends", expected=partly, failures=_BETAS,
+              play=_shared(lambda asked: "anthropic-beta" in asked.headers,
+                           headers={"anthropic-beta": "a-2031-01-01"})),
+    Situation(name="a filter that refuses whoever asks", play=_alone, expected=proven,
+              failures=FILTERS),
+    Situation(name="a filter that refuses whoever asks, from the first call",
+              play=_from_the_first_call, expected=proven, failures=FILTERS),
+    Situation(name="a judge's filter that refuses whoever asks", play=_judge_filtered,
+              expected=unjudged, failures=FILTERS[:1]),
     *(
         Situation(name=name, play=_behind(gateway), expected=unsettled,
                   failures=outages, dialects=dialects)
