@@ -177,11 +177,11 @@ def told_to_wait(series: ReferenceSeries) -> float:
 
 
 SLOW_S = 1.5
-"""How long a one-word answer and a call that was left must have taken to be silent alike."""
+"""The least that a one-word answer and a call that was left took if they were silent alike."""
 
 
 class Failure(NamedTuple):
-    """What a series is compared with.
+    """A failed call, as a series is compared with it.
 
     ``subcategory``: None for a call that its agent gave up, after ``waited_s``. ``silent``: it was
     silence or a time-out; one of the reference's counts as alike only then. ``filtered``: by a

@@ -73,7 +73,7 @@ class ReferenceCall:
 
     @property
     def duration_s(self) -> float:
-        """How long it took."""
+        """The seconds that it took."""
         return self.ended_at - self.started_at
 
 

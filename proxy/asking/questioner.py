@@ -247,7 +247,7 @@ class AskedLane:
 
     @property
     def digest(self) -> str | None:
-        """What tells the ways apart, for whoever shares a series; None for the plain form."""
+        """A digest of the ways, for whoever shares a series; None for the plain form."""
         if self.usual is None and self.way == Way(self.api):
             return None
         both = repr((self.way, self.usual, self.name.spelled))
