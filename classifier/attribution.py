@@ -41,7 +41,6 @@ from classifier.records import (
 from classifier.references import (
     UNASKABLE,
     WORDLESS,
-    ReferenceNeed,
     ReferenceSeries,
 )
 from classifier.verdicts import (
@@ -240,19 +239,12 @@ def _respelled(failed: Exchange, setting: AttributionContext) -> bool:
 
     A registered name, or one that is equal to it, is the operator's to spell.
     """
-    if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND:
+    if _subcategory(failed) is not Subcategory.MODEL_NOT_FOUND or failed.model is None:
         return False
-    return not _names_one(failed, setting.registered) and _spelt_anew(failed, setting)
-
-
-def _spelt_anew(failed: Exchange, setting: AttributionContext) -> bool:
-    """Return True if the model was never answered by this spelling, and was by another one."""
-    if failed.model is None:
+    if _names_one(failed, setting.registered):
         return False
     own = setting.answered.get(_lane(failed))
-    if own:
-        return failed.model not in own
-    return setting.near(failed).respelled
+    return failed.model not in own if own else setting.near(failed).respelled
 
 
 def _withheld(failed: Exchange, _: AttributionContext) -> bool:
@@ -447,7 +439,7 @@ def _of_a_limit(
         quota = cause is not None and cause.subcategory is Subcategory.QUOTA
         if cause is None or not quota or cause.reason not in _PERIODS:
             return None
-    if _spelt_anew(failed, setting) or _named_otherwise(failed, series):
+    if _named_otherwise(failed, series):
         return Attributed(AttributedTo.AGENT, "other_spelling", False)
     if _crowds(failed, setting):
         return Attributed(AttributedTo.AGENT, "crowded", False)
@@ -477,9 +469,7 @@ def _struck_others(failed: Exchange, setting: AttributionContext) -> bool:
     return near.at_once >= 2 and not near.answered_between
 
 
-def wanted(
-    facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS
-) -> list[ReferenceNeed]:
+def wanted(facts: Evidence, find: Find, rows: Sequence[Row] = UNTRUSTED_ROWS) -> list[Exchange]:
     """Return the failed calls whose series a verdict needs and has not got, oldest first.
 
     Arguments:
@@ -487,7 +477,7 @@ def wanted(
         rows: as of `attribute`.
     """
     asked = _asked_about(facts, find, rows)
-    return [_need(x, facts) for x in asked if x.id not in facts.rollout.references]
+    return [x for x in asked if x.id not in facts.rollout.references]
 
 
 def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Exchange]:
@@ -499,7 +489,8 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     stopped = [x for x in ended if filtered(x)]
     if not facts.untrusted:
         return stopped
-    ends = [x for x in (_aborted_last(facts), _wordless_last(facts), _left_last(facts)) if x][:1]
+    last = _without_output(facts)
+    ends = [] if last is None else [last]
     if not facts.failures:
         return ends
     attributed = attribute(facts, rows, asked=False)
@@ -511,27 +502,22 @@ def _asked_about(facts: Evidence, find: Find, rows: Sequence[Row]) -> list[Excha
     return list({x.id: x for x in asked}.values())
 
 
-def _aborted_last(facts: Evidence) -> Exchange | None:
-    """Return the main lane's last answer if its engine aborted it midway."""
+def _without_output(facts: Evidence) -> Exchange | None:
+    """Return the main lane's last call if it was left, or came without output or an error.
+
+    Or with a part of it, after which its engine aborted it.
+    """
     last = facts.main[-1] if facts.main else None
-    if last is None or last.state is not CallState.ANSWERED or last.last.cause is not None:
+    if last is None or last.last.cause is not None:
         return None
-    return last.last if is_abort(last.last.finish_reason) else None
+    call = last.last
+    left = last.state is CallState.UNANSWERED and _left(call) and not call.output_seen
+    aborted = last.state is CallState.ANSWERED and is_abort(call.finish_reason)
+    return call if left or aborted or wordless(call) else None
 
 
-def _left_last(facts: Evidence) -> Exchange | None:
-    """Return the main lane's last call if the agent gave it up while nothing came."""
-    last = facts.main[-1] if facts.main else None
-    left = last is not None and last.last.ending is Ending.LEFT_BY_AGENT and not last.last.held
-    if last is None or not left or last.state is not CallState.UNANSWERED:
-        return None
-    return None if last.last.output_seen else last.last
-
-
-def _wordless_last(facts: Evidence) -> Exchange | None:
-    """Return the main lane's last call if neither output nor an error came."""
-    last = facts.main[-1].last if facts.main else None
-    return last if last is not None and wordless(last) else None
+def _left(call: Exchange) -> bool:
+    return call.ending is Ending.LEFT_BY_AGENT and not call.held
 
 
 def _lost_last(facts: Evidence) -> Exchange | None:
@@ -546,29 +532,17 @@ def _spoilt_for_all(facts: Evidence) -> bool:
 
     A question that was not asked, or that is no evidence for another reason, says nothing.
     """
-    left = _left_last(facts)
-    last = left or _wordless_last(facts)
+    last = _without_output(facts)
     series = None if last is None else facts.rollout.references.get(last.id)
-    if last is None or series is None or series.running:
+    if last is None or series is None or series.running or is_abort(last.finish_reason):
         return False
-    waited_s = last.timing.duration_s or 0.0
+    waited_s = (last.timing.duration_s or 0.0) if _left(last) else 0.0
     return any(
         call.reason == WORDLESS if call.answered is None
-        else as_slow(call, waited_s) if left and call.answered
-        else not (call.answered or call.explained)
+        else as_slow(call, waited_s) if call.answered
+        else not call.explained
         for call in series.calls
     )  # fmt: skip
-
-
-def _need(failed: Exchange, facts: Evidence) -> ReferenceNeed:
-    """Name the lane to ask: the model that was registered, or that answered; not the agent's."""
-    asked = next((x.model for x in facts.answers if x.upstream == failed.upstream), None)
-    return ReferenceNeed(
-        exchange_id=failed.id,
-        upstream=failed.upstream,
-        model=facts.rollout.model or asked or failed.model,
-        api=failed.api,
-    )
 
 
 def references_of(facts: Evidence) -> list[VerdictReference]:

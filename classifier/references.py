@@ -114,16 +114,3 @@ class ReferenceSeries:
             answered=sum(bool(call.answered) for call in self.calls),
             not_run=None if self.not_run is None else self.not_run.value,
         )
-
-
-@record
-class ReferenceNeed:
-    """A failed call whose verdict hangs on a reference, and the lane to ask.
-
-    ``api`` is the dialect of the failed call.
-    """
-
-    exchange_id: str
-    upstream: str
-    model: str | None
-    api: str

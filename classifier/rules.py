@@ -53,7 +53,6 @@ from classifier.records import (
     TerminationReason,
     UsageSource,
 )
-from classifier.references import ReferenceNeed
 from classifier.retries import with_advice
 from classifier.seed_policy import judge_by_seed
 from classifier.totals import dominant, time_account
@@ -629,11 +628,12 @@ def judge(rollout: RolloutRecord, *, policy: Policy = EVIDENCE) -> Verdict:
     return _verdict(facts, weigh(facts, _first))
 
 
-def references_wanted(rollout: RolloutRecord, policy: Policy = EVIDENCE) -> list[ReferenceNeed]:
+def references_wanted(rollout: RolloutRecord, policy: Policy = EVIDENCE) -> list[Exchange]:
     """Return the failed calls whose series a verdict needs and has not got, oldest first.
 
     Where agents are untrusted: of the failures that would take the reward away and that no other
-    fact decides, the first and the last, of the agent and of each role. None elsewhere.
+    fact decides, the first and the last, of the agent and of each role. Under every policy, a
+    content filter that ends either.
     """
     if policy.name == SEED.name:
         return []

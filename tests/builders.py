@@ -384,5 +384,5 @@ def asked(
 ) -> RolloutRecord:
     """A rollout with one series in words beside each call that an untrusted agent's wants one."""
     needs = references_wanted(seen, Policy(agents="untrusted"))
-    found = {x.exchange_id: series(text, not_run=not_run, running=running) for x in needs}
+    found = {x.id: series(text, not_run=not_run, running=running) for x in needs}
     return replace(seen, references=found)

@@ -198,8 +198,8 @@ def _with_references(service: Service, rollout: RolloutRecord) -> RolloutRecord:
     if not service.asks_references:
         return with_known
     lacking = {
-        need.exchange_id: ReferenceSeries(
-            id=need.exchange_id,
+        need.id: ReferenceSeries(
+            id=need.id,
             upstream=need.upstream,
             model=need.model,
             api=need.api,

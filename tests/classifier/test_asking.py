@@ -244,15 +244,15 @@ WANTED: tuple[tuple[str, dict[str, Any], list[str]], ...] = (
 def test_a_streaks_first_and_last_failure_are_asked_about() -> None:
     for text, said, ids in WANTED:
         seen = rollout(text, **said)
-        assert [need.exchange_id for need in references_wanted(seen, UNTRUSTED)] == ids, text
+        assert [need.id for need in references_wanted(seen, UNTRUSTED)] == ids, text
         trusted = ids if "content_filter" in text else []
-        assert [need.exchange_id for need in references_wanted(seen)] == trusted, text
+        assert [need.id for need in references_wanted(seen)] == trusted, text
 
 
 def test_what_has_a_series_is_not_wanted_again() -> None:
     seen = rollout("200+tool 503*4")
     known = RolloutRecord(id="r1", exchanges=seen.exchanges, references={"x1": series("ok")})
-    assert [need.exchange_id for need in references_wanted(known, UNTRUSTED)] == ["x4"]
+    assert [need.id for need in references_wanted(known, UNTRUSTED)] == ["x4"]
 
 
 def test_a_rollout_reads_back_with_its_series() -> None:

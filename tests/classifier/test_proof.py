@@ -316,7 +316,7 @@ def test_a_question_decides_of_an_untrusted_agents_lost_state(
     words: str | None, said: dict[str, Any], scoreable: str, to: AttributedTo, warning: str
 ) -> None:
     seen = rollout("200+tool+read 400+lost_state", agents="untrusted")
-    assert [need.exchange_id for need in references_wanted(seen)] == ["x1"]
+    assert [need.id for need in references_wanted(seen)] == ["x1"]
     verdict = judge(seen if words is None else asked(seen, words, **said))
     assert verdict.health is Health.HEALTHY
     assert (verdict.scoreable, verdict.attributed_to) == (scoreable, to)

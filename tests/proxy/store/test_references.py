@@ -69,8 +69,8 @@ def test_what_a_dead_process_left_open_ends_and_counts_for_nothing(database: Dat
 
 
 CALL: dict[str, Any] = {
-    "upstream": "openai", "model": "m", "api": "openai.chat", "kind": Kind.INFERENCE, "role": "agent",
-    "status": 200, "cause": None, "injected": False, "streamed": True,
+    "upstream": "openai", "model": "m", "api": "openai.chat", "kind": Kind.INFERENCE,
+    "role": "agent", "status": 200, "cause": None, "injected": False, "streamed": True,
     "answered_model": "m-1", "model_ambiguous": None, "fallback": None,
 }  # fmt: skip
 
