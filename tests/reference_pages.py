@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import truezero
 from classifier.figures import FIGURES, Figure
 from proxy.app import Application
+from proxy.routing import errors
 from proxy.routing.upstreams import BUILT_IN, LOCAL
 from proxy.settings import PREFIX, Settings, load
 from proxy.store.database import Database
@@ -295,6 +296,21 @@ def _example(value: Any) -> str:
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
+# --- refusals ------------------------------------------------------------------------------
+
+
+def refusal_codes() -> str:
+    """The codes of refusals, each with the comment that stands above it."""
+    source = inspect.getsource(errors).partition("RefusalCode: TypeAlias = Literal[\n")[2]
+    rows = []
+    for comment, codes in re.findall(
+        r"((?:    # .*\n)+)((?:    \"\w+\",\n)+)", source.partition("\n]")[0] + "\n"
+    ):
+        why, _, do = re.sub(r"\s*# ", " ", comment).partition(" → ")
+        rows.append((", ".join(f"`{code}`" for code in re.findall(r"\w+", codes)), why, do))
+    return table(("`x-truezero-refusal`", "why", "do"), rows)
+
+
 # --- figures -------------------------------------------------------------------------------
 
 
@@ -352,6 +368,7 @@ def generated() -> dict[str, str]:
     return {
         "docs/reference/settings.md#settings": settings(),
         "docs/reference/upstreams.md#upstreams": upstreams(),
+        "docs/troubleshooting.md#codes": refusal_codes(),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
         "docs/concepts/glossary.md#figures": figure_terms(),

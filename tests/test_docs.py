@@ -9,17 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from classifier.attribution import WEIGHED
-from classifier.references import NotRun
-from classifier.rules import RULES, WARNINGS, judge
-from classifier.verdicts import Verdict
-from tests import api_examples, reference_pages
+from tests import api_examples, judging_pages, reference_pages
 from tests.attack.all import CLAIMS
-from tests.builders import asked, rollout
+from tests.judging_pages import verdict_on
 from tests.reference_pages import part
 from tests.wires import page as wires
 from truezero.cli import COMMANDS
@@ -95,14 +90,12 @@ def test_the_readme_is_short_and_in_the_order_of_a_first_hour() -> None:
     assert text.index("<!-- harness -->") < text.index("## Start")
 
 
-def test_the_page_of_judging_lists_every_rule_and_warning() -> None:
-    tables = dict(judging_tables())
-    assert [row[0] for row in tables["rule"]] == [
-        *(f"`{rule.__name__.strip('_')}`" for rule in RULES),
-        "`healthy`",
-    ]
-    warnings = [*(name for name, _ in WARNINGS), *WEIGHED]
-    assert [row[0] for row in tables["warning"]] == [f"`{name}`" for name in warnings]
+def test_pages_of_judging_are_the_codes() -> None:
+    for place, content in judging_pages.generated().items():
+        file, _, marker = place.partition("#")
+        assert part((ROOT / file).read_text("utf-8"), marker) == content, (
+            f"{place}: run python -m tests.test_docs"
+        )
 
 
 def test_every_example_of_judging_is_judged_as_the_page_says() -> None:
@@ -127,25 +120,6 @@ def judging_tables() -> Iterator[tuple[str, list[list[str]]]]:
     for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
         head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
         yield head[0], rows
-
-
-def verdict_on(example: str) -> Verdict:
-    """Judge calls in the language of ``tests.builders``, and ``name=value`` of the runner.
-
-    ``reference=ok+auth`` are the reference calls beside its failures.
-    """
-    words = example.split()
-    said: dict[str, Any] = dict(word.split("=") for word in words if "=" in word)
-    said |= {name: int(value) for name, value in said.items() if value.isdigit()}
-    reference = said.pop("reference", None)
-    seen = rollout(*(word for word in words if "=" not in word), **said)
-    if reference == NotRun.NO_KEY:
-        seen = asked(seen, not_run=NotRun.NO_KEY)
-    elif reference == "running":
-        seen = asked(seen, running=True)
-    elif reference is not None:
-        seen = asked(seen, reference.replace("+", " "))
-    return judge(seen)
 
 
 def test_every_test_that_the_threat_model_names_is_there() -> None:
@@ -221,6 +195,7 @@ def main() -> None:
     api_examples.FILE.write_text(api_examples.text(), "utf-8")
     parts = {
         **reference_pages.generated(),
+        **judging_pages.generated(),
         **wires.generated(),
         "docs/operations/observability.md#metrics": reference_pages.metrics(
             whole().exposition()[0].decode()

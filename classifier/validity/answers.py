@@ -55,7 +55,13 @@ def _matters(answer: Exchange, last: Exchange | None) -> bool:
 
 
 def output_truncated(measured: Measurement) -> CheckResult | None:
-    """Find the main lane's answers that end in a limit."""
+    """Find answers on main that ended at a limit of tokens.
+
+    Levels: `info`; `suspect`: the last answer, or a tool call was cut; `invalid`: cut clearly
+    below the limit that the request set.
+
+    Covered: its finish reason is known.
+    """
     main = measured.main
     if not main:
         return None
@@ -115,7 +121,12 @@ def _all_reasoning(answer: Exchange) -> bool:
 
 
 def reasoning_ate_budget(measured: Measurement) -> CheckResult | None:
-    """Find the main lane's answers of reasoning only, cut by their limit."""
+    """Find that the limit was reached before any text or tool call.
+
+    Levels: `suspect`.
+
+    Covered: the answer could be read.
+    """
     main = measured.main
     if not main:
         return None
@@ -152,7 +163,12 @@ _TWICE = 2  # once in the middle is a slip of the model, which the agent outlive
 
 
 def tool_calls_unparsed(measured: Measurement) -> CheckResult | None:
-    """Find the main lane's answers that end in an unparsed call.
+    """Find answers that end in a call of an offered tool, written as text.
+
+    Levels: `suspect`: twice, or the last answer; `invalid`: the last answer, and no call was
+    ever parsed.
+
+    Covered: tools were offered and the text was seen.
 
     The last answer of a rollout in which no call was ever parsed is invalid. Where others were
     parsed the parser works, and the model may have missed its format.
@@ -227,7 +243,15 @@ def _ended(answer: Exchange) -> bool:
 
 
 def engine_aborted(measured: Measurement) -> CheckResult | None:
-    """Find answers whose finish reason is an abort, or that have none where others have."""
+    """Find parts of answers with finish reason `abort` or `error`.
+
+    Also with none where the server states them otherwise.
+
+    Levels: `suspect`; `invalid`: the last answer, unless the agent called unknown paths of that
+    engine; to be run again.
+
+    Covered: its finish reason is known.
+    """
     answers = measured.answers
     if not answers:
         return None
@@ -290,7 +314,16 @@ _said = attrgetter("output_digest")
 
 
 def error_as_answer(measured: Measurement) -> CheckResult | None:
-    """Find errors among the main lane's answers: in all of them, or in the last one."""
+    """Find short answers on main, all of them or the last one, that are an error's message.
+
+    By their form ("[API ERROR] HTTP 500 …", a gateway's web page), without a tool call.
+
+    Levels: `suspect`.
+
+    Covered: its text was seen: in a whole body, in a stream whose every event had to be read
+    (short ones, Gemini's), or in the last event of a stream of the Responses API; a tool call
+    is no error.
+    """
     main = measured.main
     if not main:
         return None
@@ -331,7 +364,15 @@ _THRICE = 3
 
 
 def answers_identical(measured: Measurement) -> CheckResult | None:
-    """Find three answers or more of the main lane that say the same to growing prompts."""
+    """Find three answers or more on main that say the same although the prompt grew each time.
+
+    A text of more than a word, wherever they stand, or tool calls in a row with the same name and
+    arguments.
+
+    Levels: `suspect`.
+
+    Covered: its text was seen as by `error_as_answer`, more than a word or tool calls.
+    """
     main = measured.main
     if not main:
         return None
@@ -422,7 +463,15 @@ class _Cut:
 
 
 def prompt_truncated(measured: Measurement) -> CheckResult | None:
-    """Compare the tokens that were read with the words that were sent, and with those before."""
+    """Find that the provider read a part of a prompt.
+
+    Levels: `invalid`: fewer than a third as many tokens as words, or one count over three
+    growing calls; `suspect`: a growing conversation's count fell; one level less on side calls.
+
+    Covered: its input was counted, and it goes on with an earlier call that was counted alike,
+    or is a request of at least 8 kB, all text and tool calls; it is not compared with a call in
+    which the provider compacted the conversation.
+    """
     answers, exchanges = measured.answers, measured.rollout.exchanges
     if not answers:
         return None

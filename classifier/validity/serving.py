@@ -124,7 +124,14 @@ def served_by_model(answers: Iterable[Exchange]) -> list[ModelsServed]:
 
 
 def model_substituted(measured: Measurement) -> CheckResult | None:
-    """Compare each model that was asked for with those that answered."""
+    """Find that another model answered than was asked for.
+
+    Levels: `info`: in every call, where it may be an alias; `suspect`: it changed on main, or
+    both names are models that the price table knows; `invalid`: a gateway says that another
+    model stood in.
+
+    Covered: the answer names its model, or a gateway says whether it fell back.
+    """
     answers = measured.answers
     if not answers:
         return None
@@ -253,7 +260,12 @@ _Lane = tuple[str, str | None]
 
 
 def serving_changed(measured: Measurement) -> CheckResult | None:
-    """Compare what served the calls to each model at each upstream."""
+    """Find that provider, region, `system_fingerprint` or weights behind one model changed.
+
+    Levels: `info`.
+
+    Covered: the answer names its provider, region, fingerprint or weight version.
+    """
     answers = measured.answers
     if not answers:
         return None

@@ -39,7 +39,12 @@ DUPLICATE_IDENTITY = "duplicate_identity"
 
 
 def duplicate_identity(measured: Measurement) -> CheckResult | None:
-    """Find the main lane's answered calls whose first message another address had begun with."""
+    """Find a conversation begun before from another address.
+
+    Levels: `suspect`.
+
+    Covered: the first message was seen.
+    """
     main = measured.main
     if not main:
         return None
@@ -88,7 +93,13 @@ def _level(role: str, verdict: RoleVerdict, *, stopped: bool) -> Level:
 
 
 def judge_failed(measured: Measurement) -> CheckResult | None:
-    """Find roles other than agent that could not reach their model."""
+    """Find that a role other than `agent` could not reach its model.
+
+    Levels: `invalid`: a judge, grader, verifier, user and the like; `suspect`: other roles, and
+    rejected requests.
+
+    Covered: the role is decided.
+    """
     roles = measured.roles
     if not roles:
         return None
@@ -156,7 +167,12 @@ _LONGEST_CALLS = 10
 
 
 def starved(measured: Measurement) -> CheckResult | None:
-    """Say how much of a timed-out task's time went into waiting for the provider."""
+    """Find that the task timed out, and over half of its time went into waiting for the provider.
+
+    Levels: `info`; `suspect`: lost to failures, or fewer than 5 output tokens a second.
+
+    Covered: registration, outcome and the calls' durations are known.
+    """
     facts = measured.facts
     outcome = facts.outcome
     timed_out = outcome is not None and outcome.status is ExecutionStatus.TASK_TIMEOUT
@@ -231,7 +247,12 @@ _CACHE_PRICE = 0.1  # of an input token's: runners that weigh tokens by price
 
 
 def usage_mismatch(measured: Measurement) -> CheckResult | None:
-    """Compare the runner's count with every way to count the calls."""
+    """Find that the runner's `total_tokens` fits no way of counting the calls.
+
+    Levels: `suspect`.
+
+    Covered: both counts are known, and include what was cached.
+    """
     facts = measured.facts
     reported = facts.outcome.total_tokens if facts.outcome else None
     agents = [x for x in facts.exchanges if _spends(x)] if reported else []
@@ -334,7 +355,14 @@ def least_reward(rollout: RolloutRecord) -> float:
 
 
 def unearned(measured: Measurement) -> CheckResult | None:
-    """Find a reward that no call, or next to no output, stands behind.
+    """Find a reward above the least of `reward_range` (else above 0), and no answered call on main.
+
+    Or one with fewer output tokens than a twentieth of the task's other passes.
+
+    Levels: `invalid` without an answered call, `info` where agents are `untrusted`; `info`: few
+    tokens.
+
+    Covered: it ended, and no call of the rollout is missing.
 
     None where there is no reward, or an answer may have come without a call that is seen: of a
     subscription of the agent's own or a cache, in calls without a rollout, or as the runner counts.
@@ -400,7 +428,11 @@ _TOOLS = attrgetter("tool_calls")
 
 
 def other_models(measured: Measurement) -> CheckResult | None:
-    """Find answers from outside the binding that hold most tool calls, or most of the output.
+    """Find that over half of the tool calls, or of the output, came from outside the registered.
+
+    Levels: `suspect`.
+
+    Covered: it was answered, and registration names the model.
 
     None if registration binds nothing, or all answers came from inside.
     """
@@ -444,7 +476,14 @@ _ONE_IN = 50  # independent requests
 
 
 def requests_abandoned(measured: Measurement) -> CheckResult | None:
-    """Find failed requests that never came again; None if no answer followed a failure."""
+    """Find requests on main that failed and never came again, while others were answered.
+
+    Not those that the rollout ended with, nor those that the request or the agent made fail.
+
+    Levels: `suspect`; `invalid`: from 2 % of the requests, where none goes on with another.
+
+    Covered: it failed, its conversation is known, and so is that of every request after it.
+    """
     found = measured.abandoned
     if not found.candidates:
         return None

@@ -16,68 +16,121 @@ REFUSAL_HEADER = b"x-truezero-refusal"
 RETRY_SOON = ((b"retry-after", b"1"),)  # seconds, RFC 9110 §10.2.3
 OVER_HTTP = ((b"upgrade", b"HTTP/1.1"),)  # due with a 426, RFC 9110 §15.5.22
 
-# Every code that a refusal may carry. Each has a row in docs/troubleshooting.md.
+# Every code that a refusal may carry. The comment above codes is their row in
+# docs/troubleshooting.md, which `python -m tests.test_docs` writes: why → what to do.
 RefusalCode: TypeAlias = Literal[
-    "agents_only",
-    "bad_path",
-    "bad_role",
-    "bad_rollout",
-    "batch_policy",
-    "body_timeout",
-    "body_too_large",
-    "budget_exceeded",
-    "cross_origin",
-    "foreign_form",
-    "form_too_large",
-    "gone",
-    "head_timeout",
-    "head_too_large",
-    "http_error",
-    "internal_error",
-    "invalid",
-    "key_alias_exists",
-    "method_not_allowed",
-    "no_limits",
-    "no_outcome",
+    # the call names no rollout, often because the base URL is the service's own address → use a
+    # rollout's base URL or key: [clients](guides/clients.md); for `/v1/chat/completions` the path
+    # is `/r/ROLLOUT/openai/v1/chat/completions`
     "no_rollout",
-    "no_websocket",
-    "not_acceptable",
-    "not_confirmed",
-    "not_found",
-    "out_of_resources",
-    "outcome_exists",
-    "path_not_allowed",
+    # the path is not `/r/ROLLOUT/UPSTREAM/…` → percent-encode `/` as `%2F`; 1–200 characters
+    "bad_rollout",
     "reserved_rollout",
-    "responses_unknown",
+    "bad_role",
+    "bad_path",
+    # no upstream has that name, or the path names none: `/v1/chat/completions` →
+    # [upstreams](reference/upstreams.md); `/r/ROLLOUT/openai/v1/chat/completions`
+    "unknown_upstream",
+    # it has no address here → set `TRUEZERO_UPSTREAM_<NAME>`
+    "unconfigured_upstream",
+    # with an admin token, a call must prove its rollout → use `base_urls` or `key` of the
+    # registration
+    "unproven_rollout",
+    # `TRUEZERO_REQUIRE_REGISTRATION` is set → `POST /rollouts` first
+    "unregistered_rollout",
+    # a `tz-…` key of another deployment, or mistyped → register again
+    "unknown_key",
+    # its outcome was reported, or its key deleted → nothing: the agent should have stopped
     "rollout_ended",
-    "rollout_exists",
-    "sign_in",
-    "stale_form",
-    "storage_unavailable",
+    # a limit of the rollout or its batch is spent, or has been reserved by calls in flight for 60 s
+    # → [budgets](guides/budgets.md): raise it with `POST /rollouts/…/limits` or `POST
+    # /batches/…/limits`
+    "budget_exceeded",
+    # the rollout was registered for another upstream → register it for this one, or without
+    # `upstream`
+    "upstream_not_allowed",
+    # the operator's key opens model calls only →
+    # [settings](reference/settings.md#upstreams-and-keys)
+    "path_not_allowed",
+    # refused, unresolvable, or no TLS → the provider, DNS, or `TRUEZERO_UPSTREAM_<NAME>`; recorded
+    # as `provider_error`
+    "upstream_unreachable",
+    # it broke off before its response's head → as above
+    "upstream_disconnected",
+    # silent for longer than `TRUEZERO_READ_TIMEOUT_S` → as above
+    "upstream_timeout",
+    # the proxy signs for Bedrock or Vertex and has no credentials → [Bedrock and
+    # Vertex](guides/bedrock-and-vertex.md)
+    "upstream_credentials_missing",
+    "upstream_credentials_unavailable",
+    # there is none here → the client should ask over HTTP; Codex does
+    "no_websocket",
+    # above `TRUEZERO_BODY_LIMIT` → raise it
+    "body_too_large",
+    # the request is malformed, or stopped arriving → the agent's network;
+    # `TRUEZERO_HEAD_TIMEOUT_S`, `TRUEZERO_BODY_TIMEOUT_S`
+    "head_too_large",
+    "head_timeout",
+    "body_timeout",
+    # plain HTTP on a port that speaks TLS → `https://` in the base URL, `TRUEZERO_URL` and
+    # `TRUEZERO_PUBLIC_URL`
     "tls_required",
+    # a limit of this service → retry as `retry-after` says, or raise the
+    # [setting](reference/settings.md)
     "too_many_calls",
     "too_many_calls_of_rollout",
     "too_many_connections",
     "too_many_references",
     "too_many_registrations",
+    # this machine has no file descriptors or memory left; recorded as `lost` → raise the limit of
+    # open files, or lower `TRUEZERO_MAX_CONCURRENT_CALLS`
+    "out_of_resources",
+    # the control plane needs the admin token → `Authorization: Bearer`, or sign in
     "unauthorized",
-    "unconfigured_upstream",
+    # this port serves agents only → use `TRUEZERO_CONTROL_PORT`
+    "agents_only",
+    # without a token, only pages and names of this machine are answered → `TRUEZERO_PUBLIC_URL`, or
+    # set a token
+    "unknown_host",
+    "cross_origin",
+    # a page's form → sign in and reload
+    "sign_in",
+    "foreign_form",
+    "stale_form",
+    "form_too_large",
+    # the database, or another service on it, does not answer → retry;
+    # [runbook](operations/runbook.md#the-disk-fills)
+    "storage_unavailable",
+    "responses_unknown",
+    "not_confirmed",
+    # a list was asked for as Parquet or Markdown only → `Accept: text/csv` or
+    # `application/x-ndjson` ([files](reference/lists.md#files))
+    "not_acceptable",
+    # a field, named in `detail` → [REST](reference/rest.md)
+    "invalid",
+    # the service has no such path, or not with that method → [REST](reference/rest.md)
+    "not_found",
+    "method_not_allowed",
+    "http_error",
+    # a call of the last release; `detail` says what takes its place →
+    # [upgrading](operations/upgrading.md)
+    "gone",
+    # a fault of truezero itself → the service's log has the reason under the id in `detail`: report
+    # both
+    "internal_error",
+    # there is none of that name → check the spelling; `GET /rollouts` lists them
+    "unknown_rollout",
     "unknown_batch",
+    "unknown_lane",
     "unknown_call",
     "unknown_cause",
-    "unknown_host",
-    "unknown_key",
-    "unknown_lane",
-    "unknown_rollout",
-    "unknown_upstream",
-    "unproven_rollout",
-    "unregistered_rollout",
-    "upstream_credentials_missing",
-    "upstream_credentials_unavailable",
-    "upstream_disconnected",
-    "upstream_not_allowed",
-    "upstream_timeout",
-    "upstream_unreachable",
+    # it conflicts with what is stored → see the sentence above
+    "rollout_exists",
+    "outcome_exists",
+    "no_outcome",
+    "no_limits",
+    "batch_policy",
+    "key_alias_exists",
 ]
 
 
