@@ -185,6 +185,7 @@ _HEAD = """# The judge by itself, beside what harnesses do
 |---|---|---|
 | {date} | {python}, {cores} cores of an {processor} | `python -m benchmarks.cause_of --write` |
 
+<!-- measured -->
 {rows} labelled answers of {providers} providers, gateways and engines: {failures} failures, of
 which {inside} came inside an HTTP 200, and {healthy} healthy look-alikes. They were gathered from
 public recordings and reports, and are not part of the project. The cause table was written with
@@ -237,7 +238,7 @@ def page(rows: Sequence[Labelled], rounds: int) -> str:
         lines.append(f"| {name} | {' | '.join(shares)} | {found.missed} | {found.misread} |")
     lines.append(_COSTS.format(rounds=rounds))
     lines += [f"| {name} | {spent:.0f} |" for name, spent in costs(rounds).items()]
-    lines.append(_FOOT)
+    lines += [_FOOT, "<!-- /measured -->"]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Pages match the code: reference, tables, paths and names.
 
-``python -m tests.test_docs`` writes what is generated: the README's table, docs/reference/ and the
+``python -m tests.test_docs`` writes what is generated: parts of pages between markers, and the
 examples of the OpenAPI document.
 """
 
@@ -15,7 +15,7 @@ import pytest
 from tests import api_examples, judging_pages, reference_pages
 from tests.attack.all import CLAIMS
 from tests.judging_pages import verdict_on
-from tests.reference_pages import part
+from tests.reference_pages import part, table
 from tests.wires import page as wires
 from truezero.cli import COMMANDS
 
@@ -117,8 +117,8 @@ def test_every_example_of_judging_is_judged_as_the_page_says() -> None:
 def judging_tables() -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each table of the page: the first column's name, and the rows' cells."""
     text = (README.parent / "docs" / "concepts" / "judging.md").read_text()
-    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
-        head, _, *rows = [line.strip("| ").split(" | ") for line in table.splitlines()]
+    for found in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *rows = [line.strip("| ").split(" | ") for line in found.splitlines()]
         yield head[0], rows
 
 
@@ -133,9 +133,21 @@ def test_every_test_that_the_threat_model_names_is_there() -> None:
     assert names > 20
 
 
-def test_every_attack_has_its_row_in_the_tables_of_security() -> None:
-    text = SECURITY.read_text()
-    assert [each.name for each in CLAIMS if f"::{each.name}`" not in text] == []
+def attacks() -> str:
+    """What `make attack` claims, by the function that tries it."""
+    return table(
+        ("claim", "attack"),
+        (
+            (each.sentence, f"`{each.attack.__module__.replace('.', '/')}.py::{each.name}`")
+            for each in CLAIMS
+        ),
+    )
+
+
+def test_security_has_every_attack() -> None:
+    assert part(SECURITY.read_text("utf-8"), "attacks") == attacks(), (
+        "run python -m tests.test_docs"
+    )
 
 
 PAGES = [
@@ -201,6 +213,7 @@ def main() -> None:
             whole().exposition()[0].decode()
         ),
         "README.md#harness": harness_table(),
+        "SECURITY.md#attacks": attacks(),
     }
     reference_pages.write(ROOT, parts)
 

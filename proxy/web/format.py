@@ -140,12 +140,12 @@ RULES: Mapping[str, str] = {
     "all_failed": "every call of the agent failed without an output token",
     "main_model_failed": "every call to the model under test failed, while other models answered",
     "interrupted": "the last calls failed and none succeeded after them",
-    "zero_signal": "a prompt was executed, but no inference call, token or tool call was recorded",
+    "zero_signal": "no inference call, token or tool call was recorded, and no error was reported",
     "unread_answers": "calls succeeded, but nothing that came could be read as an answer",
     "empty_answers": "calls succeeded, but none returned a text or a tool call",
     "never_answered": "the agent gave up every call to the model under test before an answer",
     "unexplained_rejections": "the last requests were rejected alike, and nothing explains why",
-    "own_failures": "no model answered, and all failures are the agent's own: the score counts",
+    "own_failures": "no model answered, which was the agent's own doing: the score counts",
     "healthy": "output of the model was read, and no rule finds that it failed",
 }
 
@@ -156,7 +156,7 @@ WARNINGS: Mapping[str, str] = {
     "calls_bypass_the_proxy": "the runner reported activity that bypassed the proxy",
     "error_before_any_call": "the runner reported an error, and the agent had made no call",
     "bound_model_not_seen": "no call asked for the registered model",
-    "ended_on_rejection": "the last request was rejected as invalid",
+    "ended_on_rejection": "the last request was rejected for a reason: the agent's own doing",
     "ended_on_unexplained_rejection": "the last request was rejected without a reason",
     "ended_on_unread_answers": "the last responses could not be read as answers",
     "ended_on_lost_state": "at the end the conversation's own state was rejected: a signature, a "
@@ -172,11 +172,11 @@ WARNINGS: Mapping[str, str] = {
     "request_repeated": "the same failing request was sent many times",
     "usage_missing": "some responses had no token counts",
     "usage_partial": "some token counts are of truncated responses",
-    "answers_unread": "some responses could not be parsed",
+    "answers_unread": "some responses could not be read, or led elsewhere",
     "questions_not_read": "calls that ask a model went to a path that is not read",
     "faults_injected": "failures were injected for a drill",
-    "failed_by_agent": "the agent failed its own calls",
-    PROVOKED_SUSPECTED: "agents are untrusted, and this one may have failed its own calls",
+    "failed_by_agent": "the agent failed its own calls, which are left out: the reward counts",
+    PROVOKED_SUSPECTED: "an untrusted agent may have failed its own calls: the reward counts",
     NO_REFERENCE: "the proxy could not ask the provider itself: calls of other rollouts decided",
     **LEFT_OPEN,
 }

@@ -353,6 +353,7 @@ _HEAD = """# The word of a lane: how soon, and how often wrong
 |---|---|---|
 | {when} | any: a simulated clock and fixed seeds | `python -m tests.classifier.outages` |
 
+<!-- outages -->
 {outages} scripted outages, {own} scripts of what agents do, and {calm:,} calm hours. In each script
 a model is called 30 times a minute by 16 rollouts, unless its line says otherwise. An answer takes
 8 s in the median, a failure less than one; 1 % of the calls fail now and then, and 2 % are requests
@@ -382,7 +383,7 @@ def page(calm_hours: int = CALM_HOURS) -> str:
                         calm=calm_hours, alarms=alarms or "none",
                         calls=calls, early=early or "none", agents=agents or "none",
                         own=own)  # fmt: skip
-    return head + "\n".join(lines) + "\n"
+    return head + "\n".join(lines) + "\n<!-- /outages -->\n"
 
 
 def _line(scenario: Scenario, found: Told | None) -> str:
