@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,8 @@ from proxy.routing import errors
 from proxy.routing.upstreams import BUILT_IN, LOCAL
 from proxy.settings import PREFIX, Settings, load
 from proxy.store.database import Database
+from truezero.audit.audit_format import AuditFormat
+from truezero.audit.formats import FORMATS
 from truezero.cli import app as command_line
 
 METHODS: Final = ("get", "post")
@@ -296,6 +299,34 @@ def _example(value: Any) -> str:
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
+# --- audit ---------------------------------------------------------------------------------
+
+
+def audit_formats() -> str:
+    rows = [
+        (
+            f"{each.title} (`{each.name}`)",
+            *(_fact(each, word) for word in ("Path", "Read", "Unknown")),
+        )
+        for each in FORMATS
+    ]
+    return table(("format", "path", "read", "cannot be known"), rows)
+
+
+def audit_copies() -> str:
+    return table(
+        ("format", "what the copy says"), ((each.title, _fact(each, "Copy")) for each in FORMATS)
+    )
+
+
+def _fact(each: AuditFormat, word: str) -> str:
+    """Return a paragraph of the docstring of a format's module, without its word."""
+    text = inspect.getdoc(sys.modules[each.read.__module__]) or ""
+    found = re.search(rf"^{word}: (.+?)\.(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    assert found is not None, f"{each.read.__module__}: {word}: …"
+    return found[1]
+
+
 # --- refusals ------------------------------------------------------------------------------
 
 
@@ -369,6 +400,8 @@ def generated() -> dict[str, str]:
         "docs/reference/settings.md#settings": settings(),
         "docs/reference/upstreams.md#upstreams": upstreams(),
         "docs/troubleshooting.md#codes": refusal_codes(),
+        "docs/guides/audit.md#formats": audit_formats(),
+        "docs/guides/audit.md#copies": audit_copies(),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
         "docs/concepts/glossary.md#figures": figure_terms(),

@@ -2,6 +2,14 @@
 
 Facts of AgentDojo 0.1.35 (`logging.py`, `benchmark.py`); suites built on it keep the scores in
 `evaluation`. Utility and security are scores of one run each: neither is earned without an answer.
+
+Path: a run's `.json`, or a folder of them.
+
+Read: `utility` and `security`, each the score of a run; `error`; answers.
+
+Unknown: failed calls that were tried again; tokens.
+
+Copy: `utility` and `security` null, `error` where it was empty.
 """
 
 from __future__ import annotations

@@ -1,6 +1,15 @@
 """benchflow: one folder a rollout, with `result.json` and, where usage was tracked, its calls.
 
 Facts of benchflow 0.7.11 (`rollout/_results.py`, `diagnostics.py`, `trajectories/types.py`).
+
+Path: job or rollout folder with `result.json`.
+
+Read: error, tokens, tool calls, `api_error_info`; every call where
+`trajectory/llm_trajectory.jsonl` is kept.
+
+Unknown: without the trajectory, failures midway and empty answers.
+
+Copy: `error`, `error_category`, `api_error_info` or `suspected_api_error_info`; `rewards` null.
 """
 
 from __future__ import annotations

@@ -2,6 +2,15 @@
 
 Facts of Harbor 0.26 (`models/trial/result.py`, `models/trial/error_policy.py`). What an agent
 printed is in `agent/*.txt`, or in `agent/command-0/stdout.txt` and so on.
+
+Path: job or trial folder.
+
+Read: `exception_info`, phases, tokens, rewards; answers in `agent/trajectory.json`; `agent/*.txt`.
+
+Unknown: single calls: failures that the agent swallowed after a first answer.
+
+Copy: `exception_info` with a type that its retries know; `verifier_result` null; the job's own
+`result.json` is not summed up anew.
 """
 
 from __future__ import annotations

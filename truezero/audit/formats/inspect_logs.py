@@ -1,6 +1,15 @@
 """Inspect: logs as `.json` or `.eval` (a zip with a file for each sample).
 
 Facts of inspect-ai 0.3.285 (`log/_log.py`, `log/_recorders/eval.py`, `event/_model.py`).
+
+Path: `.eval` or `.json` log, or a folder of them.
+
+Read: every call of a model, by role, with its error.
+
+Unknown: calls, where a log was stripped of its events.
+
+Copy: the sample is invalidated, so that an eval set runs it again; its scores are NaN with the
+reason; metrics are recomputed ([below](#inspects-metrics)).
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """LiteLLM's spend log, as JSON, JSON lines or CSV: one row a call, without scores.
 
 Facts of litellm 1.91 (`proxy/schema.prisma`, `SpendLogsPayload`, `SpendLogsMetadata`).
+
+Path: JSON, JSON lines or CSV of `LiteLLM_SpendLogs`.
+
+Read: every call by `session_id`.
+
+Unknown: scores, how a run ended, what was answered.
+
+Copy: a tag `truezero:<fingerprint>` in `request_tags`, the verdict in `metadata`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,14 @@
 """MASEval: the JSON lines of its `FileResultLogger`, one a repetition of a task.
 
 Facts of MASEval 0.5.1 (`core/callbacks/result_logger.py`, `core/model.py`, `core/benchmark.py`).
+
+Path: JSON lines of `FileResultLogger`.
+
+Read: status, error, usage; every call of its model adapters.
+
+Unknown: calls of agent frameworks with a client of their own.
+
+Copy: status `environment_error`, `error`, `eval` null, `traces["truezero"]`.
 """
 
 from __future__ import annotations

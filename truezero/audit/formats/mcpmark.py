@@ -3,6 +3,15 @@
 Facts of MCPMark of December 2025 (`src/evaluator.py`, `src/errors.py`, `src/results_reporter.py`,
 `src/agents/mcpmark_agent.py`). The agent is the harness's own and hands what a tool failed with to
 the model: what ends a run is a call to the model, its malformed arguments, a limit, or the harness.
+
+Path: `meta.json` of runs, or the aggregator's `model_results`.
+
+Read: success, `error_message`, tokens.
+
+Unknown: single calls; whose an `Operation timed out` was.
+
+Copy: `success` null, and an `error_message` that its pipeline runs again; summaries are not made
+anew.
 """
 
 from __future__ import annotations

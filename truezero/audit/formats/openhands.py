@@ -1,6 +1,14 @@
 """OpenHands: `output.jsonl` of its evaluations, one line an instance.
 
 Facts of `evaluation/utils/shared.py` (EvalOutput) and of OpenHands/benchmarks.
+
+Path: `output.jsonl`.
+
+Read: error, tokens, whether the agent acted.
+
+Unknown: single calls.
+
+Copy: `error` where it was empty.
 """
 
 from __future__ import annotations

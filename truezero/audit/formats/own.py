@@ -1,4 +1,13 @@
-"""Our own export: JSON lines of rollouts, outcomes and calls, as `truezero export` writes them."""
+"""Our own export: JSON lines of rollouts, outcomes and calls, as `truezero export` writes them.
+
+Path: JSON lines of `truezero export`.
+
+Read: everything that was recorded.
+
+Unknown: –.
+
+Copy: the verdict in the rollout's line.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,15 @@
 
 Facts of swebench 5.0.2 (`harness/reporting.py`), mini-swe-agent 2.4.6 (`agents/default.py`) and
 SWE-agent 1.1 (`sweagent/agent/agents.py`).
+
+Path: predictions, report, or a folder with both.
+
+Read: patches and scores; exit status, exception and answers where trajectories of mini-SWE-agent
+or SWE-agent lie beside them.
+
+Unknown: without trajectories, why a patch is empty.
+
+Copy: `infra_failure_ids` and `failure_reasons` in the report; a key in predictions.
 """
 
 from __future__ import annotations

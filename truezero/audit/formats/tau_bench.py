@@ -1,6 +1,14 @@
 """tau-bench: a JSON list of the runs of its tasks, with the conversation of each.
 
 Facts of tau-bench 0.1 (`run.py`, `types.py`): an exception is written as a reward of 0.0.
+
+Path: JSON list of `run.py`.
+
+Read: reward, the exception behind a 0.0, answers.
+
+Unknown: what was answered before an exception; tokens.
+
+Copy: `reward` null.
 """
 
 from __future__ import annotations

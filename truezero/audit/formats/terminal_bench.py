@@ -2,6 +2,14 @@
 
 Facts of terminal-bench 0.2.18 (`harness/models.py`, `agents/failure_mode.py`,
 `agents/installed_agents/abstract_installed_agent.py`, `terminal/tmux_session.py`).
+
+Path: `results.json` of 0.x: a trial's, a run's, or a folder of them.
+
+Read: `is_resolved`, `failure_mode`, tokens; `sessions/agent.log`.
+
+Unknown: single calls; without the session, the agent's errors.
+
+Copy: `is_resolved` null, `failure_mode` `unknown_agent_error`; sums are not made anew.
 """
 
 from __future__ import annotations

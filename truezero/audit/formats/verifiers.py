@@ -2,6 +2,14 @@
 
 Facts of verifiers 0.4.0 (`v1/trace.py`, `v1/utils/trace_store.py`) and of benchflow's writer of
 the earlier shape (`trajectories/results.py`).
+
+Path: `traces.jsonl` (0.4), `results.jsonl` (earlier).
+
+Read: every call in traces; error, tokens and completion in rows.
+
+Unknown: single calls in rows.
+
+Copy: `rewards` null, `errors`, `ok` false; `reward` null and `error` in rows.
 """
 
 from __future__ import annotations
