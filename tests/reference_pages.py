@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 import truezero
@@ -327,6 +328,33 @@ def _fact(each: AuditFormat, word: str) -> str:
     return found[1]
 
 
+# --- alerts --------------------------------------------------------------------------------
+
+
+def alerts(rules: str) -> str:
+    """The alerts of Prometheus' rules, with names in place of what their templates fill in."""
+    [group] = yaml.safe_load(rules)["groups"]
+    rows = []
+    for each in group["rules"]:
+        notes = {name: _untemplated(text) for name, text in each["annotations"].items()}
+        section = notes["runbook"].rpartition("/")[2]
+        said = f"{notes['summary']}. {notes['description']}"
+        rows.append(
+            (
+                f"`{each['alert']}`",
+                each["labels"]["severity"],
+                each.get("for", "at once"),
+                f"{said} [Runbook]({section})",
+            )
+        )
+    return table(("alert", "severity", "after", "says"), rows)
+
+
+def _untemplated(text: str) -> str:
+    named = re.sub(r"{{ \$labels\.(\w+) }}", lambda label: label[1].upper(), text)
+    return re.sub(r"{{.*?\$value.*?}}", "N", named)
+
+
 # --- refusals ------------------------------------------------------------------------------
 
 
@@ -402,6 +430,9 @@ def generated() -> dict[str, str]:
         "docs/troubleshooting.md#codes": refusal_codes(),
         "docs/guides/audit.md#formats": audit_formats(),
         "docs/guides/audit.md#copies": audit_copies(),
+        "docs/operations/observability.md#alerts": alerts(
+            (Path(__file__).parents[1] / "deploy/prometheus/rules.yml").read_text("utf-8")
+        ),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
         "docs/concepts/glossary.md#figures": figure_terms(),
