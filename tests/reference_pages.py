@@ -28,7 +28,9 @@ from proxy.store.database import Database
 from truezero.audit.audit_format import AuditFormat
 from truezero.audit.formats import FORMATS
 from truezero.cli import app as command_line
+from truezero.one_answer import CauseOfFailure
 
+ROOT: Final = Path(__file__).parents[1]
 METHODS: Final = ("get", "post")
 TAGS: Final = ("rollouts", "batches", "keys", "service")
 
@@ -167,6 +169,20 @@ def _returned(member: Any) -> str:
 def _first_paragraph(member: Any) -> str:
     text = (inspect.getdoc(member) or "").partition("\n\n")[0]
     return text.replace("``", "`").rstrip(".")
+
+
+def cause_fields() -> str:
+    """The fields of what `cause_of` returns, as its docstring has them."""
+    attributes = (inspect.getdoc(CauseOfFailure) or "").partition("Attributes:\n")[2]
+    rows = re.findall(r"^    (\w+): (.+?)\.$(?=\n    \w|\Z)", attributes, re.MULTILINE | re.DOTALL)
+    return table(("field", "says"), ((f"`{name}`", said.replace("``", "`")) for name, said in rows))
+
+
+def action_outputs(action: str) -> str:
+    outputs = yaml.safe_load(action)["outputs"]
+    return table(
+        ("output", ""), ((f"`{name}`", each["description"]) for name, each in outputs.items())
+    )
 
 
 # --- REST ----------------------------------------------------------------------------------
@@ -431,7 +447,11 @@ def generated() -> dict[str, str]:
         "docs/guides/audit.md#formats": audit_formats(),
         "docs/guides/audit.md#copies": audit_copies(),
         "docs/operations/observability.md#alerts": alerts(
-            (Path(__file__).parents[1] / "deploy/prometheus/rules.yml").read_text("utf-8")
+            (ROOT / "deploy/prometheus/rules.yml").read_text("utf-8")
+        ),
+        "docs/guides/judge-by-itself.md#fields": cause_fields(),
+        "docs/guides/ci.md#outputs": action_outputs(
+            (ROOT / "deploy/action.yml").read_text("utf-8")
         ),
         "docs/reference/cli.md#overview": command_overview(),
         "docs/reference/cli.md#commands": command_pages(),
