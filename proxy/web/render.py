@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 _POLICY = "; ".join(
     (
         "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' blob:",
-        "font-src 'self'", "connect-src 'self'", "form-action 'self'", "base-uri 'none'", "frame-ancestors 'none'",
+        "font-src 'self'", "connect-src 'self'", "form-action 'self'", "base-uri 'none'",
+        "frame-ancestors 'none'",
     )
 )  # fmt: skip
 

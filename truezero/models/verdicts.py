@@ -33,9 +33,7 @@ CheckName = Literal[
 Validity = Level | CheckName
 EarlierCheck = Literal["lane_drifted"]
 """A check of earlier releases, which verdicts on record may name."""
-LATER_CHECKS: frozenset[str] = frozenset(
-    ("other_models", "requests_abandoned", "unearned")
-)
+LATER_CHECKS: frozenset[str] = frozenset(("other_models", "requests_abandoned", "unearned"))
 """The checks that 0.2.0's client rejects, as every name that it does not know."""
 
 

@@ -441,7 +441,10 @@ def test_the_dashboard_links_to_pages_that_the_service_has(services: Services) -
 
 def test_causes_have_the_colours_they_have_on_the_pages() -> None:
     css = (ROOT / "proxy/web/static/page.css").read_text("utf-8")
-    pages = {name: re.search(rf"--{name.replace('_', '-')}: light-dark\((#\w+),", css) for name in Subcategory}
+    pages = {
+        name: re.search(rf"--{name.replace('_', '-')}: light-dark\((#\w+),", css)
+        for name in Subcategory
+    }
     (panel,) = (p for p in dashboard()["panels"] if p["title"] == "Failures by cause")
     shown = {
         override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"].lower()
