@@ -574,9 +574,10 @@ class Evidence:
 
     @property
     def spent_budget(self) -> bool:
-        """True if a limit ended the agent: this service's, or the harness's own budget."""
+        """True if a limit ended the agent: one registered here, or the harness's own budget."""
         left = (x.cause is not None and x.cause.reason for x in self.tail.failures)
-        return self.rollout.limit_reached is not None or HARNESS_BUDGET in left
+        reached = self.rollout.limit_reached
+        return (reached is not None and not reached.is_of_proxy) or HARNESS_BUDGET in left
 
     @property
     def untrusted(self) -> bool:

@@ -419,9 +419,9 @@ class Neighbours:
 
 @record
 class LimitReached:
-    """The first limit that kept the agent from a call.
+    """The first limit that kept the agent from a call; of those of the proxy, the last one.
 
-    ``scope`` is "rollout" or "batch", ``limit`` one of calls, tokens, cost_usd and seconds,
+    ``scope`` is "rollout", "batch" or "service", ``limit`` calls, tokens, cost_usd or seconds,
     ``most`` its amount and ``at`` when, in seconds since the epoch. ``spent`` is what all calls
     that it counts had spent, ``own`` what the rollout's had, and ``callers`` how many rollouts had.
     ``held_s``: a call waited for it before it was refused; it is on record nowhere else.
@@ -438,6 +438,11 @@ class LimitReached:
     at: float
     held_s: float | None = None
     by_others: bool | None = None
+
+    @property
+    def is_of_proxy(self) -> bool:
+        """True if what rollouts share was used up by others: room for calls, or reservations."""
+        return self.scope == "service" or (not self.is_spent and self.by_others is True)
 
     @property
     def is_spent(self) -> bool:
@@ -459,6 +464,8 @@ class LimitReached:
         """Return ``the batch's limit of 500 calls was spent``."""
         unit = "US dollars" if self.limit == "cost_usd" else self.limit
         most = int(self.most) if float(self.most).is_integer() else self.most
+        if self.scope == "service":
+            return f"the service's limit of {plural(int(most), 'call')} at once was reached"
         amount = plural(1, unit.removesuffix("s")) if most == 1 else f"{most:,} {unit}"
         return f"the {self.scope}'s limit of {amount} was spent"
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from classifier import totals
 from classifier.attribution import (
+    FAILED_BY_PROXY,
     AttributedFinding,
     references_of,
     wanted,
@@ -529,13 +530,32 @@ def _kept_out(facts: Evidence) -> bool:
 def _cut_off_by_others(facts: Evidence) -> bool:
     """Return True if its batch's limit refused its calls, and others spent that."""
     reached = facts.rollout.limit_reached
-    return reached is not None and not reached.is_own_doing(untrusted=facts.untrusted)
+    if reached is None or reached.is_of_proxy:
+        return False
+    return not reached.is_own_doing(untrusted=facts.untrusted)
+
+
+def _turned_away(facts: Evidence) -> bool:
+    """Return True if the proxy turned a call away, and none of the model's answers followed.
+
+    An untrusted agent that hung up while its call waited turned away itself, and so did one whose
+    own calls took more than a quarter of the room.
+    """
+    reached = facts.rollout.limit_reached
+    if reached is None or not reached.is_of_proxy:
+        return False
+    if facts.untrusted:
+        crowds = reached.own * 4 >= reached.most
+        if crowds if reached.scope == "service" else reached.held_s is None:
+            return False
+    answers = (call.last for call in facts.main if call.state is CallState.ANSWERED)
+    return not any(answer.timing.started_at > reached.at for answer in answers)
 
 
 def _undecided(facts: Evidence) -> Finding | None:
     lost = [call.last for call in facts.calls if call.state is CallState.LOST]
     lost += [] if _is_own_leaving(facts) else [call.last for call in facts.left_held]
-    if lost or facts.rollout.gaps or _nothing_yet(facts):
+    if lost or facts.rollout.gaps or _nothing_yet(facts) or _turned_away(facts):
         return Finding(health=Health.UNDECIDED, rule="undecided", evidence=ids(lost))
     unseen = facts.unseen_answers if _wants_proof(facts) else ()
     return _unproven(unseen) if unseen else None
@@ -653,6 +673,12 @@ def _verdict(facts: Evidence, weighed: AttributedFinding) -> Verdict:
     kept = counts and weighed.attributed_to is AttributedTo.AGENT
     own = own_failures(replace(facts, kept=True)) if kept else None
     weighed = weighed if own is None else replace(weighed, finding=own)
+    if weighed.finding.health is Health.UNDECIDED and _turned_away(facts):
+        weighed = replace(
+            weighed,
+            attributed_to=AttributedTo.PROXY,
+            warnings=(*weighed.warnings, FAILED_BY_PROXY),
+        )
     finding, facts_left = weighed.finding, weighed.facts
     rollout, exchanges, unfetched = facts.rollout, facts.exchanges, _unfetched(facts)
     failures = facts.failures

@@ -36,6 +36,7 @@ from proxy.outbound.transport import Http1Transport
 from proxy.parts import Parts, only, start
 from proxy.recording.backlog import FlushObserver, SpillFile
 from proxy.recording.recorder import Recorder
+from proxy.recording.turned_away import TurnedAway
 from proxy.relay.admission import Access, AccessState, AccessUnknownError, RolloutRule
 from proxy.relay.context import (
     CallLimits,
@@ -61,6 +62,7 @@ from proxy.server.background import LEAVING, EndedRollouts, Heartbeat, garbage_c
 from proxy.settings import Settings
 from proxy.store.database import Database
 from proxy.store.errors import StoreError
+from proxy.store.limits_reached import note_limits_reached
 
 if TYPE_CHECKING:
     from proxy.control.conditions import Conditions
@@ -150,6 +152,7 @@ def relay_context(
     access: Access,
     holds: tuple[Hold, ...],
     refused: RefusedRequests,
+    turned_away: TurnedAway,
     admits: Callable[[str], Awaitable[None]],
     classify: Classify = classify,
     on_failure: Callable[[Exchange], object] | None = None,
@@ -190,6 +193,7 @@ def relay_context(
         live=LiveCalls(
             total=settings.max_concurrent_calls or None,
             per_rollout=settings.max_concurrent_calls_per_rollout or None,
+            turned_away=turned_away,
         ),
         causes=cause_rules(settings, classify, on_failure),
         note_way=note_way,
@@ -327,6 +331,7 @@ class Application:
             ended_sessions=self._auth.sessions.ended,
             spill_place=spills,
         )
+        self._turned_away = TurnedAway(partial(note_limits_reached, database.connections))
         guard = AddressGuard.of(upstreams, settings.own_addresses(is_own_address))
         self._transport = Http1Transport(reach=guard)
         ways = Ways()
@@ -340,11 +345,13 @@ class Application:
             access=self._access,
             holds=tuple(each.hold for each in self._features if each.hold is not None),
             refused=refused,
+            turned_away=self._turned_away,
             admits=self._admits,
             classify=only(each.classify for each in self._features) or classify,
             on_failure=self._failed,
             note_way=ways.note,
         )
+        self.on_connections_full = context.live.share  # as the server's connections say
         self._closer = EndedRollouts(
             database.closings,
             worker=worker,
@@ -492,6 +499,7 @@ class Application:
         await self._asker.aclose()
         await self._transport.aclose()
         await self._recorder.stop()
+        await self._turned_away.stop()
         for each in self._features:
             if each.stop is not None:
                 await each.stop()

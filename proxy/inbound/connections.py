@@ -21,6 +21,8 @@ from proxy.routing.headers import Pairs
 
 _TICK_S: Final = 1.0
 _AT_ONCE: Final = 500  # connections looked at before the loop does other work: 0.2 ms
+_SCARCE: Final = 0.8  # of the descriptors: from here on heads are waited for a few ticks only
+_SCARCE_HEAD_S: Final = 5.0
 _FULL: Final = 0.95  # of the descriptors: from here on somebody silent makes room, or none enters
 _LINGERING: Final = 64  # refused connections that are open at once; of few descriptors fewer
 _OWN: Final = 32  # descriptors of the service's own: listeners, database, logs, spill file
@@ -72,6 +74,7 @@ class ConnectionTable:
     Arguments:
         descriptors: returns how many the process may have open.
         refusals: counts what is refused, by code.
+        on_full: called with how many there may be, as one is refused for want of room.
     """
 
     def __init__(
@@ -80,10 +83,13 @@ class ConnectionTable:
         *,
         descriptors: Callable[[], int] | None = None,
         refusals: RefusalCounter | None = None,
+        on_full: Callable[[int], None] | None = None,
     ) -> None:
         self.refusals = refusals or refused_calls()
         self.lingering = 0  # refused ones, whose agents may read why; they are counted out already
         self._limits = limits
+        self._on_full = on_full
+        self._used = 0  # the descriptor of the last one that entered
         self._descriptors = descriptors or _descriptor_limit
         self._open: dict[HeldConnection, None] = {}
         self._by_address: dict[str, int] = {}
@@ -115,11 +121,13 @@ class ConnectionTable:
             self._timer = loop.call_later(_TICK_S, self._tick, loop)
         if self._limits.per_address is not None and count > self._limits.per_address:
             return _full(f"{plural(self._limits.per_address, 'connection')} from one address")
-        descriptors = self._descriptors()
+        self._used, descriptors = descriptor, self._descriptors()
         within = max(1, (int(descriptors * _FULL) - _OWN) // 2)
         most, used = min(self._limits.total or within, within), descriptor / descriptors
         if (among <= most and used < _FULL) or self._made_room(connection):
             return None
+        if self._on_full is not None:
+            self._on_full(most)
         return _full(plural(among - 1, "connection"))
 
     @property
@@ -148,6 +156,9 @@ class ConnectionTable:
 
     def sweep(self, some: Iterable[HeldConnection] | None = None) -> None:
         """Count a tick of connections, by default all, and end those silent for too long."""
+        after = self._after
+        if self._used >= self._descriptors() * _SCARCE:
+            after = {**after, Waiting.HEAD: min(after[Waiting.HEAD], _SCARCE_HEAD_S)}
         for connection in tuple(self._open) if some is None else some:
             if connection not in self._open:  # it left meanwhile
                 continue
@@ -156,7 +167,7 @@ class ConnectionTable:
                 connection.waiting, connection.quiet = waiting, 0
             elif waiting is not None:
                 connection.quiet += 1
-                if connection.quiet * _TICK_S >= self._after[waiting]:
+                if connection.quiet * _TICK_S >= after[waiting]:
                     connection.end(_TOO_SLOW.get(waiting))
 
     def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -217,13 +228,14 @@ def table_of(server: Any, app: object) -> ConnectionTable:
 
     Arguments:
         server: its `ServerState`, which outlives no loop.
-        app: states its limits as ``connection_limits``, else they are the defaults, and counts
-            refusals in its ``refused.calls``.
+        app: states its limits as ``connection_limits``, else they are the defaults, counts
+            refusals in its ``refused.calls``, and has ``on_connections_full`` called.
     """
     table: ConnectionTable | None = getattr(server, _NAME, None)
     if table is None:
         limits = getattr(app, "connection_limits", ConnectionLimits())
         refused = getattr(app, "refused", None)
-        table = ConnectionTable(limits, refusals=refused and refused.calls)
+        on_full = getattr(app, "on_connections_full", None)
+        table = ConnectionTable(limits, refusals=refused and refused.calls, on_full=on_full)
         setattr(server, _NAME, table)
     return table

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 from classifier.records import UNATTRIBUTED, Ending, Exchange
 from classifier.verdicts import plural
@@ -89,22 +89,46 @@ class LiveCall(Protocol):
         ...
 
 
+class NotesTurnedAway(Protocol):
+    """Notes whose calls are turned away for want of room."""
+
+    def note(self, rollout_id: str, *, own: int, most: int, in_flight: int, callers: int) -> None:
+        """Note that a call was turned away, and how many there were at once.
+
+        Arguments:
+            own: of its rollout; `callers`: how many rollouts had any.
+        """
+        ...
+
+
 class LiveCalls:
     """Knows which calls are under way; whoever enters one leaves it, however it ended.
 
-    All methods are called in the event loop. ``conversations`` are those that rollouts' calls go
-    on with, followed by a secret that is drawn here.
+    While calls of other rollouts are turned away, one rollout holds a quarter of them at most:
+    more of its own are refused until a quarter is free. All methods are called in the event loop.
+    ``conversations`` are those that rollouts' calls go on with, followed by a secret that is drawn
+    here.
 
     Arguments:
         total, per_rollout: how many there may be at once; None is no limit.
+        turned_away: notes those refused for want of room.
     """
 
-    __slots__ = ("_by_rollout", "_in_flight", "_per_rollout", "_total", "_waited_for",
-                 "conversations")  # fmt: skip
+    __slots__ = ("_by_rollout", "_in_flight", "_most_of_one", "_per_rollout", "_shared", "_total",
+                 "_turned_away", "_waited_for", "conversations")  # fmt: skip
 
-    def __init__(self, *, total: int | None = None, per_rollout: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        total: int | None = None,
+        per_rollout: int | None = None,
+        turned_away: NotesTurnedAway | None = None,
+    ) -> None:
         self._total = math.inf if total is None else total
         self._per_rollout = math.inf if per_rollout is None else per_rollout
+        self._most_of_one = self._per_rollout
+        self._shared: float = math.inf  # while others are turned away: how many all may be
+        self._turned_away = turned_away
         self._in_flight = 0
         self.conversations = Conversations(os.urandom(16))
         self._by_rollout: dict[str, set[LiveCall]] = {}
@@ -116,16 +140,46 @@ class LiveCalls:
         Raises:
             Refusal: 503, there are as many as there may be; nothing was sent to the provider.
         """
-        if self._in_flight >= self._total:
-            raise refusals.too_many_calls(plural(self._in_flight, "call"))
         calls = self._by_rollout.get(rollout_id)
+        if self._in_flight >= self._total:
+            self._refuse(rollout_id, 0 if calls is None else len(calls))
         if calls is None:
             self._by_rollout[rollout_id] = {call}
-        elif len(calls) >= self._per_rollout and rollout_id != UNATTRIBUTED:
-            raise refusals.too_many_calls_of_rollout(plural(len(calls), "call"))
+        elif len(calls) >= self._most_of_one and rollout_id != UNATTRIBUTED:
+            self._check_share(rollout_id, len(calls))
+            calls.add(call)
         else:
             calls.add(call)
         self._in_flight += 1
+
+    def share(self, most: int) -> None:
+        """Leave each rollout a quarter of so many calls, until a quarter of them is free.
+
+        Called as others are turned away.
+        """
+        self._shared = most
+        self._most_of_one = min(self._per_rollout, max(1, most // 4))
+
+    def _refuse(self, rollout_id: str, own: int) -> NoReturn:
+        most = int(self._total)
+        if own < most / 4:
+            self.share(most)
+        self._note(rollout_id, own, most)
+        raise refusals.too_many_calls(plural(self._in_flight, "call"))
+
+    def _check_share(self, rollout_id: str, own: int) -> None:
+        """Refuse a call beyond a rollout's share, unless there is room again."""
+        if own < self._per_rollout:
+            if self._in_flight < self._shared * 3 / 4:
+                self._shared, self._most_of_one = math.inf, self._per_rollout
+                return
+            self._note(rollout_id, own, int(self._shared))
+        raise refusals.too_many_calls_of_rollout(plural(own, "call"))
+
+    def _note(self, rollout_id: str, own: int, most: int) -> None:
+        if self._turned_away is not None:
+            count, callers = self._in_flight, len(self._by_rollout)
+            self._turned_away.note(rollout_id, own=own, most=most, in_flight=count, callers=callers)
 
     def leave(self, rollout_id: str, call: LiveCall) -> None:
         """Drop a call that ended and is on record."""

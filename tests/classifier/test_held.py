@@ -8,7 +8,7 @@ import pytest
 
 from classifier import judge
 from classifier.records import Ending, Exchange, LimitReached, RolloutRecord
-from classifier.verdicts import Health, Verdict
+from classifier.verdicts import AttributedTo, Health, Verdict
 from tests.builders import STARTED, calls, limit_reached, outcome
 from tests.builders import rollout as built
 
@@ -125,3 +125,47 @@ def test_what_a_refused_call_had_waited_for_a_limit_is_not_the_agents_time() -> 
     verdict = judge(rollout)
     assert (verdict.provider_s, verdict.held_s, verdict.agent_s) == (5, 40, 55)
     assert verdict.excluded_by == ("starved",)
+
+
+BY_OTHERS = replace(BATCHS_RESERVED, by_others=True, at=STARTED + 50)
+REFUSED_BY_OTHERS = replace(BY_OTHERS, held_s=40.0)
+SERVICES = replace(limit_reached("service"), at=STARTED + 50)
+
+
+@pytest.mark.parametrize(
+    ("reached", "agents", "scoreable"),
+    [
+        (REFUSED_BY_OTHERS, "trusted", "unknown"),
+        (REFUSED_BY_OTHERS, "untrusted", "unknown"),
+        (SERVICES, "trusted", "unknown"),
+        (SERVICES, "untrusted", "unknown"),
+        # Its own calls took the room.
+        (replace(SERVICES, own=25), "trusted", "unknown"),
+        (replace(SERVICES, own=25), "untrusted", "yes"),
+        # It did not wait to the end.
+        (BY_OTHERS, "trusted", "unknown"),
+        (BY_OTHERS, "untrusted", "yes"),
+        # Its own calls were in its way.
+        (replace(REFUSED_BY_OTHERS, by_others=False), "untrusted", "yes"),
+    ],
+)
+def test_what_ends_on_the_proxys_refusal_is_undecided(
+    reached: LimitReached, agents: str, scoreable: str
+) -> None:
+    rollout = built(limit_reached=reached, agents=agents)
+    verdict = judge(replace(rollout, exchanges=tuple(held("200+tool[0-1]", 0.0))))
+    assert verdict.scoreable == scoreable
+    if scoreable == "unknown":
+        assert (verdict.health, verdict.attributed_to) == (Health.UNDECIDED, AttributedTo.PROXY)
+        assert "calls_failed_by_proxy" in verdict.warnings
+
+
+@pytest.mark.parametrize("reached", [REFUSED_BY_OTHERS, SERVICES])
+@pytest.mark.parametrize("agents", ["trusted", "untrusted"])
+def test_a_refusal_of_the_proxys_that_an_answer_followed_decides_nothing(
+    reached: LimitReached, agents: str
+) -> None:
+    rollout = built(limit_reached=reached, agents=agents, budget="exclude")
+    answered = tuple(held("200+tool[0-1] 200[51-52]", 0.0, 0.0))
+    verdict = judge(replace(rollout, exchanges=answered))
+    assert (verdict.scoreable, verdict.excluded_by) == ("yes", ())

@@ -6,7 +6,6 @@ so that all processes count together.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,7 +24,6 @@ from sqlalchemy import (
     update,
 )
 
-from classifier.codec import decode_limit_reached, encode_limit_reached
 from classifier.records import LimitReached
 from proxy.features.budgets.amounts import (
     LIMITS,
@@ -38,8 +36,8 @@ from proxy.features.budgets.amounts import (
 )
 from proxy.features.budgets.tables import BATCH, ROLLOUT, budgets, reservations, waiting_calls
 from proxy.store.connections import Connections
-from proxy.store.tables import Row, add, as_json, rollouts, verdicts
-from proxy.store.verdicts import dequeue_judged, queue_for_judging
+from proxy.store.limits_reached import note_limits_reached
+from proxy.store.tables import Row, add, rollouts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,26 +150,8 @@ class Budgets:
             settle(connection, reservations.c.id.in_(spent), spent)
 
     def refused(self, rollout_id: str, reached: LimitReached) -> None:
-        """Note which limit first refused a rollout's agent; its verdict depends on it.
-
-        One that was spent stands before one of which calls in flight had reserved the rest.
-        """
-        own = rollouts.c.id == rollout_id
-        known = select(rollouts.c.limit_reached).where(own).with_for_update()
-        text = as_json(encode_limit_reached(reached))
-        with self._connections.writing() as connection:
-            before = connection.scalar(known)
-            first = before is None or (
-                reached.is_spent and not decode_limit_reached(json.loads(before)).is_spent
-            )
-            noted = update(rollouts).where(own).values(limit_reached=text)
-            if first and connection.execute(noted).rowcount:
-                outdated = update(verdicts).where(
-                    verdicts.c.rollout_id == rollout_id, verdicts.c.provisional
-                )
-                connection.execute(outdated.values(calls=-1))
-                queue_for_judging(connection, [rollout_id])
-                dequeue_judged(connection, [rollout_id])
+        """Note which limit refused a rollout's agent; its verdict depends on it."""
+        note_limits_reached(self._connections, {rollout_id: reached})
 
     def spent_ones(self) -> list[Row]:
         """Return the rows of `budgets` whose limits are spent while rollouts of theirs run."""

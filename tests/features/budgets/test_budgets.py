@@ -307,7 +307,7 @@ def test_a_wait_for_calls_in_flight_is_bounded(
     assert detail.startswith("the rollout's limit of 1 call is reserved by calls in flight")
 
 
-def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_left_out(
+def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_undecided(
     service: Service,
 ) -> None:
     shared = {"batch": "leaving", "batch_limits": {"calls": 3}}
@@ -323,7 +323,8 @@ def test_an_agent_that_hangs_up_while_others_had_reserved_the_rest_is_left_out(
     assert (left["held_s"] > 0, left["model"]) == (True, ASK["model"])
     verdict = finish(service, late["id"])
     assert "left_by_agent" not in verdict["warnings"]
-    assert (verdict["health"], verdict["excluded_by"]) == ("healthy", ["budget"])
+    assert (verdict["health"], verdict["scoreable"]) == ("undecided", "unknown")
+    assert verdict["attributed_to"] == "proxy"
     assert settled(service, "batches", "leaving")["calls"] == 3
 
 
@@ -337,7 +338,7 @@ def test_an_outcome_ends_a_waiting_call_before_it_is_judged(service: Service) ->
         until(lambda: under_way(service, "ends-b") == 1)
         verdict = finish(service, "ends-b")
         problem(held.result(), 403, "rollout_ended")
-    assert (verdict["scoreable"], verdict["excluded_by"]) == ("no", ["budget"])
+    assert (verdict["scoreable"], verdict["attributed_to"]) == ("unknown", "proxy")
     assert exchanges(service, "ends-b")[1]["ending"] == "closed_at_outcome"
 
 

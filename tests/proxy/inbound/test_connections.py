@@ -196,6 +196,31 @@ def test_each_connection_leaves_a_descriptor_for_its_provider() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("descriptor", "waits_s"), [(799, 30), (800, 5)])
+def test_heads_are_waited_for_less_long_while_descriptors_are_scarce(
+    descriptor: int, waits_s: int
+) -> None:
+    connections, silent, idle = table(), Connection(), Connection(Waiting.IDLE)
+    entered(connections, idle)
+    entered(connections, silent, descriptor=descriptor)
+    for _ in range(waits_s):
+        connections.sweep()
+    assert silent.ended == []
+    connections.sweep()
+    assert (silent.ended, idle.ended) == (["head_timeout"], [])
+
+
+def test_who_is_refused_for_want_of_room_has_rollouts_share_it() -> None:
+    shared: list[int] = []
+    limits = ConnectionLimits(total=2)
+    connections = ConnectionTable(limits, descriptors=lambda: 1000, on_full=shared.append)
+    for among in (1, 2):
+        assert entered(connections, Connection(None), among=among) is None
+    assert shared == []
+    assert entered(connections, Connection(None), among=3) == "too_many_connections"
+    assert shared == [2]
+
+
 def test_an_address_has_no_more_than_its_share_where_there_is_one() -> None:
     connections = table(per_address=2)
     many = [Connection(None) for _ in range(3)]

@@ -281,3 +281,67 @@ def test_another_sites_page_gets_nothing_and_no_provider_hears_of_it() -> None:
             assert (refused.status_code, refused.json()["code"]) == (403, code)
         assert provider.requests == []
         assert relay.book.exchanges == []
+
+
+# --- One rollout's share while others are turned away ---------------------------------------------
+
+
+class Endless:
+    """A call that nothing ends."""
+
+    def close(self) -> None: ...
+
+
+class TurnedAway:
+    """Calls turned away for want of room: rollout, own calls, and how many there may be."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, int]] = []
+
+    def note(self, rollout_id: str, *, own: int, most: int, in_flight: int, callers: int) -> None:
+        assert (in_flight > 0, callers > 0) == (True, True)
+        self.calls.append((rollout_id, own, most))
+
+
+def enter(live: LiveCalls, rollout_id: str, count: int = 1) -> tuple[list[Endless], str | None]:
+    """Let calls of a rollout in; return those that are, and the code by which one was refused."""
+    entered: list[Endless] = []
+    try:
+        for _ in range(count):
+            call = Endless()
+            live.enter(rollout_id, call)
+            entered.append(call)
+    except Refusal as refusal:
+        return entered, refusal.code
+    return entered, None
+
+
+def test_a_rollout_keeps_a_quarter_of_the_calls_while_others_are_turned_away() -> None:
+    turned_away = TurnedAway()
+    live = LiveCalls(total=8, per_rollout=100, turned_away=turned_away)
+    many, _ = enter(live, "many", 8)
+    assert enter(live, "many") == ([], "too_many_calls"), "nobody else asks"
+    assert enter(live, "other") == ([], "too_many_calls")
+    live.leave("many", many.pop())
+    assert enter(live, "many") == ([], "too_many_calls_of_rollout"), "it holds seven of eight"
+    other, _ = enter(live, "other")
+    assert len(other) == 1
+    assert turned_away.calls == [("many", 8, 8), ("other", 0, 8), ("many", 7, 8)]
+
+
+def test_who_is_at_its_own_limit_is_turned_away_by_nobody_else() -> None:
+    turned_away = TurnedAway()
+    live = LiveCalls(total=100, per_rollout=2, turned_away=turned_away)
+    assert enter(live, "r", 3)[1] == "too_many_calls_of_rollout"
+    assert turned_away.calls == []
+
+
+def test_connections_that_are_refused_leave_each_rollout_its_share_until_there_is_room() -> None:
+    live = LiveCalls()
+    many, _ = enter(live, "many", 8)
+    live.share(8)
+    assert enter(live, "many") == ([], "too_many_calls_of_rollout")
+    for _ in range(3):
+        live.leave("many", many.pop())
+    assert enter(live, "many")[1] is None, "more than a quarter is free"
+    assert enter(live, "many", 50)[1] is None
