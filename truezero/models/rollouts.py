@@ -187,8 +187,10 @@ class Limits(StrictRequest):
 class Spent(BaseModel):
     """The amounts spent by calls that limits count; those in flight are not among them."""
 
-    calls: int = Field(description="calls that were answered, or left by their agent")
-    tokens: int = Field(description="input and output; where unknown, as much as its reservation")
+    calls: int = Field(
+        description="calls that were answered, left by their agent, or failed by its own doing"
+    )
+    tokens: int = Field(description="input and output; if unknown, as reserved or relayed")
     cost_usd: float = Field(description="US dollars; a call without a known price adds nothing")
     seconds: float = Field(description="that they took, summed")
 
