@@ -25,7 +25,7 @@ import pytest
 import truezero
 from proxy.settings import load
 from tests.fakes import answers
-from tests.fakes.provider import Provider
+from tests.fakes.provider import Provider, Script
 from tests.journeys.service import Service
 from tests.truezero.audit import harnesses
 from tests.truezero.audit.harnesses import dump, dump_lines
@@ -92,7 +92,10 @@ NOT_RUN: Mapping[str, Mapping[str, str]] = {
 AT_MOST = 25
 
 # Pages with a test of their own that runs them whole.
-ELSEWHERE = {"guides/your-own-loop.md": "tests/truezero/test_own_loop.py"}
+ELSEWHERE = {
+    "README.md": "tests/journeys/test_first_hour.py",
+    "guides/your-own-loop.md": "tests/truezero/test_own_loop.py",
+}
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -286,11 +289,13 @@ def my_agent(*_: object, base_url: str) -> float:
 
 
 @contextlib.contextmanager
-def following(page: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+def following(
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, plays: Script = answers.healthy
+) -> Iterator[Reader]:
     """Be a reader of a page, whose variables and folder are the test's own."""
     programs(folder)
     flags = ["--make-token"] if page == "guides/self-hosting.md" else []
-    with Provider(answers.healthy) as provider, Service(folder, provider.url, flags=flags) as one:
+    with Provider(plays) as provider, Service(folder, provider.url, flags=flags) as one:
         for name in [each for each in os.environ if each.startswith("TRUEZERO_")]:
             monkeypatch.delenv(name)
         for name, value in {

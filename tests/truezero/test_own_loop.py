@@ -1,4 +1,4 @@
-"""The page of a loop of one's own, and the README: their programs and commands, as they stand.
+"""The page of a loop of one's own: its programs and commands, as they stand.
 
 What is missing here is said: matplotlib is stood in for by a module that writes down its calls, and
 `pip install` and `truezero serve` are left out, since the service runs already.
@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.fakes import answers
@@ -27,7 +26,6 @@ from truezero import Client
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "guides" / "your-own-loop.md"
-README = ROOT / "README.md"
 _LEFT_OUT = ("pip install", "truezero serve", "truezero demo")
 
 _PYPLOT = """
@@ -107,17 +105,6 @@ class Reader:
         assert code == 0, said
 
 
-def curled(words: str, url: str) -> httpx.Response:
-    """Do what `curl` does with these words, at another address."""
-    address, *options = shlex.split(os.path.expandvars(words).replace("\\\n", ""))
-    given = list(zip(options[::2], options[1::2], strict=True))
-    headers = dict(value.split(": ", 1) for name, value in given if name == "-H")
-    body = "".join(value for name, value in given if name == "-d")
-    method = "POST" if body else "GET"
-    address = address.replace("http://127.0.0.1:8383", url)
-    return httpx.request(method, address, headers=headers, content=body or None, timeout=60)
-
-
 @pytest.fixture
 def reader(tmp_path: Path) -> Iterator[Reader]:
     with service(tmp_path) as (url, provider, accounts):
@@ -185,29 +172,3 @@ def test_a_long_agent_stops_once_its_rollout_is_doomed(
         with client.batch("b").rollout("1 + 1") as rollout:
             assert page["my_long_agent"]("1 + 1", rollout) == ""
         assert 1 < len(client.exchanges(rollout.id)) < 20
-
-
-@pytest.mark.slow
-def test_the_readme_runs_from_its_first_call_on(
-    reader: Reader, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    typed, programs = blocks(README, "sh"), blocks(README, "python")
-    monkeypatch.setenv("TRUEZERO_URL", reader.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-dead")
-    first, verdict = typed["One call, one verdict"][0].split("\ncurl ")
-    assert curled(first.removeprefix("curl "), reader.url).status_code == 401
-    assert curled(verdict, reader.url).json()["health"] == "api_error"
-    keys = iter(["sk-dead", "sk-good"])
-
-    def my_agent(task: str, base_url: str) -> float:
-        asked = {"model": "gpt-5", "messages": [{"role": "user", "content": task}]}
-        headers = {"authorization": f"Bearer {key}"}
-        url = f"{base_url}/chat/completions"
-        return float(httpx.post(url, json=asked, headers=headers, timeout=60).is_success)
-
-    for key in keys:
-        tasks = [f"{n} + {n}" for n in range(3)]
-        exec(programs["Your own loop"][0], {"tasks": tasks, "my_agent": my_agent})
-        listed, checked, _ = reader.types(typed["My key died"][0])
-        assert listed[2].count("null (0)") == (3 if key == "sk-dead" else 0), listed[2]
-        assert checked[1] == (1 if key == "sk-dead" else 0), checked[2]

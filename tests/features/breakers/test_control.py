@@ -28,7 +28,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 
 def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Service) -> None:
     for number in range(3):
-        play(service, f"dead-{number}", DEAD)
+        play(service, f"dead-{number}", DEAD, task="fix", repeat=number or None)
     refused = play(service, "next")
     assert refused["admitted"] is False
     assert refused["error"] == (
@@ -38,6 +38,9 @@ def test_the_same_permanent_cause_again_and_again_opens_the_breaker(service: Ser
     (lane,) = service.get("/batches/b/breaker")["lanes"]
     assert (lane["phase"], lane["fingerprint"], lane["streak"]) == ("open", "auth:401", 3)
     assert lane["tripped_by"] == ["dead-0", "dead-1", "dead-2"]
+    assert lane["names"] == {
+        "dead-0": "fix", "dead-1": "fix (repeat 1)", "dead-2": "fix (repeat 2)",
+    }  # fmt: skip
     assert service.get("/rollouts/next/result")["error"] == refused["error"]
     assert service.get("/rollouts/next/verdict")["error"] == refused["error"]
     line = f"next: does not count: {refused['error'].removeprefix('skipped: ')}"
