@@ -64,7 +64,9 @@ def run(copy: Path, *command: str, **variables: str) -> subprocess.CompletedProc
 
 
 def report_of(copy: Path, *names: str) -> str:
-    return run(copy, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *names).stdout
+    """Run tests, without the slow ones: those that the page names are none."""
+    quick = ("-m", "not slow", "-p", "no:cacheprovider")
+    return run(copy, sys.executable, "-m", "pytest", "-q", *quick, *names).stdout
 
 
 def red(report: str) -> set[str]:

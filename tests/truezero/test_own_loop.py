@@ -144,6 +144,8 @@ def test_the_page_runs_from_top_to_bottom(reader: Reader) -> None:
     *_, (_, code, said), (_, checked, valid) = reader.types(typed["Run it again"][0])
     assert code == 0, said
     assert (checked, "tuesday: valid" in valid) == (0, True), valid
+    ((_, code, said),) = reader.types(typed["Run it again"][1])
+    assert code == 0, said
 
     assert [code for _, code, _ in reader.types(typed["CSV"][0])] == [0, 0]
     with (reader.folder / "tuesday.csv").open() as file:
