@@ -150,11 +150,28 @@ def test_security_has_every_attack() -> None:
     )
 
 
+# Words that people write into pages, code included: raised on purpose only, lowered as pages shrink.
+WORDS = 40_000
+
 PAGES = [
     *(README.parent / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((README.parent / "docs").rglob("*.md")),
 ]
 _TOP = "classifier|proxy|truezero|tests|docs|benchmarks|deploy"
+
+
+def by_hand(page: Path) -> int:
+    """Count the words of a page, code included, without what stands between two markers."""
+    text = page.read_text("utf-8")
+    return len(re.sub(r"<!-- (.+?) -->\n.*?<!-- /\1 -->", "", text, flags=re.DOTALL).split())
+
+
+def test_pages_stay_short() -> None:
+    """Benchmarks are left out, whose page is written by a program."""
+    counted = {page: by_hand(page) for page in PAGES if page.name != "benchmarks.md"}
+    longest = sorted(counted, key=lambda page: -counted[page])[:5]
+    said = ", ".join(f"{page.relative_to(ROOT)} {counted[page]:,}" for page in longest)
+    assert sum(counted.values()) < WORDS, f"{sum(counted.values()):,} words; {said}, …"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
