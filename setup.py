@@ -92,6 +92,7 @@ _HOT = tuple(
             "response",
             "usage",
         ),
+        "asking": ("ways",),
         "wire/dialects": ("openai",),
         "outbound": (
             "connection",

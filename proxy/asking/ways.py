@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -26,8 +26,9 @@ _WAYS = 32  # of each, likewise
 _ROLLOUTS = 64  # of each way
 _FAILED = 4096  # calls whose way is remembered
 _LONGEST = 512  # of a path, a header's value or a field, in bytes
-_VERSION = "anthropic-version"
-_KEPT_APART = frozenset((_VERSION, "api-version"))
+_SEEN = 8192
+_VERSION_HEADER = b"anthropic-version"
+_KEPT_APART = frozenset(("anthropic-version", "api-version"))
 _QUERY = re.compile(rb"(?:^|&)(api-version=[\w.-]{1,40})", re.IGNORECASE)
 
 
@@ -120,11 +121,12 @@ _NONE: _Users = OrderedDict()
 class Ways:
     """Knows the ways in which rollouts asked, and those of calls that failed."""
 
-    __slots__ = ("_failed", "_used")
+    __slots__ = ("_failed", "_seen", "_used")
 
     def __init__(self) -> None:
         self._failed: OrderedDict[str, Way] = OrderedDict()
         self._used: OrderedDict[tuple[str, str | None], _Users] = OrderedDict()
+        self._seen: set[Hashable] = set()  # of calls that are noted, and need not be again
 
     def note(
         self,
@@ -143,18 +145,28 @@ class Ways:
         """
         if exchange.kind is not Kind.INFERENCE or exchange.method != "POST" or exchange.injected:
             return
-        version = first(headers, _VERSION.encode())
-        way = _way(
-            exchange.api, target.path, target.query, version, head, body, bool(exchange.streamed)
-        )
-        if exchange.answer_state is not AnswerState.READ:
+        asked = (
+            exchange.api, target.path, target.query, first(headers, _VERSION_HEADER), head, body,
+            bool(exchange.streamed),
+        )  # fmt: skip
+        read = exchange.answer_state is AnswerState.READ
+        seen = exchange.rollout_id, exchange.upstream, exchange.model, asked
+        if read and seen in self._seen:
+            return
+        way = _way(*asked)
+        if not read:
             _put(self._failed, exchange.id, way, _FAILED)
         lane = exchange.upstream, canonical(exchange.model)
         ways = self._used.get(lane) or OrderedDict()
         rollouts = ways.get(way.shape) or OrderedDict()
-        _put(rollouts, exchange.rollout_id, None, _ROLLOUTS)
-        _put(ways, way.shape, rollouts, _WAYS)
-        _put(self._used, lane, ways, _LANES)
+        forgotten = (
+            _put(rollouts, exchange.rollout_id, None, _ROLLOUTS),
+            _put(ways, way.shape, rollouts, _WAYS),
+            _put(self._used, lane, ways, _LANES),
+        )
+        if any(forgotten) or len(self._seen) >= _SEEN:
+            self._seen.clear()
+        self._seen.add(seen)
 
     def of(self, exchange: Exchange) -> Way:
         """Return the way in which a failed call asked; of one that nobody noted, its API's."""
@@ -174,9 +186,11 @@ class Ways:
         return next(reversed(self._used.get((upstream, canonical(model)), _NONE)), None)
 
 
-def _put(kept: OrderedDict[Any, Any], key: object, value: object, limit: int) -> None:
-    """Keep a value as the last one, and no more than so many."""
+def _put(kept: OrderedDict[Any, Any], key: object, value: object, limit: int) -> bool:
+    """Keep a value as the last one, and no more than so many; return True if one was dropped."""
     kept[key] = value
     kept.move_to_end(key)
-    if len(kept) > limit:
-        kept.popitem(last=False)
+    if len(kept) <= limit:
+        return False
+    kept.popitem(last=False)
+    return True

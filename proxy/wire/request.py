@@ -46,7 +46,7 @@ _FIELDS = frozenset((
     "service_tier", "provider", "models", "route", "anthropic_beta", "speed", "inference_geo",
 ))  # fmt: skip
 # How much is reasoned: what a question has in common with a call beside what it chooses.
-_ALSO_ASKED = frozenset(("reasoning_effort", "reasoning"))
+_ASKED_WITH = _FIELDS | {"reasoning_effort", "reasoning"}
 
 MODEL = b'"model"'
 ESCAPE = b"\\u006"
@@ -155,7 +155,7 @@ def writes_model_twice(body: bytes, payload: Payload) -> bool:
         return True
 
 
-UNUSUAL = _FIELDS | _SPELLINGS | _ALSO_ASKED  # keys of a body that is to be looked at more closely
+UNUSUAL = _FIELDS | _SPELLINGS  # keys of a body that is to be looked at more closely
 
 
 # --- model, stream and tools -------------------------------------------------------------------
@@ -293,6 +293,7 @@ class RequestReader:
         if escaped or not once or not UNUSUAL.isdisjoint(payload):
             self.ambiguous = writes_model_twice(body, payload)
             self.selected = in_body(payload)
+        if not _ASKED_WITH.isdisjoint(payload):
             self.asked_with = asked_with(payload)
         if self._facts is not None:
             try:
