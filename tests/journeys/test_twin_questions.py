@@ -15,7 +15,7 @@ import pytest
 
 from tests.fakes import answers
 from tests.fakes.answers import Api, Fault
-from tests.fakes.provider import Answer, Provider, Request
+from tests.fakes.provider import Answer, Pause, Provider, Request
 from tests.journeys.service import Service
 from tests.waiting import until
 
@@ -78,12 +78,13 @@ class Agent:
     def ask(self, **instead: Any) -> int:
         path = instead.pop("path", self.path)
         headers = instead.pop("headers", self.headers)
+        patience_s = instead.pop("patience_s", 60)
         text = f"Turn {next(self._turn)} of {self.name}"
         asked = {"input": text} if path.endswith("/responses") else {
             "messages": [{"role": "user", "content": text}]}  # fmt: skip
         body = {"model": self.model, **asked, **self.more, **instead}
         url = self.service.base(self.name, "openai") + path
-        return httpx.post(url, json=body, headers=headers, timeout=60).status_code
+        return httpx.post(url, json=body, headers=headers, timeout=patience_s).status_code
 
     def end(self) -> dict[str, Any]:
         self.service.outcome(self.name, status="success", rewards={"score": 0.0})
@@ -304,3 +305,26 @@ def test_a_breaker_asks_about_what_failed(
     assert [x["phase"] for x in lanes if model in x["lane"] and f"{model}-b" not in x["lane"]] == [
         "open"
     ]
+
+
+@pytest.mark.slow  # what is slow takes its time
+@pytest.mark.parametrize(("slow_for_all", "first"), [(True, False), (True, True), (False, False)])
+def test_a_call_that_was_left_while_the_provider_is_as_slow_to_whoever_asks_is_nobodys(
+    service: Service, provider: Provider, rollout: str, model: str, slow_for_all: bool, first: bool
+) -> None:
+    def slow(request: Request) -> Any:
+        answer = answers.healthy(request)
+        if is_question(request) and not slow_for_all:
+            return answer
+        return (Pause(2.5), *answer.steps("POST"))
+
+    agent = Agent(service, rollout, model, model)
+    if not first:
+        assert agent.ask() == 200
+    provider.plays(slow)
+    for _ in range(2):
+        with pytest.raises(httpx.TimeoutException):
+            agent.ask(patience_s=1.7)
+    verdict = agent.end()
+    assert (verdict["scoreable"] == "unknown") is slow_for_all, verdict["warnings"]
+    assert counted(verdict) is not slow_for_all

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from classifier.records import Kind
+from classifier.records import AnswerState, Attribution, Kind
 from proxy.asking.questions import MORE_TOKENS, PLAIN, TOKENS, question, usual_path
 from proxy.asking.ways import NAME, Way, Ways, plain_path
 from proxy.routing.headers import Pairs
@@ -137,12 +137,15 @@ def noted(
     (call,) = calls("503@m" if failed else "200@m")
     call = replace(call, rollout_id=rollout, api=route("POST", path.encode()).api)
     head = in_head(dict(headers), query, operators_key=True)
-    target = Target(
-        rollout_id=rollout, upstream=BUILT_IN["openai"], role="agent", path=path.encode(),
-        query=query, attribution=call.attribution, proven=True,
-    )  # fmt: skip
-    ways.note(call, target, headers, head, asked_with(body or {}))
+    ways.note(call, target(path, query), headers, head, asked_with(body or {}))
     return ways, ways.of(call)
+
+
+def target(path: str, query: bytes = b"") -> Target:
+    return Target(
+        rollout_id="r", upstream=BUILT_IN["openai"], role="agent", path=path.encode(),
+        query=query, attribution=Attribution.PATH, proven=True,
+    )  # fmt: skip
 
 
 def test_of_a_query_the_version_is_kept_and_nothing_else() -> None:
@@ -192,6 +195,22 @@ def test_ways_tell_which_rollouts_asked_so() -> None:
     assert ways.last_used("openai", "m") == way.shape
     assert usual_path("openai.chat", "/v1") == "/v1/chat/completions"
     assert NAME in plain_path("/v1beta/models/g:streamGenerateContent")
+
+
+def test_ways_are_bounded_and_what_is_forgotten_is_noted_anew() -> None:
+    ways, way = noted(rollout="r", failed=False)
+    (call,) = calls("200@m")
+    call = replace(call, api="openai.chat", answer_state=AnswerState.READ)
+    for number in range(200):
+        ways.note(
+            replace(call, rollout_id=f"r{number}"), target("/v1/chat/completions"), [], (), ()
+        )
+    assert ways.of_rollouts("openai", "m", ["r0", "r199"]) == {way.shape: ["r199"]}
+    for number in range(100):
+        ways.note(call, target(f"/{number}/chat/completions"), [], (), ())
+    assert way.shape not in ways.of_rollouts("openai", "m", [call.rollout_id, "r199"])
+    ways.note(replace(call, rollout_id="r199"), target("/v1/chat/completions"), [], (), ())
+    assert ways.of_rollouts("openai", "m", ["r199"]) == {way.shape: ["r199"]}
 
 
 def test_a_model_that_refuses_the_limit_is_asked_with_a_larger_one_under_its_newer_name() -> None:
