@@ -61,8 +61,8 @@ def name_to_ask(
             own = bare
         spelled = next((x for x in answered if canonical(x) == canonical(own)), None)
         return AskedName(own, spelled if spelled != own else None)
-    if called in answered:
-        return AskedName(called)
+    if called is None or called in answered:
+        return AskedName(called or next(iter(answered), None))
     same = next((x for x in answered if canonical(x) == canonical(called)), None)
     return AskedName(same or called)
 

@@ -316,7 +316,8 @@ class ReferenceAsker:
         if of_agent:
             name = name_to_ask(exchange.model, registered.models, uses, upstream=exchange.upstream)
         same = [x for x in uses if canonical(x.model) == canonical(name.model)]
-        way, usual = self._asked_ways(exchange, same, second=self._untrusted(registered))
+        second = of_agent and self._untrusted(registered)
+        way, usual = self._asked_ways(exchange, same, second=second)
         asked = AskedLane(
             upstream=exchange.upstream,
             name=name,

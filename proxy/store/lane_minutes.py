@@ -43,7 +43,7 @@ from classifier.lane_health import (
     vote_of,
 )
 from classifier.records import RESERVED, Ending, KeySource, Kind
-from classifier.references import REFERENCE
+from classifier.references import REFERENCE, AskedBy
 from classifier.verdicts import Subcategory
 from proxy.store.connections import Connections
 from proxy.store.statistics import floor_of
@@ -613,11 +613,12 @@ def _series(connection: Connection, since: float) -> list[dict[str, Any]]:
 def _explained(
     connection: Connection, series: Sequence[Mapping[str, Any]]
 ) -> list[tuple[str, str, str, float, float]]:
-    """Return the failures beside which a series was asked, all of whose questions were answered."""
+    """Return the failures beside which a series was asked that was answered.
+
+    By the failed call's own way, or by the usual one if the rollout alone asks by its own.
+    """
     answered = {
-        row["id"]: row
-        for row in series
-        if row["not_run"] is None and row["calls"] and all(x["answered"] for x in row["calls"])
+        row["id"]: row for row in series if row["not_run"] is None and _is_answered(row["calls"])
     }
     if not answered:
         return []
@@ -629,6 +630,11 @@ def _explained(
         for series_id, rollout in connection.execute(query)
         for row in (answered[series_id],)
     ]  # fmt: skip
+
+
+def _is_answered(calls: Sequence[Mapping[str, Any]]) -> bool:
+    usual = [x for x in calls if x.get("asked_by") == AskedBy.USUAL]
+    return bool(calls) and all(x["answered"] for x in usual or calls)
 
 
 def name_of(rollout_id: str) -> str:

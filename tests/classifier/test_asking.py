@@ -146,10 +146,12 @@ def used(model: str, rollout: str = "r", *, answered: bool = True, **more: Any) 
         ("m:free", (), [used("m")], ("m", None)),
         ("m:free", (), [used("m"), used("m:free")], ("m:free", None)),
         ("m", (), [used("m-2031-01-01", answered=False)], ("m", None)),
+        (None, (), [used("m")], ("m", None)),  # too long a request to be read
+        (None, ("m",), [], ("m", None)),
     ],
 )
 def test_no_other_model_is_asked_than_the_failed_calls_or_the_registered(
-    called: str, registered: tuple[str, ...], uses: list[Use], asked: tuple[str, str | None]
+    called: str | None, registered: tuple[str, ...], uses: list[Use], asked: tuple[str, str | None]
 ) -> None:
     assert name_to_ask(called, registered, uses, upstream="groq") == asked
 

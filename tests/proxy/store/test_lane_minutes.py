@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ from classifier.verdicts import Subcategory
 from proxy.store.database import Database
 from proxy.store.errors import DatabaseUnavailable
 from proxy.store.lane_minutes import OTHER, SERVERS, UNKNOWN_NAMES, LaneCounter, key_steps, took
+from proxy.store.references import ReferenceLane
 from proxy.store.rows import exchange_row
 from proxy.store.tables import CommitBatch, lane_minutes
 from tests.proxy.store.records import FULL
@@ -176,3 +178,25 @@ def test_calls_that_a_dead_process_left_are_counted(database: Database) -> None:
     database.calls.write(CommitBatch(opened=[open_call]), worker="gone")
     database.workers.retire("gone")
     assert sums(database) == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("asked", "explained"),
+    [
+        ([("own", True)], True),
+        ([("own", False)], False),
+        ([("own", False), ("usual", True)], True),
+        ([("own", False), ("shared", True)], False),
+        ([], False),
+    ],
+)
+def test_a_failure_has_no_vote_if_its_agents_own_way_alone_fails(
+    database: Database, asked: list[tuple[str, bool]], explained: bool
+) -> None:
+    calls = [{"asked_by": by, "answered": answered} for by, answered in asked]
+    lane = ReferenceLane("openai", "gpt-5")
+    database.references.begin("s1", lane, api="openai.chat", worker="w", at=NOW)
+    database.references.end("s1", at=NOW + 1, calls=json.dumps(calls))
+    database.references.share("s1", [("r", "x")])
+    rows = database.lane_minutes.rows(since=NOW - 60, now=NOW + 2, overdue_s=60)
+    assert bool(rows.explained) is explained
