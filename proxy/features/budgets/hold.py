@@ -16,7 +16,8 @@ from typing import Any
 import orjson
 
 from classifier.records import Exchange, Kind, LimitReached
-from proxy.features.budgets.amounts import BYTES_A_TOKEN, Amounts, Reservation
+from proxy.features.budgets.amounts import Amounts, Reservation
+from proxy.features.budgets.prompt import prompt_tokens
 from proxy.features.budgets.reservations import Reservations
 from proxy.features.budgets.store import Budgets
 from proxy.relay.hold import HeldRequest, Then
@@ -101,8 +102,9 @@ class CountedCalls:
 
     def _stated(self, request: HeldRequest) -> Amounts:
         """Return what a request says that it may spend; its cost is infinite without a price."""
-        inputs, model = len(request.body) // BYTES_A_TOKEN, request.model
-        outputs = self._outputs(_payload(request.body), request.route.kind)
+        payload, model = _payload(request.body), request.model
+        inputs = prompt_tokens(request.body, payload)
+        outputs = self._outputs(payload, request.route.kind)
         upstream = request.call.upstream
         price = None if model is None else self._price(upstream, model, inputs, outputs)
         return Amounts(1, inputs + outputs, math.inf if price is None else price, _SECONDS)
