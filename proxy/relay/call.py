@@ -135,7 +135,8 @@ class PlannedHead:
     the body, ``head`` and ``rest`` the same of the request as it is sent. ``before`` is None if the
     head cannot be sent unchanged with another length, so that the plan serves one call only.
     ``headers``: as they are sent. ``signer``: adds a credential to them. ``may_ask``: usage may
-    have to be asked for, as far as the head says. ``holds``: have such calls wait.
+    have to be asked for, as far as the head says. ``holds``: have such calls wait. ``noted``: the
+    model that one of them named last, whose way needs not be noted again.
     """
 
     line: _Line
@@ -152,6 +153,7 @@ class PlannedHead:
     key_source: KeySource | None
     origin: Origin
     holds: tuple[Hold, ...] = ()
+    noted: str | None = ""  # no model has this name
 
 
 class RelayedCall(ResponseHandler):
@@ -737,13 +739,23 @@ class RelayedCall(ResponseHandler):
         if self.trailers:
             self._observer.on_trailers(self.trailers)
         exchange = self._observer.finish(ending, self._clock())
-        plan = self._plan
-        self._context.note_way(exchange, plan.target, plan.headers, *self._observer.chosen())
+        if (
+            exchange.model != self._plan.noted
+            or exchange.selector_digest
+            or not exchange.output_seen
+        ):
+            self._note_way(exchange)
         if self._cause is not None:
             exchange = replace(exchange, cause=self._cause)
         if self._as_left is not None:
             exchange = _ended_as(self._as_left, exchange)
         return exchange
+
+    def _note_way(self, exchange: Exchange) -> None:
+        """Note how the call asked, unless one with the same head and model did and was answered."""
+        plan = self._plan
+        plan.noted = exchange.model
+        self._context.note_way(exchange, plan.target, plan.headers, *self._observer.chosen())
 
     def _record(self, ending: Ending, then: Callable[[], None]) -> None:
         """Record the exchange, unless that was done of as many bytes; then go on with ``then``."""

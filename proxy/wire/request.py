@@ -156,6 +156,7 @@ def writes_model_twice(body: bytes, payload: Payload) -> bool:
 
 
 UNUSUAL = _FIELDS | _SPELLINGS  # keys of a body that is to be looked at more closely
+_LOOKED_AT = UNUSUAL | _ASKED_WITH
 
 
 # --- model, stream and tools -------------------------------------------------------------------
@@ -187,8 +188,9 @@ class RequestReader:
         facts: looks at the whole body too; whatever goes wrong there stays there.
     """
 
-    __slots__ = ("_discarded", "_encodings", "_facts", "_fields", "_limit", "_pieces", "ambiguous",
-                 "asked_with", "keys", "selected", "size")  # fmt: skip
+    __slots__ = ("_asked_with", "_discarded", "_encodings", "_facts", "_fields", "_limit",
+                 "_pieces", "ambiguous", "keys", "selected", "size")  # fmt: skip
+    _asked_with: Selected  # unset in most
 
     def __init__(
         self, encodings: Sequence[bytes], limit: int, facts: BodyFacts | None = None
@@ -201,7 +203,6 @@ class RequestReader:
         self._discarded = False
         self.ambiguous = False  # the model is written twice, or the body cannot be read
         self.selected: Selected = ()
-        self.asked_with: Selected = ()
         self.keys: tuple[str, ...] = ()  # of a JSON object, as it was parsed
         self.size = 0
 
@@ -239,6 +240,11 @@ class RequestReader:
         self._discarded = True
         if self.size > FEW_BYTES:
             self._pieces = None
+
+    @property
+    def asked_with(self) -> Selected:
+        """What the body chooses that a question of the proxy's own repeats; most choose nothing."""
+        return getattr(self, "_asked_with", ())
 
     def fields(self) -> RequestFields:
         """Return the fields of the body so far; unknown for one over its limit."""
@@ -290,11 +296,11 @@ class RequestReader:
         escaped = b"\\" in body and body.rfind(ESCAPE) >= 0
         at = body.rfind(MODEL)
         once = at >= 0 and body.rfind(MODEL, 0, at) < 0
-        if escaped or not once or not UNUSUAL.isdisjoint(payload):
-            self.ambiguous = writes_model_twice(body, payload)
-            self.selected = in_body(payload)
-        if not _ASKED_WITH.isdisjoint(payload):
-            self.asked_with = asked_with(payload)
+        if escaped or not once or not _LOOKED_AT.isdisjoint(payload):
+            if escaped or not once or not UNUSUAL.isdisjoint(payload):
+                self.ambiguous = writes_model_twice(body, payload)
+                self.selected = in_body(payload)
+            self._asked_with = asked_with(payload)
         if self._facts is not None:
             try:
                 self._facts.take(payload, body)
