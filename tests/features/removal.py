@@ -17,7 +17,9 @@ from typing import Any
 from tests.features.figures import NAMED_IN, Features, names_in
 from tests.house import ROOT
 
-COPIED = ("classifier", "proxy", "truezero", "tests", "docs", "pyproject.toml", "setup.py")
+COPIED = (
+    "classifier", "proxy", "truezero", "tests", "docs", "deploy", "pyproject.toml", "setup.py",
+)  # fmt: skip
 COMMANDS = "truezero/cli/__init__.py"
 _CLI = "truezero/cli/"
 
