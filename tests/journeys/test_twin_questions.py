@@ -287,6 +287,7 @@ def test_a_call_without_a_plain_question_is_asked_about_by_the_upstreams_plain_f
     assert counted(agent.end())
 
 
+@pytest.mark.slow  # thirteen rollouts
 def test_a_breaker_asks_about_what_failed(
     service: Service, provider: Provider, rollout: str, model: str
 ) -> None:
