@@ -52,6 +52,7 @@ _PATIENCE_S: Final = 5.0  # a wait that a question was told is waited for up to 
 _ASKED_S: Final = 60.0  # within which a stated wait must be over: then a verdict is final
 _LOOK_S: Final = 1.0  # between two looks at what others asked, of one lane
 _HOUR_S: Final = 3600.0
+_USES_S: Final = 2.0  # for which it is known how other rollouts ask
 _NAME_MAX: Final = 200  # characters of a model's name
 _END_TRIES: Final = 10
 _POLL_S: Final = 0.1  # how often somebody who waits looks if a series has ended
@@ -191,6 +192,7 @@ class ReferenceAsker:
         self._incoming: dict[str, Exchange] = {}
         self._sorting: asyncio.Task[None] | None = None
         self._lanes: dict[_Key, _Waiting] = {}
+        self._others: dict[tuple[str, str | None], tuple[float, list[Use]]] = {}
         self._closed = False
 
     async def aclose(self) -> None:
@@ -309,9 +311,7 @@ class ReferenceAsker:
     ) -> tuple[AskedLane, NotRun | None]:
         """Return which lane a failure is asked about, in which ways, and why it cannot be."""
         of_agent = exchange.role == AGENT
-        uses = await asyncio.to_thread(
-            self._references.uses, exchange.upstream, exchange.rollout_id, batch=registered.batch
-        )
+        uses = await self._uses(exchange, registered.batch)
         name = AskedName(exchange.model)
         if of_agent:
             name = name_to_ask(exchange.model, registered.models, uses, upstream=exchange.upstream)
@@ -328,6 +328,23 @@ class ReferenceAsker:
         if not asked.api or not name.model or not _is_asked(name.model):
             return replace(asked, name=AskedName(asked.model[:_NAME_MAX])), NotRun.NO_FORM
         return asked, None
+
+    async def _uses(self, exchange: Exchange, batch: str | None) -> list[Use]:
+        """Return how a failed call's rollout called its upstream, then how others of its batch did.
+
+        The others are looked up once in some seconds: in an outage many fail at once.
+        """
+        known, now = (exchange.upstream, batch), self._wall()
+        at, others = self._others.get(known, (0.0, []))
+        if not 0 <= now - at < _USES_S:
+            ids = await asyncio.to_thread(self._references.last_registered, batch)
+            others = await asyncio.to_thread(self._references.uses, exchange.upstream, ids)
+            self._others = {x: y for x, y in self._others.items() if now - y[0] < _USES_S}
+            self._others[known] = now, others
+        own = await asyncio.to_thread(
+            self._references.uses, exchange.upstream, [exchange.rollout_id]
+        )
+        return [*own, *(x for x in others if x.rollout_id != exchange.rollout_id)]
 
     def _asked_ways(
         self, exchange: Exchange, uses: Sequence[Use], *, second: bool

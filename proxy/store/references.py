@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, or_, select, update
@@ -29,7 +29,7 @@ LONGEST_S = 90.0
 """How long a series can last, in seconds; one that has not ended by then was killed."""
 
 AGENT = "agent"  # the role
-_OTHERS = 16  # rollouts of a batch, the last registered, whose calls are looked at
+_OTHERS = 12  # rollouts of a batch whose calls are looked at
 
 
 class ReferenceLane(NamedTuple):
@@ -129,31 +129,32 @@ class References:
         with self._connections.reading() as connection:
             return {row["exchange_id"]: row for row in connection.execute(query).mappings()}
 
-    def uses(self, upstream: str, rollout_id: str, *, batch: str | None) -> list[Use]:
-        """List how agents called an upstream, in a rollout and in the last others of its batch.
-
-        A rollout's own come first, then those of the last registered; of each rollout the latest.
-        """
-        others = (
+    def last_registered(self, batch: str | None) -> list[str]:
+        """Return the ids of a batch's last registered rollouts, the last first; of none if None."""
+        query = (
             select(rollouts.c.id)
             .where(rollouts.c.batch == batch if batch is not None else rollouts.c.batch.is_(None))
-            .where(rollouts.c.id != rollout_id)
             .order_by(rollouts.c.created_at.desc(), rollouts.c.id.desc())
             .limit(_OTHERS)
         )
+        with self._connections.reading() as connection:
+            return list(connection.execute(query).scalars())
+
+    def uses(self, upstream: str, rollout_ids: Sequence[str]) -> list[Use]:
+        """List how agents called an upstream in some rollouts; in their order, the latest first."""
         x = exchanges.c
         itself = x.subcategory.is_(None) & x.status.between(200, 299) & x.fallback.is_not(True)
         by = (x.rollout_id, x.model, x.api, x.streamed, itself, x.answered_model)
         query = (
             select(*by, func.max(x.started_at))
-            .where(x.upstream == upstream, x.kind == Kind.INFERENCE.value, x.role == AGENT)
+            .where(x.rollout_id.in_(rollout_ids), x.upstream == upstream)
+            .where(x.kind == Kind.INFERENCE.value, x.role == AGENT)
             .where(x.injected.is_(False), x.model_ambiguous.is_not(True))
             .group_by(*by)
         )
         with self._connections.reading() as connection:
-            ids = [rollout_id, *connection.execute(others).scalars()]
-            rows = connection.execute(query.where(x.rollout_id.in_(ids))).all()
-        place = {each: -at for at, each in enumerate(ids)}
+            rows = connection.execute(query).all()
+        place = {each: -at for at, each in enumerate(rollout_ids)}
         latest = sorted(rows, key=lambda row: (place[row[0]], row[6]), reverse=True)
         return [
             Use(rollout, model, api, streamed, bool(answered), named if answered else None)

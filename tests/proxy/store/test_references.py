@@ -97,10 +97,10 @@ def test_a_use_is_what_an_agents_calls_to_an_upstream_have_in_common(
     made: dict[str, Any] = {"rollout_id": "r", "timing": Timing(started_at=50.0)} | CALL | change
     both = [replace(FULL, id=each, **made) for each in ("x", "y")]
     database.calls.write(CommitBatch(recorded=both), worker="w")
-    assert database.references.uses("openai", "r", batch="b") == ([] if use is None else [use])
+    assert database.references.uses("openai", ["r"]) == ([] if use is None else [use])
 
 
-def test_uses_are_a_rollouts_own_first_however_many_other_calls_there_were(
+def test_uses_are_those_of_the_rollouts_however_many_other_calls_there_were(
     database: Database,
 ) -> None:
     for number, rollout_id in enumerate(("r", "s", "t")):
@@ -117,7 +117,9 @@ def test_uses_are_a_rollouts_own_first_however_many_other_calls_there_were(
         for n in range(2_100)
     ]
     database.calls.write(CommitBatch(recorded=[*found, *listings]), worker="w")
-    uses = database.references.uses("openai", "r", batch="b")
+    assert database.references.last_registered("b") == ["t", "s", "r"]
+    assert database.references.last_registered(None) == []
+    uses = database.references.uses("openai", ["r", "t", "s"])
     assert [x.model for x in uses] == ["m-3", "m-2", "m-4", "m-1"]
 
 
