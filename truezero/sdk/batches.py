@@ -592,6 +592,7 @@ def not_measured(ended: FinishedSample, stop: Literal["raise", "interrupt"]) -> 
     if stop == "raise":
         return NotMeasured(ended.why_not)
     if threading.current_thread() is not threading.main_thread():
+        log.error("%s", ended.why_not)  # the main thread gets a bare KeyboardInterrupt
         _thread.interrupt_main()
     return MeasuringStopped(ended.why_not)
 

@@ -540,7 +540,9 @@ def test_a_loop_that_swallows_exceptions_is_ended_where_that_is_told(
     assert str(stopped).startswith("t is not measured: ")
 
 
-def test_a_loop_in_another_thread_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loop_in_another_thread_is_ended_too(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     interrupted: list[None] = []
     monkeypatch.setattr("_thread.interrupt_main", lambda: interrupted.append(None))
     ended = FinishedSample(task="t", rollout_id="r", attempts=1, skipped="s")
@@ -549,6 +551,7 @@ def test_a_loop_in_another_thread_is_ended_too(monkeypatch: pytest.MonkeyPatch) 
     thread.start()
     thread.join()
     assert interrupted == [None]
+    assert caplog.messages == ["t is not measured: s"], "the main thread's exception has no words"
     assert isinstance(found[0], truezero.MeasuringStopped)
     assert type(not_measured(ended, "raise")) is truezero.NotMeasured
     assert interrupted == [None], "the main thread is not asked to end"
