@@ -70,7 +70,6 @@ class _Eval:
     epochs: int | None
     asked: bool
     scores_errors: bool = False  # Inspect's score_on_error
-    working_limit: bool = False  # Inspect's, of a sample
     refused: str | None = None  # why none of its samples can be measured
     samples: int = 0
     requests: int = 0
@@ -94,7 +93,6 @@ class _Attempt:
     scoring: bool = False
     judged: bool = False  # by a model, through the service
     cached_tokens: int = 0  # of answers from Inspect's own cache, which the proxy does not see
-    held_s: float = 0.0  # of its calls at the proxy, as Inspect knows it
     registering: anyio.Lock = field(default_factory=anyio.Lock)
 
 
@@ -228,7 +226,6 @@ class SampleHooks:
             epochs=spec.config.epochs,
             asked=asked,
             scores_errors=bool(getattr(spec.config, "score_on_error", False)),
-            working_limit=getattr(spec.config, "working_limit", None) is not None,
         )
         if not asked:
             self._say_once(f"this eval is not measured, and runs as it would without: {self._hint}")
@@ -358,24 +355,6 @@ class SampleHooks:
                         attempt.refused = f"truezero: {registered.error or 'skipped'}"
         if attempt.registered is None:
             raise NotMeasured(attempt.refused)
-
-    async def report_wait(self, attempt: _Attempt) -> None:
-        """Have what calls waited at the proxy not count against a sample's working limit.
-
-        It is called inside Inspect's measurement of a call: only there does it take back what it
-        counted for that.
-        """
-        if not attempt.of.working_limit or attempt.registered is None:
-            return
-        try:
-            async with self.client() as client:
-                held_s = (await client.verdict(attempt.registered.id)).held_s or 0.0
-        except ServiceError:
-            return
-        waited_s, attempt.held_s = held_s - attempt.held_s, max(held_s, attempt.held_s)
-        if waited_s > 0:
-            working = importlib.import_module("inspect_ai._util.working")
-            working.report_sample_waiting_time(waited_s)
 
     async def on_model_cache_usage(self, data: Any) -> None:
         """Count the tokens of an answer from Inspect's cache."""
@@ -563,10 +542,7 @@ def _name_calls(api: Any) -> None:
                 attempt.judged |= attempt.scoring
                 headers = {**(config.extra_headers or {}), **named}
                 bound.arguments["config"] = config.model_copy(update={"extra_headers": headers})
-        answer = await original(*bound.args, **bound.kwargs)
-        if attempt is not None:
-            await attempt.hooks.report_wait(attempt)
-        return answer
+        return await original(*bound.args, **bound.kwargs)
 
     generate.truezero = True  # type: ignore[attr-defined]
     api.generate = generate

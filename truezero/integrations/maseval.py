@@ -13,7 +13,6 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -175,21 +174,11 @@ class Truezero:
             why = registered.error or "skipped"
             return _not_run(benchmark, task, repeat_idx, why, cause="skipped")
         watched = WatchedIdentity(registered)
-        held_s = partial(self._held_s, registered.id)
         with _working_for(watched):
-            report = self._run(
-                registered, original, with_growing_timeout(task, held_s), agent_data, repeat_idx
-            )
+            report = self._run(registered, original, task, agent_data, repeat_idx)
         self._wired = self._wired or watched.taken
         self._judge(registered, report, termination_reason(benchmark, report))
         return report
-
-    def _held_s(self, rollout_id: str) -> float:
-        """Return what a rollout's calls waited at the proxy, in seconds; 0 if nobody can say."""
-        try:
-            return self._client.verdict(rollout_id).held_s or 0.0
-        except ServiceError:
-            return 0.0
 
     def _run(
         self, registered: models.RolloutRegistered, original: Callable[..., Report], *given: Any
@@ -300,33 +289,6 @@ def _not_run(benchmark: Any, task: Any, repeat_idx: int, why: str, *, cause: str
 
 
 # --- pure ----------------------------------------------------------------------------------
-
-
-class GrowingTimeout(float):
-    """A task's time-out in seconds that grows by what its calls waited at the proxy.
-
-    MASEval reads it once, and compares the time that has passed with it between the phases of a
-    repetition (maseval/core/context.py). Only where it would be over is it asked how much it grew.
-    """
-
-    held_s: Callable[[], float]
-
-    def __le__(self, elapsed: float) -> bool:
-        return float(self) <= elapsed and float(self) + self.held_s() <= elapsed
-
-
-def with_growing_timeout(task: Any, held_s: Callable[[], float]) -> Any:
-    """Return a task whose time-out grows, if it has one; other repetitions keep theirs."""
-    protocol = getattr(task, "protocol", None)
-    timeout_s = getattr(protocol, "timeout_seconds", None)
-    if timeout_s is None:
-        return task
-    growing = GrowingTimeout(timeout_s)
-    growing.held_s = held_s
-    own = copy(task)
-    own.protocol = copy(protocol)
-    own.protocol.timeout_seconds = growing
-    return own
 
 
 def termination_reason(benchmark: Any, report: Report) -> models.TerminationReason | None:

@@ -25,7 +25,6 @@ from truezero.integrations.maseval import (
     rewards_of,
     termination_reason,
     unmeasured,
-    with_growing_timeout,
 )
 
 
@@ -372,20 +371,3 @@ def test_what_is_known_stays_beside_why_it_is_no_measurement() -> None:
             "health": "undecided", "status": "success", "error": "why", "unmeasured": "one",
         },
     }  # fmt: skip
-
-
-def test_a_tasks_time_out_grows_by_what_its_calls_waited() -> None:
-    asked = []
-
-    def held_s() -> float:
-        asked.append(True)
-        return 5.0
-
-    task = SimpleNamespace(id="t", protocol=SimpleNamespace(timeout_seconds=10.0))
-    timeout_s = with_growing_timeout(task, held_s).protocol.timeout_seconds
-    assert not timeout_s <= 9.0
-    assert asked == [], "only once it would be over"
-    assert (timeout_s <= 12.0, timeout_s <= 15.0) == (False, True)
-    assert type(task.protocol.timeout_seconds) is float, "other repetitions have their own"
-    untimed = SimpleNamespace(id="u", protocol=SimpleNamespace(timeout_seconds=None))
-    assert with_growing_timeout(untimed, held_s) is untimed
