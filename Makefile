@@ -135,7 +135,8 @@ MANIFESTS := $(VENV)/manifests
 manifests: $(MANIFESTS)/.ready ## deploy/kubernetes against Kubernetes' own schemas
 	$(MANIFESTS)/bin/kubernetes-validate --strict deploy/kubernetes/*.yaml
 
-HARNESSES := benchflow clients gateways harbor inspect_ai maseval mini_swe_agent sinks swebench verifiers
+HARNESSES := benchflow clients gateways harbor inspect_ai maseval mini_swe_agent nemo_evaluator \
+	optimisers sinks swebench verifiers
 MORE ?=  # heavy: clients that are large
 CHOSEN := $(strip $(HARNESSES) $(MORE))
 HARNESS_ENVIRONMENTS := $(CHOSEN:%=$(INTEGRATIONS)/%/.ready)
@@ -148,7 +149,7 @@ integrations: environments ## the harnesses themselves, from PyPI
 		tests/journeys/test_integrations.py tests/journeys/test_harness_failures.py \
 		tests/journeys/test_agent_harness_failures.py tests/journeys/test_beside_*.py \
 		tests/journeys/test_audited_harnesses.py tests/journeys/test_identity.py \
-		tests/journeys/test_sinks.py $(ARGS))
+		tests/journeys/test_sinks.py tests/journeys/test_optimisers.py tests/journeys/test_loops.py $(ARGS))
 	$(if $(filter gateways,$(CHOSEN)),$(HARNESS_TESTS) $(BIN)/python -m pytest \
 		tests/journeys/test_gateways.py $(ARGS))
 

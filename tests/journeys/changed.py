@@ -37,6 +37,8 @@ _FILES: Mapping[str, tuple[str, ...]] = {
     ),
     "inspect_ai": ("truezero/audit/formats/inspect_*.py",),
     "mini_swe_agent": ("docs/guides/identity.md",),
+    "nemo_evaluator": ("docs/guides/optimisers.md",),
+    "optimisers": ("docs/guides/optimisers.md",),
     "sinks": ("docs/guides/sinks.md",),
 }
 

@@ -23,7 +23,8 @@ from tests.newer_python import find
 
 ROOT = Path(__file__).resolve().parents[2]
 PINS = ROOT / "tests" / "journeys" / "integrations"
-AS_INSTALLED = frozenset({"benchflow", "gateways", "harbor"})  # find us as a distribution
+# These find us as a distribution.
+AS_INSTALLED = frozenset({"benchflow", "gateways", "harbor", "nemo_evaluator"})
 NEWER = (3, 12)  # is what these need besides
 ON_REQUEST = frozenset({"heavy"})  # by `make integrations MORE=…`: they are large
 KEPT_S = 30 * 24 * 3600.0

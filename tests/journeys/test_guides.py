@@ -94,6 +94,7 @@ AT_MOST = 25
 # Pages with a test of their own that runs them whole.
 ELSEWHERE = {
     "README.md": "tests/journeys/test_first_hour.py",
+    "guides/optimisers.md": "tests/journeys/test_optimisers.py",
     "guides/your-own-loop.md": "tests/truezero/test_own_loop.py",
 }
 
