@@ -150,8 +150,8 @@ def test_security_has_every_attack() -> None:
     )
 
 
-# Words that people write into pages, code included: raised on purpose only, lowered as pages shrink.
-WORDS = 40_000
+# Words that people write into pages, code included; raised on purpose only.
+WORDS = 41_000
 
 PAGES = [
     *(README.parent / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),

@@ -243,7 +243,7 @@ class RequestReader:
 
     @property
     def asked_with(self) -> Selected:
-        """What the body chooses that a question of the proxy's own repeats; most choose nothing."""
+        """Choices of the body that a question of the proxy's own repeats; most have none."""
         return getattr(self, "_asked_with", ())
 
     def fields(self) -> RequestFields:
