@@ -347,14 +347,21 @@ def unmeasured_by(entry: Entry) -> str:
     ``excluded`` by the batch's policy, or the health that leaves it undecided; ``undecided`` too
     if nobody can say whether a model answered.
     """
-    if entry.subcategory is not None and entry.health == Health.API_ERROR:
-        return entry.subcategory
-    if entry.health == Health.SUSPECTED_API_ERROR:
+    return unmeasured_reason(entry.health, entry.subcategory, entry.scoreable, entry.validity)
+
+
+def unmeasured_reason(
+    health: str | None, subcategory: str | None, scoreable: str | None, validity: str | None
+) -> str:
+    """Name the same reason, by the fields of a verdict that say it."""
+    if subcategory is not None and health == Health.API_ERROR:
+        return subcategory
+    if health == Health.SUSPECTED_API_ERROR:
         return "suspected"
-    if entry.health == Health.HEALTHY and entry.scoreable == "no":
-        return "excluded" if entry.validity is None else entry.validity.split()[1]
-    undecided = entry.health is None or entry.health == Health.HEALTHY
-    return Health.UNDECIDED.value if undecided else str(entry.health)
+    if health == Health.HEALTHY and scoreable == "no":
+        return "excluded" if validity is None else validity.split()[1]
+    undecided = health is None or health == Health.HEALTHY
+    return Health.UNDECIDED.value if undecided else str(health)
 
 
 def problems(entry: Entry, name: str) -> list[str]:

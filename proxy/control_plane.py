@@ -119,7 +119,7 @@ def build(
         panels=[each for plane in planes() for each in plane.panels],
         navigation=[each for plane in planes() for each in plane.navigation],
         batch_actions=[each for plane in planes() for each in plane.batch_actions],
-        batch_columns=[each for plane in planes() for each in plane.batch_columns],
+        batch_marks=[each for plane in planes() for each in plane.batch_marks],
         head=[each for plane in planes() for each in plane.head],
         sharing=next((e.sharing(service) for e in planes() if e.sharing is not None), None),
     )

@@ -18,7 +18,7 @@ from proxy.control.queries import Service
 from proxy.feature import FeatureError, modules
 from proxy.web.batch_tabs import BatchTab
 from proxy.web.context import PageSharing
-from proxy.web.panels import BatchAction, BatchColumn, NavigationItem, Panel
+from proxy.web.panels import BatchAction, BatchMark, NavigationItem, Panel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Plane:
     tabs: Sequence[BatchTab] = ()
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
-    batch_columns: Sequence[BatchColumn] = ()
+    batch_marks: Sequence[BatchMark] = ()
     look: Look | None = None
     head: Sequence[str] = ()
     sharing: Callable[[Service], PageSharing] | None = None
@@ -64,7 +64,6 @@ def _with_templates(name: str, plane: Plane) -> Plane:
     for template in (
         *(e.template for e in plane.panels),
         *(e.template for e in plane.tabs),
-        *(e.template for e in plane.batch_columns),
         *plane.head,
     ):
         of, _, file = template.partition("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
@@ -15,7 +15,7 @@ from classifier.batch_summary import (
     exclusion_in,
     summary_of,
 )
-from classifier.batches import RewardSpan, Scores
+from classifier.batches import RewardSpan, Scores, unmeasured_reason
 from classifier.figures import CountedBatch, figures_of
 from classifier.groups import TaskTotal
 from classifier.reruns import RerunCounts
@@ -40,7 +40,7 @@ from proxy.routing.errors import Refusal
 from proxy.store import batch_counts
 from proxy.store.batch_counts import SummedBatch, sum_up
 from proxy.store.batch_versions import batch_versions
-from proxy.store.batches import BatchCursor, BatchRewards, newest, outdated, rewards_of
+from proxy.store.batches import BatchCursor, BatchRewards, newest, outdated, rewards_of, unscored
 from proxy.store.tables import Row
 from truezero.models.batches import BatchItem
 
@@ -135,6 +135,45 @@ async def overview(service: Service, batch: str) -> dict[str, Any]:
     }
 
 
+class UnscoredGroup(NamedTuple):
+    """Rollouts of a batch that lack a score for one reason, with one cause on one lane.
+
+    ``reason`` is named as in a batch's `parts`; ``first`` and ``last`` are when the first and the
+    last of them began, in epoch seconds.
+    """
+
+    reason: str
+    fingerprint: str | None
+    cause: str | None
+    lane: str | None
+    attributed_to: str | None
+    rollouts: int
+    first: float
+    last: float
+
+
+async def unscored_groups(service: Service, batch: str) -> Sequence[UnscoredGroup]:
+    """Return why rollouts of a batch lack a score; read once for each state of it.
+
+    Raises:
+        Refusal: 404 for a batch without rollouts.
+    """
+    version = await current_version(service, batch)
+    groups: Sequence[UnscoredGroup]
+    groups, *_ = await computed(service, service.unscored, batch, version, _unscored)
+    return groups
+
+
+def _unscored(service: Service, batch: str) -> Sequence[UnscoredGroup]:
+    return [
+        UnscoredGroup(
+            reason=unmeasured_reason(row.health, row.subcategory, row.scoreable, row.validity),
+            **{name: getattr(row, name) for name in UnscoredGroup._fields[1:]},
+        )
+        for row in service.database.read(unscored, batch)
+    ]
+
+
 async def objections(service: Service, batch: str) -> int:
     """Count why a batch is no valid measurement, beside rollouts that have not ended.
 
@@ -153,6 +192,21 @@ async def scores(service: Service, batch: str) -> Scores:
         Refusal: 404 for a batch without rollouts.
     """
     return (await state_of(service, batch)).value.summary.scores
+
+
+async def states(service: Service, names: Sequence[str]) -> dict[str, BatchState]:
+    """Return the state of each batch that has a rollout.
+
+    A batch that has not changed costs one look at its version.
+    """
+    versions = await service.read(batch_versions, names) if names else {}
+    found = {}
+    for name, version in versions.items():
+        with suppress(Refusal):  # deleted meanwhile
+            current = await current_version(service, name) if version.waits else version
+            state = await computed(service, service.batch_states, name, current, _read)
+            found[name] = state.value
+    return found
 
 
 async def mean_scores(service: Service, names: Sequence[str]) -> dict[str, float]:

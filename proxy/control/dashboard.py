@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from classifier.batches import RewardSpan, TaskRepeat, by_number, task_repeats
 from classifier.groups import Member, TaskTotal
@@ -16,6 +16,7 @@ from proxy.control import batches
 from proxy.control.listing import reported_in, rollout_rows
 from proxy.control.queries import Service, run_in_thread
 from proxy.control.upstreams import STEPS, Facts, Timeline, build_timeline
+from proxy.routing.errors import Refusal
 from proxy.store import statistics
 from proxy.store.batches import newest
 from proxy.store.listing import ITEM
@@ -25,6 +26,8 @@ from truezero.models.batches import ListParameters
 
 BATCHES = 20  # on one page
 NAMELESS_S = 3600  # within which calls that named no rollout are counted
+
+Row = TypeVar("Row")
 
 _LISTED = (
     *ITEM,
@@ -61,18 +64,162 @@ class NumberedPage:
         return (self.number - 1) * self.size + len(self.items)
 
 
-async def batch_page(service: Service, number: int = 1) -> NumberedPage:
-    """Return a page of batches with their summaries, the newest first."""
-    offset = (number - 1) * BATCHES
-    page = await service.read(statistics.list_batches, offset=offset, limit=BATCHES)
-    items = [await _batch_item(service, row) for row in page.rows]
-    return NumberedPage(items=items, number=number, size=BATCHES, total=page.total)
+class ListedBatch(NamedTuple):
+    """A batch as a list selects and sorts it; ``last_at``: when its last rollout began."""
+
+    name: str
+    last_at: float
+    state: batches.BatchState
+
+    @property
+    def valid(self) -> bool:
+        """Whether it is a valid measurement."""
+        return self.state.summary.check.valid
+
+    @property
+    def running(self) -> int:
+        """Its rollouts that have not ended."""
+        return self.state.counts["running"]
 
 
-async def _batch_item(service: Service, row: Facts) -> Facts:
-    batch = row["batch"]
-    summary = await batches.summary(service, batch)
-    return {**row, "rollouts": summary["rollouts"], "summary": summary}
+class BatchOrder(StrEnum):
+    """The value by which batches are ordered; those alike are the newest first."""
+
+    NAME = "batch"
+    SCORE = "score"
+    MEASURED = "measured"
+    ZEROS = "zeros"
+    COST = "cost"
+    LAST = "last"
+
+
+class BatchKind(StrEnum):
+    """The batches that a list shows."""
+
+    ALL = "all"
+    INVALID = "invalid"
+    RUNNING = "running"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchesPage(NumberedPage):
+    """One page of a view of the newest batches.
+
+    ``counts`` are the batches of each kind, ``known`` how many there are, of which the view has the
+    ``looked_at`` newest. ``measured``, ``repeats``, ``false_zeros``, ``zeros``, ``cost_usd`` (None:
+    no batch has a cost) and ``unpriced`` (calls in no cost) are of all batches of the view.
+    """
+
+    counts: Mapping[BatchKind, int]
+    known: int
+    looked_at: int
+    measured: int
+    repeats: int
+    false_zeros: int
+    zeros: int
+    cost_usd: float | None
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchQuery:
+    """What a list of batches shows: those of a kind whose names have all words of a text.
+
+    ``among``: names that the list consists of; None: of any.
+    """
+
+    kind: BatchKind = BatchKind.ALL
+    among: Collection[str] | None = None
+    order: BatchOrder = BatchOrder.LAST
+    descending: bool = True
+    text: str = ""
+
+
+async def listed_batches(
+    service: Service, query: BatchQuery
+) -> tuple[list[ListedBatch], Mapping[BatchKind, int]]:
+    """Return the batches of a view in its order, and how many there are of each kind.
+
+    The newest ones are looked at, as many as `newest_batches` lists.
+    """
+    rows = await service.read(newest, limit=_NEWEST)
+    states = await batches.states(service, [row["batch"] for row in rows])
+    known = [
+        ListedBatch(row["batch"], row["last_at"], states[row["batch"]])
+        for row in rows
+        if row["batch"] in states
+    ]
+    words = query.text.casefold().split()
+    view = [
+        each
+        for each in known
+        if _KINDS[query.kind](each)
+        and (query.among is None or each.name in query.among)
+        and all(word in each.name.casefold() for word in words)
+    ]
+    if query.order is not BatchOrder.LAST or not query.descending:
+        view = sort_known(view, _BATCH_VALUES[query.order], descending=query.descending)
+    return view, {each: sum(map(is_of, known)) for each, is_of in _KINDS.items()}
+
+
+_ALL_BATCHES = BatchQuery()
+
+
+async def batch_page(
+    service: Service, number: int = 1, query: BatchQuery = _ALL_BATCHES
+) -> BatchesPage:
+    """Return a page of a list of batches with their summaries; ``number`` counts from 1."""
+    view, counts = await listed_batches(service, query)
+    begin = (number - 1) * BATCHES
+    shown = view[begin : begin + BATCHES]
+    summed = [each.state.summary for each in view]
+    costs = [each.cost_usd for each in summed if each.cost_usd is not None]
+    return BatchesPage(
+        items=[item for each in shown if (item := await _batch_item(service, each)) is not None],
+        number=number,
+        size=BATCHES,
+        total=len(view),
+        counts=counts,
+        known=await service.read(statistics.batch_count),
+        looked_at=counts[BatchKind.ALL],
+        measured=sum(each.scores.scored for each in summed),
+        repeats=sum(each.parts.planned for each in summed),
+        false_zeros=sum(each.zeros.not_measured for each in summed),
+        zeros=sum(each.zeros.reported for each in summed),
+        cost_usd=math.fsum(costs) if costs else None,
+        unpriced=sum((each.calls or 0) - (each.cost_known_calls or 0) for each in summed),
+    )
+
+
+async def batch_rows(service: Service, view: Sequence[ListedBatch]) -> list[Facts]:
+    """Return the summaries of the batches of a view, as `batch_page` has them."""
+    return [item for each in view if (item := await _batch_item(service, each)) is not None]
+
+
+async def _batch_item(service: Service, batch: ListedBatch) -> Facts | None:
+    """Return a batch with its summary; None if it was deleted meanwhile."""
+    try:
+        summary = await batches.summary(service, batch.name)
+    except Refusal as refusal:
+        if refusal.status != 404:
+            raise
+        return None
+    return {"batch": batch.name, "last_at": batch.last_at, "summary": summary}
+
+
+_KINDS: Mapping[BatchKind, Callable[[ListedBatch], bool]] = {
+    BatchKind.ALL: lambda _: True,
+    BatchKind.INVALID: lambda each: not each.valid and not each.running,
+    BatchKind.RUNNING: lambda each: bool(each.running),
+}
+
+
+def sort_known(rows: Iterable[Row], value: Callable[[Row], Any], *, descending: bool) -> list[Row]:
+    """Sort rows by a value of each, those without one last; alike ones stay in order."""
+    given = list(rows)
+    known = [each for each in given if value(each) is not None]
+    known.sort(key=value, reverse=descending)
+    return [*known, *(each for each in given if value(each) is None)]
 
 
 async def without_batch(service: Service) -> int:
@@ -260,6 +407,16 @@ async def earlier_batches(
     return {batch: [(name, means.get(name)) for name in names] for batch, names in earlier.items()}
 
 
+async def batch_before(service: Service, batch: str) -> tuple[str, float] | None:
+    """Return the run before a batch in its series (`series_of`), and its score.
+
+    None if there is none, or it has no score.
+    """
+    earlier = _earlier(await newest_batches(service), [batch])[batch]
+    means = await batches.mean_scores(service, earlier[-1:])
+    return next(iter(means.items()), None)
+
+
 async def newest_batches(service: Service) -> list[str]:
     """List the newest batches' names."""
     return [row["batch"] for row in await service.read(newest, limit=_NEWEST)]
@@ -342,9 +499,7 @@ def tasks_in(
         each for each in totals if _is_of(kind, each, bounds) and wanted in each.task.casefold()
     ]
     view.sort(key=lambda each: by_name(each.task))
-    known = [each for each in view if value(each) is not None]
-    known.sort(key=value, reverse=descending)
-    view = [*known, *(each for each in view if value(each) is None)]
+    view = sort_known(view, value, descending=descending)
     view.sort(key=lambda each: each.task.casefold() != wanted)
     return view
 
@@ -373,6 +528,14 @@ def by_name(name: str) -> tuple[list[tuple[int, int, str]], str]:
     return numbered, name
 
 
+_BATCH_VALUES: Mapping[BatchOrder, Callable[[ListedBatch], Any]] = {
+    BatchOrder.NAME: lambda each: by_name(each.name),
+    BatchOrder.SCORE: lambda each: each.state.summary.scores.score_effective,
+    BatchOrder.MEASURED: lambda each: each.state.summary.scores.scored,
+    BatchOrder.ZEROS: lambda each: each.state.summary.zeros.not_measured,
+    BatchOrder.COST: lambda each: each.state.summary.cost_usd,
+    BatchOrder.LAST: lambda each: each.last_at,
+}
 _VALUES: Mapping[TaskOrder, Callable[[TaskTotal], Any]] = {
     TaskOrder.NAME: lambda each: by_name(each.task),
     TaskOrder.SCORE: lambda each: each.score,

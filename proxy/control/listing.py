@@ -26,6 +26,7 @@ from truezero.models.batches import NO_BATCH, ListParameters
 from truezero.models.rollouts import RolloutItem
 
 ITEMS = 100  # on a page, unless it asks for more
+_COUNTED = 1000  # rollouts of a view that are added up
 _RUNNING = 4  # rollouts that run and are judged for a page; the others' verdicts are older
 
 _FILTERS = (
@@ -91,6 +92,17 @@ async def rollout_groups(
     query = query_of(parameters)
     await _refresh(service, query, running=_RUNNING)
     return await service.read(grouped, query, by, limit=limit)
+
+
+async def view_totals(service: Service, parameters: ListParameters) -> dict[str, Any]:
+    """Add up the first thousand rollouts of a list, as they were judged for its page.
+
+    Returns:
+        ``rollouts``, ``scoreable`` ones, ``total_tokens`` and ``cost_usd`` (None if no verdict
+        says), and if there are ``more``.
+    """
+    totals = await service.read(listing.view_totals, query_of(parameters), most=_COUNTED)
+    return totals._asdict()
 
 
 async def beside(

@@ -319,6 +319,9 @@ class Service:
     task_totals: VersionedCache[str, BatchVersion, Computed[Sequence[TaskTotal]]] = field(
         default_factory=lambda: VersionedCache(_CACHED_ANSWERS), init=False
     )
+    unscored: VersionedCache[str, BatchVersion, Computed[Any]] = field(
+        default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
+    )
     timelines: VersionedCache[str, Any, Any] = field(
         default_factory=lambda: VersionedCache(_CACHED_BATCHES), init=False
     )

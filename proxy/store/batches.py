@@ -21,6 +21,7 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    text,
     tuple_,
 )
 
@@ -28,7 +29,15 @@ from classifier.batches import RewardSpan
 from classifier.references import REFERENCE
 from classifier.whole_batch import RegisteredModels
 from proxy.store import schema
-from proxy.store.tables import batches, call_usage, exchanges, rollouts, unjudged, verdicts
+from proxy.store.tables import (
+    UNSCORED,
+    batches,
+    call_usage,
+    exchanges,
+    rollouts,
+    unjudged,
+    verdicts,
+)
 
 
 def outdated(connection: Connection, batch: str) -> int:
@@ -63,6 +72,36 @@ def newest(
         query.order_by(batches.c.last_at.desc(), batches.c.batch.desc()).offset(offset).limit(limit)
     )
     return connection.execute(query).mappings().all()
+
+
+class UnscoredRows(NamedTuple):
+    """Verdicts of a batch without a score that are alike, and when their rollouts began."""
+
+    health: str
+    subcategory: str | None
+    fingerprint: str | None
+    cause: str | None
+    lane: str | None
+    attributed_to: str | None
+    scoreable: str
+    validity: str | None
+    rollouts: int
+    first: float
+    last: float
+
+
+_ALIKE = tuple(verdicts.c[name] for name in UnscoredRows._fields[:8])
+
+
+def unscored(connection: Connection, batch: str) -> list[UnscoredRows]:
+    """Count the verdicts of a batch that let no score count, by what is said of them."""
+    began = func.coalesce(verdicts.c.began_at, verdicts.c.given_at)
+    query = (
+        select(*_ALIKE, func.count(), func.min(began), func.max(began))
+        .where(verdicts.c.batch == batch, text(UNSCORED))
+        .group_by(*_ALIKE)
+    )
+    return [UnscoredRows._make(row) for row in connection.execute(query)]
 
 
 class BatchRewards(NamedTuple):

@@ -651,6 +651,32 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
     return [dict(row) for row in connection.execute(rows).mappings()]
 
 
+class ViewTotals(NamedTuple):
+    """What the rollouts of a list come to; ``more`` if only the first of them were counted.
+
+    Without a count of tokens, or a cost, ``total_tokens`` and ``cost_usd`` are None.
+    """
+
+    rollouts: int
+    scoreable: int
+    total_tokens: int | None
+    cost_usd: float | None
+    more: bool
+
+
+def view_totals(connection: Connection, query: RolloutQuery, *, most: int) -> ViewTotals:
+    """Add up the rollouts of a list, ``most`` of them at most."""
+    matching = select(rollouts.c.id).where(*conditions(query)).limit(most + 1).subquery()
+    total = select(
+        func.count(),
+        func.count().filter(verdicts.c.scoreable == "yes"),
+        func.sum(verdicts.c.total_tokens),
+        func.sum(verdicts.c.cost_usd),
+    ).select_from(matching.join(JOINED, rollouts.c.id == matching.c.id))
+    count, scoreable, tokens, cost = connection.execute(total).one()
+    return ViewTotals(count, scoreable, tokens, cost, count > most)
+
+
 # --- search by a part of a name ----------------------------------------------------------------
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -24,7 +23,6 @@ from sqlalchemy import (
 
 from classifier.records import UNATTRIBUTED
 from proxy.feature import modules
-from proxy.store.batches import newest
 from proxy.store.tables import (
     StoreCounts,
     batches,
@@ -42,18 +40,9 @@ _MINUTE = 60
 _COUNTED = 5000  # calls of a batch up to which they are read, so that they are told by seconds
 
 
-@dataclass(frozen=True, slots=True)
-class CountedPage:
-    """One page of rows, and how many there are in all."""
-
-    rows: Sequence[Facts]
-    total: int
-
-
-def list_batches(connection: Connection, *, offset: int, limit: int) -> CountedPage:
-    """List batches with their first and last time, the newest first."""
-    rows = [dict(row) for row in newest(connection, offset=offset, limit=limit)]
-    return CountedPage(rows, connection.scalar(select(func.count()).select_from(batches)) or 0)
+def batch_count(connection: Connection) -> int:
+    """Count the batches that have a rollout."""
+    return connection.scalar(select(func.count()).select_from(batches)) or 0
 
 
 def without_batch(connection: Connection) -> int:

@@ -43,6 +43,12 @@ _HOLLOW_DIAMOND = "M6 .2L11.8 6L6 11.8L.2 6zm0 3.4L3.6 6L6 8.4L8.4 6z"
 _BARS = "M.5 3h11v2H.5zm0 4h11v2H.5z"
 
 HEALTHY = Badge(name="healthy", label="healthy", meaning="the model was reached", shape=_CIRCLE)
+MEASURED = Badge(
+    name="measured",
+    label="measured",
+    meaning="a model answered, and the score counts",
+    shape=_CIRCLE,
+)
 OWN = Badge(
     name="own-failure",
     label="agent's own failure",
@@ -237,6 +243,25 @@ def counted(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
     """Count a batch's rollouts by the badge of their verdict."""
     verdicts: Mapping[str, int] = summary["verdicts"]
     return [(badge, verdicts[name]) for name, badge in CLASSES.items() if name in verdicts]
+
+
+def parts(summary: Mapping[str, Any]) -> list[tuple[Badge, int]]:
+    """Count a batch's planned repeats by the badge of their part, those that count first."""
+    of = summary["parts"]
+    failed: dict[Badge, int] = {}
+    for reason, count in of["not_measured"].items():
+        badge = of_zero(reason)
+        failed[badge] = failed.get(badge, 0) + count
+    order = {badge: place for place, badge in enumerate((*CAUSES.values(), SUSPECTED))}
+    return [
+        (MEASURED, of["measured"]),
+        (OWN, of["own_failures"]),
+        *sorted(failed.items(), key=lambda each: order.get(each[0], len(order))),
+        (NOT_SCORED, sum(of["not_scored"].values())),
+        (SKIPPED, of["skipped"]),
+        (RUNNING, of["running"]),
+        (NEVER_STARTED, of["never_started"]),
+    ]
 
 
 def outcomes(calls: int, failed: Mapping[str, int]) -> list[tuple[Badge, int]]:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import urlencode
 
 from fastapi import Query, Request, Response
 
-from classifier.reruns import Rerun, RerunCounts
+from classifier.figures import FIGURES
 from proxy.api.lists import file_response, in_one
 from proxy.control import dashboard, reports
-from proxy.control.dashboard import TaskKind, TaskOrder, judged_rollouts
+from proxy.control.batches import unscored_groups
+from proxy.control.dashboard import (
+    BatchKind,
+    BatchOrder,
+    BatchQuery,
+    TaskKind,
+    TaskOrder,
+    judged_rollouts,
+)
 from proxy.control.health import batch_episodes
+from proxy.control.listing import view_totals
 from proxy.control.queries import path_of
 from proxy.routing.errors import Refusal
-from proxy.web import charts, format, list_pages
+from proxy.web import charts, format, list_pages, overview
 from proxy.web.batch_tabs import BatchTab, OpenTab
 from proxy.web.context import (
     Context,
@@ -28,94 +37,8 @@ from proxy.web.context import (
     redirect,
 )
 from proxy.web.list_pages import RolloutsView
-from proxy.web.panels import PanelPlace
-from proxy.web.tables import TableView, read_table
-from truezero.printable import exclusion_words, measured_words
-
-# --- fitness to publish: the reasons against it, with counts ------------------------------------
-
-
-class Reason(NamedTuple):
-    """A reason not to publish a batch yet: its count, its words, and the query of its list."""
-
-    times: int | None
-    text: str
-    link: str | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicationCheck:
-    """The fitness of a batch for publication, and the reasons against it, most severe first."""
-
-    valid: bool
-    head: str
-    reasons: tuple[Reason, ...]
-
-
-_OF_RERUNS = {
-    Rerun.FIX_FIRST: ("failed for a cause that has to be fixed first",
-                  "failed for causes that have to be fixed first"),
-    Rerun.TRANSIENT: ("provider failure that can be run again now",
-                  "provider failures that can be run again now"),
-    Rerun.SKIPPED: ("skipped by an open breaker",) * 2,
-    Rerun.UNDECIDED: ("undecided: evidence is missing",) * 2,
-    Rerun.UNMEASURED: ("has no score, though no provider failed",
-                   "have no score, though no provider failed"),
-}  # fmt: skip
-
-
-def publication_check(
-    summary: Mapping[str, Any], reruns: RerunCounts, tabs: Sequence[BatchTab]
-) -> PublicationCheck:
-    """Check that a batch can be published, by its summary and the rollouts to run again.
-
-    Arguments:
-        tabs: of its page; one of them may list those rollouts.
-    """
-    return PublicationCheck(
-        valid=summary["valid"],
-        head=_head(summary),
-        reasons=tuple(_reasons(summary, reruns, tabs)),
-    )
-
-
-def _head(summary: Mapping[str, Any]) -> str:
-    scored, own = summary["scored"], summary.get("own_failures") or 0
-    measured = measured_words(scored, summary["repeats_planned"], own)
-    if own:
-        failures = "agent's own failure" if own == 1 else "agents' own failures"
-        measured = f"{measured}: {scored - own:,} measured, {own:,} {failures}"
-    if summary["valid"]:
-        return f"{measured}, and no retry was cherry-picked"
-    worst, best = summary["score_worst"], summary["score_best"]
-    if worst is None or best is None or worst == best:
-        return measured
-    return f"{measured}; the score over all of them lies between {worst:.3f} and {best:.3f}"
-
-
-def _reasons(
-    summary: Mapping[str, Any], reruns: RerunCounts, tabs: Sequence[BatchTab]
-) -> list[Reason]:
-    listed = {kind: f"?tab={tab.name}#{kind}" for tab in tabs for kind in tab.sections}
-    running = reruns.running
-    reasons = [Reason(running, "still running", "?tab=rollouts&running=true")] if running else []
-    never = summary["never_started"]
-    for name, (one, many) in _OF_RERUNS.items():
-        if count := reruns.kinds[name] - (never if name is Rerun.UNMEASURED else 0):
-            reasons.append(Reason(count, one if count == 1 else many, listed.get(name)))
-    if never:
-        reasons.append(Reason(never, "never started", listed.get(Rerun.UNMEASURED)))
-    if picked := summary["retried_after_score_total"]:
-        text = "run again although already scored: the first score counts"
-        reasons.append(Reason(picked, text, "?tab=tasks"))
-    if summary["exclusion_bias"]:
-        text = exclusion_words(summary["exclusion_bias"], summary["exclusion_p"])
-        reasons.append(Reason(None, text, "#check"))
-    if own := (summary["diagnostics"] or {}).get("own_failure_info", 0):
-        text = "failed by the agent itself, and counted: look whether it was provoked"
-        reasons.append(Reason(own, text, "#check"))
-    return reasons
-
+from proxy.web.panels import BatchMark, PanelPlace
+from proxy.web.tables import QuickFilter, TableView, read_table
 
 # --- pages -------------------------------------------------------------------------------------
 
@@ -139,10 +62,84 @@ _APART = (
 router = page_router()
 
 
+_BATCH_COLUMNS = {
+    "valid": "Valid", "score": "Score", "interval": "Least – score – most", "measured": "Measured",
+    "zeros": "Not measurements", "verdicts": "Repeats", "trend": "Trend", "cost": "Cost",
+    "last": "Last rollout", "rollouts": "Rollouts", "tokens": "Tokens",
+}  # fmt: skip
+_BATCH_USUAL = [name for name in _BATCH_COLUMNS if name not in ("rollouts", "tokens")]
+_BATCH_SORTED = ("score", "measured", "zeros", "cost", "last")
+# Classes of the cells that narrow windows leave out, or that are drawn in.
+_BATCH_KINDS = {
+    "interval": "scorecell", "verdicts": "barcell opt", "trend": "opt", "cost": "opt",
+    "last": "opt",
+}  # fmt: skip
+_BATCH_FILE = {
+    "batch": ("batch",), "valid": ("valid",), "score": ("score_effective", "score_reported"),
+    "interval": ("score_ci_low", "score_ci_high", "score_worst", "score_best"),
+    "measured": ("scored", "repeats_planned"), "zeros": ("zeros", "zeros_not_measured"),
+    "verdicts": (), "trend": (), "cost": ("cost_usd",), "last": ("last_at",),
+    "rollouts": ("rollouts",), "tokens": ("total_tokens",),
+}  # fmt: skip
+
+
+def _batches_view(items: Sequence[tuple[str, str]]) -> TableView:
+    return read_table(
+        items,
+        kept=(),
+        filters=("show", "text"),
+        columns=("batch", *_BATCH_COLUMNS),
+        usual=_BATCH_USUAL,
+        usual_sort="last",
+        down=_BATCH_SORTED,
+    )
+
+
+def _batch_row(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a batch as a file has it."""
+    summary = item["summary"]
+    low, high = summary["score_ci"] or (None, None)
+    zeros = summary["zeros"]
+    return {
+        **summary,
+        "last_at": item["last_at"],
+        "score_ci_low": low,
+        "score_ci_high": high,
+        "zeros": zeros["reported"],
+        "zeros_not_measured": zeros["not_measured"],
+    }
+
+
 @router.get("/")
-async def _batches(context: Context, request: Request, page: Number = 1) -> Response:
-    service = context.service
-    batches = await dashboard.batch_page(service, page)
+async def _batches(
+    context: Context,
+    request: Request,
+    page: Number = 1,
+    show: Text = "",
+    text: Text = "",
+    file: Text = "",
+) -> Response:
+    service, items = context.service, request.query_params.multi_items()
+    view = _batches_view(items)
+    if not file and (shorter := view.shorter(items)) is not None:
+        return redirect(f"/?{shorter}" if shorter else "/")
+    marks = [(each, await each.read(service)) for each in context.batch_marks]
+    marked = next((words for mark, words in marks if mark.name == show), None)
+    if marked is None and show not in ("", *BatchKind):
+        raise Refusal(422, "invalid", f"show: {show!r} is no kind of batches")
+    query = BatchQuery(
+        kind=BatchKind.ALL if marked is not None or not show else BatchKind(show),
+        among=marked,
+        order=BatchOrder(view.sort),
+        descending=view.descending,
+        text=text,
+    )
+    if file:
+        listed, _ = await dashboard.listed_batches(service, query)
+        rows = list(map(_batch_row, await dashboard.batch_rows(service, listed)))
+        columns = view.file_columns(_BATCH_FILE, "batch")
+        return await file_response("batches", list_pages.file_format(file), in_one(rows), columns)
+    batches = await dashboard.batch_page(service, page, query)
     names = [item["batch"] for item in batches.items]
     earlier = await dashboard.earlier_batches(service, names)
     sparks = {
@@ -156,19 +153,41 @@ async def _batches(context: Context, request: Request, page: Number = 1) -> Resp
         request,
         "batches",
         page=batches,
+        view=view,
+        labels=_BATCH_COLUMNS,
+        sorted=_BATCH_SORTED,
+        kinds=_BATCH_KINDS,
+        quick=_quick_batches(view, batches.counts, marks, show),
+        marks=marks,
+        files=list(list_pages.FILES),
         sparks=sparks,
         alone=await dashboard.without_batch(service),
         in_flight=await dashboard.in_flight(service),
         unnoticed=await dashboard.unnoticed(service),
         actions=context.batch_actions,
-        columns=[
-            (column, {name: await column.read(service, name) for name in names})
-            for column in context.batch_columns
-        ],
         address=context.address(request),
         registration_required=context.registration_required,
         live="",
     )
+
+
+def _quick_batches(
+    view: TableView,
+    counts: Mapping[BatchKind, int],
+    marks: Sequence[tuple[BatchMark, Mapping[str, str]]],
+    show: str,
+) -> list[QuickFilter]:
+    """Return the kinds of batches that a list can show; one without a batch is left out."""
+    labels = {BatchKind.ALL: "All", BatchKind.INVALID: "Not valid", BatchKind.RUNNING: "Running"}
+    found = [(kind.value, label, counts[kind]) for kind, label in labels.items()]
+    found += [(mark.name, mark.label, len(words)) for mark, words in marks]
+    return [
+        QuickFilter(
+            label, count, view.query(show=None if name == "all" else name), name == (show or "all")
+        )
+        for name, label, count in found
+        if count or name in ("all", show)
+    ]
 
 
 @router.get("/ui/batches/{batch:path}")
@@ -211,6 +230,7 @@ async def _batch(
         tab=chosen.name,
         tabs=tabs,
         marks={each.name: each.mark and await each.mark(context.service, batch) for each in tabs},
+        facts=facts,
         address=context.address(request),
         **facts,
         **await chosen.read(OpenTab(context, request, batch, facts, tabs, show, text, number)),
@@ -222,10 +242,20 @@ async def _overview(tab: OpenTab) -> dict[str, Any]:
     service, batch, summary = tab.context.service, tab.batch, tab.facts["summary"]
     timeline = await dashboard.timeline(service, batch)
     unmeasured = summary["scoreable"] < summary["total"]
+    groups = await unscored_groups(service, batch) if summary["scored"] < summary["total"] else ()
+    kinds = tab.facts["reruns"].kinds
+    rows = overview.todo(summary, groups, kinds, batch=batch, request=tab.request, tabs=tab.tabs)
+    compared = next((each.path for each in tab.context.batch_actions), None)
     return {
         "episodes": await batch_episodes(service, batch) if unmeasured else [],
         "chart": timeline and charts.failures(timeline.points, timeline.step_s),
-        "publication": publication_check(summary, tab.facts["reruns"], tab.tabs),
+        "todo": rows,
+        "todo_zeros": sum(summary["zeros"]["by_cause"].values()),
+        "todo_repeats": sum(row.repeats for row in rows),
+        "objections": overview.objections(summary),
+        "squares": overview.squares(summary),
+        "before": await dashboard.batch_before(service, batch),
+        "compared": compared,
         "panels": await tab.context.shown(PanelPlace.BATCH_CHECK, batch),
     }
 
@@ -246,10 +276,34 @@ async def _rollouts(tab: OpenTab) -> dict[str, Any]:
             )
             for title, each in zip(titles, lists, strict=True)
         ],
+        "totals": list_pages.totals_words(await view_totals(service, view.form.parameters))
+        if len(lists) == 1 and list_pages.form_filters(view)
+        else None,
+        "quick": _quick_rollouts(view, tab.facts["summary"]),
         "short_query": list_pages.short_query,
         "written": [name for name in list_pages.WRITTEN if name != "batch"],
         **list_pages.table_values(),
     }
+
+
+def _quick_rollouts(view: RolloutsView, summary: Mapping[str, Any]) -> list[QuickFilter]:
+    """Return filters that show what figures of the batch count."""
+    asked = list_pages.short_query(view.form.query_items)
+    filters = (
+        ("All", "rollouts"), ("Zeros that are none", "zeros.not_measured"),
+        ("Measured", "scored"), ("Running", "running"), ("Skipped", "skipped"),
+    )  # fmt: skip
+    found = []
+    for label, name in filters:
+        figure = FIGURES[name]
+        count = summary
+        for step in name.split("."):
+            count = count[step]
+        query = list_pages.short_query(figure.query() or ())
+        if count or name == "rollouts":
+            address = list_pages.short_query([*view.kept, *(figure.query() or ())])
+            found.append(QuickFilter(label, cast("int", count), address, asked == query))
+    return found
 
 
 def _lists(view: RolloutsView, batch: str) -> list[RolloutsView]:
@@ -291,12 +345,22 @@ async def _tasks(tab: OpenTab) -> dict[str, Any]:
         "tasks": page,
         "view": view,
         "show": kind,
-        "kinds": {
-            **_TASK_KINDS,
-            TaskKind.ZERO: f"score {format.reward(span[0])}",
-            TaskKind.BETWEEN: "between",
-            TaskKind.ONE: f"score {format.reward(span[1])}",
-        },
+        "quick": [
+            QuickFilter(
+                label,
+                page.counts[each],
+                view.query(show=None if each is TaskKind.ALL else each.value),
+                each is kind,
+            )
+            for each, label in {
+                **_TASK_KINDS,
+                TaskKind.ZERO: f"score {format.reward(span[0])}",
+                TaskKind.BETWEEN: "between",
+                TaskKind.ONE: f"score {format.reward(span[1])}",
+            }.items()
+            if page.counts[each]
+        ],
+        "short_query": list_pages.short_query,
         "labels": _TASK_COLUMNS,
         "files": list(list_pages.FILES),
     }
@@ -329,8 +393,24 @@ async def _cost(tab: OpenTab) -> dict[str, Any]:
 
 TABS = (
     BatchTab(name="overview", label="Overview", template="batch_overview.html", read=_overview),
-    BatchTab(name="rollouts", label="Rollouts", template="batch_rollouts.html", read=_rollouts),
+    BatchTab(
+        name="rollouts",
+        label="Rollouts",
+        template="batch_rollouts.html",
+        read=_rollouts,
+        count=lambda facts: format.number(facts["summary"]["rollouts"]),
+    ),
     BatchTab(name="tasks", label="Tasks", template="batch_tasks.html", read=_tasks),
-    BatchTab(name="cost", label="Cost", template="batch_cost.html", read=_cost),
+    BatchTab(
+        name="cost",
+        label="Cost",
+        template="batch_cost.html",
+        read=_cost,
+        count=lambda facts: (
+            None
+            if facts["summary"]["cost_usd"] is None
+            else format.dollars(facts["summary"]["cost_usd"])
+        ),
+    ),
 )
 """The kernel's own tabs, in their order; those of features follow them."""

@@ -38,7 +38,8 @@ class OpenTab(NamedTuple):
 class BatchTab:
     """One tab: its name in addresses, its label, and its template, which extends `batch_tab.html`.
 
-    ``read`` returns the template's values, ``mark`` words that stand beside the label of a batch.
+    ``read`` returns the template's values, ``mark`` words that stand beside the label of a batch,
+    ``count`` what the tab holds, by what is said of the batch.
     ``sections``: the anchors of its parts that list repeats to run again, one of each `Rerun`.
     """
 
@@ -47,6 +48,7 @@ class BatchTab:
     template: str
     read: Callable[[OpenTab], Awaitable[dict[str, Any]]]
     mark: Callable[[Service, str], Awaitable[str | None]] | None = None
+    count: Callable[[Facts], str | None] | None = None
     sections: frozenset[Rerun] = frozenset()
 
 

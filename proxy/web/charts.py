@@ -56,6 +56,62 @@ def bar(counts: Iterable[tuple[Badge, int]], noun: str) -> Bar:
     return Bar(segments=segments, total=total, label=f"{plural(total, noun)}: {parts}")
 
 
+# --- scores ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreBar:
+    """A batch's score on its scale, which goes from ``low`` to ``high``; places are in percent.
+
+    ``bounds`` from the least to the most that it can come to, ``interval`` of 95 %, ``measured``,
+    and ``reported`` if that is another score. None if unknown.
+    """
+
+    low: float
+    high: float
+    bounds: tuple[float, float] | None
+    interval: tuple[float, float] | None
+    measured: float | None
+    reported: float | None
+    label: str
+
+
+def score_bar(summary: Mapping[str, Any]) -> ScoreBar | None:
+    """Lay out the score of a batch; None if nothing is known of it.
+
+    The scale is that of the rewards: 0 to 1 or as registered, else the least to the greatest seen.
+    """
+    least, most = summary["score_worst"], summary["score_best"]
+    measured, reported = summary["score_effective"], summary["score_reported"]
+    ends = summary["reward_range"] or (0.0, 1.0)
+    if least is None or most is None:
+        ends = summary["reward_least"], summary["reward_greatest"]
+        if None in ends:
+            return None
+    low, high = ends
+    span = high - low or 1.0
+
+    def place(value: float) -> float:
+        return round(min(100.0, max(0.0, 100 * (value - low) / span)), 2)
+
+    interval, bounds = summary["score_ci"], None if least is None else (least, most)
+    said = [
+        "nothing measured" if measured is None else f"{format.score(measured)} measured",
+        "95 % interval " + " to ".join(map(format.score, interval)) if interval else "",
+        "possible " + " to ".join(map(format.score, bounds)) if bounds else "",
+        f"{format.score(reported)} reported" if reported not in (None, measured) else "",
+    ]
+    return ScoreBar(
+        low=low,
+        high=high,
+        bounds=None if bounds is None else (place(bounds[0]), place(bounds[1])),
+        interval=None if interval is None else (place(interval[0]), place(interval[1])),
+        measured=None if measured is None else place(measured),
+        reported=None if reported in (None, measured) else place(reported),
+        label=", ".join(filter(None, said)),
+    )
+
+
 # --- along time --------------------------------------------------------------------------------
 # Failed calls before all calls, latencies, and the same for each part of a whole.
 

@@ -20,7 +20,7 @@ from proxy.control.queries import Service, run_in_thread
 from proxy.routing.errors import Refusal
 from proxy.web import format, panels, render
 from proxy.web.compression import compress
-from proxy.web.panels import BatchAction, BatchColumn, NavigationItem, Panel, PanelPlace, ShownPanel
+from proxy.web.panels import BatchAction, BatchMark, NavigationItem, Panel, PanelPlace, ShownPanel
 from truezero.models.batches import Moment
 
 # --- context and routes ------------------------------------------------------------------------
@@ -83,7 +83,7 @@ class PageContext:
     """The context of every page.
 
     ``address`` is the base URL handed to agents; ``panels``, ``navigation``, ``batch_actions``,
-    ``batch_columns``, ``head`` and ``sharing`` are those of features, as `proxy.plane.Plane` says.
+    ``batch_marks``, ``head`` and ``sharing`` are those of features, as `proxy.plane.Plane` says.
     """
 
     service: Service
@@ -94,7 +94,7 @@ class PageContext:
     panels: Sequence[Panel] = ()
     navigation: Sequence[NavigationItem] = ()
     batch_actions: Sequence[BatchAction] = ()
-    batch_columns: Sequence[BatchColumn] = ()
+    batch_marks: Sequence[BatchMark] = ()
     head: Sequence[str] = ()
     sharing: PageSharing | None = None
 

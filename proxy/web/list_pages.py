@@ -19,6 +19,7 @@ from proxy.control.listing import (
     rollout_groups,
     search,
     search_rank,
+    view_totals,
 )
 from proxy.control.queries import Service, path_of, run_in_thread
 from proxy.routing.errors import Refusal
@@ -27,6 +28,7 @@ from proxy.web.manual_links import Jump, manual
 from proxy.web.panels import NavigationItem
 from truezero import models
 from truezero.models.batches import NO_BATCH
+from truezero.printable import plural
 
 # --- form of a list ----------------------------------------------------------------------------
 # Read from a page's address, with the addresses of the pages that follow.
@@ -243,6 +245,9 @@ async def _explore(context: Context, request: Request) -> Response:
         groups = await rollout_groups(context.service, parameters, view.by, limit=GROUPED + 1)
     else:
         rollouts, following = await judged_rollouts(context.service, parameters)
+    totals = None
+    if rollouts and form_filters(view):
+        totals = totals_words(await view_totals(context.service, parameters))
     return await context.page(
         "explore.html",
         request,
@@ -250,6 +255,7 @@ async def _explore(context: Context, request: Request) -> Response:
         view=view,
         form=view.form,
         rollouts=rollouts,
+        totals=totals,
         following=following,
         groups=groups if groups is None else groups[:GROUPED],
         more_groups=groups is not None and len(groups) > GROUPED,
@@ -259,6 +265,25 @@ async def _explore(context: Context, request: Request) -> Response:
         address=context.address(request),
         live="",
     )
+
+
+def form_filters(view: RolloutsView) -> bool:
+    """Return True if the view leaves rollouts out: only then its rollouts are added up."""
+    return bool(view.chips)
+
+
+def totals_words(totals: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the totals of a view, with their words for its head and its foot."""
+    rollouts, scoreable, more = (totals[name] for name in ("rollouts", "scoreable", "more"))
+    count = f"more than {rollouts - 1:,} rollouts" if more else plural(rollouts, "rollout")
+    said = {0: "none is scoreable", rollouts: "all scoreable"}.get(
+        scoreable, f"{scoreable:,} scoreable"
+    )
+    return {
+        **totals,
+        "words": f"{count} in this view",
+        "beside": "" if more else f" · {said}",
+    }
 
 
 def table_values() -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -52,15 +52,17 @@ class BatchAction(NamedTuple):
     label: str
 
 
-class BatchColumn(NamedTuple):
-    """A column of the list of batches: its label, its template, and what is read for each batch.
+class BatchMark(NamedTuple):
+    """Words beside the names of some batches in their list, and a filter for those batches.
 
-    The template is that of a cell, as a panel's is, where ``cell`` is what ``read`` returned.
+    ``name`` is the filter's in addresses, ``label`` its words; ``tab`` of a batch's page says more.
+    ``read`` returns the words of each batch that has some.
     """
 
+    name: str
     label: str
-    template: str
-    read: Callable[[Service, str], Awaitable[Any]]
+    tab: str
+    read: Callable[[Service], Awaitable[Mapping[str, str]]]
 
 
 class ShownPanel(NamedTuple):

@@ -38,6 +38,23 @@ _BY_RULE: Mapping[str, str] = {
 }
 
 
+# What to do about repeats that no failure left without a score, by the reason.
+_BY_PART: Mapping[str, str] = {
+    "undecided": "Look at the calls: evidence is missing, so nobody can say whether they count.",
+    "not_judged": "Look at the runner's own error: no model was called.",
+    "excluded": "Nothing, if the batch's policy is meant: it leaves these scores out.",
+    "no_reward": "Score them: the agent finished, and no reward was reported.",
+    "skipped": "Fix the cause, reset the breaker, then run them again.",
+    "running": "Wait: their score is still to come.",
+    "never_started": "Start them: they were planned, and never registered.",
+}
+
+
+def remedy_of_part(name: str) -> str:
+    """Return what to do about repeats without a score, by the reason of a batch's `parts`."""
+    return _BY_PART.get(name, "Look at one of them: what came is not what was to be measured.")
+
+
 def remedy(fingerprint: str, subcategory: str | None, cause: str | None) -> str:
     """Return the remedy for a cause, as one sentence.
 

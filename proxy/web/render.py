@@ -72,15 +72,19 @@ class Static:
 
 FONT = "inter.woff2"
 
-# Words of the product in headers of tables that can be sorted, and their rows in the glossary.
+# Words of the product in heads of tables, and their rows in the glossary.
 _TERMS = {
     "Batch": "batch", "Batches": "batch", "Rollout": "rollout", "Repeat": "repeat",
-    "Repeats and attempts": "repeat", "Attempt": "attempt", "Upstream": "upstream",
-    "Upstream, model": "upstream", "Verdict": "verdict", "Why": "fingerprint", "Cause": "cause",
-    "Fingerprint": "fingerprint", "Subcategory": "cause", "Scoreable": "scoreable",
-    "Reward": "reward", "Reported reward": "outcome", "Reported": "outcome",
-    "Provisional": "provisional", "Found": "validity",
+    "Repeats": "repeat", "Repeats and attempts": "repeat", "Attempt": "attempt",
+    "Upstream": "upstream", "Upstream, model": "upstream", "Verdict": "verdict",
+    "Why": "fingerprint", "Cause": "cause", "Fingerprint": "fingerprint", "Subcategory": "cause",
+    "Scoreable": "scoreable", "Reward": "reward", "Reported reward": "outcome",
+    "Reported": "reported", "Provisional": "provisional", "Found": "validity",
     "Health": "health", "Score": "score", "Measured": "measured", "Role": "role",
+    "Coverage": "coverage", "Least – most": "least – most", "Least – score – most": "least – most",
+    "pass@k": "pass@k", "Validity": "validity", "Error rate": "error rate",
+    "First byte": "first byte", "Key": "lane", "Evidence": "evidence", "Breaker open": "breaker",
+    "Zeros": "zeros",
 }  # fmt: skip
 
 
@@ -156,6 +160,7 @@ def _templates() -> Environment:
         anchor_of=format.anchor_of,
         asset=_asset,
         bar=charts.bar,
+        score_bar_of=charts.score_bar,
         counted=badges.counted,
         badges=badges,
         path_of=path_of,

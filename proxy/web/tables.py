@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
+from proxy.control.dashboard import sort_known
 from proxy.routing.errors import Refusal
 from proxy.web.list_pages import last, parted, short_query
 
 T = TypeVar("T")
+
+
+class QuickFilter(NamedTuple):
+    """A filter at hand: its words, how many rows it shows, its query, and whether it is set."""
+
+    label: str
+    rows: int | None
+    query: str
+    chosen: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,10 +103,7 @@ class TableView:
 
     def ordered(self, rows: Iterable[T], value: Callable[[T], Any]) -> list[T]:
         """Sort rows by a value of each, those without one last; alike ones stay in order."""
-        given = list(rows)
-        known = [each for each in given if value(each) is not None]
-        known.sort(key=value, reverse=self.descending)
-        return [*known, *(each for each in given if value(each) is None)]
+        return sort_known(rows, value, descending=self.descending)
 
 
 def read_table(
@@ -105,6 +112,7 @@ def read_table(
     kept: Sequence[str],
     filters: Sequence[str],
     columns: Sequence[str],
+    usual: Sequence[str] | None = None,
     usual_sort: str,
     down: Collection[str],
     several: Collection[str] = (),
@@ -115,15 +123,17 @@ def read_table(
         kept: names of parameters that every address of the page keeps.
         filters: names of those that can be removed.
         columns: of the table; the first is always shown.
+        usual: those that are shown unless others are chosen; None: all.
         several: names of filters that may have more than one value.
 
     Raises:
         Refusal: 422 for a column or an order that there is not.
     """
-    usual = [*columns[1:]]
+    possible = columns[1:]
+    usual = [*(possible if usual is None else usual)]
     chosen = _all(items, "columns")
-    if unknown := [name for name in chosen if name not in usual]:
-        raise Refusal(422, "invalid", f"columns: {unknown[0]!r} is none of {', '.join(usual)}")
+    if unknown := [name for name in chosen if name not in possible]:
+        raise Refusal(422, "invalid", f"columns: {unknown[0]!r} is none of {', '.join(possible)}")
     sort, order = last(items, "sort") or usual_sort, last(items, "order")
     if sort not in columns:
         raise Refusal(422, "invalid", f"sort: {sort!r} is none of {', '.join(columns)}")

@@ -40,6 +40,19 @@ async def breaker_states(service: Service, batch: str) -> list[BreakerState]:
     return [at(state, service.now()) for state in states]
 
 
+async def open_by_batch(service: Service) -> dict[str, str]:
+    """Name the worst state among the breakers of each batch that has one which is not closed."""
+    now = service.now()
+    opened = Breakers(service.database.connections).opened
+    phases: dict[str, set[Phase]] = {}
+    for state in await service.run(opened, since=0.0, now=now):
+        phases.setdefault(state.batch, set()).add(at(state, now).phase)
+    return {
+        batch: "breaker open" if Phase.OPEN in found else "breaker half-open"
+        for batch, found in phases.items()
+    }
+
+
 def _skipped_by(state: BreakerState, missed: Iterable[tuple[str, str]]) -> list[str]:
     """Return the rollouts that a breaker did not admit, of those that one of the batch's did."""
     return [name for name, why in missed if opened_by(why) == state.fingerprint]

@@ -10,7 +10,7 @@ from proxy.api.problems import BATCH, PROBLEMS, Service
 from proxy.features.breakers import control, page
 from proxy.plane import Plane
 from proxy.web.batch_tabs import BatchTab
-from proxy.web.panels import BatchColumn
+from proxy.web.panels import BatchMark
 from truezero import models
 
 router = APIRouter(responses=PROBLEMS, tags=["batches"])
@@ -57,6 +57,6 @@ PLANE = Plane(
             mark=page.mark,
         )
     ],
-    batch_columns=[BatchColumn("Breaker", "breakers/cell.html", control.breaker_states)],
+    batch_marks=[BatchMark("breaker", "Breaker open", "breakers", control.open_by_batch)],
     look=control.open_breakers,
 )

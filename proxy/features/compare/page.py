@@ -17,7 +17,7 @@ from proxy.features.compare.comparison import compare, comparison_page, older_fi
 from proxy.web import badges, list_pages
 from proxy.web.badges import Badge
 from proxy.web.context import Context, Text, page_router, redirect
-from proxy.web.tables import TableView, read_table
+from proxy.web.tables import QuickFilter, TableView, read_table
 from truezero import models
 
 router = page_router()
@@ -112,7 +112,7 @@ async def _compare(
         comparison=comparison,
         drawn=comparison and difference(comparison["difference"], comparison["difference_ci"]),
         changes=CHANGES,
-        change=change,
+        quick=_quick(view, comparison["counts"], change) if comparison else (),
         view=view,
         labels=_COMPARED,
         after=after,
@@ -120,6 +120,18 @@ async def _compare(
         address=context.address(request),
         live="",
     )
+
+
+def _quick(view: TableView, counts: Mapping[str, int], change: str) -> list[QuickFilter]:
+    """Return a filter for each change that a task has, with the number of such tasks."""
+    return [
+        QuickFilter("all", sum(counts.values()), view.query(change=None), not change),
+        *(
+            QuickFilter(badge.label, counts[name], view.query(change=name), change == name)
+            for name, badge in CHANGES.items()
+            if counts[name]
+        ),
+    ]
 
 
 _COMPARED = {"change": "Change", "a": "A", "b": "B", "difference": "Difference"}  # columns

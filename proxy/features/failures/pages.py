@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -21,7 +22,7 @@ from proxy.web.context import (
     redirect,
 )
 from proxy.web.remedies import remedy
-from proxy.web.tables import read_table
+from proxy.web.tables import QuickFilter, TableView, read_table
 
 CAUSE_WINDOWS_S = (86_400, 7 * 86_400, 30 * 86_400)
 LISTED = 100  # causes on the page
@@ -86,6 +87,8 @@ async def _causes(
         "causes",
         items=[_item(each, chosen) for each in listed[:LISTED]],
         total=len(listed),
+        rollouts=sum(each.rollouts for each in listed),
+        quick=_quick(view, struck),
         most=most,
         step_s=page.step_s,
         start=page.start,
@@ -105,6 +108,21 @@ async def _causes(
         address=context.address(request),
         live="",
     )
+
+
+def _quick(view: TableView, listed: Sequence[CauseStats]) -> list[QuickFilter]:
+    """Return a filter for each subcategory that there is, with its number of causes."""
+    counts = Counter(each.key.subcategory or _SUSPECTED for each in listed)
+    chosen = view.values("subcategory")
+    return [
+        QuickFilter("All", len(listed), view.query(subcategory=None), not chosen),
+        *(
+            QuickFilter(
+                name.replace("_", " "), count, view.query(subcategory=name), chosen == [name]
+            )
+            for name, count in counts.most_common()
+        ),
+    ]
 
 
 def _remedy(stats: CauseStats) -> str:

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from classifier.reruns import Rerun
+from classifier.reruns import Rerun, RerunCounts
 from proxy.api.problems import BATCH, PROBLEMS, Service, json_answer
 from proxy.features.reruns import listing, page
 from proxy.plane import Plane
-from proxy.web.batch_tabs import BatchTab
+from proxy.web.batch_tabs import BatchTab, Facts
 from truezero import models
 
 router = APIRouter(responses=PROBLEMS, tags=["batches"])
@@ -35,6 +35,13 @@ async def rerun(
     return await json_answer(page)
 
 
+def _waiting(facts: Facts) -> str | None:
+    """Write how many repeats of a batch can be run again."""
+    reruns: RerunCounts = facts["reruns"]
+    count = sum(reruns.kinds.values())
+    return f"{count:,}" if count else None
+
+
 PLANE = Plane(
     routes=[*router.routes, *page.router.routes],
     tabs=[
@@ -44,6 +51,7 @@ PLANE = Plane(
             template="reruns/tab.html",
             read=page.read,
             sections=frozenset(Rerun),
+            count=_waiting,
         )
     ],
 )

@@ -12,8 +12,9 @@
     if (!form) return;
     const names = ticked();
     for (const box of form.querySelectorAll("input[name=run]")) box.checked = names.includes(box.value);
-    said.textContent = names.join(", ");
+    said.textContent = names.join(" · ");
     said.parentElement.classList.toggle("some", names.length > 0);
+    document.getElementById("untick").hidden = names.length === 0;
   }
 
   function keep(names) {

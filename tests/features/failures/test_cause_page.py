@@ -55,7 +55,7 @@ def test_a_cause_says_where_it_strikes_and_what_to_do(service: Service) -> None:
     play(service, "slow", LIMITED, batch="other")
     html = page(service, AT)
     said = words(html)
-    assert re.search(r"auth:401 invalid_api_key openai gpt-5 2 2 b and 1 without a batch", said)
+    assert re.search(r"auth:401 invalid_api_key openai · gpt-5 2 2 b and 1 without a batch", said)
     assert "Replace the API key" in said
     assert "rate_limit:429" in said
     query = "cause=v1%3Aauth%3Aopenai%3A401%3Ainvalid_api_key&amp;upstream=openai&amp;model=gpt-5"
@@ -74,7 +74,7 @@ def test_a_chosen_time_shows_what_struck_in_it_and_leads_to_those_rollouts(
     now = time.time()
     since, until = local(now - 3600), local(now + 3600)
     html = page(service, AT, since=since, until=until)
-    assert re.search(r'<table[^>]* data-brush="\?" data-names="since until" data-start="\d+"', html)
+    assert re.search(r'<div data-brush="\?" data-names="since until" data-start="\d+"', html)
     assert "auth:401" in words(html)
     link = re.search(r'href="(/ui/rollouts\?[^"]+since=[^"]+)"', html)
     assert link is not None

@@ -167,7 +167,7 @@ def asked_about(service: Service, *paths: str) -> set[str]:
     asked = set()
     for path in paths:
         html = service.http.get(path, headers=BROWSER).text
-        for address, anchor in re.findall(r'class="ask" href="([^"#]*)#([^"]*)"', html):
+        for address, anchor in re.findall(r'class="(?:ask|word)" href="([^"#]*)#([^"]*)"', html):
             assert address == "/ui/help/concepts/glossary.md"
             assert f'<tr id="{anchor}">' in glossary, (path, anchor)
             asked.add(anchor)
@@ -200,17 +200,20 @@ def test_each_header_that_is_a_word_of_the_glossary_has_a_question_mark(service:
     assert {"rollout", "verdict", "why", "reward", "score", "measured", "evidence"} <= headed
 
 
+ALIASES = {"why": "fingerprint", "found": "validity", "upstream-model": "upstream"}
+
+
 def headed_words(service: Service, *paths: str) -> set[str]:
-    """The words of the glossary in headers of tables, each with a question mark."""
+    """The words of the glossary in heads of tables: each leads there from below its table."""
     glossary = service.http.get("/ui/help/concepts/glossary.md").text
-    words = {*re.findall(r'<tr id="([^"]+)">', glossary), "why", "found", "upstream-model"}
+    words = {*re.findall(r'<tr id="([^"]+)">', glossary), *ALIASES}
     headed = set()
     for path in paths:
         html = service.http.get(path, headers=BROWSER).text
         for head in re.findall(r'<th [^>]*scope="col"[^>]*>(.*?)</th>', html, re.DOTALL):
-            label = anchor_of(re.sub("<[^>]+>|[↓↑]", "", head))
+            label = anchor_of(re.sub("<[^>]+>", "", head))
             if label in words:
-                assert 'class="ask"' in head, (path, label)
+                assert ALIASES.get(label, label) in asked_about(service, path), (path, label)
                 headed.add(label)
     return headed
 

@@ -30,11 +30,12 @@ def test_each_kind_is_a_part_to_which_the_overview_leads(service: Service) -> No
     play(service, "down", DOWN, task="down")
     play(service, "dead", DEAD, task="dead")
     html = page(service, "/ui/batches/b")
-    for kind, text in (
-        ("transient", "<b>1</b> provider failure that can be run again now"),
-        ("fix_first", "<b>1</b> failed for a cause that has to be fixed first"),
-    ):
-        assert f'<a href="?tab=again#{kind}">{text}</a>' in html
+    assert "Run again 2" in words(html), "its tab has a count"
+    for kind in ("transient", "fix_first"):
+        assert f'<a class="pill" href="?tab=again#{kind}">run again</a>' in html
+        assert (
+            f'data-copy="truezero rerun b --only {kind} --url {origin(service)} --command"' in html
+        )
         assert f'id="{kind}"' in page(service, "/ui/batches/b", tab="again")
 
 

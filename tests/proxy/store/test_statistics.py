@@ -12,6 +12,7 @@ from sqlalchemy.engine import Engine
 
 from classifier.records import Ending, Exchange, Kind, Timing
 from proxy.store import statistics
+from proxy.store.batches import newest
 from proxy.store.database import Database
 from proxy.store.statistics import usage
 from proxy.store.tables import CommitBatch, Registration
@@ -34,9 +35,9 @@ def filled(database: Database) -> Database:
 
 
 def test_batches_come_newest_first_with_their_span(filled: Database) -> None:
-    page = filled.read(statistics.list_batches, offset=0, limit=1)
-    assert page.total == 2
-    assert page.rows == [{"batch": "x", "first_at": 0.0, "last_at": 2.0}]
+    assert filled.read(statistics.batch_count) == 2
+    [row] = filled.read(newest, limit=1)
+    assert dict(row) == {"batch": "x", "first_at": 0.0, "last_at": 2.0}
     assert filled.read(statistics.span, "x") == (0.0, 2.0)
     assert filled.read(statistics.span, "none") is None
     assert filled.read(statistics.without_batch) == 1

@@ -56,9 +56,9 @@ def test_batches_show_score_interval_coverage_cost_and_earlier_runs(service: Ser
     said = words(html)
     summary = service.get("/batches/n-2026-11-21")
     low, high = summary["score_ci"]
-    assert f"0.000 {low:.3f} – {high:.3f}" in said
-    assert "4 of 4 100%" in said
-    assert re.search(r"at least \$0\.\d+ 1 of 4 calls without a known price", said)
+    assert f"0.000 measured, 95 % interval {low:.3f} to {high:.3f}" in html
+    assert "✓ valid 0.000 4 of 4" in said
+    assert 'title="1 of 4 calls without a known price">at least ' in html
     assert html.count('aria-label="Scores of this series, oldest first: 1.000, 0.000"') == 1
     assert html.index("/ui/batches/n-2026-11-21") < html.index("/ui/batches/n-2026-11-20")
 
@@ -75,10 +75,10 @@ def test_batches_are_ticked_for_what_may_be_done_with_them(
         return page(service, "/")
 
     html = shown()
-    assert "<form" not in html.partition('id="part-batches"')[2].partition("</table>")[0]
+    assert "<form" not in html.partition('id="part-list"')[2].partition("</table>")[0]
     assert 'name="run"' not in html
     html = shown(BatchAction("/ui/fold", "Fold", "Fold them"), BatchAction("/ui/cut", "Cut", "Cut"))
-    assert 'action="/ui/fold" class="tick"' in html
+    assert 'action="/ui/fold" class="tick" id="list"' in html
     assert 'name="run" value="b" aria-label="Fold, Cut b"' in html
     assert '<button class="small" formaction="/ui/cut">Cut</button>' in html
 
@@ -90,16 +90,18 @@ def test_batches_are_ticked_for_what_may_be_done_with_them(
 def test_the_first_screen_answers_whether_it_can_be_published(service: Service) -> None:
     play(service, "won", reward=1.0, task="won")
     said = words(page(service, "/ui/batches/b"))
-    assert "Publishable: 1 of 1 measured (100%), and no retry was cherry-picked." in said
+    assert "No zeros. Score 1.000 , valid." in said
+    assert "1 of 1 planned repeat measured ( 100% )" in said
+    assert "Nothing: each planned repeat has a score." in said
     play(service, "down", DOWN, task="down")
     play(service, "dead", DEAD, task="dead")
     html = page(service, "/ui/batches/b")
-    assert "Not publishable yet: 1 of 3 measured (33.3%); the score over" in words(html)
-    for text in (
-        "<b>1</b> provider failure that can be run again now",
-        "<b>1</b> failed for a cause that has to be fixed first",
-    ):
-        assert text in html
+    said = words(html)
+    assert "2 of 2 zeros are not measurements. Score 0.333 → 1.000 , not valid yet." in said
+    auth, down = (said.index(f"{cause} 1 1 openai") for cause in ("auth 401", "provider error 503"))
+    assert auth < down, "in this order"
+    assert "operator's run again Copy Replace the API key" in unescape(said)
+    assert "2 without a score 2 2 of 3" in said
 
 
 def test_each_tab_has_an_address_and_is_marked(service: Service) -> None:
@@ -129,7 +131,7 @@ def test_rollouts_that_were_not_measured_come_first(service: Service) -> None:
     asked = page(service, "/ui/batches/b", tab="rollouts", order="asc")
     assert listed(asked) == ["fine", "dead", "fine-2"]
     assert "<h3>" not in asked
-    assert '<a href="?tab=rollouts#list">Started ↑' in asked, "back to both lists"
+    assert '<a href="?tab=rollouts#list">Started</a>' in asked, "back to both lists"
     page(service, "/ui/batches/b", status=422, tab="rollouts", colour="red")
 
 
@@ -185,7 +187,7 @@ def test_every_header_of_the_tasks_sorts_and_each_filter_is_a_chip(service: Serv
     assert [(unescape(to), name) for to, name in chips] == [
         ("?tab=tasks&text=t#tasks", "show one"), ("?tab=tasks&show=one#tasks", "text t"),
     ]  # fmt: skip
-    table = re.search(r'<table class="strips">.*?</thead>', html, re.DOTALL)
+    table = re.search(r'<table class="listing strips">.*?</thead>', html, re.DOTALL)
     assert table is not None
     heads = re.findall(r'<th scope="col"[^>]*>(?:<a href="\?([^"]+)#tasks">)?([\w ]+)', table[0])
     assert [label.strip() for _, label in heads] == ["Task", *batch_pages._TASK_COLUMNS.values()]
@@ -309,10 +311,10 @@ def test_any_reward_is_a_reward(service: Service) -> None:
     assert (summary["score_worst"], summary["score_best"]) == (None, None)
     assert (summary["reward_least"], summary["reward_greatest"]) == (-1.5, 1e12)
     said = words(page(service, "/ui/batches/wide"))
-    assert "Rewards seen -1.5 – 1e+12 no bounds: no range was registered" in said
-    assert "lies between" not in said
+    assert "rewards seen -1.5 to 1e+12 , no range was registered" in said
+    assert "if all that is missing" not in said
     assert "000000000" not in said, "it would overflow its tile"
-    assert "seen -1.5 – 1e+12" in words(page(service, "/"))
+    assert "2.5e+11" in words(page(service, "/"))
     tasks = words(page(service, "/ui/batches/wide", tab="tasks"))
     assert "score 0" not in tasks
     assert "least seen, -1.5 between greatest seen, 1e+12" in tasks

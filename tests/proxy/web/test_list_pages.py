@@ -65,7 +65,7 @@ def test_a_column_sorts_both_ways(service: Service) -> None:
     assert link is not None
     up = page(service, f"{AT}?{entities.unescape(link[1])}")
     assert listed(up) == ["won", "lost", "dead", "slow"]
-    again = re.search(r'<a href="\?([^"]+)#list">Task ↑</a>', up)
+    again = re.search(r'<a href="\?([^"]+)#list">Task</a>', up)
     assert again is not None
     assert listed(page(service, f"{AT}?{entities.unescape(again[1])}")) == [
         "slow", "dead", "lost", "won",
@@ -216,7 +216,7 @@ def test_a_file_holds_exactly_the_view(service: Service) -> None:
 def test_a_full_page_of_long_names_is_small(service: Service) -> None:
     named = {"task": "t" * 60, "batch": "long-batch-name" * 3}
     register(service, *({"id": f"{n:03d}" + "i" * 60, **named} for n in range(100)))
-    assert len(page(service, AT).encode()) < 150_000
+    assert len(page(service, AT).encode()) < 165_000, "a name is in its title, too"
 
 
 def test_the_page_asks_for_all_that_a_list_takes() -> None:
@@ -264,7 +264,8 @@ def has_the_same_controls(service: Service, at: str, count: int, *more: str) -> 
         assert own
         kept = [each for each in asked if each.partition("=")[0] not in own]
         assert sorted(f"{name}={value}" for name, value in hidden) == sorted(kept), at
-    assert {"Columns", *more} <= set(re.findall(r"<summary>(?:\+ )?(\w+)", above)), at
+    menus = re.findall(r'<summary class="[^"]+">(?:\+ )?(\w+)', above)
+    assert {"Columns", "Export", *more} == set(menus), at
 
 
 def test_each_filter_is_a_chip_that_removes_it(service: Service) -> None:
@@ -275,7 +276,6 @@ def test_each_filter_is_a_chip_that_removes_it(service: Service) -> None:
         ("?text=a%26b&sort=reward#list", "model gpt-5"),
     ]
     assert '<a href="?sort=reward#list">Clear</a>' in html
-    assert ">Clear<" not in page(service, "/ui/rollouts", model="gpt-5"), "the chip does it"
     assert "Remove the filter" not in page(service, "/ui/rollouts")
 
 
