@@ -73,7 +73,7 @@ class ListedBatch(NamedTuple):
 
     @property
     def valid(self) -> bool:
-        """Whether it is a valid measurement."""
+        """True if it is a valid measurement."""
         return self.state.summary.check.valid
 
     @property
@@ -123,7 +123,7 @@ class BatchesPage(NumberedPage):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchQuery:
-    """What a list of batches shows: those of a kind whose names have all words of a text.
+    """The filter of a list of batches: a kind, and names that have all words of a text.
 
     ``among``: names that the list consists of; None: of any.
     """

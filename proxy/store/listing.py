@@ -652,7 +652,7 @@ def grouped(connection: Connection, query: RolloutQuery, by: str, *, limit: int)
 
 
 class ViewTotals(NamedTuple):
-    """What the rollouts of a list come to; ``more`` if only the first of them were counted.
+    """The sums of a list of rollouts; ``more`` if only the first of them were counted.
 
     Without a count of tokens, or a cost, ``total_tokens`` and ``cost_usd`` are None.
     """

@@ -202,7 +202,7 @@ def _route(lane: Lane) -> str:
 
 
 class Objection(NamedTuple):
-    """What speaks against a batch though no repeat lacks a score, and the query of its list."""
+    """A doubt about a batch though no repeat lacks a score, and the query of its list."""
 
     times: int | None
     text: str
