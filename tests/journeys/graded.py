@@ -36,7 +36,7 @@ def cell(said: float | str) -> str:
     if not isinstance(said, str):
         return f"{said:g}"
     why = re.search(r"does not count: ([^(;]*)", " ".join(said.split()))
-    return f"ends: {why[1].strip(' ,')}" if why else f"ends: {said[:80]}"
+    return f"ends: {why[1].strip(' ,')}" if why else f"ends: {said[:80].split(' for url')[0]}"
 
 
 def ends_or_is_healthy(cells: Mapping[str, str]) -> None:
