@@ -89,7 +89,6 @@ def test_what_is_written_out_turns_its_tests_red_and_its_commands_mend_them(
     copy_tree(tmp_path)
     for file in ROOT.glob("*.md"):
         shutil.copy(file, tmp_path)
-    shutil.copytree(ROOT / "deploy", tmp_path / "deploy")  # of which reference pages are made
     text = section(heading)
     write(tmp_path, text)
 
