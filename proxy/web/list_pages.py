@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, get_args
@@ -51,6 +52,26 @@ def parted(items: Sequence[tuple[str, str]], names: Container[str]) -> list[tupl
         for name, value in items
         for part in (value.split(",") if name in names else [value])
     ]
+
+
+_TYPED = re.compile(r"(?<!\S)([a-z_]+):(\S+)")
+
+
+def typed(items: Sequence[tuple[str, str]], names: Container[str]) -> list[tuple[str, str]]:
+    """Take the filters out of what was typed into a search: ``upstream:openai`` is one.
+
+    Arguments:
+        names: of filters; a word before another colon stays text.
+    """
+    parted_: list[tuple[str, str]] = []
+    for name, value in items:
+        found = [each for each in _TYPED.findall(value) if each[0] in names]
+        if name != "text" or not found:
+            parted_.append((name, value))
+            continue
+        rest = _TYPED.sub(lambda each: "" if each[1] in names else each[0], value)
+        parted_ += [("text", " ".join(rest.split())), *found]
+    return parted_
 
 
 def short_query(items: Sequence[tuple[str, str]]) -> str:
@@ -153,6 +174,7 @@ CHOICES: Mapping[str, Sequence[str]] = {
     "validity": [name for part in get_args(models.Validity) for name in get_args(part)],
 }
 WRITTEN = ("batch", "task", "model", "upstream", "role", "fingerprint", "cause", "rule")
+_FILTERS = frozenset((*WRITTEN, *CHOICES))
 TIMES = ("since", "until", "failed_since", "failed_until")
 FILES: Mapping[str, Format] = {each.ending: each for each in FORMATS.values()}
 _FILED: Mapping[str, Sequence[str]] = {"reward": ("reward", "reported_reward")}  # of one cell
@@ -303,6 +325,7 @@ def read_view(items: Sequence[tuple[str, str]], *, batch: str | None = None) -> 
     Raises:
         Refusal: 422, which names the parameter that is unknown or unreadable.
     """
+    items = typed(items, _FILTERS)
     kept = () if batch is None else (("tab", "rollouts"),)
     own = {*_OWN, *(name for name, _ in kept)}
     form = read_form([each for each in items if each[0] not in own], batch=batch)
@@ -324,7 +347,8 @@ def shorter_query(view: RolloutsView, items: Sequence[tuple[str, str]]) -> str |
     A form names each of its fields, also the empty ones, and each ticked box by itself.
     """
     names = [name for name, _ in items]
-    if all(value for _, value in items) and names.count("columns") < 2:
+    plain = typed(items, _FILTERS) == [*items]
+    if plain and all(value for _, value in items) and names.count("columns") < 2:
         return None
     return view.query(after=view.form.parameters.after)
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from proxy.control.dashboard import sort_known
 from proxy.routing.errors import Refusal
-from proxy.web.list_pages import last, parted, short_query
+from proxy.web.list_pages import last, parted, short_query, typed
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ class TableView:
     ``kept`` is what every address of the page has, ``filters`` what can be removed from it.
     ``columns`` are shown, beside the first one, ``usual`` unless others are chosen. ``sort`` is a
     column, ``usual_sort`` the one that addresses leave out; columns in ``down`` begin with the
-    largest unless they are turned.
+    largest unless they are turned. ``named`` are filters that may be typed: see `typed`.
     """
 
     kept: Sequence[tuple[str, str]]
@@ -41,6 +41,7 @@ class TableView:
     descending: bool
     usual_sort: str
     down: Collection[str]
+    named: Collection[str] = ()
 
     def query(self, **changes: str | None) -> str:
         """Return the query of the page with other values; None takes a name away."""
@@ -95,6 +96,7 @@ class TableView:
         """
         names = [name for name, _ in items]
         made = not all(value for _, value in items) or names.count("columns") > 1
+        made = made or typed(items, self.named) != [*items]
         return self.query() if made else None
 
     def file_columns(self, of: Mapping[str, Sequence[str]], first: str) -> list[str]:
@@ -129,6 +131,8 @@ def read_table(
     Raises:
         Refusal: 422 for a column or an order that there is not.
     """
+    named = {*filters} - {"text"}
+    items = typed(items, named)
     possible = columns[1:]
     usual = [*(possible if usual is None else usual)]
     chosen = _all(items, "columns")
@@ -153,6 +157,7 @@ def read_table(
         descending=order == "desc" if order else sort in down,
         usual_sort=usual_sort,
         down=down,
+        named=named,
     )
 
 

@@ -269,6 +269,159 @@ def test_a_page_is_whole_and_readable_by_all(shown: Shown, reader: Opener, path:
         page.set_viewport_size(WINDOW)
 
 
+# --- one table, one scale: nothing leaves its box -------------------------------------------------
+
+ODD = "n" * 200  # the longest name there may be
+LISTS = {
+    "batches": "/",
+    "rollouts": "/ui/rollouts",
+    "rollouts of a view": "/ui/rollouts?health=api_error",
+    "rollouts of one batch": "/ui/batches/odd?tab=rollouts",
+    "tasks": "/ui/batches/odd?tab=tasks",
+    "cost": "/ui/batches/odd?tab=cost",
+    "overview": f"/ui/batches/{ODD}",
+    "two batches": f"/ui/compare?a=odd&b={ODD}",
+    "causes": "/ui/causes",
+    "upstreams": "/ui/upstreams?window=86400",
+}
+BOXES = """
+() => [...document.querySelectorAll("table.listing")].map((table) => {
+  const box = table.closest(".scroll"), edge = box.getBoundingClientRect();
+  const rows = [...table.tBodies[0].rows].filter((row) => !row.querySelector(".nothing"));
+  const beyond = [...table.querySelectorAll("th, td, .pill")].filter((cell) => {
+    const place = cell.getBoundingClientRect();
+    return place.width > 0 && (place.right > edge.right + 1 || place.left < edge.left - 1);
+  });
+  return {
+    name: box.getAttribute("aria-label"), over: box.scrollWidth - box.clientWidth,
+    heights: rows.map((row) => row.getBoundingClientRect().height),
+    beyond: beyond.map((cell) => cell.outerHTML.slice(0, 120)),
+  };
+})
+"""
+
+
+@pytest.fixture(scope="module")
+def odd(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    """One whose names are as long as they may be, its rewards huge, its models many."""
+    for shown in serving(tmp_path_factory.mktemp("odd"), seeded=False):
+        for n in range(40):
+            batch, name = (ODD, f"{ODD[:190]}-{n}") if n < 4 else ("odd", f"odd/{n}")
+            shown.registers(
+                id=name, batch=batch, task=ODD if n < 2 else f"task-{n}",
+                model=f"{'m' * 150}-{n}", upstream="openai",
+            )  # fmt: skip
+            model = {"model": f"{'m' * 150}-{n}", "messages": []}
+            failed = n % 4 == 1 and answers.FAILURES[Api.CHAT][Fault.QUOTA]
+            shown.provider.plays(failed or answers.chat())
+            path = f"/r/{quote(name, safe='')}/openai/v1/chat/completions"
+            httpx.post(shown.url + path, json=model)
+            seen = {"rewards": {"reward": 909_090_909_090.5 * (n - 3)}}
+            outcome = {"status": "success", "prompts_executed": 1, **seen}
+            at = f"{shown.url}/rollouts/{quote(name, safe='')}/outcome"
+            httpx.post(at, json=outcome, timeout=60).raise_for_status()
+        yield shown
+
+
+@pytest.mark.parametrize("path", LISTS.values(), ids=LISTS.keys())
+def test_no_name_and_no_number_widens_a_table(odd: Shown, reader: Opener, path: str) -> None:
+    page = reader(odd.url).opens(path)
+    for width in (1920, 1440, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for table in page.evaluate(BOXES):
+            assert table["over"] <= 0, (width, table["name"])
+            assert table["beyond"] == [], (width, table["name"])
+            if width >= 1440:
+                heights = {round(height) for height in table["heights"]}
+                assert all(34 <= height <= 38 for height in heights), (table["name"], heights)
+    assert serious(page) == []
+
+
+def test_pages_are_set_in_inter_and_as_wide_as_their_window(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/")
+    body = "(look => [look.fontSize, look.lineHeight])(getComputedStyle(document.body))"
+    assert page.evaluate(body) == ["13px", "20px"]
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('13px Inter'))")
+    loaded = "performance.getEntriesByType('resource').filter(e => e.name.includes('inter')).length"
+    assert page.evaluate(loaded) == 1, "what is preloaded is what is used"
+    for window, wide in ((1440, 1408), (1920, 1760), (390, 358)):
+        page.set_viewport_size({"width": window, "height": 900})
+        assert page.evaluate("document.querySelector('main').clientWidth") == wide
+
+
+def test_eighteen_batches_are_on_the_first_screen(odd: Shown, reader: Opener) -> None:
+    for n in range(18):
+        odd.registers(id=f"many/{n}", batch=f"many-{n}", model="gpt-5-mini", upstream="openai")
+    page = reader(odd.url).opens("/")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    ends = [row.bounding_box() for row in page.locator("table.batches tbody tr").all()[:18]]
+    assert len(ends) == 18
+    assert all(box is not None and box["y"] + box["height"] <= 900 for box in ends)
+
+
+def test_the_first_screen_has_the_sentence_the_axis_and_what_to_do(
+    odd: Shown, reader: Opener
+) -> None:
+    causes = (
+        Fault.AUTH,
+        Fault.QUOTA,
+        Fault.PROVIDER_ERROR,
+        Fault.RATE_LIMIT,
+        Fault.REJECTED_REQUEST,
+    )
+    for n, fault in enumerate((None, *causes)):
+        odd.registers(id=f"five-{n}", batch="five", model="gpt-5-mini", upstream="openai")
+        odd.calls(f"five-{n}", fault and answers.FAILURES[Api.CHAT][fault])
+        outcome = {"status": "success", "prompts_executed": 1, "rewards": {"reward": 0.0}}
+        at = f"{odd.url}/rollouts/five-{n}/outcome"
+        httpx.post(at, json=outcome, timeout=60).raise_for_status()
+    page = reader(odd.url).opens("/ui/batches/five")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    expect(page.locator(".say")).to_contain_text("of 6 zeros are not measurements")
+    rows = page.locator(".todo tbody tr")
+    assert rows.count() >= 4
+    for part in (page.locator(".say"), page.locator(".scorebar").first, *rows.all()):
+        expect(part).to_be_in_viewport(ratio=1)
+    expect(page.locator(".todo tfoot")).to_be_in_viewport(ratio=1)
+    repeats = [int(text) for text in page.locator(".todo [data-label=Repeats]").all_inner_texts()]
+    zeros = [int(text) for text in page.locator(".todo [data-label=Zeros]").all_inner_texts()]
+    expect(page.locator(".todo tfoot")).to_contain_text(f"{sum(repeats)} of 6")
+    expect(page.locator(".say")).to_contain_text(f"{sum(zeros)} of 6 zeros")
+    assert page.locator(".squares svg").count() == 6
+
+
+def test_batches_are_sorted_searched_and_filtered_without_javascript(
+    shown: Shown, reader: Opener
+) -> None:
+    page = reader(shown.url, java_script_enabled=False).opens("/")
+    names = page.locator("table.batches tbody th a.clip")
+    page.get_by_role("link", name="Batch", exact=True).click()
+    assert names.all_inner_texts() == sorted(names.all_inner_texts(), key=str.casefold)
+    page.get_by_role("searchbox").fill("sonnet bench")
+    page.keyboard.press("Enter")
+    assert names.all_inner_texts() == ["terminal-bench-sonnet"]
+    page.get_by_role("link", name="Clear").click()
+    page.get_by_role("link", name=re.compile("^Breaker open")).click()
+    expect(
+        page.locator("table.batches tbody .pill.bad", has_text="breaker open").first
+    ).to_be_visible()
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_role("checkbox", name="Trend").uncheck()
+    page.get_by_role("button", name="Show these").click()
+    assert "Trend" not in page.locator("table.batches thead").inner_text()
+
+
+def test_a_menu_closes_by_key_and_by_a_click_elsewhere(shown: Shown, reader: Opener) -> None:
+    page = reader(shown.url).opens("/")
+    menu = page.locator("#choice-columns")
+    for leave in (lambda: page.keyboard.press("Escape"), lambda: page.locator("h1").click()):
+        menu.locator("summary").click()
+        expect(menu.get_by_role("button", name="Show these")).to_be_visible()
+        leave()
+        expect(menu.get_by_role("button", name="Show these")).to_be_hidden()
+
+
 def test_help_shows_its_text_first_on_a_phone_and_its_tables_whole_on_a_desk(
     shown: Shown, reader: Opener
 ) -> None:
@@ -293,6 +446,7 @@ def test_pages_can_be_read_without_javascript(shown: Shown, reader: Opener) -> N
     expect(page.get_by_role("heading", level=1)).to_have_text("terminal-bench-sonnet")
     page.get_by_role("link", name="Rollouts").last.click()
     page.get_by_text("+ Filter").click()
+    page.get_by_text("Cause of failure").click()
     page.get_by_role("checkbox", name="auth").check()
     page.get_by_role("button", name="Filter").click()
     rows = page.locator("table.rollouts tbody tr")
@@ -316,6 +470,7 @@ def test_causes_have_the_filters_of_other_lists(shown: Shown, reader: Opener) ->
     names = page.locator("table.causes tbody th")
     before = names.count()
     page.get_by_text("+ Filter").click()
+    page.get_by_text("Cause of failure").click()
     for box in ("quota", "auth"):
         page.get_by_role("checkbox", name=box).check()
     assert serious(page) == []
@@ -350,7 +505,7 @@ def test_paper_has_what_was_measured_and_when_and_nothing_to_click(
     expect(line).to_be_visible()
     for kind in ("nav", "button", "form", ".ask"):
         assert page.locator(f"{kind}:visible").count() == 0, kind
-    assert page.get_by_text("Coverage").is_visible()
+    assert page.get_by_text("planned repeats measured").is_visible()
     page.emulate_media(media="screen")
 
 
@@ -517,6 +672,7 @@ def test_a_batch_is_filtered_and_searched(shown: Shown, reader: Opener) -> None:
     rows = page.locator("table.rollouts tbody tr")
     everyone = rows.count()
     page.get_by_text("+ Filter").click()
+    page.locator("#choice-filter").get_by_text("Verdict").click()
     page.get_by_role("checkbox", name="not judged").check()
     page.get_by_role("button", name="Filter").click()
     expect(page).to_have_url(re.compile("health=not_judged"))
@@ -539,7 +695,7 @@ def test_two_ticked_batches_are_compared(shown: Shown, reader: Opener) -> None:
 
 def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: Opener) -> None:
     page = reader(shown.url, copies=True).opens(BATCH)
-    page.get_by_role("link", name="skipped by an open breaker").click()
+    page.locator(".todo tr", has_text="skipped").get_by_role("link", name="run again").click()
     expect(page).to_have_url(re.compile("tab=again#skipped$"))
     page.locator("section", has=page.locator("#skipped")).get_by_role(
         "button", name="Copy", exact=True
@@ -552,7 +708,10 @@ def test_what_to_run_again_is_found_from_the_first_screen(shown: Shown, reader: 
 @pytest.mark.parametrize(
     ("path", "answers_"),
     [
-        (BATCH, ("10 of 19 zeros", "are not measurements", "19 of 48 measured")),
+        (
+            BATCH,
+            ("are not measurements", "planned repeats measured", "auth 401", "29 without a score"),
+        ),
         (f"{BATCH}?tab=breakers", ("5 rollouts in a row failed", "Replace the API key")),
         ("/ui/batches/swe-verified-gpt-5?tab=cost", ("By model", re.compile("^gpt-5$"))),
     ],
@@ -673,6 +832,8 @@ def test_back_and_forward_show_what_the_address_says(shown: Shown, reader: Opene
     )
     for box, address in ((first, "health=not_judged#"), (second, "health=api_error,not_judged#")):
         page.get_by_text("+ Filter").click()
+        if not box.is_visible():
+            page.locator("#choice-filter").get_by_text("Verdict").click()
         box.check()
         page.get_by_role("button", name="Filter").click()
         expect(page).to_have_url(re.compile(address))
@@ -824,7 +985,7 @@ def test_a_view_is_exported_as_it_is_shown(shown: Shown, reader: Opener) -> None
     page.get_by_role("link", name="Task", exact=True).first.click()
     page.wait_for_url("**sort=task**")
     names = page.locator("table.rollouts tbody th a").all_inner_texts()
-    page.get_by_text("Export this view").click()
+    page.get_by_text("Export", exact=True).click()
     with page.expect_download() as downloaded:
         page.get_by_role("link", name="CSV").click()
     heads, *rows = downloaded.value.path().read_text().splitlines()

@@ -31,7 +31,7 @@
 
   // From row to row of the lists, by the link that names each.
   function step(by) {
-    const rows = [...document.querySelectorAll("main [data-key] > th a")];
+    const rows = [...document.querySelectorAll("main [data-key] > th a:not(.pill)")];
     const at = rows.findIndex((link) => link.closest("tr").contains(document.activeElement));
     rows[at < 0 ? (by > 0 ? 0 : rows.length - 1) : Math.max(0, Math.min(rows.length - 1, at + by))]?.focus();
   }

@@ -28,7 +28,7 @@ from proxy.web.list_pages import (
 )
 from proxy.web.panels import NavigationItem
 from tests.proxy.api.test_routes import Service
-from tests.proxy.web.test_pages import DEAD, LIMITED, listed, page, play, register, words
+from tests.proxy.web.test_pages import BROWSER, DEAD, LIMITED, listed, page, play, register, words
 from truezero import models
 
 # --- Any rollouts are found, sorted, grouped and downloaded as the page shows them ----------------
@@ -266,6 +266,17 @@ def has_the_same_controls(service: Service, at: str, count: int, *more: str) -> 
         assert sorted(f"{name}={value}" for name, value in hidden) == sorted(kept), at
     menus = re.findall(r'<summary class="[^"]+">(?:\+ )?(\w+)', above)
     assert {"Columns", "Export", *more} == set(menus), at
+
+
+def test_a_filter_may_be_typed_into_the_search(service: Service) -> None:
+    asked = {"text": "subcategory:auth  dead", "sort": "task"}
+    answer = service.http.get(AT, params=asked, headers=BROWSER)
+    assert answer.status_code == 303
+    to = answer.headers["location"]
+    assert to == f"{AT}?text=dead&sort=task&subcategory=auth"
+    assert listed(page(service, to)) == ["dead"]
+    assert listed(page(service, AT, text="auth:401")) == ["dead"], "no filter has that name"
+    assert list_pages.typed([("text", "a b:c")], {"c"}) == [("text", "a b:c")]
 
 
 def test_each_filter_is_a_chip_that_removes_it(service: Service) -> None:
