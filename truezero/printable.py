@@ -111,10 +111,10 @@ def _apart(causes: Mapping[str, int], what: str) -> str:
 def exclusion_words(bias: bool | None, p: float | None) -> str:
     """Say if what a batch leaves out strikes hard tasks, by the test of ``exclusion_p``."""
     if bias is None or p is None:
-        return "Whether exclusions strike hard tasks is unknown: too few repeated tasks."
+        return "Whether the missing repeats look random is unknown: too few repeated tasks."
     if bias:
-        return f"Exclusions strike other tasks than chance would (p = {p:.2g})."
-    return f"Exclusions strike tasks as chance would (p = {p:.2g})."
+        return f"The missing repeats do not look random (p = {p:.2g})."
+    return f"The missing repeats look random (p = {p:.2g})."
 
 
 def _escaped(match: re.Match[str]) -> str:

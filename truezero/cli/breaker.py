@@ -69,7 +69,7 @@ def print_breaker(shown: models.Breaker) -> None:
         for line in lane_lines(shown.batch, lane):
             console.print(escape(line))
     if not lanes:
-        console.print("no breaker has a streak: nothing is skipped")
+        console.print("no breaker is close to opening: nothing is skipped")
 
 
 def lane_lines(batch: str, lane: models.BreakerLane) -> list[str]:

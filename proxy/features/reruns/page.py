@@ -17,7 +17,7 @@ from truezero import models
 
 _COPIED = 500  # ids that a page holds to be copied; of more it has the command
 _KINDS: Mapping[models.RerunName, tuple[str, str]] = {
-    "transient": ("Run again now", "The provider failed for a while."),
+    "transient": ("Run again now", "Such failures of the provider pass by themselves."),
     "fix_first": ("Fix first", "Each would fail again until its cause is fixed."),
     "skipped": ("Skipped", "An open breaker did not admit them."),
     "undecided": ("Undecided", "Evidence is missing, so nobody can say whether they count."),

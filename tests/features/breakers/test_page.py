@@ -22,7 +22,7 @@ def service(on_both: Callable[..., Service]) -> Service:
 def test_a_breakers_story_says_who_failed_who_was_skipped_and_what_to_do(service: Service) -> None:
     page_of = partial(page, service, "/ui/batches/b", tab="breakers")
     play(service, "won", reward=1.0, task="won")
-    assert "no breaker has a streak" in words(page_of())
+    assert "No breaker is close to opening" in words(page_of())
     threshold = service.get("/batches/b/breaker")["threshold"]
     for n in range(threshold):
         play(service, f"dead-{n}", DEAD, task=f"dead-{n}")

@@ -61,5 +61,5 @@ def test_what_the_proxys_own_questions_cost_is_told_beside_their_upstream(
     assert item.questions.total_tokens == sum(tokens) > 0
     assert item.questions.cost_usd == pytest.approx(sum(call["cost_usd"] or 0 for call in calls))
     shown = words(page(service, "/ui/upstreams")).replace(" ,", ",")
-    assert "4 calls of them are the proxy's own reference calls, 1 failed:" in shown
+    assert "4 of them are the proxy's own questions, 1 failed:" in shown
     assert f"{sum(tokens)} tokens, $0.0002" in shown

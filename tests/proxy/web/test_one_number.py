@@ -408,7 +408,7 @@ def play_biased(service: Service) -> None:
 
 
 def says_one_p(text: str, place: str) -> None:
-    assert "Exclusions strike other tasks than chance would (p = 0.0079)" in text, place
+    assert "The missing repeats do not look random (p = 0.0079)" in text, place
     assert set(re.findall(r"p = ([\d.]+)", text)) == {"0.0079"}, place
     assert "Fisher" not in text, place
 

@@ -88,6 +88,6 @@ def test_a_breaker_is_shown_and_reset_by_its_command(tmp_path: Path) -> None:
         assert ": half open" in done.stdout, done.stderr
         with batch.rollout("t3") as rollout:
             call(rollout.env["OPENAI_BASE_URL"])
-        assert truezero("breaker", "b", url=url).stdout.startswith("no breaker has a streak")
+        assert truezero("breaker", "b", url=url).stdout.startswith("no breaker is close to opening")
         for words in (["reset", "b", "c"], ["set", "b"], ["b", "--lane", "x"]):
             assert truezero("breaker", *words, url=url).returncode == 2

@@ -22,7 +22,7 @@ def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[st
     )  # fmt: skip
     print_check(tested, CLOSED)
     assert capsys.readouterr().out == (
-        "Exclusions strike tasks as chance would (p = 0.4).\nb: valid\n"
+        "The missing repeats look random (p = 0.4).\nb: valid\n"
     )
 
 
