@@ -21,9 +21,7 @@ def test_a_check_is_printed_with_its_objections(capsys: pytest.CaptureFixture[st
         exclusion_fisher_p=1e-4,
     )  # fmt: skip
     print_check(tested, CLOSED)
-    assert capsys.readouterr().out == (
-        "The missing repeats look random (p = 0.4).\nb: valid\n"
-    )
+    assert capsys.readouterr().out == ("The missing repeats look random (p = 0.4).\nb: valid\n")
 
 
 @pytest.mark.parametrize(
