@@ -1,6 +1,7 @@
 """The pictures of the dashboard in docs/screenshots, taken anew of a seeded database.
 
-Run it as ``make screenshots``; it writes nothing else.
+Run it as ``make screenshots``. ``python -m tests.screenshots FOLDER`` writes each page that has a
+drawing beside it into one picture instead, and no other file.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 import sys
 import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,15 +47,29 @@ SHOTS: Mapping[str, Shot] = {
 }
 
 
+DRAWINGS = FOLDER.parent.parent.parent / "shared" / "design" / "pages" / "png"
+# A page, its width, and the name of its drawing.
+DRAWN: Mapping[str, tuple[str, str]] = {
+    "batches": ("/", "runs-1440.png"),
+    "overview": ("/ui/batches/terminal-bench-sonnet", "three-1440.png"),
+    "rollouts": ("/ui/batches/terminal-bench-sonnet?tab=rollouts", "rollouts-1440.png"),
+    "tasks": ("/ui/batches/swe-verified-gpt-5?tab=tasks", "tasks-1440.png"),
+    "compare": ("/ui/compare?a=terminal-bench-sonnet&b=gaia-nightly", "compare-1440.png"),
+    "upstreams": ("/ui/upstreams?window=86400", "upstreams-1440.png"),
+}
+
+
 def main() -> None:
     if chrome.chromium() is None:
         sys.exit(chrome.MISSING)
+    beside = Path(sys.argv[1]) if sys.argv[1:] else None
     with tempfile.TemporaryDirectory() as folder:
         file = str(Path(folder) / "t.db")
         _seeded(file)
         environment = {"TRUEZERO_DATABASE_URL": file}
         with running(Application(load({}, environment), environment)) as port:
-            _take_all(f"http://127.0.0.1:{port}")
+            url = f"http://127.0.0.1:{port}"
+            _take_all(url) if beside is None else _take_beside(url, beside)
 
 
 def _seeded(file: str) -> None:
@@ -73,6 +89,28 @@ def _take_all(url: str) -> None:
                 sys.exit(f"{name}.png would have {len(picture):,} bytes, more than {LARGEST:,}")
             (FOLDER / f"{name}.png").write_bytes(picture)
             sys.stdout.write(f"{name}.png: {len(picture):,} bytes\n")
+
+
+def _take_beside(url: str, folder: Path) -> None:
+    """Write each page beside its drawing, in both colours."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with chrome.launched() as browser:
+        pair = browser.new_page(viewport={"width": 2900, "height": 1000})
+        for name, (path, drawing) in DRAWN.items():
+            for scheme in ("light", "dark"):
+                page = browser.new_page(
+                    color_scheme=scheme, viewport={"width": 1440, "height": 1000}
+                )
+                page.goto(url + path)
+                pictures = [page.screenshot(animations="disabled")]
+                pictures += [(DRAWINGS / drawing).read_bytes()]
+                shown = "".join(
+                    f'<img width="1440" src="data:image/png;base64,{b64encode(each).decode()}">'
+                    for each in pictures
+                )
+                pair.set_content(f'<body style="display:flex;gap:8px;margin:0">{shown}</body>')
+                pair.screenshot(path=folder / f"{name}-{scheme}.png", full_page=True)
+                page.close()
 
 
 def _take(browser: Browser, url: str, shot: Shot) -> bytes:
