@@ -427,7 +427,7 @@ def _batch_episodes(database: Database, batch: str) -> list[BatchEpisode]:
             continue
         for episode in lane.episodes:
             until = end if episode.until is None else episode.until
-            count = database.read(struck, batch, lane.place[:2], episode.since or begin, until)
+            count = database.read(struck, batch, lane.place, episode.since or begin, until)
             if count:
                 found.append(
                     BatchEpisode(

@@ -781,10 +781,8 @@ def note_kept_from(connection: Connection, at: float) -> None:
     )
 
 
-def struck(
-    connection: Connection, batch: str, place: tuple[str, str | None], since: float, until: float
-) -> int:
-    """Count a batch's rollouts with a failed call on an upstream and model that began in a time.
+def struck(connection: Connection, batch: str, place: LanePlace, since: float, until: float) -> int:
+    """Count a batch's rollouts with a failed call on a lane that began in a time.
 
     Arguments:
         since, until: epoch seconds.
@@ -794,7 +792,8 @@ def struck(
         select(func.count(each.rollout_id.distinct()))
         .join_from(exchanges, rollouts, rollouts.c.id == each.rollout_id)
         .where(text(FAILED), each.started_at >= since, each.started_at < until)
-        .where(rollouts.c.batch == batch, each.upstream == place[0], each.kind.in_(ANSWERING))
-        .where(each.model.is_not_distinct_from(place[1]), each.subcategory.is_not(None))
+        .where(rollouts.c.batch == batch, each.upstream == place.upstream, each.kind.in_(ANSWERING))
+        .where(each.model.is_not_distinct_from(place.model), each.subcategory.is_not(None))
+        .where(each.key_digest.is_not_distinct_from(place.key))
     )
     return connection.scalar(query) or 0

@@ -285,6 +285,20 @@ async def test_a_batch_says_when_its_lane_failed_and_how_many_rollouts_that_stru
     assert await batch_episodes(at_noon, "unknown") == []
 
 
+async def test_a_batch_is_told_of_its_own_keys_alone(
+    service: Service, at_noon: ControlService
+) -> None:
+    for n in range(5):
+        service.http.post("/rollouts", json={"id": f"r{n}", "batch": "b"})
+    service.http.post("/rollouts", json={"id": "x", "batch": "other"})
+    mine = [*some(40, 600, ANSWERED), *some(12, 180, FAILED)]
+    theirs = [replace(each, id=f"x{n}", rollout_id="x") for n, each in enumerate(
+        [*some(40, 600, ANSWERED, key_digest="key-b"), *some(12, 180, FAILED, key_digest="key-b")]
+    )]  # fmt: skip
+    write(service, *mine, *theirs)
+    assert [each.name for each in await batch_episodes(at_noon, "b")] == ["openai · gpt-5 · key-a"]
+
+
 async def test_an_outage_of_over_an_hour_is_said_whole(
     service: Service, at_noon: ControlService
 ) -> None:
