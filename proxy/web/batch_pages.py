@@ -391,6 +391,14 @@ async def _cost(tab: OpenTab) -> dict[str, Any]:
     }
 
 
+def _cost_words(summary: Mapping[str, Any]) -> str | None:
+    """Return the cost of a batch's calls; "at least" if some have no known price."""
+    if summary["cost_usd"] is None:
+        return None
+    unknown = summary["calls"] > summary["cost_known_calls"]
+    return ("at least " if unknown else "") + format.dollars(summary["cost_usd"])
+
+
 TABS = (
     BatchTab(name="overview", label="Overview", template="batch_overview.html", read=_overview),
     BatchTab(
@@ -406,11 +414,7 @@ TABS = (
         label="Cost",
         template="batch_cost.html",
         read=_cost,
-        count=lambda facts: (
-            None
-            if facts["summary"]["cost_usd"] is None
-            else format.dollars(facts["summary"]["cost_usd"])
-        ),
+        count=lambda facts: _cost_words(facts["summary"]),
     ),
 )
 """The kernel's own tabs, in their order; those of features follow them."""

@@ -297,7 +297,7 @@ def form_filters(view: RolloutsView) -> bool:
 def totals_words(totals: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the totals of a view, with their words for its head and its foot."""
     rollouts, scoreable, more = (totals[name] for name in ("rollouts", "scoreable", "more"))
-    count = f"more than {rollouts - 1:,} rollouts" if more else plural(rollouts, "rollout")
+    count = f"more than {plural(rollouts - 1, 'rollout')}" if more else plural(rollouts, "rollout")
     said = {0: "none is scoreable", rollouts: "all scoreable"}.get(
         scoreable, f"{scoreable:,} scoreable"
     )

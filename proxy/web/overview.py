@@ -18,7 +18,7 @@ from proxy.web.badges import Badge
 from proxy.web.batch_tabs import BatchTab, rerun_command
 from proxy.web.figures import ShownFigure
 from proxy.web.remedies import remedy, remedy_of_part
-from truezero.printable import exclusion_words
+from truezero.printable import exclusion_words, plural
 
 MOST_SQUARES = 200
 """Repeats of a batch that are drawn one by one."""
@@ -191,7 +191,8 @@ def _where(groups: Sequence[UnscoredGroup]) -> str:
         [lane] = lanes
         return f"{_route(lane)} · key-{lane.key}" if lane.key else _route(lane)
     routes = {_route(lane) for lane in lanes}
-    return f"{routes.pop()}, {len(lanes)} keys" if len(routes) == 1 else f"{len(lanes)} lanes"
+    keys = plural(len(lanes), "key")
+    return f"{routes.pop()}, {keys}" if len(routes) == 1 else plural(len(lanes), "lane")
 
 
 def _route(lane: Lane) -> str:

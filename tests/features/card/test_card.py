@@ -88,7 +88,7 @@ def test_a_call_after_the_outcome_changes_neither_page_nor_card_nor_export(
     card = service.get("/batches/b/card")
     assert service.http.get("/batches/b/card").content == before
     assert card["measured"]["score"]["score"] == 1.0
-    assert "1 of 1 measured (100%)" in words(page(service, "/ui/batches/b"))
+    assert "1 of 1 planned repeat measured ( 100% )" in words(page(service, "/ui/batches/b"))
     (tmp_path / "export.jsonl").write_text(exported(service))
     assert verify(card, tmp_path / "export.jsonl").differences == ()
 
@@ -128,7 +128,8 @@ def test_a_share_is_of_the_two_numbers_beside_it(services: Services) -> None:
     at = ("--url", str(service.http.base_url))
     batch = CliRunner().invoke(command_line, ["batch", "b", *at]).stdout
     overview = words(page(service, "/ui/batches/b"))
-    for shown in (words(html), badge, overview, run("b", *at).stdout, " ".join(batch.split())):
+    assert "2 of 4 planned repeats measured ( 50% )" in overview
+    for shown in (words(html), badge, run("b", *at).stdout, " ".join(batch.split())):
         assert share in shown
         assert not re.search(r"2 of 4 \w+ \((?!50%)", shown)
 
@@ -330,5 +331,6 @@ def test_unknown_tokens_and_cost_are_counted_in_calls_as_the_cost_tab_counts_the
     assert re.search(r"Cost: at least \S+; 4 of 7 calls without a known price", words(pages[0]))
     for shown in pages[1:]:
         assert "at least $" in words(shown)
+    for shown in (pages[1], pages[3]):
         assert re.search(r"4 of \d calls without a known price", words(shown))
     assert "4 of 5 calls did not say" in words(pages[3]), "tokens"
