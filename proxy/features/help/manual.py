@@ -53,6 +53,7 @@ CONTENTS: tuple[tuple[str, tuple[Entry, ...]], ...] = (
             ("Pace", "guides/pace.md"),
             ("Unknown errors", "guides/unknown-errors.md"),
             ("The judge by itself", "guides/judge-by-itself.md"),
+            ("Optimisers and other loops", "guides/optimisers.md"),
             ("Phoenix, Langfuse, MLflow", "guides/sinks.md"),
             ("Bedrock and Vertex", "guides/bedrock-and-vertex.md"),
             ("Self-hosting", "guides/self-hosting.md"),

@@ -70,7 +70,10 @@ def format_of(path: Path, name: str | None = None) -> AuditFormat:
         return _named(name)
     recognised = next((each for each in FORMATS if each.recognises(path)), None)
     if recognised is None:
-        raise AuditError(f"{path}: not a format that is known. Looked for:\n{marks(FORMATS)}")
+        raise AuditError(
+            f"{path}: not a format that is known. For records of your own say where their fields "
+            f"are: --map id=…,score=…. Looked for:\n{marks(FORMATS)}"
+        )
     return recognised
 
 
